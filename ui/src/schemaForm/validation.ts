@@ -1,11 +1,12 @@
 /** Validation before sending. Anything unknown here passes; the gateway validates again. */
-import { type Schema as AnySchema, type OutputUnit, Validator } from "@cfworker/json-schema";
+import type { OutputUnit } from "@cfworker/json-schema";
 import type { Language } from "../i18n/language";
 import { translator } from "../i18n/messages";
 import { isInexact, sendsExact } from "../lib/exactJson";
 import { dotted, exactIn, isObject, type Json, rounded, type Schema } from "./json";
 import { messages } from "./messages";
 import { at } from "./references";
+import { schemaErrors } from "./schemaErrors";
 
 /** By path, as in errors of the gateway: `lines.0.amount`; `""` is the whole value. */
 export type Problems = ReadonlyMap<string, string>;
@@ -38,13 +39,18 @@ const LOST_BY_ROUNDING = new Set([
   "not",
 ]);
 
-export function problemsOf(value: Json | undefined, schema: Schema | null, language: Language): Problems {
+export async function problemsOf(
+  value: Json | undefined,
+  schema: Schema | null,
+  language: Language,
+): Promise<Problems> {
   if (value === undefined) return new Map([["", translator(messages, language)("missing")]]);
   const [unsent] = sendsExact() ? [] : exactIn(value);
   if (unsent) return new Map([["", translator(messages, language)("inexact", { number: unsent.source })]]);
   if (schema === null || schema === true) return NO_PROBLEMS;
   const found = new Map<string, string>();
-  for (const error of errorsOf(rounded(value), rounded(schema as Json) as Schema)) {
+  const check = { value: rounded(value), schema: rounded(schema as Json) as Schema };
+  for (const error of await schemaErrors(check)) {
     if (AROUND.has(error.keyword) || mayBeRounding(error, value)) continue;
     const wanted = wantedBy(error, schema);
     if (error.keyword === "format" && !KNOWN_FORMATS.has(String(wanted))) continue;
@@ -53,15 +59,6 @@ export function problemsOf(value: Json | undefined, schema: Schema | null, langu
       found.set(place, inexact(error, value, language) ?? sentence(error, wanted, language));
   }
   return found;
-}
-
-function errorsOf(value: Json, schema: Schema): OutputUnit[] {
-  try {
-    return new Validator(schema as AnySchema | boolean, "2020-12", false).validate(value).errors;
-  } catch {
-    // For example a pattern that is invalid in JavaScript.
-    return [];
-  }
 }
 
 const pathOf = ({ instanceLocation }: OutputUnit): string[] =>

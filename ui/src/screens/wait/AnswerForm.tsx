@@ -23,16 +23,12 @@ export function AnswerForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
   const form = useRef<HTMLFormElement>(null);
   const draft = useDraft(wait, () => (schema === null ? undefined : initialOf(fieldOf(schema))));
   const { value, mode } = draft.now();
-  const { send, sending, problem, problems, setProblems } = useAnswering({
+  const { send, sending, problem, problems } = useAnswering({
     waitId: wait.wait_id,
     ...handlers,
   });
   useFirstProblem(form, problems);
-  const submit = () => {
-    const wrong = problemsOf(value, schema, language);
-    if (wrong.size > 0) setProblems(wrong);
-    else if (!sending) void send(value);
-  };
+  const submit = () => void send(value, () => problemsOf(value, schema, language));
   return (
     <form
       ref={form}

@@ -6,7 +6,7 @@ import { useMessages } from "../../i18n/messages";
 import { visible } from "../../lib/visible";
 import { schemaLike } from "../../schemaForm/fields";
 import type { Json } from "../../schemaForm/json";
-import { problemsOf } from "../../schemaForm/validation";
+import { NO_PROBLEMS, problemsOf } from "../../schemaForm/validation";
 import { Button, Field, Segments, TextArea } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
 import { UserText } from "../../ui/UserText";
@@ -30,7 +30,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
   const form = useRef<HTMLFormElement>(null);
   const draft = useDraft(wait, () => wait.proposal as Json);
   const { value, mode, decision = "approved", note = "" } = draft.now();
-  const { send, sending, problem, problems, setProblems } = useAnswering({
+  const { send, sending, problem, problems } = useAnswering({
     waitId: wait.wait_id,
     ...handlers,
   });
@@ -38,11 +38,10 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
   const schema = schemaOf(wait);
   const edited = useMemo(() => schema ?? schemaLike(wait.proposal), [schema, wait.proposal]);
   const submit = () => {
-    const wrong = decision === "edited" ? problemsOf(value, schema, language) : new Map<string, string>();
-    if (wrong.size > 0) return setProblems(wrong);
     // The digest of the proposal on the screen: a changed one is not approved by mistake.
     const answer = { decision, digest: wait.proposal_digest, note: note.trim() };
-    if (!sending) void send(decision === "edited" ? { ...answer, value } : answer);
+    if (decision === "edited") void send({ ...answer, value }, () => problemsOf(value, schema, language));
+    else void send(answer, async () => NO_PROBLEMS);
   };
   const Icon = ICONS[decision];
   return (

@@ -21,11 +21,15 @@ export function useAnswering({ waitId, respond, onAnswered, onRefused }: Options
   const [problem, setProblem] = useState<Problem | null>(null);
   const [problems, setProblems] = useState<Problems>(NO_PROBLEMS);
 
-  const send = async (answer: unknown) => {
+  /** Send `answer`, unless `check` finds a problem. */
+  const send = async (answer: unknown, check: () => Promise<Problems>) => {
+    if (sending) return;
     setSending(true);
     setProblem(null);
-    setProblems(NO_PROBLEMS);
     try {
+      const wrong = await check();
+      setProblems(wrong);
+      if (wrong.size > 0) return;
       onAnswered(await respond(waitId, answer));
     } catch (thrown) {
       const what = Problem.from(thrown);
@@ -37,7 +41,7 @@ export function useAnswering({ waitId, respond, onAnswered, onRefused }: Options
       setSending(false);
     }
   };
-  return { send, sending, problem, problems, setProblems };
+  return { send, sending, problem, problems };
 }
 
 /** The gateway reports paths of the whole request: `payload.amount`. */
