@@ -158,59 +158,33 @@ def test_a_choice_is_read_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "text", "shown", "expected"),
     [
+        ("CONSUMER_ACK_WAIT_SEC", "abc", "'abc'", "a number of seconds, at least 1 (default 30.0)"),
+        ("CONSUMER_ACK_WAIT_SEC", "0.5", "0.5", "a number of seconds, at least 1 (default 30.0)"),
         (
-            "PYOCO_CONSUMER_ACK_WAIT_SEC",
-            "abc",
-            "PYOCO_CONSUMER_ACK_WAIT_SEC='abc': expected a number of seconds, at least 1 (default 30.0)",
-        ),
-        (
-            "PYOCO_CONSUMER_ACK_WAIT_SEC",
-            "0.5",
-            "PYOCO_CONSUMER_ACK_WAIT_SEC=0.5: expected a number of seconds, at least 1 (default 30.0)",
-        ),
-        (
-            "PYOCO_NATS_REQUEST_TIMEOUT_SEC",
+            "NATS_REQUEST_TIMEOUT_SEC",
             "601",
-            "PYOCO_NATS_REQUEST_TIMEOUT_SEC=601.0: "
-            "expected a number of seconds, more than 0, at most 600 (default 1.5)",
+            "601.0",
+            "a number of seconds, more than 0, at most 600 (default 1.5)",
         ),
+        ("CONSUMER_MAX_DELIVER", "2.5", "'2.5'", "a whole number, at least 1 (default 20)"),
+        ("WHEEL_MAX_BYTES", "1GB", "'1GB'", "a whole number of bytes, at least 1 (default 536870912)"),
+        ("LOG_UTC", "maybe", "'maybe'", "one of 1, 0, true, false, yes, no, on, off (default 1)"),
+        ("HTTP_AUTH_MODE", "basic", "'basic'", "one of none, api_key (default none)"),
+        ("DEFAULT_TAG", "a.b", "'a.b'", "1 to 64 letters, digits, _ and - (default default)"),
         (
-            "PYOCO_CONSUMER_MAX_DELIVER",
-            "2.5",
-            "PYOCO_CONSUMER_MAX_DELIVER='2.5': expected a whole number, at least 1 (default 20)",
-        ),
-        (
-            "PYOCO_WHEEL_MAX_BYTES",
-            "1GB",
-            "PYOCO_WHEEL_MAX_BYTES='1GB': expected a whole number of bytes, at least 1 (default 536870912)",
-        ),
-        (
-            "PYOCO_LOG_UTC",
-            "maybe",
-            "PYOCO_LOG_UTC='maybe': expected one of 1, 0, true, false, yes, no, on, off (default 1)",
-        ),
-        (
-            "PYOCO_HTTP_AUTH_MODE",
-            "basic",
-            "PYOCO_HTTP_AUTH_MODE='basic': expected one of none, api_key (default none)",
-        ),
-        (
-            "PYOCO_DEFAULT_TAG",
-            "a.b",
-            "PYOCO_DEFAULT_TAG='a.b': expected 1 to 64 letters, digits, _ and - (default default)",
-        ),
-        (
-            "PYOCO_SERVER",
+            "SERVER",
             "localhost:8000",
-            "PYOCO_SERVER='localhost:8000': "
-            "expected a URL such as http://127.0.0.1:8000 (default http://127.0.0.1:8000)",
+            "'localhost:8000'",
+            "a URL such as http://127.0.0.1:8000 (default http://127.0.0.1:8000)",
         ),
     ],
 )
-def test_a_bad_value_is_named_with_the_expected_form(name: str, text: str, message: str) -> None:
-    assert complaint(**{name: text}) == f"A command-line argument or setting is not valid: {message}"
+def test_a_bad_value_is_named_with_the_expected_form(name: str, text: str, shown: str, expected: str) -> None:
+    assert complaint(**{f"PYOCO_{name}": text}) == (
+        f"A command-line argument or setting is not valid: PYOCO_{name}={shown}: expected {expected}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,36 +246,23 @@ def test_all_bad_values_are_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("field", "value", "expected"),
     [
+        ("ack_progress_interval_sec", 30.0, "less than PYOCO_CONSUMER_ACK_WAIT_SEC=30.0"),
+        ("worker_heartbeat_interval_sec", 60.0, "less than PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC=20.0"),
+        ("dlq_stream", "PYOCO_WORK", "a name other than PYOCO_WORK_STREAM='PYOCO_WORK'"),
+        ("auth_kv_bucket", "pyoco_runs", "a name other than PYOCO_RUNS_KV_BUCKET='pyoco_runs'"),
         (
-            {"ack_progress_interval_sec": 30.0},
-            "PYOCO_ACK_PROGRESS_INTERVAL_SEC=30.0: expected less than PYOCO_CONSUMER_ACK_WAIT_SEC=30.0",
-        ),
-        (
-            {"worker_heartbeat_interval_sec": 60.0},
-            "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC=60.0: "
-            "expected less than PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC=20.0",
-        ),
-        (
-            {"dlq_stream": "PYOCO_WORK"},
-            "PYOCO_DLQ_STREAM='PYOCO_WORK': expected a name other than PYOCO_WORK_STREAM='PYOCO_WORK'",
-        ),
-        (
-            {"auth_kv_bucket": "pyoco_runs"},
-            "PYOCO_AUTH_KV_BUCKET='pyoco_runs': expected a name other than PYOCO_RUNS_KV_BUCKET='pyoco_runs'",
-        ),
-        (
-            {"dlq_subject_prefix": "pyoco.work.dead"},
-            "PYOCO_DLQ_SUBJECT_PREFIX='pyoco.work.dead': "
-            "expected a prefix that does not overlap with PYOCO_WORK_SUBJECT_PREFIX='pyoco.work'",
+            "dlq_subject_prefix",
+            "pyoco.work.dead",
+            "a prefix that does not overlap with PYOCO_WORK_SUBJECT_PREFIX='pyoco.work'",
         ),
     ],
 )
-def test_conflicting_settings_are_rejected(values: dict[str, Any], message: str) -> None:
+def test_conflicting_settings_are_rejected(field: str, value: Any, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        NatsBackendConfig(**values)
-    assert str(caught.value).endswith(f"not valid: {message}")
+        NatsBackendConfig(**{field: value})
+    assert str(caught.value).endswith(f"not valid: PYOCO_{field.upper()}={value!r}: expected {expected}")
 
 
 @pytest.mark.parametrize(
