@@ -23,6 +23,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
+from pyoco_server.records.models import RunSnapshot
 from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from pyoco_server.wheels.wheel_registry import WheelRegistry
 from tests.integration.lists.test_run_list import ids
@@ -38,7 +39,7 @@ from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 
 @pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _lists_wait_for_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a list is an old one when the machine stands still for a second."""
     monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", LIMIT_SEC)
 
@@ -69,6 +70,11 @@ async def store_of(config: NatsBackendConfig) -> AsyncIterator[RunStore]:
         yield RunStore(connection)
 
 
+async def written(config: NatsBackendConfig, *runs: RunSnapshot) -> list[str]:
+    async with store_of(config) as store:
+        return await write(store, *runs)
+
+
 @asynccontextmanager
 async def reconnecting(connection: Connection) -> AsyncIterator[None]:
     """The connection is lost inside the block, and ready again after it."""
@@ -87,15 +93,13 @@ def open_runs(gateway: RunningGateway) -> set[str]:
 async def test_an_index_from_before_a_restored_backup_lists_what_the_bucket_has(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
-    async with store_of(config) as store:
-        before = await write(store, ended(at=1.0), ended(at=2.0))
+    before = await written(config, ended(at=1.0), ended(at=2.0))
     backup.take()
     async with running_gateway(config) as gateway:
         await write(gateway.inside.runs.store, snapshot(), *(ended(at=10.0 + number) for number in range(3)))
         assert len(await ids(gateway)) == 6
     backup.restore()
-    async with store_of(config) as store:
-        after = await write(store, *(snapshot() for _ in range(5)))
+    after = await written(config, *(snapshot() for _ in range(5)))
     async with running_gateway(config) as gateway:
         assert set(await ids(gateway)) == {*before, *after}
         assert open_runs(gateway) == set(after)
@@ -104,9 +108,8 @@ async def test_an_index_from_before_a_restored_backup_lists_what_the_bucket_has(
 async def test_a_truncation_is_detected_when_all_newer_messages_were_replaced(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
-    async with store_of(config) as store:
-        rolled_back = snapshot()
-        await write(store, ended(at=1.0), rolled_back)
+    rolled_back = snapshot()
+    await written(config, ended(at=1.0), rolled_back)
     backup.take()
     async with running_gateway(config) as gateway:
         # One run that is lost, and one that is ended and then open again.
@@ -132,8 +135,7 @@ async def test_a_truncation_is_detected_when_the_same_run_has_the_same_revision(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
     run, other = snapshot(), snapshot()
-    async with store_of(config) as store:
-        await write(store, run, other)
+    await written(config, run, other)
     backup.take()
     async with running_gateway(config) as gateway:
         await gateway.inside.runs.store.replace(ended(run_id=run.run_id, at=5.0), revision=1)
@@ -177,8 +179,7 @@ async def test_a_gateway_that_runs_during_the_truncation_lists_and_watches_what_
     config: NatsBackendConfig, backup: Backup
 ) -> None:
     kept, watched = ended(at=1.0), snapshot()
-    async with store_of(config) as store:
-        await write(store, kept, watched)
+    await written(config, kept, watched)
     backup.take()
     async with running_gateway(config) as gateway:
         await gateway.inside.runs.store.replace(watched, revision=2)
@@ -206,8 +207,7 @@ async def test_a_gateway_that_runs_during_the_truncation_lists_and_watches_what_
 async def test_a_watch_from_a_lost_position_must_list_again(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
-    async with store_of(config) as store:
-        await write(store, ended(at=1.0))
+    await written(config, ended(at=1.0))
     backup.take()
     async with running_gateway(config) as gateway:
         await write(gateway.inside.runs.store, ended(at=2.0))
@@ -229,8 +229,7 @@ async def test_a_truncation_between_two_batches_leaves_no_lost_row(
         before = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
         assert len(await ids(gateway)) == 2
     backup.take()
-    async with store_of(config) as store:
-        await write(store, *(ended(at=10.0 + number) for number in range(6)))
+    await written(config, *(ended(at=10.0 + number) for number in range(6)))
     monkeypatch.setattr(bucket_feed, "_BATCH", 3)
     after_loss: list[str] = []
     read = BucketFeed._read
@@ -256,8 +255,7 @@ async def test_a_barrier_for_a_lost_write_is_passed(
         before = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
         assert len(await ids(gateway)) == 2
     backup.take()
-    async with store_of(config) as store:
-        await write(store, ended(at=10.0))
+    await written(config, ended(at=10.0))
     # So the first read is for a barrier at the third write.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", NEVER_SEC)
