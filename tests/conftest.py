@@ -101,6 +101,7 @@ def _config(nats_url: str, folder: Path) -> NatsBackendConfig:
 
 @pytest.fixture
 def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
+    """Settings with an account and a folder of the test's own."""
     return _config(nats_url, tmp_path)
 
 
@@ -118,16 +119,26 @@ async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
         yield running
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_gateway(
-    _unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[RunningGateway]:
-    """One gateway for all tests of a module that do not change what the others see.
+# The same for all tests of a module, which then have `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
+# They must not stop or reconfigure anything, nor depend on which other records there are.
 
-    The module needs `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
-    """
-    config = _config(_next_account(_unused_accounts), tmp_path_factory.mktemp("shared"))
-    async with running_gateway(config) as running:
+
+@pytest.fixture(scope="module")
+def shared_config(
+    _unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory
+) -> NatsBackendConfig:
+    return _config(_next_account(_unused_accounts), tmp_path_factory.mktemp("shared"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_connection(shared_config: NatsBackendConfig) -> AsyncIterator[Connection]:
+    async with connected(shared_config) as connection:
+        yield connection
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_gateway(shared_config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(shared_config) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""Answering waits: accepted, repeated, late and invalid answers."""
+"""Answering waits: accepted, repeated, late and invalid answers; proposals."""
 
 import asyncio
 import time
@@ -15,6 +15,7 @@ from pyoco_server.errors import (
     InvalidAnswer,
     NatsUnavailable,
     NotAssigned,
+    ProposalChanged,
     PyocoError,
     WaitConflict,
     WaitNotFound,
@@ -22,13 +23,21 @@ from pyoco_server.errors import (
 from pyoco_server.human.answers.answering import Answer, AnswerHandler, Receipt
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.records.models import RunStatus, new_run_id
-from pyoco_server.records.wait_models import Actor, Decision, WaitState
+from pyoco_server.records.wait_models import Actor, Decision, WaitState, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from tests.support.broker.connections import connected
 from tests.support.running.people import ANN, ANN_KEY, BOB, BOB_KEY, STRANGER
-from tests.support.running.waiting_runs import WaitingRun, jobs_in_queue, waiting_run
+from tests.support.running.waiting_runs import WaitingRun, waiting_run
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+PROPOSAL = {"amount": 100, "to": "Zoë"}
+
+
+@pytest.fixture
+def connection(shared_connection: Connection) -> Connection:
+    return shared_connection
 
 
 @pytest.fixture
@@ -51,6 +60,9 @@ async def rejected(
     return caught.value
 
 
+EDIT_WITH_TEXT = Answer(decision=Decision.EDITED, payload={"n": "x"})
+
+
 # What counts
 
 
@@ -71,17 +83,6 @@ async def test_an_answer_is_stored_and_published_and_continues_the_run(
     [_, event] = await run.events()
     assert (event.kind, event.actor, event.at) == ("answered", ANN, receipt.decided_at)
     assert event.event_id == f"{run.wait_id}.answered"
-
-
-@pytest.mark.parametrize("value", [None, False, 0, "", {}, [], "x", [1, {"a": None}]])
-async def test_any_json_value_is_an_answer(
-    connection: Connection, answers: AnswerHandler, value: Any
-) -> None:
-    run = await waiting_run(connection)
-    await answers.respond(run.wait_id, payload(value), ANYBODY, ANN)
-    wait = await run.wait()
-    assert wait.resolved
-    assert (wait.payload, wait.answer) == (value, value)
 
 
 async def test_an_answer_before_the_suspension_is_complete_counts(
@@ -140,61 +141,24 @@ async def test_a_double_click_has_one_continuation_and_one_receipt(
     assert await run.kinds() == ["opened", "answered"]
 
 
-async def test_the_receipt_is_repeated_after_the_run_has_ended(
+async def test_another_answer_is_rejected_with_who_decided(
     connection: Connection, answers: AnswerHandler
-) -> None:
-    run = await waiting_run(connection)
-    click = payload(1, decision_id="click-1")
-    first = await answers.respond(run.wait_id, click, ANYBODY, ANN)
-    await run.becomes(status=RunStatus.COMPLETED)
-    second = await answers.respond(run.wait_id, click, ANYBODY, ANN)
-    assert _without_repeated(second) == _without_repeated(first)
-
-
-async def test_keys_in_another_order_and_other_forms_of_a_character_are_the_same_answer(
-    connection: Connection, answers: AnswerHandler
-) -> None:
-    run = await waiting_run(connection)
-    one, same = {"a": 1, "e\u0301": "\u00e9", "f": 2}, {"f": 2, "\u00e9": "e\u0301", "a": 1}
-    await answers.respond(run.wait_id, payload(one, decision_id="d"), ANYBODY, ANN)
-    assert (await answers.respond(run.wait_id, payload(same, decision_id="d"), ANYBODY, ANN)).repeated
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        payload(2, decision_id="d"),
-        payload(True, decision_id="d"),
-        payload(None, decision_id="d"),
-        payload(1, decision_id="d", note="and a word"),
-        payload(1, decision_id="e"),
-        payload(1),
-    ],
-)
-async def test_another_answer_is_told_who_decided(
-    connection: Connection, answers: AnswerHandler, other: Answer
 ) -> None:
     run = await waiting_run(connection)
     await answers.respond(run.wait_id, payload(1, decision_id="d"), ANYBODY, ANN)
-    error = await rejected(answers, run, other, WaitConflict)
+    error = await rejected(answers, run, payload(2, decision_id="d"), WaitConflict)
     assert error.word == "already_decided"
     moment = time.gmtime((await run.wait()).decided_at)
     assert error.detail == f"it was answered by ann at {time.strftime('%Y-%m-%dT%H:%M:%SZ', moment)}"
 
 
-async def test_answers_without_an_id_are_never_the_same(
-    connection: Connection, answers: AnswerHandler
+async def test_two_answers_on_two_gateways_have_one_winner(
+    shared_config: NatsBackendConfig, connection: Connection
 ) -> None:
-    run = await waiting_run(connection)
-    await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
-    assert (await rejected(answers, run, payload(1), WaitConflict)).word == "already_decided"
-
-
-async def test_two_answers_on_two_gateways_have_one_winner(config: NatsBackendConfig) -> None:
-    async with connected(config) as one, connected(config) as other:
-        gateways = [AnswerHandler(one), AnswerHandler(other)]
+    async with connected(shared_config) as other:
+        gateways = [AnswerHandler(connection), AnswerHandler(other)]
         for _ in range(20):
-            run = await waiting_run(one)
+            run = await waiting_run(connection)
             outcomes = await asyncio.gather(
                 *(
                     gateway.respond(run.wait_id, payload(number, decision_id=f"d{number}"), ANYBODY, ANN)
@@ -211,41 +175,63 @@ async def test_two_answers_on_two_gateways_have_one_winner(config: NatsBackendCo
             assert sorted(await run.kinds()) == ["answered", "opened", "refused"]
 
 
-# What does not count
+# Proposals
 
 
-async def test_an_invalid_answer_leaves_the_wait_open(connection: Connection, answers: AnswerHandler) -> None:
-    run = await waiting_run(connection, {"schema": NUMBER})
-    error = await rejected(answers, run, payload({"n": "x"}), InvalidAnswer)
-    assert [problem.field for problem in error.problems] == ["payload.n"]
-    error = await rejected(answers, run, payload({}), InvalidAnswer)
-    assert [problem.field for problem in error.problems] == ["payload.n"]
-    error = await rejected(answers, run, payload(None), InvalidAnswer)
-    assert [problem.field for problem in error.problems] == ["payload"]
-    await answers.respond(run.wait_id, payload({"n": 1}), ANYBODY, ANN)
-
-
-async def test_an_invalid_schema_rejects_every_answer(connection: Connection, answers: AnswerHandler) -> None:
-    run = await waiting_run(connection, {"schema": {"type": "strin"}})
-    error = await rejected(answers, run, payload("x"), InvalidAnswer)
-    assert "the schema of this wait" in str(error.problems[0])
+async def test_a_proposal_is_approved_as_it_was_shown(connection: Connection, answers: AnswerHandler) -> None:
+    run = await waiting_run(connection, {"proposal": PROPOSAL})
+    await rejected(answers, run, Answer(decision=Decision.APPROVED, digest="0" * 64), ProposalChanged)
+    shown = digest_of({"to": "Zoe\u0308", "amount": 100})
+    approval = Answer(decision=Decision.APPROVED, digest=shown, decision_id="d")
+    receipt = await answers.respond(run.wait_id, approval, ANYBODY, ANN)
+    assert receipt.decision is Decision.APPROVED
+    wait = await run.wait()
+    assert wait.answer == {"decision": "approved", "value": PROPOSAL, "note": None}
+    # A task gets a plain text, whatever it does with it.
+    assert type(wait.answer["decision"]) is str
+    assert (await answers.respond(run.wait_id, approval, ANYBODY, ANN)).repeated
+    [_, _, event] = await run.events()
+    assert event.decision is Decision.APPROVED
 
 
 @pytest.mark.parametrize(
-    ("answer", "field"),
+    ("answer", "value"),
     [
-        (Answer(), "payload"),
-        (Answer(note="no"), "payload"),
-        (Answer(decision=Decision.APPROVED), "decision"),
-        (Answer(payload=1, digest="0"), "digest"),
+        (Answer(decision=Decision.EDITED, payload={"n": 2}), {"n": 2}),
+        # The schema is for answers that have a value.
+        (Answer(decision=Decision.REJECTED, note="too much", decision_id="d"), None),
     ],
 )
-async def test_a_wait_without_a_proposal_takes_a_payload(
-    connection: Connection, answers: AnswerHandler, answer: Answer, field: str
+async def test_a_proposal_is_edited_or_rejected(
+    connection: Connection, answers: AnswerHandler, answer: Answer, value: Any
 ) -> None:
-    run = await waiting_run(connection)
+    run = await waiting_run(connection, {"proposal": {"n": 1}, "schema": NUMBER})
+    await answers.respond(run.wait_id, answer, ANYBODY, ANN)
+    assert (await run.wait()).answer == {"decision": answer.decision, "value": value, "note": answer.note}
+
+
+# What does not count
+
+
+@pytest.mark.parametrize(
+    ("wait", "answer", "field"),
+    [
+        ({"schema": NUMBER}, payload({"n": "x"}), "payload.n"),
+        ({"schema": NUMBER}, payload({}), "payload.n"),
+        ({"schema": NUMBER}, payload(None), "payload"),
+        ({"schema": NUMBER, "proposal": {"n": 1}}, EDIT_WITH_TEXT, "payload.n"),
+        ({"schema": {"type": "strin"}}, payload("x"), ""),
+        ({}, Answer(), "payload"),
+    ],
+    ids=["wrong type", "missing field", "no object", "edit of a proposal", "invalid schema", "no payload"],
+)
+async def test_an_invalid_answer_leaves_the_wait_open(
+    connection: Connection, answers: AnswerHandler, wait: dict[str, Any], answer: Answer, field: str
+) -> None:
+    run = await waiting_run(connection, wait)
     error = await rejected(answers, run, answer, InvalidAnswer)
     assert [problem.field for problem in error.problems] == [field]
+    assert ("the schema of this wait" in str(error.problems[0])) is (field == "")
 
 
 async def test_an_answer_that_nats_does_not_take_leaves_the_wait_open(
@@ -383,7 +369,7 @@ async def test_when_nats_is_unreachable_nothing_is_decided(
             await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
     assert (await run.wait()).state is WaitState.OPEN
     assert await run.kinds() == ["opened"], "nobody was refused"
-    assert await jobs_in_queue(connection) == []
+    assert await run.jobs() == []
 
 
 def _without_repeated(receipt: Receipt) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsUnavailable, WaitExpired
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.reopen import retry_run
@@ -25,7 +25,7 @@ from tests.integration.human.test_wait_expiry import Clock, maintaining
 from tests.support.broker.stored_runs import snapshot
 from tests.support.running.gateway import running_gateway
 from tests.support.running.notifying import all_done, is_told, notified, telling
-from tests.support.running.waiting_runs import WaitingRun, waiting_run
+from tests.support.running.waiting_runs import waiting_run
 from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
 
@@ -143,12 +143,6 @@ class FailingEvents:
         monkeypatch.setattr(WaitEvents, "publish", failing)
 
 
-async def expires(run: WaitingRun) -> None:
-    late = AnswerHandler(run.connection, clock=Clock(run.waits[0].deadline_at))
-    with pytest.raises(WaitExpired):
-        await late.respond(run.wait_id, ONE, ANYBODY, ANN)
-
-
 @pytest.mark.parametrize("kind", ["answered", "expired", "cancelled"])
 async def test_an_outcome_is_reported_although_its_first_publish_failed(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -161,7 +155,7 @@ async def test_an_outcome_is_reported_although_its_first_publish_failed(
         await AnswerHandler(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
         await run.becomes(status=RunStatus.COMPLETED, open_waits=[])
     elif kind == "expired":
-        await expires(run)
+        await run.expires()
     else:
         await run.becomes(status=RunStatus.CANCELLED, open_waits=[])
         await Continuations(connection).close_waits(run.run_id)
@@ -179,7 +173,7 @@ async def test_the_actor_of_a_retry_is_reported_after_a_failed_publish(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection)
-    await expires(run)
+    await run.expires()
     events = FailingEvents(monkeypatch)
     events.failures = 1
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)

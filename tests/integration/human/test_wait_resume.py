@@ -16,11 +16,17 @@ from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.records.wait_models import digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from tests.integration.human.test_answering import NUMBER
-from tests.integration.human.test_wait_proposals import PROPOSAL
+from tests.integration.human.test_answering import NUMBER, PROPOSAL
 from tests.support.broker.stored_runs import snapshot
 from tests.support.running.people import ANN, ANN_KEY, BOB, BOB_KEY, STRANGER
 from tests.support.running.waiting_runs import waiting_run
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def connection(shared_connection: Connection) -> Connection:
+    return shared_connection
 
 
 @pytest.fixture

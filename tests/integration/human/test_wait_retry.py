@@ -23,7 +23,7 @@ from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
 from tests.integration.human.test_wait_expiry import maintaining
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import let_expire
-from tests.support.running.gateway import RunningGateway
+from tests.support.running.gateway import running_gateway
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
@@ -32,17 +32,23 @@ ANN = Actor(name="ann")
 ONE = Answer(payload=1)
 
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def shared_config(shared_config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(shared_config, sweep_interval_sec=0.1)
+
+
 @pytest.fixture
-def config(config: NatsBackendConfig) -> NatsBackendConfig:
-    return replace(config, sweep_interval_sec=0.1)
+def connection(shared_connection: Connection) -> Connection:
+    return shared_connection
 
 
 async def failed_run(connection: Connection, *others: dict[str, Any], **fields: Any) -> WaitingRun:
     """A run whose first wait has expired."""
     run = await waiting_run(connection, {"timeout_sec": 90.0, "created_at": 0.0}, *others, **fields)
-    late = AnswerHandler(connection, clock=lambda: run.waits[0].deadline_at)
-    with pytest.raises(WaitExpired):
-        await late.respond(run.waits[0].wait_id, ONE, ANYBODY, ANN)
+    await run.expires()
     return run
 
 
@@ -56,9 +62,7 @@ async def test_the_run_waits_again_with_another_wait_and_all_that_it_has_done(co
     await Journal(connection).append(run.run_id, entry)
     await run.becomes(tasks={"load": TaskStatus.SUCCEEDED, "approve": TaskStatus.WAITING})
     old = run.waits[0]
-    answers = AnswerHandler(connection, clock=lambda: old.deadline_at)
-    with pytest.raises(WaitExpired):
-        await answers.respond(old.wait_id, ONE, ANYBODY, ANN)
+    await run.expires()
     assert (await run.now()).tasks == {"load": TaskStatus.SUCCEEDED, "approve": TaskStatus.FAILED}
 
     began = time.time()
@@ -111,9 +115,7 @@ async def test_a_wait_can_expire_and_be_reopened_repeatedly(connection: Connecti
         [wait_id] = awaited(await retry_run(connection, run.run_id, ANYBODY, ANN))
         wait = await run.wait(wait_id)
         assert wait.arming == arming
-        late = AnswerHandler(connection, clock=lambda at=wait.deadline_at: at)  # type: ignore[misc]
-        with pytest.raises(WaitExpired):
-            await late.respond(wait_id, ONE, ANYBODY, ANN)
+        await run.expires(wait)
         assert (await run.now()).reason == "human_timeout"
 
 
@@ -124,10 +126,7 @@ async def test_a_retry_reopens_closed_waits_and_keeps_answers(
     late, closed, answered, defaulted = run.waits
     await AnswerHandler(connection).respond(answered.wait_id, ONE, ANYBODY, ANN)
     for wait in (defaulted, late):
-        with pytest.raises(WaitExpired):
-            await AnswerHandler(connection, clock=lambda: late.deadline_at + 9).respond(
-                wait.wait_id, ONE, ANYBODY, ANN
-            )
+        await run.expires(wait)
     assert await run.states() == ["expired", "cancelled", "answered", "expired"]
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     waits = [await run.wait(wait_id) for wait_id in awaited(again)]
@@ -154,10 +153,7 @@ async def test_an_answer_that_its_task_has_read_does_not_continue_the_run(
     for wait in (used, earlier):
         await AnswerHandler(connection).respond(wait.wait_id, ONE, ANYBODY, ANN)
     await run.becomes(tasks={late.task: TaskStatus.WAITING, used.task: TaskStatus.SUCCEEDED})
-    with pytest.raises(WaitExpired):
-        await AnswerHandler(connection, clock=lambda: late.deadline_at).respond(
-            late.wait_id, ONE, ANYBODY, ANN
-        )
+    await run.expires()
     before = len(await run.jobs())
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     # The other answer of the task that asks again is found when that one is there.
@@ -171,12 +167,13 @@ async def test_the_dead_letter_goes_with_the_failure(connection: Connection) -> 
     other = await failed_run(connection)
     run = await failed_run(connection)
 
-    async def named() -> list[str | None]:
-        return [stored.letter.run_id async for window in letters.newest_first() for stored in window.letters]
+    async def newest(count: int) -> list[str | None]:
+        found = [stored.letter.run_id async for window in letters.newest_first() for stored in window.letters]
+        return found[:count]
 
-    assert await named() == [run.run_id, other.run_id]
+    assert await newest(2) == [run.run_id, other.run_id]
     await retry_run(connection, run.run_id, ANYBODY, ANN)
-    assert await named() == [other.run_id]
+    assert await newest(1) == [other.run_id]
 
 
 async def test_only_a_run_that_failed_by_expiry_is_retried(connection: Connection) -> None:
@@ -229,8 +226,10 @@ async def test_a_repetition_reads_dead_letters_only_while_the_run_still_waits(
         assert reads == reads_so_far
 
 
-async def test_concurrent_retries_reopen_once(config: NatsBackendConfig, connection: Connection) -> None:
-    async with connected(config) as other:
+async def test_concurrent_retries_reopen_once(
+    shared_config: NatsBackendConfig, connection: Connection
+) -> None:
+    async with connected(shared_config) as other:
         for _ in range(10):
             run = await failed_run(connection)
             outcomes = await asyncio.gather(
@@ -278,34 +277,36 @@ async def test_closing_waits_of_an_ended_run_spares_reopened_ones(
 
 
 async def test_an_answered_branch_continues_after_a_retry(
-    config: NatsBackendConfig, gateway: RunningGateway
+    config: NatsBackendConfig,
 ) -> None:
-    async with serving_worker(config):
-        run_id = await gateway.submit("two_branches", params={"soon_ms": 600_000})
-        run = await gateway.reaches(run_id, "WAITING_HUMAN")
-    ids = {wait["task"]: wait["wait_id"] for wait in run["open_waits"]}
-    # Nobody is there to go on with it before the other one is too late.
-    answers = AnswerHandler(gateway.inside.connection)
-    await answers.respond(ids["later"], ONE, ANYBODY, ANN)
-    await let_expire(WaitStore(gateway.inside.connection), ids["soon"])
-    failed = await gateway.reaches(run_id, "FAILED")
-    assert (failed["tasks"]["soon"], failed["tasks"]["later"]) == ("FAILED", "CANCELLED")
-    again = await gateway.http.post(f"/runs/{run_id}/retry")
-    assert again.status_code == 200, again.text
+    config = replace(config, sweep_interval_sec=0.1)
+    async with running_gateway(config) as gateway:
+        async with serving_worker(config):
+            run_id = await gateway.submit("two_branches", params={"soon_ms": 600_000})
+            run = await gateway.reaches(run_id, "WAITING_HUMAN")
+        ids = {wait["task"]: wait["wait_id"] for wait in run["open_waits"]}
+        # Nobody is there to go on with it before the other one is too late.
+        answers = AnswerHandler(gateway.inside.connection)
+        await answers.respond(ids["later"], ONE, ANYBODY, ANN)
+        await let_expire(WaitStore(gateway.inside.connection), ids["soon"])
+        failed = await gateway.reaches(run_id, "FAILED")
+        assert (failed["tasks"]["soon"], failed["tasks"]["later"]) == ("FAILED", "CANCELLED")
+        again = await gateway.http.post(f"/runs/{run_id}/retry")
+        assert again.status_code == 200, again.text
 
-    async def other_branch_is_done() -> bool:
-        now = (await gateway.http.get(f"/runs/{run_id}")).json()
-        return bool(now["status"] == "WAITING_HUMAN" and now["tasks"]["after_later"] == "SUCCEEDED")
+        async def other_branch_is_done() -> bool:
+            now = (await gateway.http.get(f"/runs/{run_id}")).json()
+            return bool(now["status"] == "WAITING_HUMAN" and now["tasks"]["after_later"] == "SUCCEEDED")
 
-    async with serving_worker(config):
-        await eventually(other_branch_is_done, describe="the answered branch goes on")
-        now = (await gateway.http.get(f"/runs/{run_id}")).json()
-        assert now["tasks"] == {
-            "soon": "WAITING",
-            "after_soon": "PENDING",
-            "later": "SUCCEEDED",
-            "after_later": "SUCCEEDED",
-        }
-        [wait] = now["open_waits"]
-        await answers.respond(wait["wait_id"], ONE, ANYBODY, ANN)
-        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+        async with serving_worker(config):
+            await eventually(other_branch_is_done, describe="the answered branch goes on")
+            now = (await gateway.http.get(f"/runs/{run_id}")).json()
+            assert now["tasks"] == {
+                "soon": "WAITING",
+                "after_soon": "PENDING",
+                "later": "SUCCEEDED",
+                "after_later": "SUCCEEDED",
+            }
+            [wait] = now["open_waits"]
+            await answers.respond(wait["wait_id"], ONE, ANYBODY, ANN)
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"

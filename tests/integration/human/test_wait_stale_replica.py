@@ -18,10 +18,16 @@ from pyoco_server.records.wait_models import Actor, Question, WaitState, encode
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.worker.ipc.protocol import Outcome
 from pyoco_server.worker.session.run_questions import RunQuestions
-from tests.integration.human.test_wait_expiry import Clock
 from tests.support.running.waiting_runs import WaitingRun, wait_of, waiting_run
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 ANN = Actor(name="ann")
+
+
+@pytest.fixture
+def connection(shared_connection: Connection) -> Connection:
+    return shared_connection
 
 
 class LaggingReplica:
@@ -47,13 +53,7 @@ async def lagging(run: WaitingRun, monkeypatch: pytest.MonkeyPatch) -> LaggingRe
     return LaggingReplica(await read_batch(run.connection, f"KV_{bucket}", subject), monkeypatch)
 
 
-async def expires(run: WaitingRun) -> None:
-    late = AnswerHandler(run.connection, clock=Clock(run.waits[0].deadline_at))
-    with pytest.raises(WaitExpired):
-        await late.respond(run.waits[0].wait_id, Answer(payload=1), ANYBODY, ANN)
-
-
-async def test_a_repeated_resume_gets_its_receipt(
+async def test_a_repeated_resume_gets_its_receipt_and_another_one_is_rejected(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection)
@@ -62,19 +62,10 @@ async def test_a_repeated_resume_gets_its_receipt(
     first = await answers.resume(run.run_id, 1, ANYBODY, ANN, decision_id="d1")
     again = await answers.resume(run.run_id, 1, ANYBODY, ANN, decision_id="d1")
     assert (again.wait_id, again.decided_at, again.repeated) == (first.wait_id, first.decided_at, True)
-    assert replica.reads
-
-
-async def test_a_resume_with_a_used_decision_id_says_who_decided(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = await waiting_run(connection)
-    await lagging(run, monkeypatch)
-    answers = AnswerHandler(connection)
-    await answers.resume(run.run_id, 1, ANYBODY, ANN, decision_id="d1")
     with pytest.raises(WaitConflict) as caught:
         await answers.resume(run.run_id, 2, ANYBODY, ANN, decision_id="d1")
     assert caught.value.word == "already_decided"
+    assert replica.reads
 
 
 async def test_a_resume_finds_a_wait_that_the_replica_has_not_received(
@@ -91,7 +82,7 @@ async def test_a_resume_after_the_deadline_says_so(
 ) -> None:
     run = await waiting_run(connection)
     await lagging(run, monkeypatch)
-    await expires(run)
+    await run.expires()
     with pytest.raises(WaitExpired):
         await AnswerHandler(connection).resume(run.run_id, 1, ANYBODY, ANN)
 
@@ -115,13 +106,15 @@ async def test_a_retry_reopens_what_only_the_leader_knows_to_be_expired(
 ) -> None:
     run = await waiting_run(connection)
     replica = await lagging(run, monkeypatch)
-    await expires(run)
+    await run.expires()
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
-    assert replica.reads
     [awaited] = again.open_waits or []
-    stored = await WaitStore(connection).get_from_leader(awaited.wait_id)
-    assert stored is not None
-    assert (stored.record.state, stored.record.arming) == (WaitState.OPEN, 2)
+    reopened = await run.wait(awaited.wait_id)
+    assert (reopened.state, reopened.arming) == (WaitState.OPEN, 2)
+    # For the replica the first wait is still open: then the run would not have been retried.
+    repeated = await retry_run(connection, run.run_id, ANYBODY, ANN)
+    assert repeated.open_waits == again.open_waits
+    assert replica.reads
 
 
 async def test_a_second_retry_asks_what_the_first_one_asked(
@@ -129,30 +122,14 @@ async def test_a_second_retry_asks_what_the_first_one_asked(
 ) -> None:
     """The replica knows the wait before that only; asking from there would be asking an old question."""
     run = await waiting_run(connection)
-    await expires(run)
+    await run.expires()
     await lagging(run, monkeypatch)
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     [second] = again.open_waits or []
-    late = AnswerHandler(connection, clock=Clock(second.deadline_at))
-    with pytest.raises(WaitExpired):
-        await late.respond(second.wait_id, Answer(payload=1), ANYBODY, ANN)
+    await run.expires(await run.wait(second.wait_id))
     [third] = (await retry_run(connection, run.run_id, ANYBODY, ANN)).open_waits or []
-    stored = await WaitStore(connection).get_from_leader(third.wait_id)
-    assert stored is not None
-    assert (stored.record.state, stored.record.arming) == (WaitState.OPEN, 3)
-
-
-async def test_a_repeated_retry_is_answered_with_the_run_as_it_waits(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For the replica the wait of before is still open: then the run would not have been retried."""
-    run = await waiting_run(connection)
-    replica = await lagging(run, monkeypatch)
-    await expires(run)
-    first = await retry_run(connection, run.run_id, ANYBODY, ANN)
-    again = await retry_run(connection, run.run_id, ANYBODY, ANN)
-    assert again.open_waits == first.open_waits
-    assert replica.reads
+    reopened = await run.wait(third.wait_id)
+    assert (reopened.state, reopened.arming) == (WaitState.OPEN, 3)
 
 
 async def test_a_worker_waits_for_what_a_retry_has_reopened(
@@ -164,7 +141,7 @@ async def test_a_worker_waits_for_what_a_retry_has_reopened(
     """
     run = await waiting_run(connection, {}, {})
     replica = await lagging(run, monkeypatch)
-    await expires(run)
+    await run.expires()
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     _, second = again.open_waits or []
     asked = Question(node=run.waits[1].node, task=second.task, name=second.name, message=second.message)

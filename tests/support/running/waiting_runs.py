@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import Connection
@@ -12,15 +13,19 @@ from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.errors import WaitExpired
+from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.wait_transitions import event_of
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, TaskStatus, decode_job
 from pyoco_server.records.wait_models import (
+    Actor,
     WaitEvent,
     WaitEventKind,
     WaitRecord,
     digest_of,
     wait_id_of,
 )
+from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import waiting
 from tests.support.broker.stored_runs import snapshot
 
@@ -92,6 +97,13 @@ class WaitingRun:
     async def jobs(self) -> list[Job]:
         """Its jobs in the queue."""
         return [job for job in await jobs_in_queue(self.connection) if job.run_id == self.run_id]
+
+    async def expires(self, wait: WaitRecord | None = None) -> None:
+        """One of its waits (the first) is answered at its deadline, which is too late."""
+        late = wait or self.waits[0]
+        answers = AnswerHandler(self.connection, clock=lambda: late.deadline_at)
+        with pytest.raises(WaitExpired):
+            await answers.respond(late.wait_id, Answer(payload=1), ANYBODY, Actor(name="ann"))
 
     async def becomes(self, **fields: Any) -> None:
         """Another writer changes the run."""
