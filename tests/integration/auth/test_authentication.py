@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from pyoco_server.api.endpoints import ENDPOINTS
 from pyoco_server.auth import api_key_cache
@@ -27,31 +28,27 @@ from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.waiting import LIMIT_SEC, eventually
 
 A_RUN = "00000000-0000-4000-8000-000000000000"
-REVOKED_WITHIN_SEC = 1.0
 
 PROTECTED = {(each.method, each.path): each for each in ENDPOINTS if not each.public}
 
 
-@pytest.fixture
-def keyed(config: NatsBackendConfig) -> NatsBackendConfig:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def with_keys(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, http_auth_mode="api_key", http_operator_tenant="ops")
 
 
-@pytest.fixture
-async def gateway(keyed: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(keyed) as running:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(shared_config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(with_keys(shared_config)) as running:
         yield running
 
 
 async def accepted_key(gateway: RunningGateway, tenant: str = "acme", **fields: Any) -> Key:
-    """A new key that the gateway has heard of."""
-    key = await new_key(gateway.inside.config, tenant, **fields)
-
-    async def is_accepted() -> bool:
-        header = {gateway.inside.config.http_api_key_header: key.text}
-        return (await gateway.http.get("/nowhere", headers=header)).status_code == 404
-
-    await eventually(is_accepted, describe="the new key is accepted")
+    """A new key that the gateway has read."""
+    key = await new_key(gateway.inside.connection, tenant, **fields)
+    await gateway.inside.authentication.keys.confirm()
     return key
 
 
@@ -76,23 +73,17 @@ async def refusals(
     return responses
 
 
-async def test_every_endpoint_without_a_key_is_401(gateway: RunningGateway) -> None:
-    assert set((await refusals(gateway.http, {})).values()) == {(401, "ERR-PYOCO-0014")}
-
-
-async def test_every_endpoint_with_an_unknown_key_is_403(gateway: RunningGateway) -> None:
-    headers = {"X-API-Key": new_token().text()}
-    assert set((await refusals(gateway.http, headers)).values()) == {(403, "ERR-PYOCO-0015")}
-
-
-async def test_every_endpoint_with_a_revoked_key_is_403(
-    keyed: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_every_endpoint_rejects_a_missing_an_unknown_and_a_revoked_key(gateway: RunningGateway) -> None:
     key = await accepted_key(gateway)
     assert (await gateway.http.get("/runs", headers=key.header)).status_code == 200
-    await revoke(keyed, key)
+    await revoke(gateway.inside.connection, key)
     await refused(gateway, key)
-    assert set((await refusals(gateway.http, key.header)).values()) == {(403, "ERR-PYOCO-0015")}
+    for headers, expected in (
+        ({}, (401, "ERR-PYOCO-0014")),
+        ({"X-API-Key": new_token().text()}, (403, "ERR-PYOCO-0015")),
+        (key.header, (403, "ERR-PYOCO-0015")),
+    ):
+        assert set((await refusals(gateway.http, headers)).values()) == {expected}
 
 
 async def refused(gateway: RunningGateway, key: Key) -> dict[str, Any]:
@@ -106,32 +97,23 @@ async def refused(gateway: RunningGateway, key: Key) -> dict[str, Any]:
     return await eventually(is_refused, describe=f"{key.key_id} is refused")
 
 
-@pytest.mark.parametrize("scope", Scope)
+@pytest.mark.parametrize("scope", [*Scope, None])
 async def test_a_key_opens_what_its_scope_is_for_and_nothing_else(
-    keyed: NatsBackendConfig, gateway: RunningGateway, scope: Scope
+    gateway: RunningGateway, scope: Scope | None
 ) -> None:
-    key = await accepted_key(gateway, scopes=[scope])
+    """A key without scopes opens everything."""
+    key = await accepted_key(gateway, scopes=[scope] if scope else [])
     for (method, path), endpoint in PROTECTED.items():
         if path in ENDLESS:
             continue
         response = await gateway.http.request(method, concrete(path), headers=key.header)
-        if scope in endpoint.scopes or scope is Scope.ADMIN:
+        if scope in endpoint.scopes or scope in (Scope.ADMIN, None):
             assert response.status_code not in (401, 403), f"{method} {path}: {response.text}"
         else:
             problem = response.json()
             assert (response.status_code, problem["err_id"]) == (403, "ERR-PYOCO-0032")
             assert all(f"`{expected}`" in problem["detail"] for expected in endpoint.scope_names)
             assert f"has `{scope}`" in problem["detail"]
-
-
-async def test_a_key_without_scopes_opens_everything(
-    keyed: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    key = await accepted_key(gateway)
-    for method, path in PROTECTED:
-        if path not in ENDLESS:
-            response = await gateway.http.request(method, concrete(path), headers=key.header)
-            assert response.status_code not in (401, 403), f"{method} {path}: {response.text}"
 
 
 @pytest.mark.parametrize("path", ["/health", "/openapi.json"])
@@ -141,7 +123,7 @@ async def test_public_endpoints_need_no_key(gateway: RunningGateway, path: str) 
 
 
 async def test_an_unknown_path_is_401_without_a_key_and_as_ever_with_one(
-    keyed: NatsBackendConfig, gateway: RunningGateway
+    gateway: RunningGateway,
 ) -> None:
     key = await accepted_key(gateway, scopes=[Scope.SUBMIT])
     assert (await gateway.http.get("/secrets")).status_code == 401
@@ -153,8 +135,8 @@ async def test_an_unknown_path_is_401_without_a_key_and_as_ever_with_one(
     assert (put.status_code, put.headers["allow"]) == (405, "GET, POST")
 
 
-async def test_the_401_says_which_header_and_the_header_is_a_setting(keyed: NatsBackendConfig) -> None:
-    async with running_gateway(replace(keyed, http_api_key_header="X-Team-Key")) as gateway:
+async def test_the_401_says_which_header_and_the_header_is_a_setting(config: NatsBackendConfig) -> None:
+    async with running_gateway(replace(with_keys(config), http_api_key_header="X-Team-Key")) as gateway:
         response = await gateway.http.get("/runs")
         assert response.status_code == 401
         assert "X-Team-Key" in response.json()["detail"]
@@ -165,7 +147,7 @@ async def test_the_401_says_which_header_and_the_header_is_a_setting(keyed: Nats
         assert (await gateway.http.get("/runs", headers=key.header)).status_code == 401
 
 
-async def test_a_key_in_the_query_is_no_key(keyed: NatsBackendConfig, gateway: RunningGateway) -> None:
+async def test_a_key_in_the_query_is_no_key(gateway: RunningGateway) -> None:
     key = await accepted_key(gateway)
     for name in ("api_key", "X-API-Key", "key"):
         assert (await gateway.http.get("/workers", params={name: key.text})).status_code == 401
@@ -193,10 +175,10 @@ async def test_white_space_around_a_key_is_not_part_of_it(gateway: RunningGatewa
 
 
 async def test_a_wrong_secret_and_an_unknown_key_are_the_same_error(
-    keyed: NatsBackendConfig, gateway: RunningGateway
+    gateway: RunningGateway,
 ) -> None:
     key = await accepted_key(gateway)
-    await revoke(keyed, key)
+    await revoke(gateway.inside.connection, key)
     await refused(gateway, key)
     wrong = await gateway.http.get("/runs", headers={"X-API-Key": new_token(key.key_id).text()})
     unknown = await gateway.http.get("/runs", headers={"X-API-Key": new_token().text()})
@@ -224,16 +206,14 @@ async def test_a_rejected_upload_that_comes_anyway_gets_its_answer(gateway: Runn
 
 
 @pytest.mark.parametrize("path", ["/runs/watch", "/runs/{run_id}/watch", "/runs/{run_id}/logs?follow=true"])
-async def test_a_stream_ends_when_its_key_is_revoked(
-    keyed: NatsBackendConfig, gateway: RunningGateway, path: str
-) -> None:
+async def test_a_stream_ends_when_its_key_is_revoked(gateway: RunningGateway, path: str) -> None:
     key, other = await accepted_key(gateway), await accepted_key(gateway)
     await eventually(lambda: gateway.inside.listing.index.ready, describe="lists can be watched")
     response = await gateway.http.post("/runs", json={"flow_name": "waits"}, headers=key.header)
     run_id = response.json()["run_id"]
     path = path.replace("{run_id}", run_id)
     async with open_stream(gateway, path, key) as watched, open_stream(gateway, path, other) as stays:
-        await revoke(keyed, key)
+        await revoke(gateway.inside.connection, key)
         async with asyncio.timeout(LIMIT_SEC):
             async for _ in watched.aiter_bytes():
                 pass
@@ -270,10 +250,9 @@ async def test_a_stream_ends_when_its_key_expires(
 
 
 async def test_while_nats_is_unreachable_keys_are_not_checked_but_503(
-    keyed: NatsBackendConfig, own_nats: NatsServer
+    config: NatsBackendConfig, own_nats: NatsServer
 ) -> None:
-    keyed = replace(keyed, nats_url=own_nats.url)
-    async with running_gateway(keyed) as gateway:
+    async with running_gateway(replace(with_keys(config), nats_url=own_nats.url)) as gateway:
         key = await accepted_key(gateway)
         own_nats.stop()
 
@@ -297,30 +276,31 @@ async def test_while_nats_is_unreachable_keys_are_not_checked_but_503(
         await eventually(back, describe="the key is good again")
 
 
-async def test_a_rejection_is_counted_under_its_endpoint(gateway: RunningGateway) -> None:
-    await gateway.http.get(f"/runs/{A_RUN}")
-    await gateway.http.get("/nowhere")
-    key = await accepted_key(gateway, "ops")
-    page = (await gateway.http.get("/metrics", headers=key.header)).text
+async def test_a_rejection_is_counted_under_its_endpoint(config: NatsBackendConfig) -> None:
+    async with running_gateway(with_keys(config)) as gateway:
+        await gateway.http.get(f"/runs/{A_RUN}")
+        await gateway.http.get("/nowhere")
+        key = await accepted_key(gateway, "ops")
+        page = (await gateway.http.get("/metrics", headers=key.header)).text
     assert 'pyoco_http_requests_total{method="GET",route="/runs/{run_id}",status="401"} 1.0' in page
     assert 'pyoco_http_requests_total{method="GET",route="none",status="401"} 1.0' in page
 
 
-async def test_no_key_reaches_a_log_line_or_an_answer(keyed: NatsBackendConfig) -> None:
+async def test_no_key_reaches_a_log_line_or_an_answer(gateway: RunningGateway) -> None:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     stream = io.StringIO()
-    configure_logging(service="test", config=replace(keyed, log_level="DEBUG"), stream=stream)
+    logged = replace(gateway.inside.config, log_level="DEBUG")
+    configure_logging(service="test", config=logged, stream=stream)
     try:
-        good = await new_key(keyed, scopes=[Scope.SUBMIT])
-        gone, unknown = await new_key(keyed), Key("", new_token().text())
-        await revoke(keyed, gone)
+        gone, unknown = await accepted_key(gateway), Key("", new_token().text())
+        await revoke(gateway.inside.connection, gone)
+        good = await accepted_key(gateway, scopes=[Scope.SUBMIT])
         reported = []
-        async with running_gateway(keyed) as gateway:
-            for key in (good, gone, unknown):
-                for method, path in [*PROTECTED, ("GET", "/nowhere")]:
-                    response = await gateway.http.request(method, concrete(path), headers=key.header)
-                    reported.append(response.text + str(response.headers))
+        for key in (good, gone, unknown):
+            for method, path in [*PROTECTED, ("GET", "/nowhere")]:
+                response = await gateway.http.request(method, concrete(path), headers=key.header)
+                reported.append(response.text + str(response.headers))
     finally:
         root.handlers[:] = before
         root.setLevel(level)

@@ -93,7 +93,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/runs/yaml"): {
         "files": {"workflow": ("flow.yaml", YAML)},
         "data": {"flow_name": "noop"},
-        "headers": {"Idempotency-Key": "nightly"},
+        "headers": {"Idempotency-Key": "nightly-yaml"},
     },
     ("POST", "/waits/{wait_id}/respond"): {"json": {"payload": 1}},
     ("POST", "/resume"): {"json": {"payload": 1}},
@@ -160,12 +160,14 @@ async def _fill(world: World) -> None:
     """Acme has everything that a tenant can have; what all share has served acme last."""
     acme, inside = world.acme, world.acme.inside
     fields: dict[str, Any] = {"flow_name": f"{MARK}-flow", "params": {"of": f"{MARK}-param"}}
-    response = await acme.http.post(
-        "/runs", json={**fields, "tag": f"{MARK}-tag"}, headers={"Idempotency-Key": "nightly"}
-    )
-    open_run: str = response.json()["run_id"]
+    opened: list[str] = []
+    for key in ("nightly", "nightly-yaml"):
+        run = {**fields, "tag": f"{MARK}-tag"}
+        response = await acme.http.post("/runs", json=run, headers={"Idempotency-Key": key})
+        opened.append(response.json()["run_id"])
+    open_run = opened[0]
     failed = ended(RunStatus.FAILED, tenant_id="acme", api_key_id=acme.api_key_id, **fields)
-    world.run_ids = [open_run, *await write(inside.runs.store, failed)]
+    world.run_ids = [*opened, *await write(inside.runs.store, failed)]
     await inside.runs.logs.publish(open_run, [LogLine(ts=1.0, stream="stdout", text=f"{MARK}-line")])
     letter = DeadLetter(
         timestamp=1.0, reason="timeout", error=MARK, run_id=failed.run_id, flow_name=MARK, tenant_id="acme"

@@ -1,10 +1,12 @@
 """API keys, created as the admin commands do."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from pyoco_server.auth.key_administration import KeyAdministration
 from pyoco_server.auth.scopes import Scope
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.config import NatsBackendConfig
 from tests.support.broker.connections import connected
 
@@ -19,26 +21,33 @@ class Key:
         return {"X-API-Key": self.text}
 
 
+@asynccontextmanager
+async def _administration(at: NatsBackendConfig | Connection) -> AsyncIterator[KeyAdministration]:
+    if isinstance(at, Connection):
+        yield KeyAdministration(at)
+    else:
+        async with connected(at) as connection:
+            yield KeyAdministration(connection)
+
+
 async def new_key(
-    config: NatsBackendConfig,
+    at: NatsBackendConfig | Connection,
     tenant: str = "acme",
     *,
     scopes: Iterable[Scope] = (),
     expires_at: float | None = None,
 ) -> Key:
-    async with connected(config) as connection:
-        record, token = await KeyAdministration(connection).create(
-            tenant, name="test", scopes=list(scopes), expires_at=expires_at
-        )
+    async with _administration(at) as keys:
+        record, token = await keys.create(tenant, name="test", scopes=list(scopes), expires_at=expires_at)
     return Key(record.key_id, token.text())
 
 
-async def revoke(config: NatsBackendConfig, key: Key) -> None:
-    async with connected(config) as connection:
-        await KeyAdministration(connection).revoke(key.key_id)
+async def revoke(at: NatsBackendConfig | Connection, key: Key) -> None:
+    async with _administration(at) as keys:
+        await keys.revoke(key.key_id)
 
 
-async def rotate(config: NatsBackendConfig, key: Key, *, overlap_sec: float = 0.0) -> Key:
-    async with connected(config) as connection:
-        _, token = await KeyAdministration(connection).rotate(key.key_id, overlap_sec=overlap_sec)
+async def rotate(at: NatsBackendConfig | Connection, key: Key, *, overlap_sec: float = 0.0) -> Key:
+    async with _administration(at) as keys:
+        _, token = await keys.rotate(key.key_id, overlap_sec=overlap_sec)
     return Key(key.key_id, token.text())

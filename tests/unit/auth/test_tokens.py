@@ -1,0 +1,24 @@
+"""API keys in the clear and as they are stored."""
+
+from pyoco_server.auth.scopes import ALL_SCOPES
+from pyoco_server.auth.tokens import Token, new_token, stored_secret
+
+
+def test_tokens_are_long_and_never_the_same() -> None:
+    tokens = {new_token().text() for _ in range(100)}
+    assert len(tokens) == 100
+    for text in tokens:
+        token = Token.parse(text)
+        assert token is not None
+        assert len(bytes.fromhex(token.secret)) == 32
+        assert token.text() == text
+        assert token.secret not in repr(token)
+
+
+def test_the_same_secret_is_stored_differently_each_time() -> None:
+    token = new_token()
+    assert stored_secret(token, "p").digest != stored_secret(token, "p").digest
+
+
+def test_there_are_five_scopes() -> None:
+    assert {"submit", "read", "operate", "wheels", "admin"} == ALL_SCOPES
