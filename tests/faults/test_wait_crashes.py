@@ -1,8 +1,6 @@
-"""kill -9 behind each write of an answer, and with nobody left alive: the run has its answer, once."""
+"""Answers and deadlines while no worker or no gateway runs, or while several do; the jobs of waiting runs."""
 
 import asyncio
-import signal
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +28,6 @@ from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import let_expire
 from tests.support.broker.waits_in_bucket import SeenRuns
-from tests.support.places import ROOT
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.waiting_runs import waiting_run
 from tests.support.running.workers import serving_worker
@@ -40,23 +37,6 @@ from tests.support.waiting import LIMIT_SEC, eventually
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.2)
-
-
-async def answer_and_die(config: NatsBackendConfig, wait_id: str, after: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(
-            sys.executable,
-            "-m",
-            "tests.support.running.crashing_answerer",
-            config.nats_url,
-            wait_id,
-            "click",
-            after,
-        ),
-        cwd=ROOT,
-    )
-    async with asyncio.timeout(LIMIT_SEC):
-        assert await process.wait() == -signal.SIGKILL
 
 
 async def waits(gateway: RunningGateway, notes: Path, **params: Any) -> dict[str, Any]:
@@ -72,25 +52,6 @@ async def has_events(gateway: RunningGateway, run_id: str, expected: list[str]) 
         return [event.kind.value for event in events] == expected
 
     await eventually(published, describe=f"the events are {expected}")
-
-
-@pytest.mark.parametrize("after", ["decided", "told", "published"])
-async def test_an_answer_survives_the_gateway_that_took_it(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, after: str
-) -> None:
-    notes = tmp_path / "notes"
-    async with serving_worker(config):
-        run = await waits(gateway, notes)
-        wait_id = run["open_waits"][0]["wait_id"]
-        await answer_and_die(config, wait_id, after)
-        ended = await gateway.ends(run["run_id"])
-    assert (ended["status"], ended["attempt"]) == ("COMPLETED", 2)
-    assert notes.read_text().split() == ["prepare", "tell", "pay"]
-    await has_events(gateway, run["run_id"], ["opened", "answered"])
-    # Who has got no receipt asks again, and gets it.
-    again = {"payload": {"ok": True}, "decision_id": "click"}
-    receipt = (await gateway.http.post(f"/waits/{wait_id}/respond", json=again)).json()
-    assert (receipt["success"], receipt["repeated"]) == (True, True)
 
 
 async def test_an_answer_waits_for_a_worker_as_long_as_it_takes(

@@ -4,13 +4,11 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 import pytest
-from msgspec import structs
+import pytest_asyncio
 
 from pyoco_server.broker.jetstream.publishing import publish_acked
-from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import DeadLetter, Reason, RunStatus, job_of, pending_snapshot
-from pyoco_server.runs.lifecycle.submission import new_job
+from pyoco_server.records.models import DeadLetter, Reason, RunStatus, new_run_id
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 from tests.integration.submit.test_rerun import YAML
 from tests.integration.submit.test_submit import queued_job
@@ -18,8 +16,9 @@ from tests.support.broker.stored_runs import ended, snapshot, write
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.event_reading import reading_events
 from tests.support.problems import assert_problem
-from tests.support.running.gateway import RunningGateway
+from tests.support.running.gateway import running_gateway
 from tests.support.running.tenants import OPERATOR, Tenant, a_key, having_tenants
+from tests.support.running.waiting_runs import jobs_in_queue
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
 
@@ -30,21 +29,49 @@ class Tenants(NamedTuple):
     operator: Tenant
 
 
-@pytest.fixture
-async def tenants(config: NatsBackendConfig) -> AsyncIterator[Tenants]:
-    async with having_tenants(config, "acme", "rival", OPERATOR) as made:
-        yield Tenants(*made)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def operator(shared_config: NatsBackendConfig) -> AsyncIterator[Tenant]:
+    async with having_tenants(shared_config, OPERATOR) as [operator]:
+        yield operator
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def tenants(operator: Tenant) -> AsyncIterator[Tenants]:
+    """Two new tenants, and the operator, who sees what the tenants of all tests have."""
+    unique = new_run_id()
+    async with a_key(operator, f"acme-{unique}") as acme, a_key(operator, f"rival-{unique}") as rival:
+        yield Tenants(acme, rival, operator)
 
 
 def owner_of(run: dict[str, Any]) -> tuple[str | None, str | None]:
     return run["tenant_id"], run["api_key_id"]
 
 
+def owned_by(tenant: Tenant, caller: Tenant | None = None) -> tuple[str, str]:
+    """The owner of a run of this tenant that the caller, or the tenant itself, has asked for."""
+    return tenant.tenant_id, (caller or tenant).api_key_id
+
+
 async def ended_run(tenant: Tenant, status: RunStatus = RunStatus.FAILED, **fields: Any) -> str:
-    """A run of the tenant that has ended, without a worker."""
+    """A run of the tenant that has ended, as its worker would have written it."""
     run = ended(status, tenant_id=tenant.tenant_id, api_key_id=tenant.api_key_id, **fields)
     [run_id] = await write(tenant.inside.runs.store, run)
     return run_id
+
+
+async def letter_of(tenant: Tenant, run_id: str) -> dict[str, Any]:
+    """The dead letter of the run, which only its tenant sees."""
+
+    async def found() -> dict[str, Any] | None:
+        letters = (await tenant.json("/dlq"))["items"]
+        return next((letter for letter in letters if letter["run_id"] == run_id), None)
+
+    letter = await eventually(found, describe="there is a dead letter")
+    assert letter["tenant_id"] == tenant.tenant_id
+    return letter
 
 
 async def listed(tenant: Tenant, **query: Any) -> set[str]:
@@ -54,54 +81,57 @@ async def listed(tenant: Tenant, **query: Any) -> set[str]:
 # Whose a run is
 
 
-async def test_without_keys_a_run_has_no_tenant(gateway: RunningGateway) -> None:
-    run_id = await gateway.submit("noop")
-    assert owner_of(await gateway.get(run_id)) == (None, None)
-    job = await queued_job(gateway)
+async def test_without_keys_a_run_has_no_tenant(config: NatsBackendConfig) -> None:
+    async with running_gateway(config) as gateway:
+        run_id = await gateway.submit("noop")
+        assert owner_of(await gateway.get(run_id)) == (None, None)
+        job = await queued_job(gateway)
     assert (job.tenant_id, job.api_key_id) == (None, None)
 
 
 async def test_a_run_belongs_to_its_submitter(tenants: Tenants) -> None:
     acme = tenants.acme
     run_id = await acme.submit("noop")
-    assert owner_of(await acme.get(run_id)) == ("acme", acme.api_key_id)
-    job = await queued_job(acme)
-    assert (job.tenant_id, job.api_key_id) == ("acme", acme.api_key_id)
+    assert owner_of(await acme.get(run_id)) == owned_by(acme)
+    jobs = await jobs_in_queue(acme.inside.connection)
+    [job] = [job for job in jobs if job.run_id == run_id]
+    assert (job.tenant_id, job.api_key_id) == owned_by(acme)
     [item] = await acme.json("/runs")
-    assert item["tenant_id"] == "acme"
-
-
-async def test_a_flow_yaml_run_belongs_to_its_submitter(tenants: Tenants) -> None:
-    response = await tenants.acme.submit_yaml(YAML)
-    run = await tenants.acme.get(response.json()["run_id"])
-    assert owner_of(run) == ("acme", tenants.acme.api_key_id)
+    assert item["tenant_id"] == acme.tenant_id
+    response = await acme.submit_yaml(YAML)
+    assert owner_of(await acme.get(response.json()["run_id"])) == owned_by(acme)
 
 
 async def test_a_client_cannot_set_the_tenant_of_a_run(tenants: Tenants) -> None:
-    response = await tenants.rival.http.post("/runs", json={"flow_name": "noop", "tenant_id": "acme"})
+    response = await tenants.rival.http.post(
+        "/runs", json={"flow_name": "noop", "tenant_id": tenants.acme.tenant_id}
+    )
     assert_problem(response, 422, 2)
-    response = await tenants.rival.http.get("/runs", params={"tenant": "acme"})
+    response = await tenants.rival.http.get("/runs", params={"tenant": tenants.acme.tenant_id})
     assert_problem(response, 422, 17)
 
 
 async def test_a_rerun_belongs_to_the_tenant_and_names_the_key_that_asked_for_it(tenants: Tenants) -> None:
     run_id = await ended_run(tenants.acme)
-    async with a_key(tenants.acme, "acme") as colleague:
+    async with a_key(tenants.acme, tenants.acme.tenant_id) as colleague:
         for caller in (colleague, tenants.operator):
             response = await caller.http.post(f"/runs/{run_id}/rerun")
             rerun = await tenants.acme.get(response.json()["run_id"])
-            assert owner_of(rerun) == ("acme", caller.api_key_id)
+            assert owner_of(rerun) == owned_by(tenants.acme, caller)
 
 
 async def test_a_replayed_letter_makes_a_run_of_its_tenant(tenants: Tenants) -> None:
+    acme, operator = tenants.acme, tenants.operator
+    run_id = await ended_run(acme)
     letter = DeadLetter(
-        timestamp=1000.0, reason="timeout", error=None, run_id=await ended_run(tenants.acme), tenant_id="acme"
+        timestamp=1000.0, reason="timeout", error=None, run_id=run_id, tenant_id=acme.tenant_id
     )
-    await tenants.acme.inside.dead_letters.publish(letter, tag="default")
-    response = await tenants.operator.http.post("/dlq/1/replay")
+    await acme.inside.dead_letters.publish(letter, tag="default")
+    sequence = (await letter_of(acme, run_id))["seq"]
+    response = await operator.http.post(f"/dlq/{sequence}/replay")
     assert response.status_code == 200, response.text
-    run = await tenants.acme.get(response.json()["run_id"])
-    assert owner_of(run) == ("acme", tenants.operator.api_key_id)
+    run = await acme.get(response.json()["run_id"])
+    assert owner_of(run) == owned_by(acme, operator)
 
 
 async def test_a_bulk_rerun_takes_the_tenants_runs_and_no_others(tenants: Tenants) -> None:
@@ -110,7 +140,7 @@ async def test_a_bulk_rerun_takes_the_tenants_runs_and_no_others(tenants: Tenant
     response = await acme.http.post("/bulk/rerun", json={"expected_count": 1})
     assert response.status_code == 200, response.text
     operation = response.json()["operation"]
-    assert owner_of(operation) == ("acme", acme.api_key_id)
+    assert owner_of(operation) == owned_by(acme)
 
     async def done() -> bool:
         state: str = (await acme.json(f"/bulk/{operation['bulk_id']}"))["state"]
@@ -118,41 +148,40 @@ async def test_a_bulk_rerun_takes_the_tenants_runs_and_no_others(tenants: Tenant
 
     await eventually(done, describe="the operation is over")
     [rerun] = await acme.json("/runs", origin=own)
-    assert owner_of(await acme.get(rerun["run_id"])) == ("acme", acme.api_key_id)
+    assert owner_of(await acme.get(rerun["run_id"])) == owned_by(acme)
     assert await listed(rival) == {others}
 
 
-async def test_the_dead_letter_of_a_run_belongs_to_its_tenant(
-    config: NatsBackendConfig, tenants: Tenants
+async def test_a_dead_letter_belongs_to_the_tenant_of_its_run(
+    shared_config: NatsBackendConfig, tenants: Tenants
 ) -> None:
-    async with serving_worker(config):
-        run_id = (await tenants.acme.ends(await tenants.acme.submit("failing")))["run_id"]
-    [letter] = (await tenants.acme.json("/dlq"))["items"]
-    assert (letter["run_id"], letter["tenant_id"]) == (run_id, "acme")
+    acme = tenants.acme
+    failing = await acme.submit("failing", tag="letters")
+    swept, unreadable = snapshot(tenant_id=acme.tenant_id), snapshot(tenant_id=acme.tenant_id)
+    await write(acme.inside.runs.store, swept, unreadable)
+    job = f'{{"run_id": "{unreadable.run_id}", "flow_name": 7}}'.encode()
+    subject = f"{shared_config.work_subject_prefix}.letters"
+    await publish_acked(acme.inside.connection, subject, job)
+    async with serving_worker(shared_config, tags=["letters"]):
+        assert (await acme.ends(failing))["status"] == "FAILED"
+        assert (await acme.ends(unreadable.run_id))["reason"] == "invalid_job"
+    stored = await acme.inside.runs.store.get_from_leader(swept.run_id)
+    assert stored is not None
+    repairer = RunRepairer(acme.inside.connection)
+    assert await repairer.end(stored, Ending(RunStatus.FAILED, Reason.TIMEOUT, "too long"))
+    for run_id in (failing, unreadable.run_id, swept.run_id):
+        await letter_of(acme, run_id)
     assert (await tenants.rival.json("/dlq"))["items"] == []
 
 
-async def test_the_dead_letter_of_an_unreadable_job_belongs_to_the_tenant_of_its_run(
-    config: NatsBackendConfig, tenants: Tenants
-) -> None:
-    [run_id] = await write(tenants.acme.inside.runs.store, snapshot(tenant_id="acme"))
-    job = f'{{"run_id": "{run_id}", "flow_name": 7}}'.encode()
-    await publish_acked(tenants.acme.inside.connection, f"{config.work_subject_prefix}.default", job)
-    async with serving_worker(config):
-        assert (await tenants.acme.ends(run_id))["reason"] == "invalid_job"
-
-        async def letters() -> Any:
-            return (await tenants.acme.json("/dlq"))["items"]
-
-        [letter] = await eventually(letters, describe="there is a letter")
-    assert (letter["run_id"], letter["tenant_id"]) == (run_id, "acme")
-
-
 async def test_a_dead_letter_without_tenant_is_for_the_operator(tenants: Tenants) -> None:
+    async def seen() -> list[int]:
+        return [len((await tenant.json("/dlq"))["items"]) for tenant in tenants]
+
+    before = await seen()
     letter = DeadLetter(timestamp=1000.0, reason="invalid_job", error="the job cannot be read")
     await tenants.acme.inside.dead_letters.publish(letter, tag="default")
-    seen = [len((await tenant.json("/dlq"))["items"]) for tenant in tenants]
-    assert seen == [0, 0, 1]
+    assert await seen() == [0, 0, before[2] + 1]
 
 
 async def test_the_canceller_is_recorded(tenants: Tenants) -> None:
@@ -177,18 +206,17 @@ async def test_two_tenants_may_use_the_same_idempotency_key(tenants: Tenants) ->
 
 
 async def test_a_tenant_counts_its_own_runs(tenants: Tenants) -> None:
-    own = {await ended_run(tenants.acme) for _ in range(3)}
-    others = {await ended_run(tenants.rival)}
-    for tenant, runs in ((tenants.acme, own), (tenants.rival, others), (tenants.operator, own | others)):
-        page = await tenant.json("/runs", total="true")
+    """Runs without a tenant belong to the operator."""
+    flow = new_run_id()
+    own = {await ended_run(tenants.acme, flow_name=flow) for _ in range(3)}
+    others = {await ended_run(tenants.rival, flow_name=flow)}
+    [without] = await write(tenants.acme.inside.runs.store, snapshot(flow_name=flow))
+    seen_by_operator = own | others | {without}
+    for tenant, runs in ((tenants.acme, own), (tenants.rival, others), (tenants.operator, seen_by_operator)):
+        page = await tenant.json("/runs", total="true", flow=flow)
         assert {run["run_id"] for run in page["items"]} == runs
         assert (page["total"], page["total_exact"]) == (len(runs), True)
-
-
-async def test_runs_without_a_tenant_belong_to_the_operator(tenants: Tenants) -> None:
-    [run_id] = await write(tenants.acme.inside.runs.store, snapshot())
-    assert [await listed(tenant) for tenant in tenants] == [set(), set(), {run_id}]
-    responses = [(await tenant.http.get(f"/runs/{run_id}")).status_code for tenant in tenants]
+    responses = [(await tenant.http.get(f"/runs/{without}")).status_code for tenant in tenants]
     assert responses == [404, 404, 200]
 
 
@@ -239,29 +267,15 @@ async def test_a_removal_is_sent_to_its_tenant_only(config: NatsBackendConfig) -
         assert reported == {"acme": ["removed"], "rival": [], OPERATOR: ["removed"]}
 
 
-async def test_a_watched_list_has_only_runs_of_the_tenant(tenants: Tenants) -> None:
-    acme, rival = tenants.acme, tenants.rival
-    async with (
-        reading_events(rival.http, "/runs/watch?timeout_sec=600") as others,
-        reading_events(acme.http, "/runs/watch?timeout_sec=600") as own,
-    ):
-        of_acme = await acme.submit("noop")
-        of_rival = await rival.submit("noop")
-        await eventually(lambda: of_acme.encode() in own.raw, describe="acme is told")
-        await eventually(lambda: of_rival.encode() in others.raw, describe="rival is told")
-        assert of_acme.encode() not in others.raw
-        assert of_rival.encode() not in own.raw
-
-
 # What all share
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def busy_worker(tenants: Tenants) -> tuple[str, str]:
     """A worker without a free slot: its run of acme's, and the one of rival's that it had before."""
     acme, rival = tenants.acme, tenants.rival
     of_rival = await ended_run(rival)
-    of_acme = snapshot(tenant_id="acme", status=RunStatus.RUNNING, worker_id="w1")
+    of_acme = snapshot(tenant_id=acme.tenant_id, status=RunStatus.RUNNING, worker_id="w1")
     await write(acme.inside.runs.store, of_acme)
     record = a_record(
         "w1",
@@ -281,10 +295,10 @@ async def test_a_worker_record_hides_runs_of_other_tenants(
     tenants: Tenants, busy_worker: tuple[str, str]
 ) -> None:
     of_acme, of_rival = busy_worker
-    shown = {}
+    shown = []
     for tenant in tenants:
-        [worker] = await tenant.json("/workers")
-        assert worker == await tenant.json("/workers/w1")
+        worker = await tenant.json("/workers/w1")
+        assert worker in await tenant.json("/workers")
         names = (
             "current_run_id",
             "current_run_ids",
@@ -292,13 +306,13 @@ async def test_a_worker_record_hides_runs_of_other_tenants(
             "last_run_status",
             "last_run_finished_at",
         )
-        shown[tenant.tenant_id] = [worker[name] for name in names]
+        shown.append([worker[name] for name in names])
         assert worker["slots_busy"] == 1
-    assert shown == {
-        "acme": [of_acme, [of_acme], None, None, None],
-        "rival": [None, [], of_rival, "FAILED", 1000.0],
-        OPERATOR: [of_acme, [of_acme], of_rival, "FAILED", 1000.0],
-    }
+    assert shown == [
+        [of_acme, [of_acme], None, None, None],
+        [None, [], of_rival, "FAILED", 1000.0],
+        [of_acme, [of_acme], of_rival, "FAILED", 1000.0],
+    ]
 
 
 async def test_owners_of_a_workers_runs_are_read_only_when_unknown(
@@ -314,10 +328,11 @@ async def test_owners_of_a_workers_runs_are_read_only_when_unknown(
 
     await lists.caught_up()
     monkeypatch.setattr(lists._catch_up, "wait_if_ready", counted)
-    [worker] = await tenants.acme.json("/workers")
+    worker = await tenants.acme.json("/workers/w1")
     assert (worker["current_run_ids"], asked) == ([busy_worker[0]], 0)
     unknown = "0" * 32
-    assert await lists.of_tenant([busy_worker[0], unknown], "acme") == {busy_worker[0]}
+    own = await lists.of_tenant([busy_worker[0], unknown], tenants.acme.tenant_id)
+    assert own == {busy_worker[0]}
     assert asked == 1
 
 
@@ -332,11 +347,14 @@ async def test_an_explanation_does_not_send_which_runs_of_others_are_ahead(
     assert [worker["run_ids"] for worker in found["evidence"]["workers"]] == [[busy_worker[0]]]
 
 
-async def test_the_metrics_of_a_tenant_are_of_its_runs(tenants: Tenants) -> None:
-    for tenant in (tenants.acme, tenants.rival, tenants.rival):
-        await tenant.submit(f"flow-of-{tenant.tenant_id}", tag=f"tag-of-{tenant.tenant_id}")
-        await ended_run(tenant, flow_name=f"flow-of-{tenant.tenant_id}")
-    pages = {tenant.tenant_id: (await tenant.http.get("/metrics")).text for tenant in tenants}
+async def test_the_metrics_of_a_tenant_are_of_its_runs(config: NatsBackendConfig) -> None:
+    async with having_tenants(config, "acme", "rival", OPERATOR) as (acme, rival, operator):
+        for tenant in (acme, rival, rival):
+            await tenant.submit(f"flow-of-{tenant.tenant_id}", tag=f"tag-of-{tenant.tenant_id}")
+            await ended_run(tenant, flow_name=f"flow-of-{tenant.tenant_id}")
+        pages = {
+            tenant.tenant_id: (await tenant.http.get("/metrics")).text for tenant in (acme, rival, operator)
+        }
     assert 'pyoco_runs_total{status="PENDING"} 1.0' in pages["acme"]
     assert 'pyoco_runs_total{status="PENDING"} 2.0' in pages["rival"]
     assert 'pyoco_runs_total{status="PENDING"} 3.0' in pages[OPERATOR]
@@ -355,23 +373,5 @@ async def test_an_index_that_is_being_built_hides_the_runs_of_workers(
     async def not_yet() -> None: ...
 
     monkeypatch.setattr(tenants.acme.inside.listing.index, "complete", not_yet)
-    tenants.acme.inside.listing.index.ready = False
-    [worker] = await tenants.acme.json("/workers")
-    assert worker["current_run_ids"] == []
-
-
-def test_a_recreated_job_has_the_same_tenant() -> None:
-    job = structs.replace(new_job(flow_name="noop", tag="default"), tenant_id="acme", api_key_id="a key")
-    assert job_of(pending_snapshot(job), None) == job
-
-
-async def test_a_letter_that_the_sweep_writes_names_the_tenant(tenants: Tenants) -> None:
-    store = tenants.acme.inside.runs.store
-    [run_id] = await write(store, snapshot(tenant_id="acme"))
-    stored = await store.get_from_leader(run_id)
-    assert stored is not None
-    mender = RunRepairer(tenants.acme.inside.connection)
-    assert await mender.end(stored, Ending(RunStatus.FAILED, Reason.TIMEOUT, "too long"))
-    letter = await DeadLetters(tenants.acme.inside.connection).get(1)
-    assert letter is not None
-    assert letter.letter.tenant_id == "acme"
+    monkeypatch.setattr(tenants.acme.inside.listing.index, "ready", False)
+    assert (await tenants.acme.json("/workers/w1"))["current_run_ids"] == []

@@ -1,37 +1,52 @@
 """Waiting runs with a real worker."""
 
 import asyncio
-import signal
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from msgspec import structs
 
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
-from pyoco_server.human.wait_transitions import expired, reopened
-from pyoco_server.records.models import Job, RunStatus, job_of
-from pyoco_server.records.wait_models import Actor, Question, WaitRecord, WaitState, encode
-from pyoco_server.runs.lifecycle.submission import new_job
+from pyoco_server.records.models import Job, job_of
+from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from pyoco_server.worker.ipc.protocol import Outcome
+from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.session import run_recorder
-from pyoco_server.worker.session.run_questions import RunQuestions
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_waits import let_expire
-from tests.support.places import FLOWS
-from tests.support.programs import WORKER, running
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import LIMIT_SEC, eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def shared_config(shared_config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(shared_config, sweep_interval_sec=0.1, cancel_grace_period_sec=0.2)
+
+
+@pytest.fixture
+def gateway(shared_gateway: RunningGateway) -> RunningGateway:
+    return shared_gateway
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def worker(
+    shared_config: NatsBackendConfig, shared_gateway: RunningGateway
+) -> AsyncIterator[PyocoNatsWorker]:
+    async with serving_worker(shared_config) as worker:
+        yield worker
 
 
 async def answer(gateway: RunningGateway, run: dict[str, Any], payload: Any, number: int = 0) -> None:
@@ -49,25 +64,24 @@ async def queued(gateway: RunningGateway) -> int:
 
 
 async def test_a_run_waits_and_continues_with_the_answer(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes"
-    async with serving_worker(config) as worker:
-        run_id = await gateway.submit("approval", params={"notes": str(notes)})
-        run = await gateway.reaches(run_id, "WAITING_HUMAN")
-        assert run["tasks"] == {"prepare": "SUCCEEDED", "approve": "WAITING", "pay": "PENDING"}
-        assert run["wait_message"] == "Is the amount right?"
-        assert run["wait_schema"] == '{"type":"object"}'
-        wait = await gateway.inside.waits.store.get_from_leader(run["open_waits"][0]["wait_id"])
-        assert wait is not None
-        assert run["wait_deadline_at"] == wait.record.created_at + 86400
-        assert run["start_time"] <= wait.record.created_at <= run["waiting_since"]
-        assert [wait["task"] for wait in run["open_waits"]] == ["approve"]
-        # It occupies no slot.
-        assert (run["worker_id"], run["delivery"]) == (None, None)
-        await eventually(lambda: _is_idle(gateway, worker), describe="the worker is free")
-        await answer(gateway, run, {"decision": "approved"})
-        run = await gateway.ends(run_id)
+    run_id = await gateway.submit("approval", params={"notes": str(notes)})
+    run = await gateway.reaches(run_id, "WAITING_HUMAN")
+    assert run["tasks"] == {"prepare": "SUCCEEDED", "approve": "WAITING", "pay": "PENDING"}
+    assert run["wait_message"] == "Is the amount right?"
+    assert run["wait_schema"] == '{"type":"object"}'
+    wait = await gateway.inside.waits.store.get_from_leader(run["open_waits"][0]["wait_id"])
+    assert wait is not None
+    assert run["wait_deadline_at"] == wait.record.created_at + 86400
+    assert run["start_time"] <= wait.record.created_at <= run["waiting_since"]
+    assert [wait["task"] for wait in run["open_waits"]] == ["approve"]
+    # It occupies no slot.
+    assert (run["worker_id"], run["delivery"]) == (None, None)
+    await eventually(lambda: _is_idle(gateway, worker), describe="the worker is free")
+    await answer(gateway, run, {"decision": "approved"})
+    run = await gateway.ends(run_id)
     assert run["status"] == "COMPLETED"
     assert run["open_waits"] == []
     assert run["wait_message"] is None
@@ -77,196 +91,154 @@ async def test_a_run_waits_and_continues_with_the_answer(
     assert records["pay"]["output"] == {"paid": 42, "answer": {"decision": "approved"}}
 
 
-async def _is_idle(gateway: RunningGateway, worker: Any) -> bool:
+async def _is_idle(gateway: RunningGateway, worker: PyocoNatsWorker) -> bool:
     return await queued(gateway) == 0 and not worker._services.active_runs
 
 
 async def test_two_questions_are_answered_in_any_order(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes"
-    async with serving_worker(config):
-        run_id = await gateway.submit("two_questions", params={"notes": str(notes)})
-        run = await gateway.reaches(run_id, "WAITING_HUMAN")
-        assert sorted(wait["name"] for wait in run["open_waits"]) == ["left", "right"]
-        right = next(number for number, wait in enumerate(run["open_waits"]) if wait["name"] == "right")
-        await answer(gateway, run, "R", right)
+    run_id = await gateway.submit("two_questions", params={"notes": str(notes)})
+    run = await gateway.reaches(run_id, "WAITING_HUMAN")
+    assert sorted(wait["name"] for wait in run["open_waits"]) == ["left", "right"]
+    right = next(number for number, wait in enumerate(run["open_waits"]) if wait["name"] == "right")
+    await answer(gateway, run, "R", right)
 
-        async def right_is_done() -> dict[str, Any] | None:
-            run = await gateway.get(run_id)
-            return run if run["status"] == "WAITING_HUMAN" and len(run["open_waits"]) == 1 else None
+    async def right_is_done() -> dict[str, Any] | None:
+        run = await gateway.get(run_id)
+        return run if run["status"] == "WAITING_HUMAN" and len(run["open_waits"]) == 1 else None
 
-        run = await eventually(right_is_done, describe="it waits for the other")
-        assert notes.read_text().split() == ["right"]
-        assert run["tasks"]["left"] == "WAITING"
-        await answer(gateway, run, "L")
-        await gateway.ends(run_id)
+    run = await eventually(right_is_done, describe="it waits for the other")
+    assert notes.read_text().split() == ["right"]
+    assert run["tasks"]["left"] == "WAITING"
+    await answer(gateway, run, "L")
+    await gateway.ends(run_id)
     assert notes.read_text().split() == ["right", "left"]
 
 
 async def test_an_answer_that_comes_before_the_run_waits_counts(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:
-    released = tmp_path / "released"
-    async with serving_worker(config):
+    """The run has left its executor by then, and others use it: it takes its turn again like any other."""
+    for number in range(2):
+        released = tmp_path / f"released-{number}"
         run_id = await gateway.submit("blocking", params={"released": str(released)})
+        others = [await gateway.submit("ask") for _ in range(3)]
 
-        async def opened() -> WaitRecord | None:
+        async def opened(run_id: str = run_id) -> WaitRecord | None:
             return next(iter(await waits_of(gateway, run_id)), None)
 
         wait = await eventually(opened, describe="the question is asked")
         assert (await gateway.get(run_id))["status"] == "RUNNING"
-        await AnswerHandler(gateway.inside.connection).respond(
-            wait.wait_id, Answer(payload=1), ANYBODY, Actor()
-        )
+        answers = AnswerHandler(gateway.inside.connection)
+        await answers.respond(wait.wait_id, Answer(payload=number), ANYBODY, Actor())
         released.touch()
         run = await gateway.ends(run_id)
-    assert (run["status"], run["generation"]) == ("COMPLETED", 0)
-
-
-async def test_an_early_answer_leaves_the_executors_of_its_worker_in_order(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
-) -> None:
-    """The run has left its executor by then, and others use it: it takes its turn again like any other."""
-    async with serving_worker(config):
-        for number in range(2):
-            released = tmp_path / f"released-{number}"
-            run_id = await gateway.submit("blocking", params={"released": str(released)})
-            others = [await gateway.submit("ask") for _ in range(3)]
-
-            async def opened(run_id: str = run_id) -> WaitRecord | None:
-                return next(iter(await waits_of(gateway, run_id)), None)
-
-            wait = await eventually(opened, describe="the question is asked")
-            answers = AnswerHandler(gateway.inside.connection)
-            await answers.respond(wait.wait_id, Answer(payload=number), ANYBODY, Actor())
-            released.touch()
-            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-            for other in others:
-                run = await gateway.reaches(other, "WAITING_HUMAN")
-                assert run["attempt"] == 1
+        assert (run["status"], run["generation"]) == ("COMPLETED", 0)
+        for other in others:
+            run = await gateway.reaches(other, "WAITING_HUMAN")
+            assert run["attempt"] == 1
 
 
 async def test_a_question_is_seen_and_answered_while_another_branch_still_runs(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:
     released = tmp_path / "released"
-    async with serving_worker(config):
-        run_id = await gateway.submit("beside_work", params={"released": str(released)})
+    run_id = await gateway.submit("beside_work", params={"released": str(released)})
 
-        async def asks() -> dict[str, Any] | None:
-            run = await gateway.get(run_id)
-            return run if run.get("open_waits") and run["tasks"].get("question") == "WAITING" else None
+    async def asks() -> dict[str, Any] | None:
+        run = await gateway.get(run_id)
+        return run if run.get("open_waits") and run["tasks"].get("question") == "WAITING" else None
 
-        run = await eventually(asks, describe="the question is in the run")
-        assert (run["status"], run["tasks"]) == ("RUNNING", {"question": "WAITING", "work": "RUNNING"})
-        await answer(gateway, run, "soon")
-        released.touch()
-        run = await gateway.ends(run_id)
+    run = await eventually(asks, describe="the question is in the run")
+    assert (run["status"], run["tasks"]) == ("RUNNING", {"question": "WAITING", "work": "RUNNING"})
+    await answer(gateway, run, "soon")
+    released.touch()
+    run = await gateway.ends(run_id)
     assert (run["status"], run["generation"], run["open_waits"]) == ("COMPLETED", 0, [])
 
 
 async def test_a_cancel_ends_a_question_beside_running_work(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:
     released = tmp_path / "released"
-    async with serving_worker(replace(config, cancel_grace_period_sec=0.2)):
-        run_id = await gateway.submit("beside_work", params={"released": str(released)})
+    run_id = await gateway.submit("beside_work", params={"released": str(released)})
 
-        async def asks() -> bool:
-            return bool((await gateway.get(run_id)).get("open_waits"))
+    async def asks() -> bool:
+        return bool((await gateway.get(run_id)).get("open_waits"))
 
-        await eventually(asks, describe="the question is in the run")
-        await gateway.http.post(f"/runs/{run_id}/cancel")
-        run = await gateway.ends(run_id)
-        assert (run["status"], set(run["tasks"].values())) == ("CANCELLED", {"CANCELLED"})
+    await eventually(asks, describe="the question is in the run")
+    await gateway.http.post(f"/runs/{run_id}/cancel")
+    run = await gateway.ends(run_id)
+    assert (run["status"], set(run["tasks"].values())) == ("CANCELLED", {"CANCELLED"})
     assert [wait.state for wait in await waits_of(gateway, run_id)] == [WaitState.CANCELLED]
 
 
 async def test_a_wait_is_cancelled_when_the_run_ends_without_it(
-    config: NatsBackendConfig, gateway: RunningGateway
+    gateway: RunningGateway, worker: PyocoNatsWorker
 ) -> None:
-    async with serving_worker(config):
-        run = await gateway.ends(await gateway.submit("first_wins"))
+    run = await gateway.ends(await gateway.submit("first_wins"))
     assert run["status"] == "COMPLETED"
     assert run["tasks"]["slow"] == "CANCELLED"
     assert [wait.state for wait in await waits_of(gateway, run["run_id"])] == [WaitState.CANCELLED]
 
 
 async def test_a_default_answers_and_the_run_continues(
-    config: NatsBackendConfig, gateway: RunningGateway
+    gateway: RunningGateway, worker: PyocoNatsWorker
 ) -> None:
-    async with serving_worker(config):
-        run = await gateway.ends(await gateway.submit("ask_or_default"))
-        records = (await gateway.get(run["run_id"], include="records"))["task_records"]
+    run = await gateway.ends(await gateway.submit("ask_or_default"))
+    records = (await gateway.get(run["run_id"], include="records"))["task_records"]
     assert run["status"] == "COMPLETED"
     assert records["ask_or_default"]["output"] == "nobody was there"
 
 
 async def test_an_expired_wait_fails_the_run_which_can_be_retried(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes"
-    async with serving_worker(config):
-        run_id = await gateway.submit("approval", params={"notes": str(notes)})
-        await gateway.reaches(run_id, "WAITING_HUMAN")
-        # Not with a short limit: the second question has the same, and is to be answered in time.
-        store = WaitStore(gateway.inside.connection)
-        [asked] = await store.of_run_from_leader(run_id)
-        await let_expire(store, asked.record.wait_id)
-        run = await gateway.ends(run_id)
-        assert (run["status"], run["reason"]) == ("FAILED", "human_timeout")
-        assert run["tasks"]["approve"] == "FAILED"
-        response = await gateway.http.post(f"/runs/{run_id}/retry")
-        assert response.status_code == 200, response.text
-        run = await gateway.reaches(run_id, "WAITING_HUMAN")
-        assert run["end_time"] is None
-        await answer(gateway, run, {})
-        run = await gateway.ends(run_id)
+    run_id = await gateway.submit("approval", params={"notes": str(notes)})
+    await gateway.reaches(run_id, "WAITING_HUMAN")
+    # Not with a short limit: the second question has the same, and is to be answered in time.
+    store = WaitStore(gateway.inside.connection)
+    [asked] = await store.of_run_from_leader(run_id)
+    await let_expire(store, asked.record.wait_id)
+    run = await gateway.ends(run_id)
+    assert (run["status"], run["reason"]) == ("FAILED", "human_timeout")
+    assert run["tasks"]["approve"] == "FAILED"
+    response = await gateway.http.post(f"/runs/{run_id}/retry")
+    assert response.status_code == 200, response.text
+    run = await gateway.reaches(run_id, "WAITING_HUMAN")
+    assert run["end_time"] is None
+    await answer(gateway, run, {})
+    run = await gateway.ends(run_id)
     assert run["status"] == "COMPLETED"
     assert notes.read_text().split() == ["prepare", "tell", "pay"]
 
 
-async def test_a_run_is_cancelled_while_it_waits_and_no_worker_lives(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    async with serving_worker(config):
-        run_id = await gateway.submit("ask")
-        await gateway.reaches(run_id, "WAITING_HUMAN")
-    await gateway.http.post(f"/runs/{run_id}/cancel")
-    run = await gateway.ends(run_id)
-    assert (run["status"], run["tasks"]) == ("CANCELLED", {"just_ask": "CANCELLED"})
-
-    async def closed() -> bool:
-        return all(wait.state is WaitState.CANCELLED for wait in await waits_of(gateway, run_id))
-
-    await eventually(closed, describe="the wait is closed")
-
-
 async def test_a_continuation_that_comes_twice_is_executed_once(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:
     """Also much later, when the queue has forgotten the first one's id: the run waits again by then."""
     notes = tmp_path / "notes"
     queue = WorkQueue(gateway.inside.connection)
-    async with serving_worker(config):
-        run_id = await gateway.submit("two_questions", params={"notes": str(notes)})
-        run = await gateway.reaches(run_id, "WAITING_HUMAN")
-        job = await job_again(gateway, run_id)
-        await answer(gateway, run, "first")
+    run_id = await gateway.submit("two_questions", params={"notes": str(notes)})
+    run = await gateway.reaches(run_id, "WAITING_HUMAN")
+    job = await job_again(gateway, run_id)
+    await answer(gateway, run, "first")
 
-        async def waits_for_the_other() -> dict[str, Any] | None:
-            run = await gateway.get(run_id)
-            return run if run["generation"] == 2 else None
+    async def waits_for_the_other() -> dict[str, Any] | None:
+        run = await gateway.get(run_id)
+        return run if run["generation"] == 2 else None
 
-        run = await eventually(waits_for_the_other, describe="it waits for the other")
-        before = run["attempt"]
-        for number in range(3):
-            await queue.publish_again(job, revision=number)
-        await eventually(lambda: _queue_is_empty(gateway), describe="they are dropped")
-        assert (await gateway.get(run_id))["attempt"] == before
-        await answer(gateway, run, "second")
-        await gateway.ends(run_id)
+    run = await eventually(waits_for_the_other, describe="it waits for the other")
+    before = run["attempt"]
+    for number in range(3):
+        await queue.publish_again(job, revision=number)
+    await eventually(lambda: _queue_is_empty(gateway), describe="they are dropped")
+    assert (await gateway.get(run_id))["attempt"] == before
+    await answer(gateway, run, "second")
+    await gateway.ends(run_id)
     assert sorted(notes.read_text().split()) == ["left", "right"]
 
 
@@ -281,73 +253,32 @@ async def job_again(gateway: RunningGateway, run_id: str) -> Job:
     return job_of(stored.snapshot, None)
 
 
-async def test_waiting_does_not_count_against_the_run_timeout(config: NatsBackendConfig) -> None:
-    attentive = replace(config, sweep_interval_sec=0.1)
-    async with running_gateway(attentive) as gateway, serving_worker(attentive):
-        run_id = await gateway.submit("ask", timeout_sec=3600)
-        await gateway.reaches(run_id, "WAITING_HUMAN")
-        stored = await gateway.inside.runs.store.get_from_leader(run_id)
-        assert stored is not None
-        # As if it had waited for longer than it may take.
-        began = {name: getattr(stored.snapshot, name) - 3600 for name in ("start_time", "waiting_since")}
-        await gateway.inside.runs.store.replace(
-            structs.replace(stored.snapshot, **began), revision=stored.revision
-        )
-        run = await gateway.get(run_id)
-        over_at = run["start_time"] + 3600
-        await eventually(lambda: time.time() > over_at, describe="it would have taken too long")
-        sweeper = gateway.inside.sweeper
-        goal = sweeper.rounds + 3
-        await eventually(lambda: sweeper.rounds >= goal, describe="the sweep has looked at it")
-        await answer(gateway, run, "late enough")
-        run = await gateway.ends(run_id)
+async def test_waiting_does_not_count_against_the_run_timeout(
+    gateway: RunningGateway, worker: PyocoNatsWorker
+) -> None:
+    run_id = await gateway.submit("ask", timeout_sec=3600)
+    await gateway.reaches(run_id, "WAITING_HUMAN")
+    stored = await gateway.inside.runs.store.get_from_leader(run_id)
+    assert stored is not None
+    # As if it had waited for longer than it may take.
+    began = {name: getattr(stored.snapshot, name) - 3600 for name in ("start_time", "waiting_since")}
+    await gateway.inside.runs.store.replace(
+        structs.replace(stored.snapshot, **began), revision=stored.revision
+    )
+    run = await gateway.get(run_id)
+    over_at = run["start_time"] + 3600
+    await eventually(lambda: time.time() > over_at, describe="it would have taken too long")
+    sweeper = gateway.inside.sweeper
+    goal = sweeper.rounds + 3
+    await eventually(lambda: sweeper.rounds >= goal, describe="the sweep has looked at it")
+    await answer(gateway, run, "late enough")
+    run = await gateway.ends(run_id)
     assert run["status"] == "COMPLETED"
     assert run["end_time"] > over_at
 
 
-async def test_a_worker_that_is_killed_between_asking_and_waiting_has_asked_once(
-    config: NatsBackendConfig, gateway: RunningGateway, nats_url: str, tmp_path: Path
-) -> None:
-    """The next owner of the run finds the same wait, with the same deadline."""
-    released = tmp_path / "released"
-    settings = {"PYOCO_CONSUMER_ACK_WAIT_SEC": "1", "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.3"}
-    arguments = ("--flows", str(FLOWS), "--worker-id", "killed", "--nats-url", nats_url)
-    with running(WORKER, *arguments, cwd=tmp_path, **settings) as (killed, _):
-        run_id = await gateway.submit("blocking", params={"released": str(released)})
-
-        async def opened() -> WaitRecord | None:
-            return next(iter(await waits_of(gateway, run_id)), None)
-
-        wait = await eventually(opened, describe="the question is asked")
-        killed.send(signal.SIGKILL)
-    released.touch()
-    short = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
-    async with serving_worker(short, worker_id="heir"):
-        run = await gateway.reaches(run_id, "WAITING_HUMAN")
-        assert await waits_of(gateway, run_id) == [wait]
-        assert [each["wait_id"] for each in run["open_waits"]] == [wait.wait_id]
-        await answer(gateway, run, "yes")
-        run = await gateway.ends(run_id)
-    assert run["status"] == "COMPLETED"
-
-
-async def test_a_job_that_comes_again_does_not_wake_a_run_that_waits(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    """Its worker was killed when the run waited, and its message was not acknowledged yet."""
-    async with serving_worker(config):
-        run_id = await gateway.submit("ask")
-        run = await gateway.reaches(run_id, "WAITING_HUMAN")
-        again = structs.replace(await job_again(gateway, run_id), generation=0)
-        await WorkQueue(gateway.inside.connection).publish_again(again, revision=1)
-        await eventually(lambda: _queue_is_empty(gateway), describe="the job is dropped")
-        assert (await gateway.get(run_id))["attempt"] == run["attempt"]
-        await answer(gateway, run, None)
-        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-
-
 async def test_a_wait_that_the_flow_no_longer_asks_is_cancelled(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    shared_config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     """New code has another name for its question; another branch makes the run go on with it."""
     folder = tmp_path / "flows"
@@ -364,11 +295,11 @@ async def test_a_wait_that_the_flow_no_longer_asks_is_cancelled(
         (folder / "renamed_flow.py").write_text("\n".join(lines))
 
     write("old")
-    async with serving_worker(config, flows=folder):
-        run_id = await gateway.submit("renamed")
+    async with serving_worker(shared_config, worker_id="other", tags=["renamed"], flows=folder):
+        run_id = await gateway.submit("renamed", tag="renamed")
         run = await gateway.reaches(run_id, "WAITING_HUMAN")
     write("new")
-    async with serving_worker(config, flows=folder):
+    async with serving_worker(shared_config, worker_id="other", tags=["renamed"], flows=folder):
         other = next(number for number, wait in enumerate(run["open_waits"]) if wait["name"] == "other")
         await answer(gateway, run, 1, other)
 
@@ -409,27 +340,3 @@ async def test_an_outage_while_a_run_comes_to_wait_loses_nothing_that_it_has_don
         run = await gateway.ends(run_id)
     assert run["status"] == "COMPLETED"
     assert notes.read_text().split() == ["prepared"]
-
-
-async def test_a_worker_that_does_not_know_yet_that_it_was_reopened_asks_the_leader(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    """A replica may lag and still show the expired wait."""
-    # It would close the waits of a run that is not stored.
-    await gateway.inside.waits.maintenance.close()
-    store = WaitStore(gateway.inside.connection)
-    events = WaitEvents(gateway.inside.connection)
-    job = new_job(flow_name="ask", tag="default")
-    asked = Question(node="ask||0", task="ask", name="human", message="?", timeout_sec=60)
-    first = await RunQuestions(store, events, job, 60.0).ask(asked)
-    stored = await store.get_from_leader(first.wait_id)
-    assert stored is not None
-    await store.replace(expired(first, at=first.deadline_at), stored.revision)
-    lagging = RunQuestions(store, events, job, 60.0)
-    await lagging.load()
-    again = reopened(first, at=1.0, deadline_at=first.deadline_at + 60)
-    await store.create(again)
-    outcome = Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked]))
-    settled = await lagging.settle(outcome, may_resume=True)
-    assert settled.status == RunStatus.WAITING_HUMAN
-    assert lagging.awaited == [again]

@@ -1,7 +1,6 @@
 """The inbox stream: open waits and their changes, per tenant."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,8 +15,7 @@ from pyoco_server.runs.watch.followers import ResyncRequired
 from tests.support.broker.stored_waits import a_wait, ask, decide, decided
 from tests.support.event_reading import EventReader, reading_events
 from tests.support.running.gateway import RunningGateway, running_gateway
-from tests.support.running.tenants import OPERATOR, Tenant, having_tenants
-from tests.support.running.workers import serving_worker
+from tests.support.running.tenants import OPERATOR, having_tenants
 from tests.support.waiting import NEVER_SEC, eventually
 
 
@@ -59,21 +57,27 @@ async def ready(gateway: RunningGateway) -> None:
 # Over HTTP
 
 
-async def test_first_all_that_is_open_then_each_change(gateway: RunningGateway) -> None:
+async def test_first_all_that_is_open_then_each_change_and_after_a_reconnect_what_was_missed(
+    gateway: RunningGateway,
+) -> None:
     await ready(gateway)
     one, two = await ask(gateway.inside, "one", "two")
     async with reading_events(gateway.http, "/waits/watch") as reading:
         await reads(reading, ("open", {"one", "two"}))
         await ask(gateway.inside, "three")
         await reads(reading, ("open", {"one", "two"}), ("opened", "three"))
-        await decide(gateway.inside.waits.store, one)
         await decide(gateway.inside.waits.store, two, WaitState.EXPIRED)
-        await reads(
-            reading, ("open", {"one", "two"}), ("opened", "three"), ("closed", "one"), ("closed", "two")
-        )
-        closed = json.loads(reading.events[-1].data)["wait"]
-        assert closed["state"] == "expired"
+        await reads(reading, ("open", {"one", "two"}), ("opened", "three"), ("closed", "two"))
+        assert json.loads(reading.events[-1].data)["wait"]["state"] == "expired"
+        last = {"Last-Event-ID": str(reading.events[-1].id)}
     await eventually(lambda: gateway.inside.waits.inbox.followers == 0, describe="nobody follows")
+    await decide(gateway.inside.waits.store, one)
+    await ask(gateway.inside, "four")
+    async with reading_events(gateway.http, "/waits/watch", headers=last) as reading:
+        await reads(reading, ("closed", "one"), ("opened", "four"))
+    # Without a position, all that is open.
+    async with reading_events(gateway.http, "/waits/watch") as reading:
+        await reads(reading, ("open", {"three", "four"}))
 
 
 async def test_a_change_is_sent_at_once(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,39 +93,24 @@ async def test_a_change_is_sent_at_once(config: NatsBackendConfig, monkeypatch: 
                 await reads(reading, ("open", set()), *opened)
 
 
-async def test_a_reconnect_receives_the_missed_changes(gateway: RunningGateway) -> None:
-    await ready(gateway)
-    one, _ = await ask(gateway.inside, "one", "two")
-    async with reading_events(gateway.http, "/waits/watch") as reading:
-        await reads(reading, ("open", {"one", "two"}))
-        last = reading.events[-1].id
-    await decide(gateway.inside.waits.store, one)
-    await ask(gateway.inside, "three")
-    async with reading_events(gateway.http, "/waits/watch", headers={"Last-Event-ID": str(last)}) as reading:
-        await reads(reading, ("closed", "one"), ("opened", "three"))
-
-
-async def test_a_reconnect_without_position_receives_all_open_waits(gateway: RunningGateway) -> None:
-    await ready(gateway)
-    one, two = await ask(gateway.inside, "one", "two")
-    async with reading_events(gateway.http, "/waits/watch") as reading:
-        await reads(reading, ("open", {"one", "two"}))
-    await decide(gateway.inside.waits.store, one)
-    async with reading_events(gateway.http, "/waits/watch") as reading:
-        await reads(reading, ("open", {"two"}))
-        assert shown(reading) == {two.wait_id}
-
-
-@pytest.mark.parametrize("place", ["00000000-1", "{bucket}-0"])
-async def test_an_invalid_position_receives_all_open_waits(gateway: RunningGateway, place: str) -> None:
+async def test_an_unknown_position_receives_all_open_waits(gateway: RunningGateway) -> None:
     await ready(gateway)
     await ask(gateway.inside, "one", "two")
     await gateway.http.get("/waits")
     # As if more had happened than is kept.
     gateway.inside.waits.inbox.begin(gateway.inside.waits.index.checkpoint.created, 2)
-    position = place.format(bucket=gateway.inside.waits.inbox.position(0).bucket)
-    async with reading_events(gateway.http, "/waits/watch", headers={"Last-Event-ID": position}) as reading:
-        await reads(reading, ("open", {"one", "two"}))
+    bucket = gateway.inside.waits.inbox.position(0).bucket
+    for place in ("00000000-1", f"{bucket}-0"):
+        async with reading_events(gateway.http, "/waits/watch", headers={"Last-Event-ID": place}) as reading:
+            await reads(reading, ("open", {"one", "two"}))
+    for query, headers, field in (
+        ({"timeout_sec": "0"}, {}, "timeout_sec"),
+        ({"state": "open"}, {}, "state"),
+        ({}, {"Last-Event-ID": "x"}, "Last-Event-ID"),
+    ):
+        answer = await gateway.http.get("/waits/watch", params=query, headers=headers)
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["field"] == field
 
 
 async def test_a_position_is_valid_on_another_gateway(config: NatsBackendConfig) -> None:
@@ -174,101 +163,53 @@ async def test_an_idle_inbox_sends_heartbeats(
     assert len({event.id for event in reading.events}) == 1
 
 
-@pytest.mark.parametrize(
-    ("query", "headers", "field"),
-    [
-        ({"timeout_sec": "0"}, {}, "timeout_sec"),
-        ({"state": "open"}, {}, "state"),
-        ({}, {"Last-Event-ID": "x"}, "Last-Event-ID"),
-    ],
-)
-async def test_invalid_queries_are_rejected(
-    gateway: RunningGateway, query: dict[str, str], headers: dict[str, str], field: str
-) -> None:
-    answer = await gateway.http.get("/waits/watch", params=query, headers=headers)
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["field"] == field
-
-
-# With a worker
-
-
-async def test_a_question_of_a_run_comes_and_goes_with_its_answer(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_a_question_goes_with_its_answer_and_with_its_cancelled_run(gateway: RunningGateway) -> None:
     await ready(gateway)
-    async with (
-        serving_worker(config),
-        reading_events(gateway.http, "/waits/watch") as reading,
-    ):
-        run_id = await gateway.submit("ask")
-        await eventually(lambda: len(shown(reading)) == 1, describe="the question is there")
-        await gateway.reaches(run_id, "WAITING_HUMAN")
-        answer = await gateway.http.post("/resume", json={"runId": run_id, "payload": "yes"})
-        assert answer.status_code == 200, answer.text
-        await eventually(lambda: not shown(reading), describe="the question is gone")
-        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-        assert json.loads(reading.events[-1].data)["wait"]["state"] == "answered"
-
-
-async def test_a_question_goes_with_its_cancelled_run(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    await ready(gateway)
+    answered, cancelled = [(await ask(gateway.inside, name))[0] for name in ("answered", "cancelled")]
     async with reading_events(gateway.http, "/waits/watch") as reading:
-        async with serving_worker(config):
-            run_id = await gateway.submit("ask")
-            await gateway.reaches(run_id, "WAITING_HUMAN")
-        await eventually(lambda: len(shown(reading)) == 1, describe="the question is there")
-        # No worker lives.
-        assert (await gateway.http.post(f"/runs/{run_id}/cancel")).status_code == 200
-        assert (await gateway.get(run_id))["status"] == "CANCELLED"
-        await eventually(lambda: not shown(reading), describe="the question is gone")
-        assert json.loads(reading.events[-1].data)["wait"]["state"] == "cancelled"
+        await reads(reading, ("open", {"answered", "cancelled"}))
+        for path, body in (
+            ("/resume", {"runId": answered.run_id, "payload": "yes"}),
+            (f"/runs/{cancelled.run_id}/cancel", None),
+        ):
+            answer = await gateway.http.post(path, json=body)
+            assert answer.status_code == 200, answer.text
+        await eventually(lambda: not shown(reading), describe="the questions are gone")
+        closed = [json.loads(event.data) for event in reading.events if event.name == "closed"]
+        states = [data["wait"]["state"] for data in closed]
+        assert states == ["answered", "cancelled"]
 
 
 # Tenants
 
 
-@pytest.fixture
-async def tenants(config: NatsBackendConfig) -> AsyncIterator[list[Tenant]]:
-    async with having_tenants(config, "acme", "rival", OPERATOR) as made:
-        yield made
-
-
-async def test_each_tenant_sees_its_own_waits(tenants: list[Tenant]) -> None:
-    acme, rival, operator = tenants
-    await ready(acme)
-    [old] = await ask(acme.inside, "old", tenant_id="acme")
-    async with (
-        reading_events(acme.http, "/waits/watch") as of_acme,
-        reading_events(rival.http, "/waits/watch") as of_rival,
-        reading_events(operator.http, "/waits/watch") as of_operator,
-    ):
-        await reads(of_acme, ("open", {"old"}))
-        await reads(of_rival, ("open", set()))
-        await decide(acme.inside.waits.store, old)
-        await ask(acme.inside, "new", tenant_id="acme")
-        await ask(acme.inside, "rivals", tenant_id="rival")
-        await reads(of_acme, ("open", {"old"}), ("closed", "old"), ("opened", "new"))
-        await reads(of_rival, ("open", set()), ("opened", "rivals"))
-        changes = [("closed", "old"), ("opened", "new"), ("opened", "rivals")]
-        await reads(of_operator, ("open", {"old"}), *changes)
-        assert b"acme" not in of_rival.raw
-        assert old.run_id.encode() not in of_rival.raw
-
-
-async def test_a_reconnect_shows_no_waits_of_other_tenants(tenants: list[Tenant]) -> None:
-    acme, rival, _ = tenants
-    await ready(acme)
-    async with reading_events(rival.http, "/waits/watch") as reading:
-        await reads(reading, ("open", set()))
-        last = str(reading.events[-1].id)
-    await ask(acme.inside, "acmes", tenant_id="acme")
-    await ask(acme.inside, "rivals", tenant_id="rival")
-    async with reading_events(rival.http, "/waits/watch", headers={"Last-Event-ID": last}) as reading:
-        await reads(reading, ("opened", "rivals"))
-        assert b"acme" not in reading.raw
+async def test_each_tenant_sees_its_own_waits(config: NatsBackendConfig) -> None:
+    async with having_tenants(config, "acme", "rival", OPERATOR) as (acme, rival, operator):
+        await ready(acme)
+        [old] = await ask(acme.inside, "old", tenant_id="acme")
+        async with (
+            reading_events(acme.http, "/waits/watch") as of_acme,
+            reading_events(rival.http, "/waits/watch") as of_rival,
+            reading_events(operator.http, "/waits/watch") as of_operator,
+        ):
+            await reads(of_acme, ("open", {"old"}))
+            await reads(of_rival, ("open", set()))
+            await decide(acme.inside.waits.store, old)
+            await ask(acme.inside, "new", tenant_id="acme")
+            await ask(acme.inside, "rivals", tenant_id="rival")
+            await reads(of_acme, ("open", {"old"}), ("closed", "old"), ("opened", "new"))
+            await reads(of_rival, ("open", set()), ("opened", "rivals"))
+            changes = [("closed", "old"), ("opened", "new"), ("opened", "rivals")]
+            await reads(of_operator, ("open", {"old"}), *changes)
+            assert b"acme" not in of_rival.raw
+            assert old.run_id.encode() not in of_rival.raw
+            last = str(of_rival.events[-1].id)
+        # Nor does a reconnect show waits of other tenants.
+        await ask(acme.inside, "acmes", tenant_id="acme")
+        await ask(acme.inside, "next", tenant_id="rival")
+        async with reading_events(rival.http, "/waits/watch", headers={"Last-Event-ID": last}) as reading:
+            await reads(reading, ("opened", "next"))
+            assert b"acme" not in reading.raw
 
 
 # The hub alone

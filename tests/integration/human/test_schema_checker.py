@@ -14,6 +14,7 @@ import pytest
 
 from pyoco_server.errors import AnswersBusy, InvalidAnswer
 from pyoco_server.human.answers.schema_checker import SchemaChecker
+from pyoco_server.human.answers.schema_validation import CheckResult
 from tests.support.processes import is_alive
 from tests.support.waiting import eventually
 
@@ -135,13 +136,6 @@ async def test_too_many_queued_checks_are_rejected(checker: SchemaChecker) -> No
     await checker.check("a", ENDLESS, at="payload", owner="ann")
 
 
-async def test_the_next_answer_is_checked_by_another_process() -> None:
-    async with having_checker(2) as checker:
-        await refusal(checker, SLOW_VALUE, ENDLESS)
-        assert "payload='b'" in await refusal(checker, "b", ENDLESS)
-        await checker.check("aaa", ENDLESS, at="payload", owner="ann")
-
-
 async def test_a_cancelled_check_does_not_answer_the_next(
     patient: SchemaChecker,
 ) -> None:
@@ -153,6 +147,12 @@ async def test_a_cancelled_check_does_not_answer_the_next(
     assert "payload='b'" in await refusal(patient, "b", ENDLESS)
 
 
+async def test_the_next_answer_after_a_timeout_is_checked_by_another_process() -> None:
+    async with having_checker(2) as checker:
+        await refusal(checker, SLOW_VALUE, ENDLESS)
+        assert "payload='b'" in await refusal(checker, "b", ENDLESS)
+
+
 async def test_a_plain_schema_needs_no_process(checker: SchemaChecker) -> None:
     assert "payload='x'" in await refusal(checker, "x", {"type": "integer"})
     await checker.check(3, {"type": "integer"}, at="payload", owner="ann")
@@ -161,20 +161,23 @@ async def test_a_plain_schema_needs_no_process(checker: SchemaChecker) -> None:
     assert pids(checker) == []
 
 
-@pytest.mark.parametrize(
-    ("value", "schema"),
-    [
+async def test_large_checks_run_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_process: list[bytes] = []
+
+    async def noted(self: SchemaChecker, line: bytes, owner: str) -> CheckResult:
+        in_process.append(line)
+        return CheckResult()
+
+    monkeypatch.setattr(SchemaChecker, "_check_in_process", noted)
+    long_schema = {"properties": {f"p{number}": {"type": "integer"} for number in range(30)}}
+    for value, schema in (
         ([1] * 200, {"items": {"type": "integer"}}),
-        (1, {"properties": {f"p{number}": {"type": "integer"} for number in range(30)}}),
+        (1, long_schema),
         ("x" * 5000, {"type": "string"}),
-    ],
-    ids=["many values", "a long schema", "a long value"],
-)
-async def test_large_checks_run_in_a_process(
-    patient: SchemaChecker, value: Any, schema: dict[str, Any]
-) -> None:
-    await patient.check(value, schema, at="payload", owner="ann")
-    assert len(pids(patient)) == 1
+    ):
+        in_process.clear()
+        await SchemaChecker().check(value, schema, at="payload", owner="ann")
+        assert len(in_process) == 1
 
 
 async def test_an_invalid_schema_is_reported(checker: SchemaChecker) -> None:
@@ -182,22 +185,19 @@ async def test_an_invalid_schema_is_reported(checker: SchemaChecker) -> None:
         assert "no answer can be checked against the schema of this wait" in await refusal(checker, 1, schema)
 
 
-async def test_the_process_ends_with_the_checker() -> None:
-    checker = SchemaChecker(limit_sec=10)
-    await checker.check("a", ENDLESS, at="payload", owner="ann")
-    [pid] = pids(checker)
-    assert is_alive(pid)
-    await checker.close()
-    assert not is_alive(pid)
-
-
-async def test_a_process_that_has_died_is_replaced(patient: SchemaChecker) -> None:
+async def test_a_process_that_has_died_is_replaced_and_the_last_one_ends_with_the_checker(
+    patient: SchemaChecker,
+) -> None:
     await patient.check("a", ENDLESS, at="payload", owner="ann")
     [pid] = pids(patient)
     os.kill(pid, signal.SIGKILL)
     await eventually(lambda: not is_alive(pid), describe="the process has ended")
     await patient.check("a", ENDLESS, at="payload", owner="ann")
-    assert pids(patient) != [pid]
+    [other] = pids(patient)
+    assert other != pid
+    assert is_alive(other)
+    await patient.close()
+    assert not is_alive(other)
 
 
 async def test_a_process_whose_input_is_closed_is_replaced(patient: SchemaChecker) -> None:

@@ -1,8 +1,7 @@
 """The index of waits: its queries, restarts, and rebuilding it after damage."""
 
-import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.human.inbox.wait_feed import WaitFeedReader
-from pyoco_server.human.inbox.wait_index import SCHEMA, WaitIndex, WaitWrite
+from pyoco_server.human.inbox.wait_index import WaitIndex, WaitWrite
 from pyoco_server.human.inbox.wait_items import WaitFilter, item_of
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitRecord, WaitState
@@ -67,28 +66,19 @@ async def test_due_waits_are_open_and_past_their_deadline(index: WaitIndex) -> N
     assert await index.next_deadline(2.0) == 10.0
 
 
-async def test_without_open_waits_there_is_no_deadline(index: WaitIndex) -> None:
+async def test_a_decided_wait_replaces_the_open_one(index: WaitIndex) -> None:
     assert await index.next_deadline(0.0) is None
-    one = wait(deadline_at=5.0)
-    await put(index, one)
+    one, two = wait(deadline_at=5.0), wait(deadline_at=7.0)
+    await put(index, one, two)
     assert await index.next_deadline(0.0) == 5.0
-    await put(index, decided(one, WaitState.EXPIRED))
+    assert await index.open_waits() == {one.wait_id, two.wait_id}
+    await put(index, decided(one), decided(two, WaitState.EXPIRED))
     assert await index.next_deadline(0.0) is None
     assert await index.due(10.0, 10) == []
-
-
-async def test_open_waits_of_the_index(index: WaitIndex) -> None:
-    one, two = wait(), wait()
-    await put(index, one, two, decided(wait()))
-    assert await index.open_waits() == {one.wait_id, two.wait_id}
-
-
-async def test_a_decided_wait_replaces_the_open_one(index: WaitIndex) -> None:
-    one = wait()
-    await put(index, one, decided(one))
-    assert index.entries == 1
+    assert await index.open_waits() == set()
+    assert index.entries == 2
     assert await index.count(WaitFilter(states=frozenset({WaitState.OPEN}))) == 0
-    assert await index.count(WaitFilter()) == 1
+    assert await index.count(WaitFilter()) == 2
     assert (await index.open_of(None)).count == 0
 
 
@@ -103,17 +93,11 @@ async def test_responses_reveal_nothing_of_other_tenants(index: WaitIndex) -> No
     assert (await index.open_of("rival")).oldest_at is None
 
 
-async def test_a_deleted_wait_is_dropped_and_returned(index: WaitIndex) -> None:
-    one = wait()
-    await put(index, one)
-    [before] = await index.apply([WaitWrite(one.wait_id, 2, None)], upto=2)
-    assert before == item_of(one)
-    assert index.entries == 0
-
-
-async def test_keys_are_compared_and_dropped(index: WaitIndex) -> None:
-    one, two, three = wait("1"), wait("2"), wait("3")
-    await put(index, one, two, three)
+async def test_deleted_waits_are_dropped_and_returned(index: WaitIndex) -> None:
+    one, two, three, four = [wait(name) for name in "1234"]
+    await put(index, one, two, three, four)
+    [before] = await index.apply([WaitWrite(four.wait_id, 5, None)], upto=5)
+    assert before == item_of(four)
     assert await index.others(0, 3, [2], limit=10) == [(1, one.wait_id), (3, three.wait_id)]
     assert await index.others(0, 3, [2], limit=1) == [(1, one.wait_id)]
     assert [item.name for item in await index.drop([1])] == ["1"]
@@ -165,11 +149,6 @@ async def test_ten_thousand_open_waits_are_asked_about_quickly(index: WaitIndex)
 
 
 @pytest.fixture
-def file(config: NatsBackendConfig) -> Path:
-    return Path(config.index_dir) / "waits-1.sqlite"
-
-
-@pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The revisions that were read from the bucket, by all gateways of this test."""
     revisions: list[int] = []
@@ -183,7 +162,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return revisions
 
 
-async def test_after_a_restart_only_what_was_written_meanwhile_is_read(
+async def test_a_restart_reads_what_was_written_since_and_a_damaged_file_is_recreated(
     config: NatsBackendConfig, taken: list[int]
 ) -> None:
     async with running_gateway(config) as gateway:
@@ -196,44 +175,18 @@ async def test_after_a_restart_only_what_was_written_meanwhile_is_read(
         await ask(gateway.inside, "three")
         assert await names(gateway) == {"one", "two", "three"}
     assert taken == [3]
-
-
-def delete(file: Path) -> None:
-    file.unlink()
-
-
-def overwrite(file: Path) -> None:
+    file = Path(config.index_dir) / "waits-1.sqlite"
     file.write_bytes(b"no database " * 1000)
-
-
-def age(file: Path) -> None:
-    with sqlite3.connect(file) as db:
-        db.execute(f"PRAGMA user_version = {SCHEMA.version + 1}")
-    db.close()
-
-
-@pytest.mark.parametrize("damage", [delete, overwrite, age])
-async def test_a_file_that_cannot_be_used_is_recreated(
-    config: NatsBackendConfig, file: Path, damage: Callable[[Path], None]
-) -> None:
     async with running_gateway(config) as gateway:
-        await ask(gateway.inside, "one", "two")
-        assert await names(gateway) == {"one", "two"}
-    damage(file)
-    async with running_gateway(config) as gateway:
-        assert await names(gateway) == {"one", "two"}
+        assert await names(gateway) == {"one", "two", "three"}
+        # Also one that is deleted while the gateway runs.
+        file.unlink()
 
+        async def there_again() -> bool:
+            return file.exists() and (await gateway.http.get("/waits")).status_code == 200
 
-async def test_a_file_that_is_deleted_meanwhile_is_recreated(gateway: RunningGateway, file: Path) -> None:
-    await ask(gateway.inside, "one")
-    assert await names(gateway) == {"one"}
-    file.unlink()
-
-    async def there_again() -> bool:
-        return file.exists() and (await gateway.http.get("/waits")).status_code == 200
-
-    await eventually(there_again, describe="the file is made anew")
-    assert await names(gateway) == {"one"}
+        await eventually(there_again, describe="the file is created again")
+        assert await names(gateway) == {"one", "two", "three"}
 
 
 async def test_a_bucket_that_is_recreated_is_read_again(gateway: RunningGateway) -> None:

@@ -13,8 +13,10 @@ from pyoco_server.errors import WaitConflict, WaitExpired
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.reopen import retry_run
+from pyoco_server.human.wait_transitions import expired, reopened
 from pyoco_server.records.models import RunStatus, job_of
 from pyoco_server.records.wait_models import Actor, Question, WaitState, encode
+from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.worker.ipc.protocol import Outcome
 from pyoco_server.worker.session.run_questions import RunQuestions
@@ -109,8 +111,8 @@ async def test_a_retry_reopens_what_only_the_leader_knows_to_be_expired(
     await run.expires()
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     [awaited] = again.open_waits or []
-    reopened = await run.wait(awaited.wait_id)
-    assert (reopened.state, reopened.arming) == (WaitState.OPEN, 2)
+    stored = await run.wait(awaited.wait_id)
+    assert (stored.state, stored.arming) == (WaitState.OPEN, 2)
     # For the replica the first wait is still open: then the run would not have been retried.
     repeated = await retry_run(connection, run.run_id, ANYBODY, ANN)
     assert repeated.open_waits == again.open_waits
@@ -128,8 +130,8 @@ async def test_a_second_retry_asks_what_the_first_one_asked(
     [second] = again.open_waits or []
     await run.expires(await run.wait(second.wait_id))
     [third] = (await retry_run(connection, run.run_id, ANYBODY, ANN)).open_waits or []
-    reopened = await run.wait(third.wait_id)
-    assert (reopened.state, reopened.arming) == (WaitState.OPEN, 3)
+    stored = await run.wait(third.wait_id)
+    assert (stored.state, stored.arming) == (WaitState.OPEN, 3)
 
 
 async def test_a_worker_waits_for_what_a_retry_has_reopened(
@@ -180,3 +182,24 @@ async def test_waits_from_the_leader_are_the_newest_of_each_in_the_order_of_writ
         (third, WaitState.OPEN),
         (first, WaitState.ANSWERED),
     ]
+
+
+async def test_a_worker_that_does_not_know_yet_that_it_was_reopened_asks_the_leader(
+    connection: Connection,
+) -> None:
+    """A replica may lag and still show the expired wait."""
+    store, events = WaitStore(connection), WaitEvents(connection)
+    job = new_job(flow_name="ask", tag="default")
+    asked = Question(node="ask||0", task="ask", name="human", message="?", timeout_sec=60)
+    first = await RunQuestions(store, events, job, 60.0).ask(asked)
+    stored = await store.get_from_leader(first.wait_id)
+    assert stored is not None
+    await store.replace(expired(first, at=first.deadline_at), stored.revision)
+    questions = RunQuestions(store, events, job, 60.0)
+    await questions.load()
+    again = reopened(first, at=1.0, deadline_at=first.deadline_at + 60)
+    await store.create(again)
+    outcome = Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked]))
+    settled = await questions.settle(outcome, may_resume=True)
+    assert settled.status == RunStatus.WAITING_HUMAN
+    assert questions.awaited == [again]

@@ -1,6 +1,5 @@
 """Waits over HTTP: lists, one wait, answers and error codes; the tests write the records of a worker."""
 
-import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -8,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import PayloadTooLarge
@@ -16,14 +16,27 @@ from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.human.answers.answering import AnswerHandler
 from pyoco_server.records.models import encode, new_run_id
 from pyoco_server.records.wait_models import WaitRecord, WaitState
-from tests.integration.submit.test_submit import queued_job
 from tests.support.broker.stored_runs import snapshot, write
-from tests.support.broker.stored_waits import ask, decide, waiting_run
+from tests.support.broker.stored_waits import ask, decide
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.tenants import OPERATOR, Tenant, a_key, having_tenants
+from tests.support.running.waiting_runs import jobs_in_queue
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 UNKNOWN_RUN = "00000000-0000-4000-8000-000000000000"
 WORDS = {"success", "error", "message"}
+
+
+@pytest.fixture
+def gateway(shared_gateway: RunningGateway) -> RunningGateway:
+    return shared_gateway
+
+
+@pytest.fixture
+def flow() -> str:
+    """The flow of this test's waits: others are in the same account."""
+    return f"flow-{new_run_id()}"
 
 
 def assert_worded(answer: httpx.Response, status: int, number: int, word: str) -> dict[str, Any]:
@@ -55,18 +68,22 @@ async def respond(gateway: RunningGateway, wait: WaitRecord, **body: Any) -> htt
 # Lists
 
 
-async def test_open_waits_are_listed_the_next_deadline_first(gateway: RunningGateway) -> None:
+async def test_open_waits_are_listed_the_next_deadline_first(gateway: RunningGateway, flow: str) -> None:
     now = time.time()
     for name, left in (("later", 300.0), ("soon", 100.0), ("next", 200.0)):
-        await ask(gateway.inside, name, deadline_at=now + left)
-    assert await listed(gateway) == ["soon", "next", "later"]
+        await ask(gateway.inside, name, flow_name=flow, deadline_at=now + left)
+    assert await listed(gateway, flow=flow) == ["soon", "next", "later"]
 
 
-async def test_an_item_has_what_an_inbox_shows_and_not_what_may_be_large(gateway: RunningGateway) -> None:
-    [wait] = await ask(gateway.inside, "approve", proposal={"amount": 7}, assignees=["finance"])
-    [item] = (await page(gateway))["items"]
+async def test_an_item_has_what_an_inbox_shows_and_not_what_may_be_large(
+    gateway: RunningGateway, flow: str
+) -> None:
+    [wait] = await ask(
+        gateway.inside, "approve", flow_name=flow, proposal={"amount": 7}, assignees=["finance"]
+    )
+    [item] = (await page(gateway, flow=flow))["items"]
     assert item["wait_id"] == wait.wait_id
-    assert (item["run_id"], item["flow_name"], item["task"]) == (wait.run_id, "invoices", "check")
+    assert (item["run_id"], item["flow_name"], item["task"]) == (wait.run_id, flow, "check")
     assert (item["message"], item["state"], item["deadline_at"]) == ("approve?", "open", wait.deadline_at)
     assert item["proposal_digest"] == wait.proposal_digest
     assert item["assignees"] == ["finance"]
@@ -74,51 +91,55 @@ async def test_an_item_has_what_an_inbox_shows_and_not_what_may_be_large(gateway
 
 
 async def test_a_wait_that_was_decided_before_the_question_is_not_listed_as_open(
-    gateway: RunningGateway,
+    gateway: RunningGateway, flow: str
 ) -> None:
     for _ in range(10):
-        [wait] = await ask(gateway.inside)
+        [wait] = await ask(gateway.inside, flow_name=flow)
         assert (await respond(gateway, wait, payload=1)).status_code == 200
-        assert (await page(gateway))["items"] == []
+        assert await listed(gateway, flow=flow) == []
 
 
-async def test_waits_are_listed_by_state(gateway: RunningGateway) -> None:
+async def test_waits_are_listed_by_state(gateway: RunningGateway, flow: str) -> None:
     for state in WaitState:
-        [wait] = await ask(gateway.inside, state.value)
+        [wait] = await ask(gateway.inside, state.value, flow_name=flow)
         if state is not WaitState.OPEN:
             await decide(gateway.inside.waits.store, wait, state)
-    assert await listed(gateway) == ["open"]
-    assert await listed(gateway, state="answered") == ["answered"]
-    assert await listed(gateway, state="EXPIRED,cancelled") == ["cancelled", "expired"]
-    assert await listed(gateway, state=["open", "answered"]) == ["answered", "open"]
+    for states, names in (
+        ({}, ["open"]),
+        ({"state": "answered"}, ["answered"]),
+        ({"state": "EXPIRED,cancelled"}, ["cancelled", "expired"]),
+        ({"state": ["open", "answered"]}, ["answered", "open"]),
+    ):
+        assert await listed(gateway, flow=flow, **states) == names
 
 
-async def test_each_filter_leaves_out_the_others(gateway: RunningGateway) -> None:
-    fields = {"flow_name": "orders", "tag": "gpu", "task": "load", "assignees": ["ann", "bob"]}
+async def test_each_filter_leaves_out_the_others(gateway: RunningGateway, flow: str) -> None:
+    fields = {"flow_name": flow, "tag": "gpu", "task": "load", "assignees": ["ann", "bob"]}
     [wanted] = await ask(gateway.inside, "wanted", **fields)
     await ask(gateway.inside, "other", assignees=["an"])
     for query in (
         {"run_id": wanted.run_id},
-        {"flow": "orders"},
+        {"flow": flow},
         {"tag": "gpu"},
         {"task": "load"},
         {"assignee": "ann"},
-        {"flow": "orders", "assignee": "bob"},
+        {"flow": flow, "assignee": "bob"},
     ):
         found = await page(gateway, **query)
         assert [item["name"] for item in found["items"]] == ["wanted"], query
         assert found["total"] == 1
-    assert await listed(gateway, flow="orders", assignee="an") == []
+    assert await listed(gateway, flow=flow, assignee="an") == []
 
 
 @pytest.mark.parametrize("state", ["open", "open,answered"])
-async def test_pages_have_every_wait_once(gateway: RunningGateway, state: str) -> None:
+async def test_pages_have_every_wait_once(gateway: RunningGateway, flow: str, state: str) -> None:
     now = time.time()
     for number in range(7):
         # Some at the same time: then their ids are in order.
-        await ask(gateway.inside, f"n{number}", created_at=now, deadline_at=now + 3600 + number // 3)
+        deadline = now + 3600 + number // 3
+        await ask(gateway.inside, f"n{number}", flow_name=flow, created_at=now, deadline_at=deadline)
     names: list[str] = []
-    query: dict[str, Any] = {"limit": 3, "state": state}
+    query: dict[str, Any] = {"limit": 3, "state": state, "flow": flow}
     while True:
         found = await page(gateway, **query)
         names += [item["name"] for item in found["items"]]
@@ -129,34 +150,25 @@ async def test_pages_have_every_wait_once(gateway: RunningGateway, state: str) -
     assert sorted(names) == [f"n{number}" for number in range(7)]
 
 
-async def test_a_cursor_is_valid_for_its_own_query_only(gateway: RunningGateway) -> None:
+async def test_an_invalid_query_is_rejected_by_name(gateway: RunningGateway) -> None:
     await ask(gateway.inside, "one", "two")
+    # Valid for its own query only.
     cursor = (await page(gateway, limit=1))["next_cursor"]
-    for query in ({"state": "answered", "cursor": cursor}, {"cursor": cursor[:-2]}, {"cursor": "x"}):
+    for query, field in (
+        ({"state": "answered", "cursor": cursor}, "cursor"),
+        ({"cursor": cursor[:-2]}, "cursor"),
+        ({"cursor": "x"}, "cursor"),
+        ({"state": "closed"}, "state"),
+        ({"state": ""}, "state"),
+        ({"run_id": "x"}, "run_id"),
+        ({"limit": "0"}, "limit"),
+        ({"limit": "201"}, "limit"),
+        ({"flow": ""}, "flow"),
+        ({"tenant": "acme"}, "tenant"),
+    ):
         answer = await gateway.http.get("/waits", params=query)
-        assert answer.status_code == 422
-        assert answer.json()["errors"][0]["field"] == "cursor"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("state", "closed"),
-        ("state", ""),
-        ("run_id", "x"),
-        ("limit", "0"),
-        ("limit", "201"),
-        ("flow", ""),
-        ("tenant", "acme"),
-    ],
-)
-async def test_a_query_that_is_not_understood_is_rejected_by_name(
-    gateway: RunningGateway, name: str, value: str
-) -> None:
-    answer = await gateway.http.get("/waits", params={name: value})
-    assert answer.status_code == 422
-    [problem] = answer.json()["errors"]
-    assert problem["field"] == name
+        assert answer.status_code == 422, query
+        assert [problem["field"] for problem in answer.json()["errors"]] == [field]
 
 
 # One wait
@@ -164,7 +176,8 @@ async def test_a_query_that_is_not_understood_is_rejected_by_name(
 
 async def test_a_wait_is_shown_with_its_events(gateway: RunningGateway) -> None:
     schema = {"type": "object", "required": ["ok"]}
-    [wait] = await ask(gateway.inside, "approve", schema=schema)
+    wait, other = await ask(gateway.inside, "approve", "other", schema=schema)
+    assert (await respond(gateway, other, payload={"ok": False})).status_code == 200
     path = f"/waits/{wait.wait_id}"
     before = (await gateway.http.get(path)).json()
     assert (before["state"], before["schema"], before["message"]) == ("open", schema, "approve?")
@@ -179,23 +192,15 @@ async def test_a_wait_is_shown_with_its_events(gateway: RunningGateway) -> None:
     assert (after["state"], after["payload"]) == ("answered", {"ok": True})
     assert after["decided_by"] == {"ip": "127.0.0.1", "user_agent": "a test"}
     assert [event["kind"] for event in after["events"]] == ["refused", "answered"]
+    assert {event["wait_id"] for event in after["events"]} == {wait.wait_id}
     assert after["events"][0]["why"] == "invalid_answer"
     assert after["events"][1]["actor"]["user_agent"] == "a test"
 
 
-async def test_the_events_of_a_wait_are_its_own(gateway: RunningGateway) -> None:
-    one, two = await ask(gateway.inside, "one", "two")
-    for wait in (one, two):
-        assert (await respond(gateway, wait, payload=1)).status_code == 200
-    events = (await gateway.http.get(f"/waits/{one.wait_id}")).json()["events"]
-    assert {event["wait_id"] for event in events} == {one.wait_id}
-
-
-@pytest.mark.parametrize("wait_id", [f"{UNKNOWN_RUN}.0123456789abcdef", UNKNOWN_RUN, "x", "*.>", "a.b.c"])
-async def test_unknown_wheels_are_404(gateway: RunningGateway, wait_id: str) -> None:
+async def test_unknown_waits_are_404(gateway: RunningGateway) -> None:
     [wait] = await ask(gateway.inside)
-    anothers = f"{UNKNOWN_RUN}.{wait.wait_id.partition('.')[2]}"
-    for unknown in (wait_id, anothers):
+    of_another_run = f"{UNKNOWN_RUN}.{wait.wait_id.partition('.')[2]}"
+    for unknown in (of_another_run, f"{UNKNOWN_RUN}.0123456789abcdef", UNKNOWN_RUN, "x", "*.>", "a.b.c"):
         assert_worded(await gateway.http.get(f"/waits/{unknown}"), 404, 35, "not_found")
         answer = await gateway.http.post(f"/waits/{unknown}/respond", json={"payload": 1})
         assert_worded(answer, 404, 35, "not_found")
@@ -204,7 +209,7 @@ async def test_unknown_wheels_are_404(gateway: RunningGateway, wait_id: str) -> 
 # Answers
 
 
-@pytest.mark.parametrize("payload", [None, False, 0, "", {}, [], {"note": "日本語"}])
+@pytest.mark.parametrize("payload", [None, False, {"note": "日本語"}])
 async def test_an_answer_may_be_anything_and_continues_the_run(
     gateway: RunningGateway, payload: object
 ) -> None:
@@ -215,48 +220,30 @@ async def test_an_answer_may_be_anything_and_continues_the_run(
     assert (receipt["success"], receipt["repeated"]) == (True, False)
     assert (receipt["wait_id"], receipt["run_id"]) == (wait.wait_id, wait.run_id)
     assert (await gateway.http.get(f"/waits/{wait.wait_id}")).json()["payload"] == payload
-    job = await queued_job(gateway)
-    assert (job.run_id, job.generation) == (wait.run_id, 1)
+    jobs = await jobs_in_queue(gateway.inside.connection)
+    assert [job.generation for job in jobs if job.run_id == wait.run_id] == [1]
     again = await respond(gateway, wait, payload=payload, decision_id="click")
     assert again.json() == {**receipt, "repeated": True}
     other = await respond(gateway, wait, payload="other", decision_id="click")
     assert "127.0.0.1" in assert_worded(other, 409, 36, "already_decided")["message"]
 
 
-async def test_a_proposal_is_approved_as_it_was_shown(gateway: RunningGateway) -> None:
-    [wait] = await ask(gateway.inside, "approve", proposal={"amount": 7})
-    changed = await respond(gateway, wait, decision="approved", digest="0" * 64)
-    assert_worded(changed, 412, 38, "proposal_changed")
-    answer = await respond(gateway, wait, decision="approved", digest=wait.proposal_digest, note="ok")
-    assert answer.json()["decision"] == "approved"
-
-
-async def test_a_wait_expires_at_its_deadline(gateway: RunningGateway) -> None:
-    [wait] = await ask(gateway.inside, deadline_at=time.time() - 1)
-    assert_worded(await respond(gateway, wait, payload=1), 410, 37, "expired")
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        (b"", ""),
-        (b"not json", ""),
-        (b"[]", ""),
-        (b'{"payload": 1, "Payload": 2}', "Payload"),
-        (b'{"decision": "maybe"}', "decision"),
-        (b'{"payload": 1, "decision_id": ""}', "decision_id"),
-        (b'{"payload": ' + b"[" * 200 + b"]" * 200 + b"}", "payload"),
-        (b'{"payload": "' + b"x" * 2000 + b'"}', "payload"),
-    ],
-)
-async def test_a_body_that_is_not_understood_is_rejected_and_the_wait_stays_open(
-    config: NatsBackendConfig, body: bytes, field: str
-) -> None:
+async def test_an_invalid_body_is_rejected_and_the_wait_stays_open(config: NatsBackendConfig) -> None:
     async with running_gateway(replace(config, wait_answer_max_bytes=1024)) as gateway:
         [wait] = await ask(gateway.inside)
-        answer = await gateway.http.post(f"/waits/{wait.wait_id}/respond", content=body)
-        problem = assert_worded(answer, 422, 2, "invalid_request")
-        assert problem["errors"][0]["field"] == field
+        for body, field in (
+            (b"", ""),
+            (b"not json", ""),
+            (b"[]", ""),
+            (b'{"payload": 1, "Payload": 2}', "Payload"),
+            (b'{"decision": "maybe"}', "decision"),
+            (b'{"payload": 1, "decision_id": ""}', "decision_id"),
+            (b'{"payload": ' + b"[" * 200 + b"]" * 200 + b"}", "payload"),
+            (b'{"payload": "' + b"x" * 2000 + b'"}', "payload"),
+        ):
+            answer = await gateway.http.post(f"/waits/{wait.wait_id}/respond", content=body)
+            problem = assert_worded(answer, 422, 2, "invalid_request")
+            assert problem["errors"][0]["field"] == field
         assert await listed(gateway) == ["approve"]
 
 
@@ -273,14 +260,6 @@ async def test_resume_answers_the_only_wait_of_a_run(gateway: RunningGateway) ->
     assert shown["payload"] == {"decision": "approved"}
 
 
-async def test_resume_does_not_guess_which_wait_is_meant(gateway: RunningGateway) -> None:
-    one, two = await ask(gateway.inside, "one", "two")
-    answer = await gateway.http.post("/resume", json={"runId": one.run_id, "payload": 1})
-    message = assert_worded(answer, 409, 36, "ambiguous_wait")["message"]
-    assert one.wait_id in message
-    assert two.wait_id in message
-
-
 async def test_resume_of_a_run_that_does_not_wait_is_a_conflict(gateway: RunningGateway) -> None:
     [run_id] = await write(gateway.inside.runs.store, snapshot())
     answer = await gateway.http.post("/resume", json={"runId": run_id, "payload": {}})
@@ -288,18 +267,15 @@ async def test_resume_of_a_run_that_does_not_wait_is_a_conflict(gateway: Running
     assert problem["message"] == "Run is not waiting_human"
 
 
-@pytest.mark.parametrize("run_id", [UNKNOWN_RUN, "x", "*", ""])
-async def test_resume_of_an_unknown_run_is_not_found(gateway: RunningGateway, run_id: str) -> None:
-    answer = await gateway.http.post("/resume", json={"runId": run_id, "payload": {}})
-    assert_worded(answer, 404, 5, "not_found")
-
-
-@pytest.mark.parametrize(("body", "field"), [({"runId": UNKNOWN_RUN}, "payload"), ({"payload": 1}, "runId")])
-async def test_resume_names_what_is_missing(
-    gateway: RunningGateway, body: dict[str, Any], field: str
-) -> None:
-    answer = await gateway.http.post("/resume", json=body)
-    assert assert_worded(answer, 422, 2, "invalid_request")["errors"][0]["field"] == field
+async def test_resume_of_an_unknown_run_is_not_found(gateway: RunningGateway) -> None:
+    for run_id in (UNKNOWN_RUN, "x", "*", ""):
+        answer = await gateway.http.post("/resume", json={"runId": run_id, "payload": {}})
+        assert set(assert_worded(answer, 404, 5, "not_found")) >= WORDS
+    # Only errors of waits have these.
+    assert not WORDS & set((await gateway.http.get(f"/runs/{UNKNOWN_RUN}")).json())
+    for body, field in (({"runId": UNKNOWN_RUN}, "payload"), ({"payload": 1}, "runId")):
+        answer = await gateway.http.post("/resume", json=body)
+        assert assert_worded(answer, 422, 2, "invalid_request")["errors"][0]["field"] == field
 
 
 async def test_retry_requires_an_expired_wait(gateway: RunningGateway) -> None:
@@ -325,15 +301,26 @@ async def test_retry_requires_an_expired_wait(gateway: RunningGateway) -> None:
 # Runs that wait
 
 
-@pytest.mark.parametrize("status", ["waiting_human", "WAITING_HUMAN"])
-async def test_waiting_runs_are_listed_with_what_they_ask(gateway: RunningGateway, status: str) -> None:
-    one, _ = await ask(gateway.inside, "one", "two")
-    await write(gateway.inside.runs.store, snapshot())
-    [run] = (await gateway.http.get("/runs", params={"status": status})).json()
+async def test_waiting_runs_are_listed_with_what_they_ask(config: NatsBackendConfig) -> None:
+    async with running_gateway(config) as gateway:
+        one, _ = await ask(gateway.inside, "one", "two")
+        await write(gateway.inside.runs.store, snapshot())
+        for status in ("waiting_human", "WAITING_HUMAN"):
+            [run] = (await gateway.http.get("/runs", params={"status": status})).json()
+        [other] = (await gateway.http.get("/runs", params={"status": "pending"})).json()
+        # With its schema, if that is short.
+        stored = await gateway.inside.runs.store.get_from_leader(one.run_id)
+        assert stored is not None
+        schemas = {"short": '{"type":"boolean"}', "long": encode({"description": "x" * 2000}).decode()}
+        for name, schema in schemas.items():
+            asking = structs.replace(stored.snapshot, run_id=new_run_id(), flow_name=name, wait_schema=schema)
+            await gateway.inside.runs.store.create(asking)
+        items = (await gateway.http.get("/runs", params={"status": "waiting_human"})).json()
     assert (run["run_id"], run["status"]) == (one.run_id, "WAITING_HUMAN")
     assert (run["wait_message"], run["wait_deadline_at"], run["open_waits"]) == ("one?", one.deadline_at, 2)
-    [other] = (await gateway.http.get("/runs", params={"status": "pending"})).json()
     assert (other["wait_message"], other["wait_deadline_at"], other["open_waits"]) == (None, None, 0)
+    shown = {item["flow_name"]: item["wait_schema"] for item in items}
+    assert (shown["short"], shown["long"]) == (schemas["short"], None)
 
 
 async def test_a_waiting_run_explains_itself(gateway: RunningGateway) -> None:
@@ -351,12 +338,13 @@ async def test_a_waiting_run_explains_itself(gateway: RunningGateway) -> None:
 # Metrics
 
 
-async def test_waits_are_counted(gateway: RunningGateway) -> None:
-    await ask(gateway.inside, created_at=time.time() - 100)
-    [wait] = await ask(gateway.inside)
-    await page(gateway)
-    assert (await respond(gateway, wait, payload=1)).status_code == 200
-    lines = (await gateway.http.get("/metrics")).text.splitlines()
+async def test_waits_are_counted(config: NatsBackendConfig) -> None:
+    async with running_gateway(config) as gateway:
+        await ask(gateway.inside, created_at=time.time() - 100)
+        [wait] = await ask(gateway.inside)
+        await page(gateway)
+        assert (await respond(gateway, wait, payload=1)).status_code == 200
+        lines = (await gateway.http.get("/metrics")).text.splitlines()
     assert "pyoco_waits_open 1.0" in lines
     assert 'pyoco_waits_decided_total{state="answered"} 1.0' in lines
     assert 'pyoco_waits_decided_total{state="expired"} 0.0' in lines
@@ -367,22 +355,23 @@ async def test_waits_are_counted(gateway: RunningGateway) -> None:
 # Tenants
 
 
-@pytest.fixture
-async def tenants(config: NatsBackendConfig) -> AsyncIterator[list[Tenant]]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tenants(shared_config: NatsBackendConfig) -> AsyncIterator[list[Tenant]]:
+    config = replace(shared_config, index_dir=f"{shared_config.index_dir}-tenants")
     async with having_tenants(config, "acme", "rival", OPERATOR) as made:
         yield made
 
 
-async def test_lists_totals_and_metrics_are_of_the_own_tenant(tenants: list[Tenant]) -> None:
-    acme, rival, operator = tenants
-    [wait] = await ask(acme.inside, "acmes", tenant_id="acme")
-    await ask(acme.inside, "nobodys")
-    for tenant, names in ((acme, ["acmes"]), (rival, []), (operator, ["acmes", "nobodys"])):
-        found = await page(tenant, run_id=wait.run_id) if tenant is rival else await page(tenant)
-        assert sorted(item["name"] for item in found["items"]) == names
-        assert found["total"] == len(names)
-        metrics = (await tenant.http.get("/metrics")).text.splitlines()
-        assert f"pyoco_waits_open {len(names)}.0" in metrics
+async def test_lists_totals_and_metrics_are_of_the_own_tenant(config: NatsBackendConfig) -> None:
+    async with having_tenants(config, "acme", "rival", OPERATOR) as (acme, rival, operator):
+        [wait] = await ask(acme.inside, "acmes", tenant_id="acme")
+        await ask(acme.inside, "nobodys")
+        for tenant, names in ((acme, ["acmes"]), (rival, []), (operator, ["acmes", "nobodys"])):
+            found = await page(tenant, run_id=wait.run_id) if tenant is rival else await page(tenant)
+            assert sorted(item["name"] for item in found["items"]) == names
+            assert found["total"] == len(names)
+            metrics = (await tenant.http.get("/metrics")).text.splitlines()
+            assert f"pyoco_waits_open {len(names)}.0" in metrics
 
 
 async def test_every_answer_names_the_key_that_gave_it(tenants: list[Tenant]) -> None:
@@ -402,17 +391,11 @@ async def test_only_an_assignee_answers(tenants: list[Tenant]) -> None:
     acme, _, _ = tenants
     async with a_key(acme, "acme") as colleague:
         [wait] = await ask(acme.inside, tenant_id="acme", assignees=[colleague.api_key_id])
-        assert await listed(acme) == ["approve"]
+        assert await listed(acme, run_id=wait.run_id) == ["approve"]
         assert_worded(await respond(acme, wait, payload=1), 403, 40, "not_assigned")
         answer = await acme.http.post("/resume", json={"runId": wait.run_id, "payload": 1})
         assert_worded(answer, 403, 40, "not_assigned")
         assert (await respond(colleague, wait, payload=1)).status_code == 200
-
-
-async def test_the_body_of_a_wait_error(gateway: RunningGateway) -> None:
-    answer = await gateway.http.post("/resume", json={"runId": UNKNOWN_RUN, "payload": None})
-    assert set(json.loads(answer.content)) >= WORDS
-    assert not WORDS & set((await gateway.http.get(f"/runs/{UNKNOWN_RUN}")).json())
 
 
 async def test_middleware_errors_have_wait_error_codes(tenants: list[Tenant]) -> None:
@@ -454,8 +437,10 @@ async def test_too_many_schema_checks_are_503_with_retry_after(
 
 async def test_the_decided_value_is_shown(gateway: RunningGateway) -> None:
     [wait] = await ask(gateway.inside, proposal={"amount": 1})
-    approval = {"decision": "approved", "digest": wait.proposal_digest}
-    assert (await respond(gateway, wait, **approval)).status_code == 200
+    changed = await respond(gateway, wait, decision="approved", digest="0" * 64)
+    assert_worded(changed, 412, 38, "proposal_changed")
+    approval = {"decision": "approved", "digest": wait.proposal_digest, "note": "ok"}
+    assert (await respond(gateway, wait, **approval)).json()["decision"] == "approved"
     stored = await gateway.inside.waits.store.get_from_leader(wait.wait_id)
     assert stored is not None
     assert stored.record.payload is UNSET
@@ -464,13 +449,3 @@ async def test_the_decided_value_is_shown(gateway: RunningGateway) -> None:
     await respond(gateway, late, payload=1)
     shown = (await gateway.http.get(f"/waits/{late.wait_id}")).json()
     assert (shown["state"], shown["payload"]) == ("expired", None)
-
-
-async def test_a_list_has_the_schema_if_it_is_short(gateway: RunningGateway) -> None:
-    run, _ = waiting_run()
-    schemas = {"short": '{"type":"boolean"}', "long": encode({"description": "x" * 2000}).decode()}
-    for schema in schemas.values():
-        run = structs.replace(run, run_id=new_run_id(), wait_schema=schema)
-        await gateway.inside.runs.store.create(run)
-    items = (await gateway.http.get("/runs", params={"status": "waiting_human"})).json()
-    assert {item["wait_schema"] for item in items} == {schemas["short"], None}

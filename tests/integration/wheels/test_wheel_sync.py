@@ -40,13 +40,27 @@ async def ended(gateway: RunningGateway) -> dict[str, Any]:
     return await gateway.ends(run_id)
 
 
+def waiting_greetings(release: Path) -> bytes:
+    """A wheel whose task waits for a file, and imports the rest of its code after that."""
+    waiting = (
+        "import pathlib, time\ndef hello(ctx):\n"
+        f"    while not pathlib.Path({str(release)!r}).exists():\n        time.sleep(0.01)\n"
+        "    from greetings_late import WORD\n    return WORD\n"
+    )
+    files = {"greetings.py": waiting, "greetings_late.py": "WORD = 'as it began'\n"}
+    return wheel_bytes(version="0.1.0", files=files)
+
+
 async def test_a_new_version_is_what_the_next_run_uses_without_a_restart(
-    config: NatsBackendConfig, gateway: RunningGateway
+    config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await registered(gateway, content=greetings("0.1.0", "old"))
-    async with serving_worker(config):
-        first = await synced(gateway, last_result="ok", selected_count=1)
+    # A change is synchronised before the interval ends.
+    rarely = replace(config, wheel_sync_interval_sec=3600.0)
+    async with serving_worker(rarely):
+        await synced(gateway, last_result="ok", selected_count=0)
         instance = (await worker(gateway))["instance_id"]
+        await registered(gateway, content=greetings("0.1.0", "old"))
+        first = await synced(gateway, updated_wheels=[OLD])
         assert await greeting(gateway) == "old"
         new = await registered(gateway, version="0.2.0", content=greetings("0.2.0", "new"))
         second = await synced(gateway, updated_wheels=[NEW])
@@ -64,14 +78,15 @@ async def test_a_new_version_is_what_the_next_run_uses_without_a_restart(
     assert (second["updated_count"], second["removed_count"], second["error"]) == (1, 0, None)
     assert first["last_attempt_at"] <= first["last_success_at"] <= second["last_synced_at"]
 
+    async def not_again(*_: Any, **__: Any) -> None:
+        raise InstallFailed("pip was called again")
 
-async def test_a_change_is_synchronised_before_the_interval_ends(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    async with serving_worker(replace(config, wheel_sync_interval_sec=3600.0)):
-        await synced(gateway, last_result="ok", selected_count=0)
-        await registered(gateway, content=greetings("0.1.0", "old"))
-        await synced(gateway, updated_wheels=[OLD])
+    # A worker that starts again does not install what it has.
+    monkeypatch.setattr(wheel_sync, "pip_install", not_again)
+    async with serving_worker(rarely):
+        again = await synced(gateway, last_result="ok")
+        assert again["installed_wheels"] == second["installed_wheels"]
+        assert await greeting(gateway) == "new"
 
 
 async def test_a_deleted_wheel_is_uninstalled_and_an_older_one_takes_its_place(
@@ -93,26 +108,30 @@ async def test_a_deleted_wheel_is_uninstalled_and_an_older_one_takes_its_place(
         await eventually(lambda: not list(folder.iterdir()), describe="its files are gone")
 
 
-async def test_old_wheels_are_removed_although_a_run_of_an_older_one_continues(
+async def test_a_run_keeps_its_code_while_another_slot_synchronises(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     folder = Path(config.wheel_sync_dir) / OWN_FOLDER / "worker" / "installed"
+    release = tmp_path / "release"
 
     def installed() -> set[str]:
         return {path.name for path in folder.iterdir()}
 
-    first = await registered(gateway, content=greetings("0.1.0", "old"))
+    first = await registered(gateway, content=waiting_greetings(release))
     async with serving_worker(config, concurrency=2):
-        params = {"path": str(tmp_path / "release"), "started": str(tmp_path / "started")}
-        run_id = await gateway.submit("waiting", params=params)
-        await gateway.reaches(run_id, "RUNNING")
+        await synced(gateway, last_result="ok")
+        run_id = (await gateway.submit_yaml(HELLO)).json()["run_id"]
+        await worker_is(gateway, state="RUNNING")
         for version in ("0.2.0", "0.3.0"):
             last = await registered(gateway, version=version, content=greetings(version, version))
             await synced(gateway, updated_wheels=[f"greetings-{version}-py3-none-any.whl"])
+        assert await greeting(gateway) == "0.3.0"
         in_use = {first["nuid"], last["nuid"]}
         await eventually(lambda: installed() == in_use, describe="0.2.0 is gone, and 0.1.0 is not")
-        (tmp_path / "release").touch()
-        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+        release.touch()
+        run = await gateway.ends(run_id)
+        assert run["status"] == "COMPLETED", run["error"]
+        assert run["task_records"]["hello"]["output"] == "as it began"
         await eventually(lambda: installed() == {last["nuid"]}, describe="0.1.0 is gone as well")
 
 
@@ -136,33 +155,24 @@ async def test_workers_on_one_machine_have_the_wheels_of_their_tags_and_leave_ea
     assert importlib.util.find_spec("greetings") is None
 
 
-async def test_incompatible_wheels_are_skipped_and_recorded(
+async def test_wheels_for_another_platform_or_python_are_skipped_and_the_older_one_is_used(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     await registered(gateway, content=greetings("0.1.0", "fits"))
-    odd = "greetings-0.2.0-cp27-cp27mu-win32.whl"
     await registered(gateway, version="0.2.0", platform="cp27-cp27mu-win32")
+    demanding = "Metadata-Version: 2.1\nName: greetings\nVersion: 0.3.0\nRequires-Python: >=99\n"
+    await registered(gateway, version="0.3.0", content=wheel_bytes(version="0.3.0", metadata=demanding))
     async with serving_worker(config):
         reported = await synced(gateway, last_result="ok", selected_wheels=[OLD])
         assert await greeting(gateway) == "fits"
-    assert reported["skipped_incompatible_count"] == 1
-    assert reported["skipped_incompatible"] == [
-        {"name": odd, "reason": "this worker cannot install cp27-cp27mu-win32"}
-    ]
-
-
-async def test_a_wheel_for_another_python_is_skipped_and_the_older_one_is_used_by_a_fresh_worker(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    await registered(gateway, content=greetings("0.1.0", "fits"))
-    demanding = "Metadata-Version: 2.1\nName: greetings\nVersion: 0.2.0\nRequires-Python: >=99\n"
-    await registered(gateway, version="0.2.0", content=wheel_bytes(version="0.2.0", metadata=demanding))
-    async with serving_worker(config):
-        reported = await synced(gateway, last_result="ok", selected_wheels=[OLD])
-        assert await greeting(gateway) == "fits"
-    [skipped] = reported["skipped_incompatible"]
-    assert skipped["name"] == NEW
-    assert skipped["reason"].startswith("it is for Python >=99, and this worker has 3.")
+    assert reported["skipped_incompatible_count"] == 2
+    platform, python = reported["skipped_incompatible"]
+    assert platform == {
+        "name": "greetings-0.2.0-cp27-cp27mu-win32.whl",
+        "reason": "this worker cannot install cp27-cp27mu-win32",
+    }
+    assert python["name"] == "greetings-0.3.0-py3-none-any.whl"
+    assert python["reason"].startswith("it is for Python >=99, and this worker has 3.")
 
 
 async def test_a_failed_installation_leaves_the_old_code_and_says_so(
@@ -225,13 +235,7 @@ async def test_no_synchronisation_begins_during_a_run(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release = tmp_path / "release"
-    waiting = (
-        "import pathlib, time\ndef hello(ctx):\n"
-        f"    while not pathlib.Path({str(release)!r}).exists():\n        time.sleep(0.01)\n"
-        "    from greetings_late import WORD\n    return WORD\n"
-    )
-    files = {"greetings.py": waiting, "greetings_late.py": "WORD = 'as it began'\n"}
-    await registered(gateway, content=wheel_bytes(version="0.1.0", files=files))
+    await registered(gateway, content=waiting_greetings(release))
     async with serving_worker(config):
         await synced(gateway, last_result="ok")
         run_id = (await gateway.submit_yaml(HELLO)).json()["run_id"]
@@ -254,30 +258,6 @@ async def test_no_synchronisation_begins_during_a_run(
 async def _seen_after(gateway: RunningGateway, moment: float) -> dict[str, Any] | None:
     reported = await worker(gateway)
     return reported if reported["last_seen_at"] > moment else None
-
-
-async def test_a_run_keeps_its_code_while_another_slot_synchronises(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
-) -> None:
-    release = tmp_path / "release"
-    waiting = (
-        "import pathlib, time\ndef hello(ctx):\n"
-        f"    while not pathlib.Path({str(release)!r}).exists():\n        time.sleep(0.01)\n"
-        "    from greetings_late import WORD\n    return WORD\n"
-    )
-    files = {"greetings.py": waiting, "greetings_late.py": "WORD = 'as it began'\n"}
-    await registered(gateway, content=wheel_bytes(version="0.1.0", files=files))
-    async with serving_worker(config, concurrency=2):
-        await synced(gateway, last_result="ok")
-        run_id = (await gateway.submit_yaml(HELLO)).json()["run_id"]
-        await worker_is(gateway, state="RUNNING")
-        await registered(gateway, version="0.2.0", content=greetings("0.2.0", "new"))
-        await synced(gateway, updated_wheels=[NEW])
-        assert await greeting(gateway) == "new"
-        release.touch()
-        run = await gateway.ends(run_id)
-        assert run["status"] == "COMPLETED", run["error"]
-        assert run["task_records"]["hello"]["output"] == "as it began"
 
 
 async def test_flows_that_come_as_a_wheel_are_there_when_the_worker_starts(
@@ -310,27 +290,15 @@ async def test_flows_that_come_as_a_wheel_are_there_when_the_worker_starts(
         await connected.close()
 
 
-async def test_a_worker_that_starts_again_does_not_install_what_it_has(
-    config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await registered(gateway, content=greetings("0.1.0", "old"))
-    async with serving_worker(config):
-        first = await synced(gateway, last_result="ok", updated_count=1)
-
-    async def not_again(*_: Any, **__: Any) -> None:
-        raise InstallFailed("pip was called again")
-
-    monkeypatch.setattr(wheel_sync, "pip_install", not_again)
-    async with serving_worker(config):
-        second = await synced(gateway, last_result="ok")
-        assert second["installed_wheels"] == first["installed_wheels"]
-        assert await greeting(gateway) == "old"
-
-
 async def test_folders_of_workers_that_are_gone_are_removed_and_one_in_use_is_not_shared(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     folder = Path(config.wheel_sync_dir) / OWN_FOLDER
+    # Files of others beside that folder are kept.
+    theirs = [folder.parent / "poetry.lock", folder.parent / "poetry" / "notes.txt"]
+    for path in theirs:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("of somebody else")
     await registered(gateway, content=greetings("0.1.0", "old"))
     async with serving_worker(config, worker_id="gone"):
         await synced(gateway, "gone", last_result="ok")
@@ -343,6 +311,7 @@ async def test_folders_of_workers_that_are_gone_are_removed_and_one_in_use_is_no
         async with serving_worker(config, worker_id="steady", tags=["rival"]):
             rival = await synced(gateway, "steady", last_result="error")
             assert "another worker uses" in rival["error"]
+    assert [path.read_text() for path in theirs] == ["of somebody else"] * 2
 
 
 async def test_a_registry_without_wheels_is_no_error_and_a_worker_without_sync_says_so(
@@ -358,19 +327,6 @@ async def test_a_registry_without_wheels_is_no_error_and_a_worker_without_sync_s
         assert (plain["enabled"], plain["last_attempt_at"]) == (False, None)
         await gateway.ends(await gateway.submit("noop"))
     assert not (Path(config.wheel_sync_dir) / OWN_FOLDER / "plain").exists()
-
-
-async def test_foreign_files_in_the_folder_are_kept(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    folder = Path(config.wheel_sync_dir)
-    (folder / "poetry").mkdir(parents=True)
-    theirs = [folder / "poetry.lock", folder / "poetry" / "notes.txt"]
-    for path in theirs:
-        path.write_text("of somebody else")
-    async with serving_worker(config):
-        await synced(gateway, last_result="ok")
-    assert [path.read_text() for path in theirs] == ["of somebody else"] * 2
 
 
 async def test_a_worker_inside_a_program_uses_the_new_code_too_and_leaves_no_trace(

@@ -50,12 +50,9 @@ def large_wheel(size: int = 5 * CHUNK_BYTES + 77) -> bytes:
     return wheel_bytes(files={"data.bin": noise[:size]})
 
 
-async def test_an_empty_registry_is_an_answer(gateway: RunningGateway) -> None:
+async def test_a_wheel_is_registered_listed_downloaded_and_deleted(gateway: RunningGateway) -> None:
     assert await names(gateway) == []
     assert (await gateway.http.get("/wheels/history")).json() == []
-
-
-async def test_a_wheel_is_registered_listed_downloaded_and_deleted(gateway: RunningGateway) -> None:
     content = large_wheel()
     before = time.time() - 1
     reported = await registered(gateway, content=content, tags="cpu, linux,cpu")
@@ -97,21 +94,7 @@ async def test_other_nats_tools_read_our_wheels_and_their_objects_are_no_wheels(
     assert problem(await gateway.http.delete("/wheels/notes.txt")) == (404, "ERR-PYOCO-0023")
 
 
-@pytest.mark.parametrize(
-    ("expected", "start", "stop"),
-    [
-        ("bytes=0-0", 0, 1),
-        ("bytes=5-9", 5, 10),
-        (f"bytes={CHUNK_BYTES - 1}-{CHUNK_BYTES}", CHUNK_BYTES - 1, CHUNK_BYTES + 1),
-        (f"bytes={4 * CHUNK_BYTES + 3}-", 4 * CHUNK_BYTES + 3, None),
-        ("bytes=-10", -10, None),
-        ("bytes=7-99999999999", 7, None),
-        ("Bytes = 7 - 8", 7, 9),
-    ],
-)
-async def test_a_range_is_what_was_asked_for(
-    gateway: RunningGateway, expected: str, start: int, stop: int | None
-) -> None:
+async def test_a_range_is_what_was_asked_for(gateway: RunningGateway) -> None:
     content = large_wheel()
     # In turns, so that neither has its chunks in a row.
     await asyncio.gather(
@@ -120,19 +103,25 @@ async def test_a_range_is_what_was_asked_for(
             gateway, "other", content=wheel_bytes("other", files={"o.bin": content[: 3 * CHUNK_BYTES]})
         ),
     )
-    part = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": expected})
-    assert (part.status_code, part.content) == (206, content[start:stop])
-    first = start % len(content)
-    last = first + len(content[start:stop]) - 1
-    assert part.headers["content-range"] == f"bytes {first}-{last}/{len(content)}"
-    assert part.headers["content-length"] == str(len(content[start:stop]))
-
-
-@pytest.mark.parametrize("unclear", ["bytes=1-2,5-6", "lines=1-2", "bytes=", "bytes=-", "bytes=9-3", "x"])
-async def test_several_or_invalid_ranges_return_the_whole_file(gateway: RunningGateway, unclear: str) -> None:
-    await registered(gateway)
-    response = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": unclear})
-    assert (response.status_code, response.content) == (200, wheel_bytes())
+    for asked, start, stop in (
+        ("bytes=0-0", 0, 1),
+        ("bytes=5-9", 5, 10),
+        (f"bytes={CHUNK_BYTES - 1}-{CHUNK_BYTES}", CHUNK_BYTES - 1, CHUNK_BYTES + 1),
+        (f"bytes={4 * CHUNK_BYTES + 3}-", 4 * CHUNK_BYTES + 3, None),
+        ("bytes=-10", -10, None),
+        ("bytes=7-99999999999", 7, None),
+        ("Bytes = 7 - 8", 7, 9),
+    ):
+        part = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": asked})
+        expected = content[start:stop]
+        assert (part.status_code, part.content == expected) == (206, True), asked
+        first = start % len(content)
+        assert part.headers["content-range"] == f"bytes {first}-{first + len(expected) - 1}/{len(content)}"
+        assert part.headers["content-length"] == str(len(expected))
+    # Several or invalid ranges return the whole file.
+    for unclear in ("bytes=1-2,5-6", "lines=1-2", "bytes=", "bytes=-", "bytes=9-3", "x"):
+        response = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": unclear})
+        assert (response.status_code, response.content == content) == (200, True), unclear
 
 
 async def test_a_range_after_the_end_is_rejected_and_a_changed_file_is_sent_whole(
@@ -150,26 +139,21 @@ async def test_a_range_after_the_end_is_rejected_and_a_changed_file_is_sent_whol
         assert response.status_code == status
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (("greetings", "0.1.0"), ("greetings", "0.1.0")),
-        (("greetings", "0.10.0"), ("greetings", "0.9.0")),
-        (("greetings", "1.0"), ("greetings", "1.0rc1")),
-        (("greetings", "1.0"), ("greetings", "1.0.0")),
-        (("greetings", "2!1.0"), ("greetings", "9.0")),
+async def test_a_version_that_is_not_newer_is_rejected(gateway: RunningGateway) -> None:
+    for first, second in (
+        (("same", "0.1.0"), ("same", "0.1.0")),
+        (("tenth", "0.10.0"), ("tenth", "0.9.0")),
+        (("candidate", "1.0"), ("candidate", "1.0rc1")),
+        (("zeros", "1.0"), ("zeros", "1.0.0")),
+        (("epoch", "2!1.0"), ("epoch", "9.0")),
         (("my_tools", "1.0"), ("My.Tools", "1.0")),
-    ],
-)
-async def test_a_version_that_is_not_newer_is_rejected(
-    gateway: RunningGateway, first: tuple[str, str], second: tuple[str, str]
-) -> None:
-    await registered(gateway, *first)
-    refused = await upload(gateway, *second, replace="true")
-    assert problem(refused) == (409, "ERR-PYOCO-0022")
-    assert first[1] in refused.json()["detail"]
-    assert len(await names(gateway)) == 1
-    assert len(await chunks_of(gateway)) == 1
+    ):
+        await registered(gateway, *first)
+        refused = await upload(gateway, *second, replace="true")
+        assert problem(refused) == (409, "ERR-PYOCO-0022"), second
+        assert first[1] in refused.json()["detail"]
+    assert len(await names(gateway)) == 6
+    assert len(await chunks_of(gateway)) == 6
 
 
 async def test_versions_go_up_and_packages_do_not_disturb_each_other(gateway: RunningGateway) -> None:
@@ -202,53 +186,39 @@ async def test_of_two_concurrent_uploads_one_is_rejected(
     assert len(await chunks_of(gateway)) == 10
 
 
+# Invalid uploads
+
+
 @pytest.mark.parametrize(
-    ("file_name", "hint"),
+    ("file_name", "content", "hint"),
     [
-        ("greetings.zip", "expected a wheel's own name"),
-        ("greetings-0.1.0.whl", "expected a wheel's own name"),
-        ("greetings-x.y-py3-none-any.whl", "expected a wheel's own name"),
-        ("../greetings-0.1.0-py3-none-any.whl", "expected a wheel's own name"),
-        ("greetings-0.1.0-py3-none-any.whl\n", "expected a wheel's own name"),
-        ("ご挨拶-0.1.0-py3-none-any.whl", "expected a wheel's own name"),
-        (f"{'g' * 300}-0.1.0-py3-none-any.whl", "expected a wheel's own name"),
-        ("", "the file is missing"),
+        ("greetings.zip", wheel_bytes(), "expected a wheel's own name"),
+        ("", wheel_bytes(), "the file is missing"),
+        ("greetings-0.2.0-py3-none-any.whl", wheel_bytes(version="0.1.0"), "must not be renamed"),
     ],
 )
-async def test_a_name_that_is_no_wheels_name_is_rejected(
-    gateway: RunningGateway, file_name: str, hint: str
+async def test_a_file_that_is_not_the_wheel_of_its_name_is_rejected(
+    gateway: RunningGateway, file_name: str, content: bytes, hint: str
 ) -> None:
-    response = await gateway.http.post("/wheels", files={"wheel": (file_name, wheel_bytes())})
+    response = await gateway.http.post("/wheels", files={"wheel": (file_name, content)})
     assert problem(response) == (422, "ERR-PYOCO-0002")
     [error] = response.json()["errors"]
     assert (error["field"], hint in error["message"]) == ("wheel", True)
-
-
-async def test_a_file_that_is_not_what_its_name_says_is_rejected_and_nothing_is_stored(
-    gateway: RunningGateway,
-) -> None:
-    response = await upload(gateway, version="0.2.0", content=wheel_bytes(version="0.1.0"))
-    assert problem(response) == (422, "ERR-PYOCO-0002")
-    [error] = response.json()["errors"]
-    assert error["field"] == "wheel"
-    assert error["value"] == "'greetings-0.2.0-py3-none-any.whl'"
-    assert "must not be renamed" in error["message"]
+    assert error.get("value") in (None, repr(file_name))
     assert await chunks_of(gateway) == {}
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"tags": "a.b"}, "tags"),
-        ({"tags": ",".join(f"t{number}" for number in range(51))}, "tags"),
-        ({"replace": "perhaps"}, "replace"),
-        ({"color": "red"}, "color"),
-    ],
-)
-async def test_an_invalid_field_is_named(gateway: RunningGateway, fields: dict[str, str], field: str) -> None:
-    response = await gateway.http.post("/wheels", files={"wheel": (NAME, wheel_bytes())}, data=fields)
-    assert problem(response) == (422, "ERR-PYOCO-0002")
-    assert [error["field"] for error in response.json()["errors"]] == [field]
+async def test_an_invalid_field_is_named(gateway: RunningGateway) -> None:
+    for field, value in (
+        ("tags", "a.b"),
+        ("tags", ",".join(f"t{number}" for number in range(51))),
+        ("replace", "perhaps"),
+        ("color", "red"),
+    ):
+        wheel = {"wheel": (NAME, wheel_bytes())}
+        response = await gateway.http.post("/wheels", files=wheel, data={field: value})
+        assert problem(response) == (422, "ERR-PYOCO-0002"), value
+        assert [error["field"] for error in response.json()["errors"]] == [field]
     assert await names(gateway) == []
 
 
@@ -426,11 +396,7 @@ async def test_the_history_is_filtered(gateway: RunningGateway) -> None:
         ("upload", "0.1"),
     ]
     assert await reported(wheel_name="greetings-0.1-py3-none-any.whl", action="delete") == [("delete", "0.1")]
-
-
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
+    for query, field in (
         ("limit=0", "limit"),
         ("limit=501", "limit"),
         ("limit=many", "limit"),
@@ -438,14 +404,10 @@ async def test_the_history_is_filtered(gateway: RunningGateway) -> None:
         ("wheel_name=notes.txt", "wheel_name"),
         ("wheel_name=", "wheel_name"),
         ("color=red", "color"),
-    ],
-)
-async def test_an_invalid_query_of_the_history_is_named(
-    gateway: RunningGateway, query: str, field: str
-) -> None:
-    response = await gateway.http.get(f"/wheels/history?{query}")
-    assert problem(response) == (422, "ERR-PYOCO-0002")
-    assert [error["field"] for error in response.json()["errors"]] == [field]
+    ):
+        response = await gateway.http.get(f"/wheels/history?{query}")
+        assert problem(response) == (422, "ERR-PYOCO-0002"), query
+        assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
 async def test_without_nats_the_error_says_so(config: NatsBackendConfig, own_nats: NatsServer) -> None:

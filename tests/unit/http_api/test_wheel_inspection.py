@@ -257,7 +257,21 @@ def test_a_damaged_wheel_is_rejected_and_nothing_else_happens(place: int, byte: 
 
 
 @pytest.mark.parametrize(
-    "name", ["", "x.whl", "a-1-py3-none.whl", "a b-1-py3-none-any.whl", "a/b-1-py3-none-any.whl"]
+    "name",
+    [
+        "",
+        "x.whl",
+        "greetings.zip",
+        "greetings-0.1.0.whl",
+        "a-1-py3-none.whl",
+        "a-x.y-py3-none-any.whl",
+        "a b-1-py3-none-any.whl",
+        "a/b-1-py3-none-any.whl",
+        "../a-1-py3-none-any.whl",
+        "a-1-py3-none-any.whl\n",
+        "ご挨拶-0.1.0-py3-none-any.whl",
+        f"{'g' * 300}-0.1.0-py3-none-any.whl",
+    ],
 )
 def test_an_invalid_wheel_name(name: str) -> None:
     with pytest.raises(InvalidWheelName, match="expected a wheel's own name"):

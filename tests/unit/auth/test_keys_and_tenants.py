@@ -1,7 +1,11 @@
-"""API keys in the clear and as they are stored."""
+"""API keys in the clear and as they are stored, and the tenant of a run."""
+
+from msgspec import structs
 
 from pyoco_server.auth.scopes import ALL_SCOPES
 from pyoco_server.auth.tokens import Token, new_token, stored_secret
+from pyoco_server.records.models import job_of, pending_snapshot
+from pyoco_server.runs.lifecycle.submission import new_job
 
 
 def test_tokens_are_long_and_never_the_same() -> None:
@@ -22,3 +26,8 @@ def test_the_same_secret_is_stored_differently_each_time() -> None:
 
 def test_there_are_five_scopes() -> None:
     assert {"submit", "read", "operate", "wheels", "admin"} == ALL_SCOPES
+
+
+def test_a_recreated_job_has_the_same_tenant() -> None:
+    job = structs.replace(new_job(flow_name="noop", tag="default"), tenant_id="acme", api_key_id="a key")
+    assert job_of(pending_snapshot(job), None) == job

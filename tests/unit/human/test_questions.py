@@ -1,0 +1,37 @@
+"""Questions to people: their size, and the texts of those that expired."""
+
+from typing import Any
+
+import pytest
+
+from pyoco_server.broker.client.connection import PayloadTooLarge
+from pyoco_server.errors.error_table import Lang
+from pyoco_server.human.asking import MAX_QUESTION_BYTES, question
+from pyoco_server.human.wait_transitions import expiry_text
+from pyoco_server.records.models import new_run_id
+from pyoco_server.runs.explain.explain_texts import TEXTS
+from tests.support.broker.stored_waits import a_wait
+
+
+def test_a_question_that_has_no_room_for_its_answer_is_rejected_where_it_is_asked() -> None:
+    half = "x" * (MAX_QUESTION_BYTES // 2)
+    place: dict[str, Any] = {"node": "ask||1", "task": "ask"}
+    assert question("?", proposal=half, **place).proposal == half
+    with pytest.raises(ValueError, match=rf"at most {MAX_QUESTION_BYTES} bytes.*reference") as refused:
+        question("?", proposal=half, default=half, **place)
+    assert f"default {len(half) + 2}" in str(refused.value)
+
+
+def test_too_large_is_not_reported_as_an_outage() -> None:
+    error = PayloadTooLarge("2000000 bytes, the server takes 1048576")
+    assert str(error).startswith("A record is larger than NATS takes: 2000000 bytes")
+    assert "max_payload" in error.error.cure("en")
+    assert error.error.status == 503
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+def test_the_explanation_of_an_expired_run(lang: Lang) -> None:
+    wait = a_wait(new_run_id())
+    told = TEXTS["failed_human_timeout"].message({"error": expiry_text([wait])}, lang)
+    assert told.lower().count("nobody") == 1
+    assert f"POST /runs/{wait.run_id}/retry asks again" in told
