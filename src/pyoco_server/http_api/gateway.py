@@ -14,7 +14,7 @@ from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import services
 from pyoco_server.http_api.middleware.request_counts import RequestCounts
-from pyoco_server.human.notifications.notifier import Notifier
+from pyoco_server.human.notifications import Notifier
 from pyoco_server.records.models import WorkerRecord, WorkerState
 from pyoco_server.runs.sweep.sweeper import Sweeper
 

@@ -46,8 +46,8 @@ class Continuations:
         self._mender = RunRepairer(connection)
 
     async def decide(self, wait: StoredWait, outcome: WaitRecord) -> bool:
-        """Write the outcome and publish its event; false when the wait was written since it was read."""
-        return await write_outcome(self._waits, self._events, wait, outcome, event_for_state(outcome))
+        """False when the wait was written since it was read."""
+        return await write_outcome(self._waits, self._events, wait, outcome)
 
     async def publish_best_effort(self, event: WaitEvent) -> None:
         """Publish an event that changes no record, such as a rejected answer."""

@@ -14,8 +14,8 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.human.wait_transitions import event_of
-from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord, WaitState
+from pyoco_server.human.wait_transitions import event_for_state
+from pyoco_server.records.wait_models import WaitEvent, WaitRecord, WaitState
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +30,9 @@ async def publish_outbox(events: WaitEvents, outbox: Iterable[WaitEvent]) -> Non
             log.warning("event %s will be published later: %s", event.event_id, error, extra=extra)
 
 
-async def write_outcome(
-    waits: WaitStore, events: WaitEvents, wait: StoredWait, outcome: WaitRecord, event: WaitEvent
-) -> bool:
-    """Write the outcome of a wait and its event; false when the wait was written since it was read."""
-    outbox = [*wait.outbox, event]
+async def write_outcome(waits: WaitStore, events: WaitEvents, wait: StoredWait, outcome: WaitRecord) -> bool:
+    """Write the outcome and publish its event; false when the wait was written since it was read."""
+    outbox = [*wait.outbox, event_for_state(outcome)]
     try:
         await waits.replace(outcome, wait.revision, outbox=outbox)
     except RevisionConflict:
@@ -67,6 +65,5 @@ async def close_wait(store: WaitStore, events: WaitEvents, wait_id: str, why: st
         if stored is None or stored.record.state is not WaitState.OPEN:
             return None if stored is None else stored.record
         closed = structs.replace(stored.record, state=WaitState.CANCELLED, decided_at=time.time(), note=why)
-        event = event_of(closed, WaitEventKind.CANCELLED, why=why)
-        if await write_outcome(store, events, stored, closed, event):
+        if await write_outcome(store, events, stored, closed):
             return closed

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET, structs
 
 from pyoco_server.records.models import OpenWait
 from pyoco_server.records.wait_models import (
-    Actor,
-    Decision,
     WaitEvent,
     WaitEventKind,
     WaitRecord,
@@ -30,28 +28,6 @@ _KINDS: Final = {
     WaitState.EXPIRED: WaitEventKind.EXPIRED,
     WaitState.CANCELLED: WaitEventKind.CANCELLED,
 }
-
-
-def answered(
-    wait: WaitRecord,
-    *,
-    at: float,
-    by: Actor,
-    payload: Any,
-    decision: Decision | None,
-    note: str | None,
-    decision_id: str | None,
-) -> WaitRecord:
-    return structs.replace(
-        wait,
-        state=WaitState.ANSWERED,
-        decided_at=at,
-        decided_by=by,
-        payload=payload,
-        decision=decision,
-        note=note,
-        decision_id=decision_id,
-    )
 
 
 def expired(wait: WaitRecord, *, at: float) -> WaitRecord:

@@ -83,10 +83,7 @@ class WheelRegistry:
 
     async def find(self, name: str) -> StoredWheel:
         """WheelNotFound if there is none of this name."""
-        for wheel in _wheels_in(await self._store.listing()):
-            if wheel.name.file_name == name:
-                return wheel
-        raise _not_found(name)
+        return _find(await self._store.listing(), name)
 
     def read(self, wheel: StoredWheel, *, start: int = 0) -> AsyncIterator[bytes]:
         return self._store.read(wheel.stored, start=start)
@@ -114,20 +111,15 @@ class WheelRegistry:
         """Remove a wheel and return it; WheelNotFound if there is none of this name."""
         while True:
             listing = await self._store.listing()
-            stored = listing.find(name)
-            if stored is None:
-                raise _not_found(name)
-            wheel = _wheel(stored)
-            if wheel is None:
-                raise _not_found(name)
+            wheel = _find(listing, name)
             try:
-                await self._store.delete(stored, revision=listing.revision)
+                await self._store.delete(wheel.stored, revision=listing.revision)
             except RevisionConflict:
                 continue
             except NatsUnavailable:
                 # Without an ack the removal may have happened: read the list.
                 left = (await self._store.listing()).find(name)
-                if left is not None and left.nuid == stored.nuid:
+                if left is not None and left.nuid == wheel.stored.nuid:
                     raise
             return wheel
 
@@ -205,5 +197,8 @@ def _rank(wheel: StoredWheel) -> tuple[object, ...]:
     return (wheel.name.package, wheel.name.version, wheel.name.file_name)
 
 
-def _not_found(name: str) -> WheelNotFound:
-    return WheelNotFound(f"there is no wheel {shortened(name)}")
+def _find(listing: ObjectListing, name: str) -> StoredWheel:
+    for wheel in _wheels_in(listing):
+        if wheel.name.file_name == name:
+            return wheel
+    raise WheelNotFound(f"there is no wheel {shortened(name)}")

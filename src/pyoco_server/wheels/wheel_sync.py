@@ -39,31 +39,20 @@ _PIP: Final = ("-I", "-m", "pip", "--isolated", "--disable-pip-version-check", "
 _OPTIONS: Final = ("--no-deps", "--force-reinstall", "--no-index", "--no-cache-dir", "--quiet")
 _OUTPUT_BYTES: Final = 2000
 
+# Without the suffix of a pre-release, as pip compares it.
+_OWN_PYTHON: Final = ".".join(str(number) for number in sys.version_info[:3])
+
 
 class InstallFailed(Exception):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
-    # Of interpreter, ABI and platform.
-    tags: frozenset[Tag]
-    python: str
-
-
-@dataclass(frozen=True, slots=True)
-class IncompatibleWheel:
-    """A wheel that matches the tags of this worker, but not its Python or its platform."""
-
-    wheel: StoredWheel
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Selection:
     # One of each package.
     chosen: list[StoredWheel]
-    incompatible: list[IncompatibleWheel]
+    # Those that match the tags of this worker, but not its Python or its platform.
+    incompatible: list[SkippedWheel]
 
 
 class WheelSync:
@@ -118,7 +107,7 @@ class WheelSync:
         newest = await registry.newest_record()
         if self._is_synchronised and newest == self._newest:
             return [], False
-        selection = select(await registry.all(), self._tags, own_environment())
+        selection = select(await registry.all(), self._tags)
         failures, updated = await self._install_new(registry, selection)
         removed = self._drop_unselected(selection)
         if updated or removed:
@@ -177,7 +166,7 @@ class WheelSync:
         chosen = [wheel.name.file_name for wheel in selection.chosen]
         state.selected_count, state.selected_wheels = len(chosen), chosen[:_MAX_LISTED]
         state.skipped_incompatible_count = len(selection.incompatible)
-        state.skipped_incompatible = [_skipped(misfit) for misfit in selection.incompatible[:_MAX_LISTED]]
+        state.skipped_incompatible = selection.incompatible[:_MAX_LISTED]
         state.installed_wheels = list(self._installed.values())[:_MAX_LISTED]
         if updated or removed:
             log.info("wheels installed: %s; removed: %s", updated or "none", removed or "none")
@@ -223,25 +212,21 @@ def _installed(wheel: StoredWheel) -> InstalledWheel:
     )
 
 
-def _skipped(misfit: IncompatibleWheel) -> SkippedWheel:
-    return SkippedWheel(name=misfit.wheel.name.file_name, reason=misfit.reason)
-
-
 @cache
-def own_environment() -> Environment:
-    # Without the suffix of a pre-release, as pip compares it.
-    return Environment(frozenset(sys_tags()), ".".join(str(number) for number in sys.version_info[:3]))
+def _own_tags() -> frozenset[Tag]:
+    """Of interpreter, ABI and platform."""
+    return frozenset(sys_tags())
 
 
-def select(wheels: Iterable[StoredWheel], worker_tags: Sequence[str], own: Environment) -> Selection:
+def select(wheels: Iterable[StoredWheel], worker_tags: Sequence[str]) -> Selection:
     """The newest compatible wheel of each package."""
     chosen: dict[str, StoredWheel] = {}
-    incompatible: list[IncompatibleWheel] = []
+    incompatible: list[SkippedWheel] = []
     for wheel in wheels:
         if wheel.tags and not set(wheel.tags) & set(worker_tags):
             continue
-        if reason := _incompatibility(wheel, own):
-            incompatible.append(IncompatibleWheel(wheel, reason))
+        if reason := _incompatibility(wheel):
+            incompatible.append(SkippedWheel(name=wheel.name.file_name, reason=reason))
             continue
         package = wheel.name.package
         if package not in chosen or chosen[package].name.version < wheel.name.version:
@@ -249,13 +234,13 @@ def select(wheels: Iterable[StoredWheel], worker_tags: Sequence[str], own: Envir
     return Selection([chosen[package] for package in sorted(chosen)], incompatible)
 
 
-def _incompatibility(wheel: StoredWheel, own: Environment) -> str:
+def _incompatibility(wheel: StoredWheel) -> str:
     """Why it cannot be installed here; empty when it can."""
-    if not wheel.name.compatible_with & own.tags:
+    if not wheel.name.compatible_with & _own_tags():
         _, _, tags = wheel.name.file_name.removesuffix(".whl").split("-", 2)
         return f"this worker cannot install {tags}"
-    if not wheel.requires_python.contains(own.python, prereleases=True):
-        return f"it is for Python {wheel.requires_python}, and this worker has {own.python}"
+    if not wheel.requires_python.contains(_OWN_PYTHON, prereleases=True):
+        return f"it is for Python {wheel.requires_python}, and this worker has {_OWN_PYTHON}"
     return ""
 
 

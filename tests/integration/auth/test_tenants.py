@@ -66,7 +66,7 @@ async def letter_of(tenant: Tenant, run_id: str) -> dict[str, Any]:
     """The dead letter of the run, which only its tenant sees."""
 
     async def found() -> dict[str, Any] | None:
-        letters = (await tenant.json("/dlq"))["items"]
+        letters: list[dict[str, Any]] = (await tenant.json("/dlq"))["items"]
         return next((letter for letter in letters if letter["run_id"] == run_id), None)
 
     letter = await eventually(found, describe="there is a dead letter")

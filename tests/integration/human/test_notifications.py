@@ -16,9 +16,15 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_notices import NOTIFY_CONSUMER
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.notifications import notifier as notifications
-from pyoco_server.human.notifications.notifier import Notifier, backoff_sec
-from pyoco_server.human.notifications.webhook import DeliveryResult, WebhookClient, headers_of, signing_key
+from pyoco_server.human import notifications
+from pyoco_server.human.notifications import (
+    DeliveryResult,
+    Notifier,
+    WebhookClient,
+    backoff_sec,
+    headers_of,
+    signing_key,
+)
 from pyoco_server.records.wait_models import Actor, Decision, WaitEvent, WaitEventKind, WaitState
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
@@ -279,8 +285,10 @@ async def test_notifications_survive_a_restart_of_nats(
     config: NatsBackendConfig, receiver: WebhookReceiver, own_nats: NatsServer
 ) -> None:
     receiver.statuses = [500]
-    # Not more patient than it must be: what NATS has forgotten by its end comes again 5 s after this.
-    own = notified(replace(config, nats_url=own_nats.url), receiver, notify_timeout_sec=2.0)
+    # What NATS has forgotten by its end comes again 5 s after the one timeout, and a lost pull is repeated
+    # 5 s after the other.
+    restarted = replace(config, nats_url=own_nats.url, nats_request_timeout_sec=5.0)
+    own = notified(restarted, receiver, notify_timeout_sec=2.0)
     async with telling(own) as connection:
         first = await opened(connection)
         await is_told(receiver)

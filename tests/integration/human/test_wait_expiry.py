@@ -21,9 +21,9 @@ from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.wait_maintenance import WaitMaintenance
-from pyoco_server.human.wait_transitions import answered, event_for_state, expired
+from pyoco_server.human.wait_transitions import event_for_state, expired
 from pyoco_server.records.models import RunStatus, TaskStatus, encode, job_of
-from pyoco_server.records.wait_models import Actor, WaitRecord
+from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from tests.support.broker.connections import connected
@@ -341,8 +341,9 @@ async def decided_only(run: WaitingRun, *, late: bool = False) -> None:
     wait = await store.get_from_leader(run.waits[0].wait_id)
     assert wait is not None
     now = time.time()
-    outcome = answered(wait.record, at=now, by=ANN, payload=1, decision=None, note=None, decision_id=None)
-    outcome = expired(wait.record, at=now) if late else outcome
+    outcome = expired(wait.record, at=now)
+    if not late:
+        outcome = structs.replace(outcome, state=WaitState.ANSWERED, decided_by=ANN, payload=1)
     await store.replace(outcome, wait.revision, outbox=[event_for_state(outcome)])
 
 

@@ -12,7 +12,7 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_notices import NOTIFY_CONSUMER
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.notifications.notifier import Notifier
+from pyoco_server.human.notifications import Notifier
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord, wait_id_of
 from tests.support.broker.connections import connected

@@ -7,10 +7,11 @@ it. A repeated answer with the same decision_id gets the receipt of the first.
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
-from msgspec import UNSET, Struct
+import msgspec
+from msgspec import UNSET, Struct, structs
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.stores.run_store import RunStore
@@ -21,20 +22,16 @@ from pyoco_server.errors import (
     InvalidAnswer,
     NatsUnavailable,
     NotAssigned,
+    ProposalChanged,
     PyocoError,
     WaitConflict,
     WaitExpired,
     WaitNotFound,
-)
-from pyoco_server.human.answers.answer_checks import (
-    Answer,
-    answer_from_payload,
-    check_answer_form,
-    is_same_answer,
+    shortened,
 )
 from pyoco_server.human.answers.schema_checker import SchemaChecker
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.wait_transitions import answered, expired
+from pyoco_server.human.wait_transitions import expired
 from pyoco_server.records.models import RunSnapshot, RunStatus
 from pyoco_server.records.wait_models import (
     Actor,
@@ -43,14 +40,34 @@ from pyoco_server.records.wait_models import (
     WaitEventKind,
     WaitRecord,
     WaitState,
+    canonical,
     is_wait_id,
 )
 from pyoco_server.runs.lifecycle.run_lookup import find_run
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
-__all__ = ["Answer", "AnswerHandler", "Receipt"]
-
 log = logging.getLogger(__name__)
+
+
+class Answer(Struct, kw_only=True, omit_defaults=True):
+    """What a person answers. A payload of `null` is not the same as no payload."""
+
+    payload: Any = UNSET
+    # These two only for a wait with a proposal; the digest is that of the proposal that was shown.
+    decision: Decision | None = None
+    digest: str | None = None
+    note: str | None = None
+    # Chosen by the caller, to repeat the answer safely.
+    decision_id: str | None = None
+
+
+class _ProposalAnswer(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The payload of `resume` for a wait with a proposal."""
+
+    decision: Decision
+    value: Any = UNSET
+    note: str | None = None
+    digest: str | None = None
 
 
 class Receipt(Struct, kw_only=True):
@@ -119,11 +136,11 @@ class AnswerHandler:
         return await self._decide(wait, answer, actor, now)
 
     async def _decide(self, wait: StoredWait, answer: Answer, actor: Actor, now: float) -> Receipt | None:
-        record = wait.record
-        outcome = answered(
-            record,
-            at=now,
-            by=actor,
+        outcome = structs.replace(
+            wait.record,
+            state=WaitState.ANSWERED,
+            decided_at=now,
+            decided_by=actor,
             payload=answer.payload,
             decision=answer.decision,
             note=answer.note,
@@ -246,3 +263,85 @@ def _answered_by(record: WaitRecord) -> str:
 
 def _utc(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+# The form of an answer
+
+
+def answer_from_payload(wait: WaitRecord, payload: Any, decision_id: str | None) -> Answer:
+    if wait.proposal is UNSET:
+        return Answer(payload=payload, decision_id=decision_id)
+    try:
+        about = msgspec.convert(payload, _ProposalAnswer)
+    except msgspec.ValidationError as error:
+        expected = 'expected {"decision": "approved" | "edited" | "rejected", "value", "note", "digest"}'
+        _reject("payload", f"{error}; {expected}", payload)
+    return Answer(
+        payload=about.value,
+        decision=about.decision,
+        digest=about.digest,
+        note=about.note,
+        decision_id=decision_id,
+    )
+
+
+def is_same_answer(wait: WaitRecord, answer: Answer) -> bool:
+    """Whether this repeats the answer that the wait has, with the same decision_id."""
+    if answer.decision_id is None or answer.decision_id != wait.decision_id:
+        return False
+    if answer.payload is UNSET or wait.payload is UNSET:
+        same_payload = answer.payload is wait.payload
+    else:
+        same_payload = canonical(answer.payload) == canonical(wait.payload)
+    same_decision = answer.decision is wait.decision and answer.note == wait.note
+    return same_payload and same_decision and _is_about(wait, answer)
+
+
+def _is_about(wait: WaitRecord, answer: Answer) -> bool:
+    """Whether it answers the proposal of this wait. Only an approval requires the digest."""
+    is_optional = answer.decision is not Decision.APPROVED
+    return answer.digest == wait.proposal_digest or (answer.digest is None and is_optional)
+
+
+def check_answer_form(wait: WaitRecord, answer: Answer) -> None:
+    """InvalidAnswer or ProposalChanged say what is wrong; the schema is checked elsewhere."""
+    if wait.proposal is UNSET:
+        _check_plain(answer)
+    else:
+        _check_decision(answer)
+        _check_digest(wait, answer)
+
+
+def _check_plain(answer: Answer) -> None:
+    if answer.decision is not None:
+        _reject("decision", "this wait has no proposal to decide on; answer with a payload", answer.decision)
+    if answer.digest is not None:
+        _reject("digest", "this wait has no proposal; leave the digest out", answer.digest)
+    if answer.payload is UNSET:
+        _reject("payload", "this is missing; null, false, 0 and '' are answers as well")
+
+
+def _check_decision(answer: Answer) -> None:
+    match answer.decision:
+        case None:
+            _reject("decision", "this wait has a proposal: expected approved, edited or rejected")
+        case Decision.EDITED:
+            if answer.payload is UNSET:
+                _reject("payload", "an edit needs the value that replaces the proposal")
+        case _:
+            if answer.payload is not UNSET:
+                hint = f"'{answer.decision}' takes no payload; use 'edited' to answer with another value"
+                _reject("payload", hint, answer.payload)
+
+
+def _check_digest(wait: WaitRecord, answer: Answer) -> None:
+    if answer.digest is None:
+        if answer.decision is Decision.APPROVED:
+            raise ProposalChanged("an approval says which proposal it is of: send its proposal_digest")
+    elif answer.digest != wait.proposal_digest:
+        raise ProposalChanged(f"the digest of the proposal is not {shortened(answer.digest)}")
+
+
+def _reject(field: str, message: str, value: Any = UNSET) -> NoReturn:
+    shown = None if value is UNSET else shortened(value)
+    raise InvalidAnswer(problems=[FieldProblem(field, message, value=shown)])

@@ -1,1 +1,0 @@
-"""Telling an outside system about waits."""
