@@ -69,7 +69,7 @@ async def letter_of(tenant: Tenant, run_id: str) -> dict[str, Any]:
         letters: list[dict[str, Any]] = (await tenant.json("/dlq"))["items"]
         return next((letter for letter in letters if letter["run_id"] == run_id), None)
 
-    letter = await eventually(found, describe="there is a dead letter")
+    letter: dict[str, Any] = await eventually(found, describe="there is a dead letter")
     assert letter["tenant_id"] == tenant.tenant_id
     return letter
 
