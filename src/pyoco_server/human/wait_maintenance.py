@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
@@ -18,6 +18,7 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
 from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.inbox.wait_index import WaitIndex
 from pyoco_server.human.wait_transitions import expired
 from pyoco_server.records.models import RunStatus
 from pyoco_server.records.wait_models import WaitState, run_id_of
@@ -34,26 +35,11 @@ _INDEX_LAG_SEC: Final = 0.05
 _GRACE_SEC: Final = 1.0
 
 
-class IndexedWaits(Protocol):
-    """The queries of the maintenance; the index of waits implements them."""
-
-    @property
-    def ready(self) -> bool: ...
-
-    async def due(self, now: float, limit: int) -> list[str]: ...
-
-    async def next_deadline(self, after: float) -> float | None: ...
-
-    async def open_waits(self) -> set[str]: ...
-
-    async def with_outbox(self, limit: int) -> list[tuple[str, int]]: ...
-
-
 class WaitMaintenance:
     def __init__(
         self,
         connection: Connection,
-        index: IndexedWaits,
+        index: WaitIndex,
         open_runs: OpenRuns,
         *,
         clock: Callable[[], float] = time.time,

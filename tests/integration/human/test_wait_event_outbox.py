@@ -49,20 +49,16 @@ def opened(wait: WaitRecord) -> WaitEvent:
 
 async def stored_with_outbox(run: WaitingRun) -> StoredWait:
     """The run's wait, as its worker leaves it."""
+    before = await run.stored()
     store = WaitStore(run.connection)
-    stored = await store.get_from_leader(run.wait_id)
-    assert stored is not None
-    await store.replace(stored.record, stored.revision, outbox=[opened(stored.record)])
-    stored = await store.get_from_leader(run.wait_id)
-    assert stored is not None
+    await store.replace(before.record, before.revision, outbox=[opened(before.record)])
+    stored = await run.stored()
     assert stored.outbox
     return stored
 
 
 async def outbox_of(run: WaitingRun) -> list[str]:
-    stored = await WaitStore(run.connection).get_from_leader(run.wait_id)
-    assert stored is not None
-    return [event.kind.value for event in stored.outbox]
+    return [event.kind.value for event in (await run.stored()).outbox]
 
 
 # The record

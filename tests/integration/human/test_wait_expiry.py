@@ -84,13 +84,6 @@ async def scanning_once(connection: Connection) -> AsyncIterator[Maintained]:
         yield maintained
 
 
-async def ends(run: WaitingRun) -> None:
-    async def over() -> bool:
-        return (await run.now()).status.terminal
-
-    await eventually(over, describe="the run is over")
-
-
 async def dead_letters(connection: Connection) -> int:
     return (await stream_state(connection, "PYOCO_DLQ")).messages
 
@@ -135,12 +128,9 @@ async def test_an_answer_after_an_unprocessed_deadline_expires_the_wait(connecti
 async def test_a_default_answers_an_expired_wait(connection: Connection) -> None:
     defaults = (None, False, {"n": 0})
     runs = [await waiting_run(connection, {"timeout_sec": -1, "default": value}) for value in defaults]
-
-    async def continued() -> bool:
-        return all([await run.jobs() for run in runs])
-
     async with maintaining(connection):
-        await eventually(continued, describe="the runs go on")
+        for run in runs:
+            await run.has_jobs()
     for run, default in zip(runs, defaults, strict=True):
         wait = await run.wait()
         assert (wait.state, wait.resolved, wait.answer) == ("expired", True, default)
@@ -156,7 +146,7 @@ async def test_a_wait_expires_at_its_deadline_and_not_with_the_next_scan(connect
     async with scanning_once(connection) as maintained:
         run = await waiting_run(connection, {"timeout_sec": 0.2})
         maintained.maintenance.wake()
-        await ends(run)
+        await run.ends()
     wait = await run.wait()
     assert wait.decided_at is not None
     assert wait.deadline_at <= wait.decided_at
@@ -175,7 +165,7 @@ async def test_a_timer_that_fires_early_is_set_again(connection: Connection) -> 
         await maintained.scans()
         assert await run.states() == ["open"]
         clock.now = run.waits[0].deadline_at
-        await ends(run)
+        await run.ends()
     assert (await run.wait()).decided_at == run.waits[0].deadline_at
 
 
@@ -188,7 +178,7 @@ async def test_an_index_that_lags_expires_nothing_twice(connection: Connection) 
     maintained = Maintained(connection)
     maintained.maintenance._index = Behind(connection)
     await maintained.maintenance.start()
-    await ends(runs[0])
+    await runs[0].ends()
     await maintained.scans(3)
     await maintained.maintenance.close()
     assert await runs[0].kinds() == ["opened", "expired"]
@@ -207,7 +197,7 @@ async def test_two_maintenance_loops_expire_each_wait_once(
     ]
     async with connected(config) as other, maintaining(connection) as one, maintaining(other) as two:
         for run in runs:
-            await ends(run)
+            await run.ends()
         await one.scans()
         await two.scans()
     for run in runs:
@@ -240,7 +230,7 @@ async def test_a_failing_wait_does_not_block_other_expiries(
     monkeypatch.setattr(Continuations, "continue_run", failing_continue)
     monkeypatch.setattr(WaitStore, "replace", failing_replace)
     async with maintaining(connection) as maintained:
-        await ends(good)
+        await good.ends()
         await maintained.scans()
     assert "maintenance of a wait failed" in caplog.text
     assert not (await broken.now()).status.terminal
@@ -265,13 +255,10 @@ async def test_a_failing_job_is_reported_once_and_does_not_block_others(
     over, answered = await waiting_run(connection), await waiting_run(connection)
     await over.becomes(status=RunStatus.CANCELLED)
     await decided_only(answered)
-
-    async def others_are_done() -> bool:
-        return await over.states() == ["cancelled"] and bool(await answered.jobs())
-
     async with maintaining(connection) as maintained:
         await maintained.scans()
-        await eventually(others_are_done, describe="the other jobs are done")
+        await over.has_states("cancelled")
+        await answered.has_jobs()
         await eventually(lambda: attempts > 2, describe="it tries again")
     assert sum("maintenance of waits failed" in text for text in caplog.messages) == 1
 
@@ -289,11 +276,7 @@ async def test_a_run_that_waits_is_cancelled_without_any_worker(connection: Conn
         assert set(now.tasks.values()) == {TaskStatus.CANCELLED}
         assert (now.open_waits, now.wait_message) == ([], None)
         await maintained.runs.look()
-
-        async def closed() -> bool:
-            return await run.states() == ["cancelled", "cancelled"]
-
-        await eventually(closed, describe="its waits are closed")
+        await run.has_states("cancelled", "cancelled")
     assert sorted(await run.kinds()) == ["cancelled", "cancelled", "opened", "opened"]
     with pytest.raises(WaitConflict):
         await AnswerHandler(connection).respond(run.waits[0].wait_id, ONE, ANYBODY, ANN)
@@ -309,7 +292,7 @@ async def test_an_expiry_and_a_cancel_at_once_leave_one_end(
             *(cancel_run(connection, RunStore(connection), run.run_id, ANYBODY) for run in runs)
         )
         for run in runs:
-            await ends(run)
+            await run.ends()
         await maintained.scans()
     for run in runs:
         states, now = await run.states(), await run.now()
@@ -337,13 +320,12 @@ async def test_a_cancel_wins_over_an_answer_that_was_not_followed_by_anything(co
 
 async def decided_only(run: WaitingRun, *, late: bool = False) -> None:
     """A gateway that is killed right after the write that decides."""
-    store = WaitStore(run.connection)
-    wait = await store.get_from_leader(run.waits[0].wait_id)
-    assert wait is not None
+    wait = await run.stored(run.waits[0].wait_id)
     now = time.time()
     outcome = expired(wait.record, at=now)
     if not late:
         outcome = structs.replace(outcome, state=WaitState.ANSWERED, decided_by=ANN, payload=1)
+    store = WaitStore(run.connection)
     await store.replace(outcome, wait.revision, outbox=[event_for_state(outcome)])
 
 
@@ -352,11 +334,7 @@ async def test_an_answer_continues_the_run_after_its_gateway_died(connection: Co
     async with maintaining(connection) as maintained:
         await maintained.scans()
         await decided_only(run)
-
-        async def continued() -> bool:
-            return len(await run.jobs()) == 1
-
-        await eventually(continued, describe="the run goes on")
+        await run.has_jobs()
         await maintained.scans()
     assert await run.kinds() == ["opened", "opened", "answered"]
     assert await run.states() == ["answered", "open"]
@@ -366,13 +344,9 @@ async def test_an_answer_continues_the_run_after_its_gateway_died(connection: Co
 async def test_an_expiry_whose_gateway_died_ends_the_run(connection: Connection) -> None:
     run = await waiting_run(connection, {}, {})
     await decided_only(run, late=True)
-
-    async def closed() -> bool:
-        return await run.states() == ["expired", "cancelled"]
-
     async with maintaining(connection):
-        await ends(run)
-        await eventually(closed, describe="nobody has to answer any more")
+        await run.ends()
+        await run.has_states("expired", "cancelled")
     assert (await run.now()).reason == "human_timeout"
 
 
@@ -387,11 +361,7 @@ async def test_an_unclaimed_job_is_not_published_again(connection: Connection) -
         assert len(await run.jobs()) == 1
         # Lost: then it is.
         await jetstream_api.delete_message(connection, "PYOCO_WORK", sequence)
-
-        async def continued() -> bool:
-            return len(await run.jobs()) == 1
-
-        await eventually(continued, describe="the run has a job again")
+        await run.has_jobs()
         await maintained.scans(5)
         assert len(await run.jobs()) == 1
 

@@ -174,9 +174,7 @@ async def test_waits_from_the_leader_are_the_newest_of_each_in_the_order_of_writ
     store = WaitStore(connection)
     first, second, third = (wait.wait_id for wait in run.waits)
     await AnswerHandler(connection).respond(first, Answer(payload=1), ANYBODY, ANN)
-    stored = await store.get_from_leader(second)
-    assert stored is not None
-    await store._bucket.delete(second, revision=stored.revision)
+    await store._bucket.delete(second, revision=(await run.stored(second)).revision)
     found = await store.of_run_from_leader(run.run_id)
     assert [(wait.record.wait_id, wait.record.state) for wait in found] == [
         (third, WaitState.OPEN),

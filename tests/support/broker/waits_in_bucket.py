@@ -8,28 +8,29 @@ from pyoco_server.broker.jetstream.stream_reads import (
     read_batch,
     stream_state,
 )
+from pyoco_server.human.inbox.wait_index import WaitIndex
 from pyoco_server.records.models import TERMINAL
 from pyoco_server.records.wait_models import WaitRecord, WaitState, decode_outbox, decode_wait
 from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
 
 
-class WaitsInBucket:
-    """Instead of the index of waits."""
+class WaitsInBucket(WaitIndex):
+    """The queries of the maintenance, without an index."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.ready = True
 
     async def due(self, now: float, limit: int) -> list[str]:
-        due = [wait for wait in await self._open() if wait.deadline_at <= now]
+        due = [wait for wait in await self._open_records() if wait.deadline_at <= now]
         return [wait.wait_id for wait in sorted(due, key=lambda wait: wait.deadline_at)][:limit]
 
     async def next_deadline(self, after: float) -> float | None:
-        later = (wait.deadline_at for wait in await self._open() if wait.deadline_at > after)
+        later = (wait.deadline_at for wait in await self._open_records() if wait.deadline_at > after)
         return min(later, default=None)
 
     async def open_waits(self) -> set[str]:
-        return {wait.wait_id for wait in await self._open()}
+        return {wait.wait_id for wait in await self._open_records()}
 
     async def with_outbox(self, limit: int) -> list[tuple[str, int]]:
         return [
@@ -38,7 +39,7 @@ class WaitsInBucket:
             if decode_outbox(message.data)
         ][:limit]
 
-    async def _open(self) -> list[WaitRecord]:
+    async def _open_records(self) -> list[WaitRecord]:
         found = [decode_wait(message.data) for message in await self._messages()]
         return [wait for wait in found if wait.state is WaitState.OPEN]
 

@@ -12,7 +12,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import WaitExpired
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.wait_transitions import event_of
@@ -28,6 +28,7 @@ from pyoco_server.records.wait_models import (
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import waiting
 from tests.support.broker.stored_runs import snapshot
+from tests.support.waiting import eventually
 
 PLACES = ("approve", "check", "sign", "pay", "send", "file", "tell", "keep", "post", "end")
 
@@ -79,10 +80,13 @@ class WaitingRun:
         assert stored is not None
         return stored.snapshot
 
-    async def wait(self, wait_id: str | None = None) -> WaitRecord:
+    async def stored(self, wait_id: str | None = None) -> StoredWait:
         stored = await WaitStore(self.connection).get_from_leader(wait_id or self.wait_id)
         assert stored is not None
-        return stored.record
+        return stored
+
+    async def wait(self, wait_id: str | None = None) -> WaitRecord:
+        return (await self.stored(wait_id)).record
 
     async def states(self) -> list[str]:
         """Of the waits, in the order in which they were opened."""
@@ -104,6 +108,28 @@ class WaitingRun:
         answers = AnswerHandler(self.connection, clock=lambda: late.deadline_at)
         with pytest.raises(WaitExpired):
             await answers.respond(late.wait_id, Answer(payload=1), ANYBODY, Actor(name="ann"))
+
+    async def has_jobs(self, count: int = 1) -> None:
+        """Wait until so many of its jobs are in the queue."""
+
+        async def there() -> bool:
+            return len(await self.jobs()) == count
+
+        await eventually(there, describe=f"{count} jobs of the run are in the queue")
+
+    async def has_states(self, *states: str) -> None:
+        """Wait until its waits have these states."""
+
+        async def there() -> bool:
+            return await self.states() == list(states)
+
+        await eventually(there, describe=f"the waits are {', '.join(states)}")
+
+    async def ends(self) -> None:
+        async def over() -> bool:
+            return (await self.now()).status.terminal
+
+        await eventually(over, describe="the run is over")
 
     async def becomes(self, **fields: Any) -> None:
         """Another writer changes the run."""

@@ -1,9 +1,11 @@
 """API keys in the clear and as they are stored, and the tenant of a run."""
 
+import hmac
+
 from msgspec import structs
 
 from pyoco_server.auth.scopes import ALL_SCOPES
-from pyoco_server.auth.tokens import Token, new_token, stored_secret
+from pyoco_server.auth.tokens import Token, digest_of, new_token, stored_secret
 from pyoco_server.records.models import job_of, pending_snapshot
 from pyoco_server.runs.lifecycle.submission import new_job
 
@@ -22,6 +24,12 @@ def test_tokens_are_long_and_never_the_same() -> None:
 def test_the_same_secret_is_stored_differently_each_time() -> None:
     token = new_token()
     assert stored_secret(token, "p").digest != stored_secret(token, "p").digest
+
+
+def test_the_hash_of_a_secret_is_one_fast_hash() -> None:
+    """A request must not wait for a hash that is slow on purpose: the secret has 256 random bits."""
+    expected = hmac.new(b"pepper", b"salt:secret", "sha256").hexdigest()
+    assert digest_of("secret", "salt", b"pepper") == expected
 
 
 def test_there_are_five_scopes() -> None:
