@@ -67,30 +67,17 @@ def asking(connection: Connection, run: RunSnapshot) -> RunQuestions:
     return RunQuestions(WaitStore(connection), WaitEvents(connection), job, timeout_sec=3600.0)
 
 
-async def ask_and_die(
-    connection: Connection, run: RunSnapshot, monkeypatch: pytest.MonkeyPatch, *, writes: int
-) -> None:
-    """A worker that is killed after so many writes of opening a wait."""
-    done = 0
+async def ask_and_die(connection: Connection, run: RunSnapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is killed after it has stored a wait, and before it publishes the event."""
 
-    def counted(owner: type, name: str) -> None:
-        write = getattr(owner, name)
-
-        async def last(*args: Any, **kwargs: Any) -> Any:
-            nonlocal done
-            if done == writes:
-                raise Killed
-            done += 1
-            return await write(*args, **kwargs)
-
-        patched.setattr(owner, name, last)
+    async def dies(*args: Any) -> None:
+        raise Killed
 
     with monkeypatch.context() as patched:
-        counted(WaitStore, "create")
-        counted(WaitEvents, "publish")
+        patched.setattr(WaitEvents, "publish", dies)
         with pytest.raises(Killed):
             await asking(connection, run).ask(QUESTION)
-    assert done == writes
+    assert len(await WaitStore(connection).of_run_from_leader(run.run_id)) == 1
 
 
 async def test_the_next_owner_reports_the_question_of_a_worker_that_died_while_asking(
@@ -105,7 +92,7 @@ async def test_the_next_owner_reports_the_question_of_a_worker_that_died_while_a
                 "pyoco_server.worker.session.run_questions.time",
                 SimpleNamespace(time=Clock(time.time() - 600)),
             )
-            await ask_and_die(connection, run, patched, writes=1)
+            await ask_and_die(connection, run, patched)
         await all_done(connection)
         wait = await asking(connection, run).ask(QUESTION)
         [told] = await is_told(receiver)
@@ -121,7 +108,7 @@ async def test_a_gateway_reports_the_question_of_a_worker_that_died_while_asking
     async with running_gateway(notifying) as gateway:
         connection = gateway.inside.connection
         run = await running_run(connection)
-        await ask_and_die(connection, run, monkeypatch, writes=1)
+        await ask_and_die(connection, run, monkeypatch)
         [told] = await is_told(receiver)
         [wait] = (await gateway.http.get("/waits")).json()["items"]
     assert told.event_id == f"{wait['wait_id']}.opened"
@@ -190,7 +177,7 @@ async def test_an_answer_between_asking_and_reporting_keeps_the_order(
 ) -> None:
     async with telling(notifying) as connection:
         run = await running_run(connection)
-        await ask_and_die(connection, run, monkeypatch, writes=1)
+        await ask_and_die(connection, run, monkeypatch)
         [wait] = await WaitStore(connection).of_run_from_leader(run.run_id)
         await AnswerHandler(connection).respond(wait.record.wait_id, ONE, ANYBODY, ANN)
         kinds = [event.kind.value for event in await WaitEvents(connection).of_run(run.run_id)]

@@ -7,8 +7,9 @@ from msgspec import UNSET, structs
 
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.http_api.gateway import Gateway
-from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.models import RunSnapshot, TaskStatus
 from pyoco_server.records.wait_models import WaitRecord, WaitState, digest_of, wait_id_of
+from pyoco_server.runs.lifecycle.waiting_state import waiting
 from tests.support.broker.stored_runs import snapshot
 
 
@@ -42,27 +43,7 @@ def waiting_run(
     """A run that waits for people, as its worker leaves it, and the waits."""
     run = snapshot(flow_name="invoices", tenant_id=tenant_id)
     waits = [a_wait(run.run_id, name, tenant_id=tenant_id, **fields) for name in names or ("approve",)]
-    first = waits[0]
-    run = structs.replace(
-        run,
-        status=RunStatus.WAITING_HUMAN,
-        tasks={"check": TaskStatus.WAITING},
-        generation=1,
-        open_waits=[
-            OpenWait(
-                wait_id=wait.wait_id,
-                task=wait.task,
-                name=wait.name,
-                message=wait.message,
-                deadline_at=wait.deadline_at,
-            )
-            for wait in waits
-        ],
-        wait_message=first.message,
-        wait_deadline_at=first.deadline_at,
-        waiting_since=time.time(),
-    )
-    return run, waits
+    return waiting(run, waits, {"check": TaskStatus.WAITING}), waits
 
 
 async def ask(inside: Gateway, *names: str, **fields: Any) -> list[WaitRecord]:

@@ -14,8 +14,9 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.human.notifications import Notifier
 from pyoco_server.records.models import new_run_id
-from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord, wait_id_of
+from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord
 from tests.support.broker.connections import connected
+from tests.support.broker.stored_waits import a_wait
 from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, WebhookRequest
 
@@ -33,25 +34,17 @@ def notified(config: NatsBackendConfig, receiver: WebhookReceiver, **settings: A
 
 
 def wait_record(**fields: Any) -> WaitRecord:
-    run_id = new_run_id()
-    return WaitRecord(
-        wait_id=wait_id_of(run_id, "approve||0", "human", 1),
-        run_id=run_id,
-        flow_name="invoice",
-        tag="default",
-        node="approve||0",
-        task="approve",
-        name="human",
-        message="Is 120 EUR right?",
-        created_at=time.time(),
-        deadline_at=time.time() + 3600,
-        tenant_id="acme",
-        assignees=["ada"],
-        schema={"type": "object", "description": "the-schema"},
-        proposal={"amount": "the-proposal"},
-        default="the-default",
-        **fields,
-    )
+    given: dict[str, Any] = {
+        "flow_name": "invoice",
+        "task": "approve",
+        "message": "Is 120 EUR right?",
+        "tenant_id": "acme",
+        "assignees": ["ada"],
+        "schema": {"type": "object", "description": "the-schema"},
+        "proposal": {"amount": "the-proposal"},
+        "default": "the-default",
+    }
+    return a_wait(new_run_id(), "human", **{**given, **fields})
 
 
 def event_of(wait: WaitRecord, kind: WaitEventKind = WaitEventKind.OPENED, **fields: Any) -> WaitEvent:

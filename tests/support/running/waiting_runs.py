@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import read_batch
@@ -22,12 +22,11 @@ from pyoco_server.records.wait_models import (
     WaitEvent,
     WaitEventKind,
     WaitRecord,
-    digest_of,
-    wait_id_of,
 )
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import waiting
 from tests.support.broker.stored_runs import snapshot
+from tests.support.broker.stored_waits import a_wait
 from tests.support.waiting import eventually
 
 PLACES = ("approve", "check", "sign", "pay", "send", "file", "tell", "keep", "post", "end")
@@ -37,25 +36,17 @@ def wait_of(
     run: RunSnapshot, task: str = "approve", *, timeout_sec: float = 3600.0, **fields: Any
 ) -> WaitRecord:
     """An open wait of this run, created now."""
-    node, name, arming = f"{task}||1", fields.pop("name", "human"), fields.pop("arming", 1)
-    now = time.time()
-    proposal = fields.get("proposal", UNSET)
-    wait = WaitRecord(
-        wait_id=wait_id_of(run.run_id, node, name, arming),
-        run_id=run.run_id,
-        flow_name=run.flow_name,
-        tag=run.tag,
-        tenant_id=run.tenant_id,
-        node=node,
-        task=task,
-        name=name,
-        arming=arming,
-        message=f"May I {task}?",
-        created_at=now,
-        deadline_at=now + timeout_sec,
-        proposal_digest=None if proposal is UNSET else digest_of(proposal),
-    )
-    return structs.replace(wait, **fields)
+    given: dict[str, Any] = {
+        "name": "human",
+        "flow_name": run.flow_name,
+        "tag": run.tag,
+        "tenant_id": run.tenant_id,
+        "node": f"{task}||1",
+        "task": task,
+        "message": f"May I {task}?",
+        "deadline_at": time.time() + timeout_sec,
+    }
+    return a_wait(run.run_id, **{**given, **fields})
 
 
 @dataclass
