@@ -23,7 +23,7 @@ from tests.faults.chaos.service import Service
 from tests.support.broker.connections import connected
 from tests.support.places import FLOWS, ROOT
 from tests.support.programs import SERVER, WORKER, environment
-from tests.support.running.notifying import all_done
+from tests.support.running.notifying import all_delivered
 from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
 
@@ -208,7 +208,7 @@ async def expect_reported_once(deployment: Deployment, receiver: WebhookReceiver
         return not (await deployment.wait(run_id)).outbox
 
     await eventually(outbox_is_empty, describe="the outbox is empty")
-    await all_done(deployment.connection)
+    await all_delivered(deployment.connection)
     assert received() == expected
     events = await WaitEvents(deployment.connection).of_run(run_id)
     assert [event.kind.value for event in events] == ["opened", "answered"]

@@ -43,7 +43,7 @@ class Continuations:
     def __init__(self, connection: Connection) -> None:
         self._waits = WaitStore(connection)
         self._events = WaitEvents(connection)
-        self._mender = RunRepairer(connection)
+        self._repairer = RunRepairer(connection)
 
     async def decide(self, wait: StoredWait, outcome: WaitRecord) -> bool:
         """False when the wait was written since it was read."""
@@ -63,7 +63,7 @@ class Continuations:
     async def continue_run(self, run_id: str) -> None:
         """Continue or fail the run, if its waits are decided."""
         seen = 0
-        while (stored := await self._mender.stored(run_id)) is not None and stored.revision != seen:
+        while (stored := await self._repairer.stored(run_id)) is not None and stored.revision != seen:
             if stored.snapshot.status.terminal:
                 await self.close_waits(run_id)
                 return
@@ -71,7 +71,7 @@ class Continuations:
             missed = [wait for wait in waits if expired_unresolved(wait)]
             if not missed:
                 if any(wait.resolved for wait in waits):
-                    await self._mender.publish_continuation(stored)
+                    await self._repairer.publish_continuation(stored)
                 return
             if await self._fail(stored, missed):
                 await self.close_waits(run_id)
@@ -79,7 +79,7 @@ class Continuations:
             # The run was written since, or its end cannot be written at all.
             seen = stored.revision
 
-    async def close_waits(self, run_id: str, why: str = RUN_ENDED) -> None:
+    async def close_waits(self, run_id: str) -> None:
         """Cancel the open waits of a run that has ended or was deleted."""
         stored = await self._waits.of_run_from_leader(run_id)
         waits = [wait for wait in stored if wait.record.state is WaitState.OPEN]
@@ -88,11 +88,13 @@ class Continuations:
             return
         for start in range(0, len(waits), _CONCURRENT):
             some = [wait.record.wait_id for wait in waits[start : start + _CONCURRENT]]
-            await asyncio.gather(*(close_wait(self._waits, self._events, wait_id, why) for wait_id in some))
+            await asyncio.gather(
+                *(close_wait(self._waits, self._events, wait_id, RUN_ENDED) for wait_id in some)
+            )
 
     async def _has_ended(self, run_id: str) -> bool:
         try:
-            stored = await self._mender.store.get_from_leader(run_id)
+            stored = await self._repairer.store.get_from_leader(run_id)
         except CorruptSnapshot as error:
             log.error("the run is unreadable, its waits stay open: %s", error, extra={"run_id": run_id})
             return False
@@ -105,7 +107,7 @@ class Continuations:
             expiry_text(missed),
             unanswered=frozenset(wait.task for wait in missed),
         )
-        return await self._mender.end(stored, ending)
+        return await self._repairer.end(stored, ending)
 
     async def _awaited(self, snapshot: RunSnapshot) -> list[WaitRecord]:
         """The waits that the run is suspended for, from the leader; missing ones are created."""

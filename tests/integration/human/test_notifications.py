@@ -33,13 +33,13 @@ from tests.support.programs import SERVER, running
 from tests.support.running.gateway import running_gateway
 from tests.support.running.notifying import (
     KEY,
-    all_done,
+    all_delivered,
     event_of,
     has_consumer,
-    is_told,
     notified,
     opened,
-    telling,
+    running_notifier,
+    wait_for_requests,
     wait_record,
 )
 from tests.support.waiting import eventually
@@ -59,7 +59,7 @@ def notifying(config: NatsBackendConfig, receiver: WebhookReceiver) -> NatsBacke
     return notified(config, receiver)
 
 
-def verified(told: WebhookRequest, secret: str) -> bool:
+def verified(request: WebhookRequest, secret: str) -> bool:
     """The check of the guide: what it shows must work."""
     page = (DOCS / "human-in-the-loop.md").read_text(encoding="utf-8")
     [code] = [
@@ -67,27 +67,27 @@ def verified(told: WebhookRequest, secret: str) -> bool:
     ]
     shown: dict[str, Any] = {}
     exec(code, shown)
-    return bool(shown["is_genuine"](told.headers, told.raw, secret))
+    return bool(shown["is_genuine"](request.headers, request.raw, secret))
 
 
 async def test_an_opened_wait_is_notified_with_signature_and_link(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     wait = wait_record()
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         event = await opened(connection, wait)
-        [told] = await is_told(receiver)
-        await all_done(connection)
-    assert told.path == "/hooks/in"
-    assert told.headers["content-type"] == "application/json"
-    assert told.event_id == event.event_id
-    assert verified(told, KEY)
-    assert not verified(told, "another secret")
-    assert not verified(WebhookRequest(told.path, told.headers, told.raw + b" "), KEY)
+        [request] = await wait_for_requests(receiver)
+        await all_delivered(connection)
+    assert request.path == "/hooks/in"
+    assert request.headers["content-type"] == "application/json"
+    assert request.event_id == event.event_id
+    assert verified(request, KEY)
+    assert not verified(request, "another secret")
+    assert not verified(WebhookRequest(request.path, request.headers, request.raw + b" "), KEY)
     assert not verified(
-        WebhookRequest(told.path, {**told.headers, "webhook-timestamp": "1614265330"}, told.raw), KEY
+        WebhookRequest(request.path, {**request.headers, "webhook-timestamp": "1614265330"}, request.raw), KEY
     )
-    assert told.body == {
+    assert request.body == {
         "event": {"id": event.event_id, "kind": "opened", "at": event.at, "by": None, "decision": None},
         "wait": {
             "wait_id": wait.wait_id,
@@ -119,26 +119,26 @@ async def test_a_notification_has_no_schema_proposal_or_answer(
         note="the-note",
     )
     event = event_of(wait, WaitEventKind.ANSWERED, actor=actor, decision=Decision.EDITED)
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         await WaitStore(connection).create(wait)
         await WaitEvents(connection).publish(event)
-        [told] = await is_told(receiver)
-    assert (told.body["event"]["by"], told.body["event"]["decision"]) == ("Ada", "edited")
-    assert told.body["wait"]["state"] == "answered"
-    assert not [word for word in HIDDEN if word.encode() in told.raw]
+        [request] = await wait_for_requests(receiver)
+    assert (request.body["event"]["by"], request.body["event"]["decision"]) == ("Ada", "edited")
+    assert request.body["wait"]["state"] == "answered"
+    assert not [word for word in HIDDEN if word.encode() in request.raw]
 
 
 async def test_only_opened_answered_and_expired_are_notified(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     wait = wait_record()
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         await WaitStore(connection).create(wait)
         for kind in WaitEventKind:
             await WaitEvents(connection).publish(event_of(wait, kind))
-        told = await is_told(receiver, 3)
-        await all_done(connection)
-    assert {each.body["event"]["kind"] for each in told} == {"opened", "answered", "expired"}
+        requests = await wait_for_requests(receiver, 3)
+        await all_delivered(connection)
+    assert {each.body["event"]["kind"] for each in requests} == {"opened", "answered", "expired"}
 
 
 async def test_a_failed_notification_is_sent_again_with_its_id(
@@ -146,14 +146,14 @@ async def test_a_failed_notification_is_sent_again_with_its_id(
 ) -> None:
     monkeypatch.setattr(notifications, "backoff_sec", lambda attempts: 0.01)
     receiver.statuses = [301, 307, 400, 429, 500]
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         event = await opened(connection)
-        told = await is_told(receiver, 6)
-        await all_done(connection)
+        requests = await wait_for_requests(receiver, 6)
+        await all_delivered(connection)
     assert receiver.ids() == [event.event_id] * 6
-    assert {each.path for each in told} == {"/hooks/in"}, "a redirect was followed"
-    assert len({each.raw for each in told}) == 1
-    assert all(verified(each, KEY) for each in told)
+    assert {each.path for each in requests} == {"/hooks/in"}, "a redirect was followed"
+    assert len({each.raw for each in requests}) == 1
+    assert all(verified(each, KEY) for each in requests)
 
 
 def test_pauses_grow_up_to_a_limit() -> None:
@@ -179,11 +179,11 @@ async def test_a_timed_out_notification_is_sent_again(
     monkeypatch.setattr(WebhookClient, "post", counted)
     impatient = notified(config, receiver, notify_timeout_sec=0.5)
     receiver.responding.clear()
-    async with telling(impatient) as connection:
+    async with running_notifier(impatient) as connection:
         event = await opened(connection)
-        await eventually(lambda: len(receiver.requests) > 1, describe="it is told again")
+        await eventually(lambda: len(receiver.requests) > 1, describe="it is sent again")
         receiver.responding.set()
-        await all_done(connection)
+        await all_delivered(connection)
     assert set(receiver.ids()) == {event.event_id}
     assert max(under_way) == 1, "two were under way at once"
     assert (outcomes[0], outcomes[-1]) == (DeliveryResult.FAILED, DeliveryResult.DELIVERED)
@@ -193,14 +193,14 @@ async def test_status_410_ends_the_delivery(
     notifying: NatsBackendConfig, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver.statuses = [410]
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         first = await opened(connection)
-        await is_told(receiver)
-        await all_done(connection)
+        await wait_for_requests(receiver)
+        await all_delivered(connection)
         assert receiver.ids() == [first.event_id]
         second = await opened(connection)
-        await is_told(receiver, 2)
-        await all_done(connection)
+        await wait_for_requests(receiver, 2)
+        await all_delivered(connection)
     assert receiver.ids() == [first.event_id, second.event_id]
     [line] = given_up(caplog)
     assert "410" in line.getMessage()
@@ -218,18 +218,18 @@ async def test_an_old_event_is_tried_once_and_then_given_up(
     receiver.statuses = [503, 503]
     wait = wait_record()
     too_old = time.time() - notifying.notify_max_age_sec - 1
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         await WaitStore(connection).create(wait)
         await WaitEvents(connection).publish(event_of(wait, at=too_old))
-        await is_told(receiver)
-        await all_done(connection)
+        await wait_for_requests(receiver)
+        await all_delivered(connection)
     assert len(receiver.requests) == 1
     assert "503" in given_up(caplog)[0].getMessage()
 
 
 async def test_an_event_may_precede_its_wait(notifying: NatsBackendConfig, receiver: WebhookReceiver) -> None:
     wait = wait_record()
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         await WaitEvents(connection).publish(event_of(wait))
 
         async def looked_at() -> bool:
@@ -240,29 +240,29 @@ async def test_an_event_may_precede_its_wait(notifying: NatsBackendConfig, recei
         await eventually(looked_at, describe="it was looked at, and left for later")
         assert receiver.requests == []
         await WaitStore(connection).create(wait)
-        await is_told(receiver)
-        await all_done(connection)
+        await wait_for_requests(receiver)
+        await all_delivered(connection)
 
 
 async def test_an_event_whose_wait_is_gone_is_left_out(
     notifying: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notifications, "_DELIVERIES_WITHOUT_WAIT", 2)
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         await WaitEvents(connection).publish(event_of(wait_record()))
         event = await opened(connection)
-        await is_told(receiver)
-        await all_done(connection)
+        await wait_for_requests(receiver)
+        await all_delivered(connection)
     assert receiver.ids() == [event.event_id]
 
 
 async def test_two_gateways_send_each_event_once(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
-    async with telling(notifying) as connection, telling(notifying):
+    async with running_notifier(notifying) as connection, running_notifier(notifying):
         events = [await opened(connection) for _ in range(50)]
-        await is_told(receiver, 50)
-        await all_done(connection)
+        await wait_for_requests(receiver, 50)
+        await all_delivered(connection)
     assert sorted(receiver.ids()) == sorted(event.event_id for event in events)
 
 
@@ -271,13 +271,13 @@ async def test_a_receiver_that_hangs_holds_up_at_most_its_own_events(
 ) -> None:
     """Eight at once, so that one slow answer does not delay the others."""
     receiver.responding.clear()
-    async with telling(notified(config, receiver)) as connection:
+    async with running_notifier(notified(config, receiver)) as connection:
         for _ in range(9):
             await opened(connection)
-        await is_told(receiver, 8)
+        await wait_for_requests(receiver, 8)
         receiver.responding.set()
-        await is_told(receiver, 9)
-        await all_done(connection)
+        await wait_for_requests(receiver, 9)
+        await all_delivered(connection)
     assert len(set(receiver.ids())) == 9
 
 
@@ -289,9 +289,9 @@ async def test_notifications_survive_a_restart_of_nats(
     # 5 s after the other.
     restarted = replace(config, nats_url=own_nats.url, nats_request_timeout_sec=5.0)
     own = notified(restarted, receiver, notify_timeout_sec=2.0)
-    async with telling(own) as connection:
+    async with running_notifier(own) as connection:
         first = await opened(connection)
-        await is_told(receiver)
+        await wait_for_requests(receiver)
         own_nats.kill()
         own_nats.start()
 
@@ -301,18 +301,18 @@ async def test_notifications_survive_a_restart_of_nats(
         await eventually(is_back, describe="the connection is back")
         second = await opened(connection)
         both = {first.event_id, second.event_id}
-        await eventually(lambda: set(receiver.ids()[1:]) == both, describe="both are told after the restart")
-        await all_done(connection)
+        await eventually(lambda: set(receiver.ids()[1:]) == both, describe="both are sent after the restart")
+        await all_delivered(connection)
     assert set(receiver.ids()) == both
 
 
 async def test_without_a_receiver_the_consumer_is_deleted(
     config: NatsBackendConfig, notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         receiver.statuses = [500] * 3
         await opened(connection)
-        await is_told(receiver)
+        await wait_for_requests(receiver)
     async with connected(config) as connection:
         nobody = Notifier(connection)
         await nobody.start()
@@ -323,25 +323,25 @@ async def test_without_a_receiver_the_consumer_is_deleted(
         await eventually(is_gone, describe="the consumer is gone")
         await nobody.close()
         await opened(connection)
-    told_before = len(receiver.requests)
+    sent_before = len(receiver.requests)
     receiver.statuses = []
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         event = await opened(connection)
-        await is_told(receiver, told_before + 1)
-        await all_done(connection)
-    assert receiver.ids()[told_before:] == [event.event_id]
+        await wait_for_requests(receiver, sent_before + 1)
+        await all_delivered(connection)
+    assert receiver.ids()[sent_before:] == [event.event_id]
 
 
 async def test_a_deleted_consumer_is_recreated(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         stream = connection.config.wait_event_stream
         await jetstream_api.call(connection, f"CONSUMER.DELETE.{stream}.{NOTIFY_CONSUMER}")
         # A pull that was lost with it is given up after more than 6 s.
         await eventually(lambda: has_consumer(connection), describe="it is there again")
         await opened(connection)
-        await is_told(receiver)
+        await wait_for_requests(receiver)
 
 
 async def test_an_event_is_redelivered_when_its_gateway_is_killed(
@@ -361,14 +361,14 @@ async def test_an_event_is_redelivered_when_its_gateway_is_killed(
         with running(SERVER, *command, cwd=tmp_path / "a", **settings) as (first, _):
             await eventually(lambda: has_consumer(connection), describe="the consumer is there")
             event = await opened(connection)
-            await eventually(lambda: receiver.requests, describe="the receiver was told")
+            await eventually(lambda: receiver.requests, describe="the receiver has a request")
             first.send(signal.SIGKILL)
             first.end()
-        told_by_first = len(receiver.requests)
+        sent_by_first = len(receiver.requests)
         receiver.responding.set()
         with running(SERVER, *command, cwd=tmp_path / "b", **settings) as (second, _):
-            await eventually(lambda: len(receiver.requests) > told_by_first, describe="the next one tells it")
-            await all_done(connection)
+            await eventually(lambda: len(receiver.requests) > sent_by_first, describe="the next one sends it")
+            await all_delivered(connection)
             second.send(signal.SIGTERM)
             second.end()
         assert receiver.url not in second.stdout + second.stderr
@@ -382,10 +382,10 @@ async def test_delivery_outcomes_are_counted(notifying: NatsBackendConfig, recei
         connection = gateway.inside.connection
         await eventually(lambda: has_consumer(connection), describe="the consumer is there")
         await opened(connection)
-        await is_told(receiver, 2)
+        await wait_for_requests(receiver, 2)
         await opened(connection)
-        await is_told(receiver, 3)
-        await all_done(connection)
+        await wait_for_requests(receiver, 3)
+        await all_delivered(connection)
         page = (await gateway.http.get("/metrics")).text
     for outcome in ("delivered", "failed", "given_up"):
         assert f'pyoco_notifications_total{{outcome="{outcome}"}} 1.0' in page
@@ -394,11 +394,11 @@ async def test_delivery_outcomes_are_counted(notifying: NatsBackendConfig, recei
 async def test_without_a_secret_nothing_is_signed(
     config: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
-    async with telling(replace(config, notify_url=receiver.url)) as connection:
+    async with running_notifier(replace(config, notify_url=receiver.url)) as connection:
         await opened(connection)
-        [told] = await is_told(receiver)
-    assert "webhook-signature" not in told.headers
-    assert told.body["link"] is None
+        [request] = await wait_for_requests(receiver)
+    assert "webhook-signature" not in request.headers
+    assert request.body["link"] is None
 
 
 def test_the_signature_is_the_one_of_standard_webhooks() -> None:

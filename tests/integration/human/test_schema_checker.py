@@ -52,15 +52,13 @@ async def refusal(
     return str(refused.value)
 
 
+def running(checker: SchemaChecker) -> list[Process]:
+    return [each._process for each in checker._processes if each._process is not None]
+
+
 def pids(checker: SchemaChecker) -> list[int]:
     """Of the processes that it has."""
-    return [process.pid for process in checker._processes if process.pid is not None]
-
-
-def process_of(checker: SchemaChecker) -> Process:
-    [checking] = [each for each in checker._processes if each._process is not None]
-    assert checking._process is not None
-    return checking._process
+    return [process.pid for process in running(checker)]
 
 
 @dataclass
@@ -204,10 +202,10 @@ async def test_a_process_whose_input_is_closed_is_replaced(patient: SchemaChecke
     """The pipe of a killed process is closed before its exit code is known."""
     await patient.check("a", ENDLESS, at="payload", owner="ann")
     [before] = pids(patient)
-    stdin = process_of(patient).stdin
-    assert stdin is not None
-    stdin.close()
-    await stdin.wait_closed()
-    assert process_of(patient).returncode is None
+    [process] = running(patient)
+    assert process.stdin is not None
+    process.stdin.close()
+    await process.stdin.wait_closed()
+    assert process.returncode is None
     await patient.check("a", ENDLESS, at="payload", owner="ann")
     assert pids(patient) != [before]

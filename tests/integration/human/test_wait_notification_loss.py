@@ -24,7 +24,7 @@ from pyoco_server.worker.session.run_questions import RunQuestions
 from tests.integration.human.test_wait_expiry import Clock, maintaining
 from tests.support.broker.stored_runs import snapshot
 from tests.support.running.gateway import running_gateway
-from tests.support.running.notifying import all_done, is_told, notified, telling
+from tests.support.running.notifying import all_delivered, notified, running_notifier, wait_for_requests
 from tests.support.running.waiting_runs import waiting_run
 from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
@@ -84,7 +84,7 @@ async def test_the_next_owner_reports_the_question_of_a_worker_that_died_while_a
     notifying: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Long after its death: the event must not have been dropped meanwhile, nor count as a duplicate."""
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         run = await running_run(connection)
         with monkeypatch.context() as patched:
             # Its own clock says that all this happened ten minutes ago.
@@ -93,12 +93,12 @@ async def test_the_next_owner_reports_the_question_of_a_worker_that_died_while_a
                 SimpleNamespace(time=Clock(time.time() - 600)),
             )
             await ask_and_die(connection, run, patched)
-        await all_done(connection)
+        await all_delivered(connection)
         wait = await asking(connection, run).ask(QUESTION)
-        [told] = await is_told(receiver)
-        await all_done(connection)
-    assert told.event_id == f"{wait.wait_id}.opened"
-    assert told.body["wait"]["created_at"] == wait.created_at
+        [request] = await wait_for_requests(receiver)
+        await all_delivered(connection)
+    assert request.event_id == f"{wait.wait_id}.opened"
+    assert request.body["wait"]["created_at"] == wait.created_at
 
 
 async def test_a_gateway_reports_the_question_of_a_worker_that_died_while_asking(
@@ -109,9 +109,9 @@ async def test_a_gateway_reports_the_question_of_a_worker_that_died_while_asking
         connection = gateway.inside.connection
         run = await running_run(connection)
         await ask_and_die(connection, run, monkeypatch)
-        [told] = await is_told(receiver)
+        [request] = await wait_for_requests(receiver)
         [wait] = (await gateway.http.get("/waits")).json()["items"]
-    assert told.event_id == f"{wait['wait_id']}.opened"
+    assert request.event_id == f"{wait['wait_id']}.opened"
 
 
 class FailingEvents:
@@ -175,15 +175,15 @@ async def test_the_actor_of_a_retry_is_reported_after_a_failed_publish(
 async def test_an_answer_between_asking_and_reporting_keeps_the_order(
     notifying: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with telling(notifying) as connection:
+    async with running_notifier(notifying) as connection:
         run = await running_run(connection)
         await ask_and_die(connection, run, monkeypatch)
         [wait] = await WaitStore(connection).of_run_from_leader(run.run_id)
         await AnswerHandler(connection).respond(wait.record.wait_id, ONE, ANYBODY, ANN)
         kinds = [event.kind.value for event in await WaitEvents(connection).of_run(run.run_id)]
-        await is_told(receiver, times=2)
+        await wait_for_requests(receiver, times=2)
     assert kinds == ["opened", "answered"]
-    bodies = {told.body["event"]["kind"]: told.body["event"] for told in receiver.requests}
+    bodies = {request.body["event"]["kind"]: request.body["event"] for request in receiver.requests}
     assert (bodies["opened"]["by"], bodies["answered"]["by"]) == (None, "ann")
 
 

@@ -70,24 +70,24 @@ async def has_consumer(connection: Connection) -> bool:
     return True
 
 
-async def undone(connection: Connection) -> int:
+async def undelivered(connection: Connection) -> int:
     """Events that are not delivered yet."""
     stream = connection.config.wait_event_stream
     info = await jetstream_api.call(connection, f"CONSUMER.INFO.{stream}.{NOTIFY_CONSUMER}")
     return int(info["num_pending"] + info["num_ack_pending"])
 
 
-async def all_done(connection: Connection) -> None:
+async def all_delivered(connection: Connection) -> None:
     """After the last delivery: the server counts an ack a moment later."""
 
-    async def done() -> bool:
-        return await undone(connection) == 0
+    async def there_is_none() -> bool:
+        return await undelivered(connection) == 0
 
-    await eventually(done, describe="all events are delivered or given up")
+    await eventually(there_is_none, describe="all events are delivered or given up")
 
 
 @asynccontextmanager
-async def telling(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+async def running_notifier(config: NatsBackendConfig) -> AsyncIterator[Connection]:
     """A running notifier with its consumer."""
     async with connected(config) as connection:
         notifications = Notifier(connection)
@@ -107,7 +107,7 @@ async def opened(connection: Connection, wait: WaitRecord | None = None) -> Wait
     return event
 
 
-async def is_told(receiver: WebhookReceiver, times: int = 1) -> list[WebhookRequest]:
+async def wait_for_requests(receiver: WebhookReceiver, times: int = 1) -> list[WebhookRequest]:
     def enough() -> bool:
         return len(receiver.requests) >= times
 

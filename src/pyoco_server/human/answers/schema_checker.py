@@ -62,11 +62,11 @@ _decode_result = msgspec.json.Decoder(CheckResult).decode
 class SchemaChecker:
     """Starts its processes when they are first needed."""
 
-    def __init__(self, *, limit_sec: float = LIMIT_SEC, processes: int = _PROCESSES) -> None:
-        self._processes = [_CheckProcess(limit_sec) for _ in range(processes)]
+    def __init__(self, *, limit_sec: float = LIMIT_SEC) -> None:
+        self._processes = [_CheckProcess(limit_sec) for _ in range(_PROCESSES)]
         # The last used one is taken first: most gateways need only one.
         self._free = list(self._processes)
-        self._slots = asyncio.Semaphore(processes)
+        self._slots = asyncio.Semaphore(_PROCESSES)
         self._checks_of: Counter[str] = Counter()
         self._owner_locks: dict[str, asyncio.Lock] = {}
 
@@ -117,10 +117,6 @@ class _CheckProcess:
         self._process: Process | None = None
         self._result_pending = False
         self._lock = asyncio.Lock()
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
 
     async def close(self) -> None:
         async with self._lock:

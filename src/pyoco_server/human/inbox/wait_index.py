@@ -203,12 +203,6 @@ class WaitIndex(SqliteIndex[WaitWriter]):
 
         return await self._read(read)
 
-    async def count(self, selected: WaitFilter) -> int:
-        sql, values = where(_conditions(selected))
-        return await self._read(
-            lambda db: int(db.execute(f"SELECT count(*) FROM waits WHERE {sql}", values).fetchone()[0])
-        )
-
     async def open_of(self, tenant: str | None) -> OpenWaits:
         sql, values = where(_conditions(WaitFilter(tenant=tenant, states=OPEN)))
         query = f"SELECT count(*), min(created_at) FROM waits WHERE {sql}"
