@@ -19,7 +19,7 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import ApiKeyInvalid, InvalidCliArgument
+from pyoco_server.errors import ApiKeyInvalid, InvalidCliArgument, NatsUnavailable
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.clocks import shifted_time
@@ -135,6 +135,24 @@ async def test_the_cache_is_trusted_for_one_second(shared_config: NatsBackendCon
         assert cache.fresh
         await connection.close()
         await eventually(lambda: not cache.fresh, describe="what is known has grown old")
+
+
+async def test_a_confirmation_fails_when_the_gateway_closes(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = asyncio.Event()
+
+    async def hanging(mirror: ApiKeyMirror) -> bool:
+        looking.set()
+        await asyncio.Event().wait()
+        return False
+
+    async with started_cache(connection) as cache:
+        monkeypatch.setattr(ApiKeyMirror, "look", hanging)
+        confirming = asyncio.create_task(cache.confirm())
+        await looking.wait()
+    with pytest.raises(NatsUnavailable, match="could not be read"):
+        await confirming
 
 
 async def test_while_nats_hangs_every_request_is_answered_with_503(

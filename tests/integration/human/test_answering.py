@@ -344,6 +344,8 @@ async def test_a_decision_counts_when_nothing_of_what_follows_can_be_done(
     click = payload(1, decision_id="d")
     with monkeypatch.context() as patched:
         patched.setattr(WaitEvents, "publish", away)
+        await rejected(answers, run, Answer(), InvalidAnswer)
+        assert "is lost" in caplog.text
         patched.setattr(Continuations, "continue_run", away)
         receipt = await answers.respond(run.wait_id, click, ANYBODY, ANN)
     assert not receipt.repeated
