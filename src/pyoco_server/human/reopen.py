@@ -29,8 +29,7 @@ from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, TaskStat
 from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
 from pyoco_server.runs.bulk.letter_operations import forget_failure
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
-from pyoco_server.runs.lifecycle.run_lookup import find_run
-from pyoco_server.runs.lifecycle.tenancy import Caller
+from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.runs.lifecycle.waiting_state import waiting
 
 log = logging.getLogger(__name__)

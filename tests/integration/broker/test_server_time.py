@@ -12,8 +12,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.sweep.open_runs import OpenRuns
-from pyoco_server.runs.sweep.retention import Retention
-from pyoco_server.runs.sweep.worker_record_retention import WorkerRecordRetention
+from pyoco_server.runs.sweep.retention import Retention, WorkerRecordRetention
 from pyoco_server.wheels.wheel_registry import ABANDONED_SEC
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_runs import ended, write

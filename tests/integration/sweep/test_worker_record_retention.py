@@ -11,7 +11,7 @@ from pyoco_server.broker.stores import worker_registry
 from pyoco_server.broker.stores.worker_registry import OwnRecord, WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import WorkerState
-from pyoco_server.runs.sweep.worker_record_retention import WorkerRecordRetention
+from pyoco_server.runs.sweep.retention import WorkerRecordRetention
 from tests.support.broker.connections import connected
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.running.gateway import RunningGateway, running_gateway

@@ -9,8 +9,7 @@ from pyoco_server.broker.queue.queue_position import JobPlace, Standing
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.records.models import Reason, RunStatus, TaskStatus, WorkerState
 from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_unavailable
-from pyoco_server.runs.explain.explain_texts import TEXTS
-from pyoco_server.runs.explain.explain_words import in_words
+from pyoco_server.runs.explain.explain_texts import TEXTS, in_words
 from tests.support.places import DOCS
 from tests.support.samples.explain_facts import (
     NOW,

@@ -59,7 +59,7 @@ def test_no_row_of_a_run_is_read_to_find_the_page(
     file: IndexFile, run_filter: RunFilter, sort: Sort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if there were many more: what makes the choice small here would be much there.
-    monkeypatch.setattr("pyoco_server.runs.index.sources._FEW", 30)
+    monkeypatch.setattr("pyoco_server.runs.index.query_plan._FEW", 30)
     db = file.reader()
     asked: list[str] = []
     db.set_trace_callback(asked.append)

@@ -24,11 +24,10 @@ from pyoco_server.http_api.responses.http_problems import preferred_language
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunSnapshot
 from pyoco_server.runs.explain.explain_rules import Finding
-from pyoco_server.runs.explain.explain_texts import TEXTS
-from pyoco_server.runs.explain.explain_words import in_words
+from pyoco_server.runs.explain.explain_texts import TEXTS, in_words
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.rerun import rerun_job
-from pyoco_server.runs.lifecycle.run_lookup import find_run
+from pyoco_server.runs.lifecycle.tenancy import find_run
 from pyoco_server.telemetry import tracing
 
 log = logging.getLogger(__name__)

@@ -22,8 +22,7 @@ from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, WatchTime
 from pyoco_server.records.models import RunSnapshot, decode_snapshot
-from pyoco_server.runs.lifecycle.run_lookup import find_run
-from pyoco_server.runs.lifecycle.tenancy import Caller
+from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.runs.watch.run_hub import RunChange
 
 log = logging.getLogger(__name__)

@@ -43,8 +43,7 @@ from pyoco_server.records.wait_models import (
     canonical,
     is_wait_id,
 )
-from pyoco_server.runs.lifecycle.run_lookup import find_run
-from pyoco_server.runs.lifecycle.tenancy import Caller
+from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 
 log = logging.getLogger(__name__)
 

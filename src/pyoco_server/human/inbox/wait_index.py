@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter, WaitItem
-from pyoco_server.runs.index.conditions import Condition, among, where
+from pyoco_server.runs.index.filter_sql import Condition, among, where
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.pagination import SortKey

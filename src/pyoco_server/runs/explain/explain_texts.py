@@ -1,26 +1,21 @@
-"""The texts of every finding, in English and Japanese. Braces name fields of its evidence."""
+"""The texts and actions of every finding, in English and Japanese. Braces name fields of its evidence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from pyoco_server.errors.error_table import Lang
-from pyoco_server.runs.explain.explain_actions import (
-    ANSWER,
-    ASK_AGAIN,
-    CANCEL,
-    LOGS,
-    MORE_SLOTS,
-    RERUN,
-    RERUN_FAILED,
-    SEE_DEAD_LETTERS,
-    SEE_HEALTH,
-    SEE_WAITS,
-    SEE_WORKERS,
-    START_WORKER,
-    UNPAUSE,
-    Action,
-)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One action: its text, the command, and the HTTP request."""
+
+    en: str
+    ja: str
+    command: str | None = None
+    request: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +34,98 @@ class Text:
         return (self.next_ja if lang == "ja" else self.next_en).format_map(words)
 
 
-_TAKES_OVER_EN = (
-    "After {ack_wait_sec} without a heartbeat, the queue delivers the run to another worker, "
-    "which continues after the last finished task."
+CANCEL: Final = Action(
+    en="Cancel the run",
+    ja="run をキャンセルする",
+    command="pyoco-client cancel --run-id {run_id}",
+    request="POST /runs/{run_id}/cancel",
 )
-_TAKES_OVER_JA = (
-    "{ack_wait_sec}の間応答がなければ、キューが別のワーカーに run を渡し、"
-    "最後に完了したタスクの続きから再開します。"
+RERUN: Final = Action(
+    en="Rerun from the start",
+    ja="run を最初から再実行する",
+    command="pyoco-client rerun --run-id {run_id}",
+    request="POST /runs/{run_id}/rerun",
 )
-_WAITS_EN = "The run stays in the queue and starts as soon as a worker can take it."
-_WAITS_JA = "run はキューで待機し、ワーカーが受け取れるようになり次第開始します。"
-_OVER_EN = "The run has ended; nothing more happens."
-_OVER_JA = "run は終了しているため、これ以上変化しません。"
+RERUN_FAILED: Final = Action(
+    en="Rerun only what failed or never ran",
+    ja="失敗・未実行のタスクだけを再実行する",
+    command="pyoco-client rerun --run-id {run_id} --from failed",
+    request='POST /runs/{run_id}/rerun {{"mode": "failed"}}',
+)
+LOGS: Final = Action(
+    en="Read the run's output",
+    ja="run の出力を確認する",
+    command="pyoco-client logs --run-id {run_id}",
+    request="GET /runs/{run_id}/logs",
+)
+START_WORKER: Final = Action(
+    en="Start a worker with this tag",
+    ja="このタグのワーカーを起動する",
+    command="pyoco-worker --tag {tag} --flows DIR",
+)
+MORE_SLOTS: Final = Action(
+    en="Start one more worker, or give the workers more slots",
+    ja="ワーカーを追加するか、スロットを増やす",
+    command="pyoco-worker --tag {tag} --flows DIR --concurrency N",
+)
+SEE_WORKERS: Final = Action(
+    en="Check the workers",
+    ja="ワーカーの状態を確認する",
+    command="pyoco-client workers",
+    request="GET /workers",
+)
+UNPAUSE: Final = Action(
+    en="Resume a paused worker",
+    ja="一時停止中のワーカーを再開する",
+    command="pyoco-client worker --worker-id WORKER_ID --resume",
+    request='PATCH /workers/WORKER_ID {{"paused": false}}',
+)
+SEE_HEALTH: Final = Action(
+    en="Check the gateway's view of NATS", ja="ゲートウェイから NATS の状態を確認する", request="GET /health"
+)
+SEE_DEAD_LETTERS: Final = Action(
+    en="Check the dead letter of the run",
+    ja="run のデッドレターを確認する",
+    command="pyoco-client dlq list --run-id {run_id}",
+    request="GET /dlq?run_id={run_id}",
+)
+SEE_WAITS: Final = Action(
+    en="Show the question",
+    ja="質問の内容を確認する",
+    command="pyoco-client waits --run-id {run_id}",
+    request="GET /waits?run_id={run_id}",
+)
+ANSWER: Final = Action(
+    en="Answer (if there is one question)",
+    ja="回答する（質問が1つの場合）",
+    command="pyoco-client resume {run_id} --json JSON",
+    request='POST /resume {{"runId": "{run_id}", "payload": ...}}',
+)
+ASK_AGAIN: Final = Action(
+    en="Ask again with a new deadline",
+    ja="新しい期限でもう一度質問する",
+    command="pyoco-client retry {run_id}",
+    request="POST /runs/{run_id}/retry",
+)
+
+# Of a run that another worker will take over, that waits in the queue, or that has ended.
+_taken_over = partial(
+    Text,
+    next_en="After {ack_wait_sec} without a heartbeat, the queue delivers the run to another worker, "
+    "which continues after the last finished task.",
+    next_ja="{ack_wait_sec}の間応答がなければ、キューが別のワーカーに run を渡し、"
+    "最後に完了したタスクの続きから再開します。",
+)
+_queued = partial(
+    Text,
+    next_en="The run stays in the queue and starts as soon as a worker can take it.",
+    next_ja="run はキューで待機し、ワーカーが受け取れるようになり次第開始します。",
+)
+_ended = partial(
+    Text,
+    next_en="The run has ended; nothing more happens.",
+    next_ja="run は終了しているため、これ以上変化しません。",
+)
 
 TEXTS: Final[Mapping[str, Text]] = {
     "nats_unavailable": Text(
@@ -63,25 +138,19 @@ TEXTS: Final[Mapping[str, Text]] = {
         actions=(SEE_HEALTH,),
     ),
     # PENDING
-    "no_worker_for_tag": Text(
+    "no_worker_for_tag": _queued(
         en="No worker serves the tag '{tag}'; active workers serve: {served_tags}.",
         ja="タグ「{tag}」に対応するワーカーがありません（稼働中のワーカーのタグ: {served_tags}）。",
-        next_en=_WAITS_EN,
-        next_ja=_WAITS_JA,
         actions=(START_WORKER, SEE_WORKERS, CANCEL),
     ),
-    "workers_gone": Text(
+    "workers_gone": _queued(
         en="Every worker with the tag '{tag}' has stopped or is disconnected: {workers}.",
         ja="タグ「{tag}」のワーカーは、すべて停止または切断しています: {workers}",
-        next_en=_WAITS_EN,
-        next_ja=_WAITS_JA,
         actions=(START_WORKER, SEE_WORKERS, CANCEL),
     ),
-    "workers_paused": Text(
+    "workers_paused": _queued(
         en="Every active worker with the tag '{tag}' is paused or draining: {workers}.",
         ja="タグ「{tag}」の稼働中のワーカーは、すべて一時停止中またはドレイン中です: {workers}",
-        next_en=_WAITS_EN,
-        next_ja=_WAITS_JA,
         actions=(UNPAUSE, START_WORKER, CANCEL),
     ),
     "executors_failing": Text(
@@ -120,17 +189,13 @@ TEXTS: Final[Mapping[str, Text]] = {
             CANCEL,
         ),
     ),
-    "waiting_in_queue": Text(
+    "waiting_in_queue": _queued(
         en="The run is number {position} of {waiting} in the queue, and has waited for {waiting_sec}.",
         ja="キュー待ち {waiting}件中 {position}番目です（待ち時間: {waiting_sec}）。",
-        next_en=_WAITS_EN,
-        next_ja=_WAITS_JA,
     ),
-    "far_back_in_queue": Text(
+    "far_back_in_queue": _queued(
         en="{waiting} runs are queued; this one has waited for {waiting_sec} and is not near the front yet.",
         ja="キュー待ちは {waiting}件で、この run の順番はまだ先です（待ち時間: {waiting_sec}）。",
-        next_en=_WAITS_EN,
-        next_ja=_WAITS_JA,
     ),
     "job_missing": Text(
         en="The run has no job in the queue: its submission was interrupted, or the job was removed.",
@@ -169,40 +234,30 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja="まもなく次のタスクが始まります。",
         actions=(LOGS, CANCEL),
     ),
-    "worker_disconnected": Text(
+    "worker_disconnected": _taken_over(
         en="Worker {worker_id} is disconnected; its last heartbeat was {silent_sec} ago.",
         ja="ワーカー {worker_id} との接続が切れています（最終応答: {silent_sec}前）。",
-        next_en=_TAKES_OVER_EN,
-        next_ja=_TAKES_OVER_JA,
         actions=(SEE_WORKERS, CANCEL),
     ),
-    "worker_stopped": Text(
+    "worker_stopped": _taken_over(
         en="Worker {worker_id} has stopped and returned the run to the queue; its last heartbeat was "
         "{silent_sec} ago.",
         ja="ワーカー {worker_id} は停止し、run をキューに戻しました（最終応答: {silent_sec}前）。",
-        next_en=_TAKES_OVER_EN,
-        next_ja=_TAKES_OVER_JA,
         actions=(SEE_WORKERS, CANCEL),
     ),
-    "worker_unknown": Text(
+    "worker_unknown": _taken_over(
         en="There is no record of worker {worker_id}; its last heartbeat was {silent_sec} ago.",
         ja="ワーカー {worker_id} の記録がありません（最終応答: {silent_sec}前）。",
-        next_en=_TAKES_OVER_EN,
-        next_ja=_TAKES_OVER_JA,
         actions=(SEE_WORKERS, CANCEL),
     ),
-    "heartbeat_overdue": Text(
+    "heartbeat_overdue": _taken_over(
         en="Worker {worker_id} is alive and has the run, but the run's last heartbeat was {silent_sec} ago.",
         ja="ワーカー {worker_id} は稼働中ですが、run のハートビートが{silent_sec}前から途絶えています。",
-        next_en=_TAKES_OVER_EN,
-        next_ja=_TAKES_OVER_JA,
         actions=(LOGS, SEE_WORKERS, CANCEL),
     ),
-    "handed_back": Text(
+    "handed_back": _taken_over(
         en="Worker {worker_id} is alive but no longer has the run, which is waiting for another worker.",
         ja="ワーカー {worker_id} は稼働中ですが、この run を手放しました。別のワーカーの引き継ぎ待ちです。",
-        next_en=_TAKES_OVER_EN,
-        next_ja=_TAKES_OVER_JA,
         actions=(SEE_WORKERS, CANCEL),
     ),
     "worker_paused": Text(
@@ -281,32 +336,24 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja="無応答が{ended_within_sec}ほど続くと、ゲートウェイの定期チェックが CANCELLED にします。",
     ),
     # ended
-    "completed": Text(
+    "completed": _ended(
         en="The run has completed.",
         ja="run は正常に完了しました。",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(LOGS, RERUN),
     ),
-    "completed_with_failures": Text(
+    "completed_with_failures": _ended(
         en="The run has completed, but these tasks failed: {failed_tasks}.",
         ja="run は完了しましたが、次のタスクが失敗しました: {failed_tasks}",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(RERUN_FAILED, LOGS),
     ),
-    "failed_execution_error": Text(
+    "failed_execution_error": _ended(
         en="The code of the flow failed, in {failed_tasks}: {error}",
         ja="フローのコードでエラーが発生しました（{failed_tasks}）: {error}",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(LOGS, RERUN_FAILED, RERUN, SEE_DEAD_LETTERS),
     ),
-    "failed_flow_not_found": Text(
+    "failed_flow_not_found": _ended(
         en="Worker {worker_id} does not have the flow: {error}",
         ja="ワーカー {worker_id} にフローがありません: {error}",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(
             Action(
                 en="Deploy the flow to every worker with the tag, then rerun",
@@ -317,61 +364,77 @@ TEXTS: Final[Mapping[str, Text]] = {
             SEE_WORKERS,
         ),
     ),
-    "failed_invalid_job": Text(
+    "failed_invalid_job": _ended(
         en="The run's job in the queue could not be read: {error}",
         ja="キュー内のジョブを読み取れませんでした: {error}",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(RERUN, SEE_DEAD_LETTERS),
     ),
-    "failed_executor_crashed": Text(
+    "failed_executor_crashed": _ended(
         en="The process that executed the flow crashed: {error}",
         ja="フローを実行していたプロセスが異常終了しました: {error}",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(LOGS, RERUN_FAILED, SEE_DEAD_LETTERS),
     ),
-    "failed_deliveries_exhausted": Text(
+    "failed_deliveries_exhausted": _ended(
         en="Every attempt ended without a result: {error}",
         ja="すべての試行が完了せずに終わりました: {error}",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(LOGS, RERUN_FAILED, SEE_WORKERS, SEE_DEAD_LETTERS),
     ),
-    "failed_timeout": Text(
+    "failed_timeout": _ended(
         en="The time limit was exceeded: {error}",
         ja="制限時間を超えました: {error}",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(LOGS, RERUN_FAILED, SEE_DEAD_LETTERS),
     ),
-    "failed_human_timeout": Text(
+    "failed_human_timeout": _ended(
         # The error names the question and its deadline.
         en="The run has failed: {error}",
         ja="期限までに回答がなかったため、run は失敗しました: {error}",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(ASK_AGAIN, SEE_DEAD_LETTERS),
     ),
-    "failed": Text(
+    "failed": _ended(
         en="The run has failed ({reason}): {error}",
         ja="run は失敗しました（{reason}）: {error}",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(LOGS, RERUN_FAILED, RERUN),
     ),
-    "cancelled": Text(
+    "cancelled": _ended(
         en="The run was cancelled (by {requested_by}, reason: {cancel_reason}).",
         ja="run はキャンセルされました（要求者: {requested_by}、理由: {cancel_reason}）。",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(RERUN_FAILED, RERUN),
     ),
-    "cancel_forced": Text(
+    "cancel_forced": _ended(
         en="The run was cancelled and terminated: {error}",
         ja="run はキャンセルされ、強制終了されました: {error}",
-        next_en=_OVER_EN,
-        next_ja=_OVER_JA,
         actions=(LOGS, RERUN_FAILED, RERUN),
     ),
 }
+
+_NOTHING = "-"
+_SEPARATORS: Final[Mapping[Lang, str]] = {"en": ", ", "ja": "、"}
+_UNITS: Final[Mapping[Lang, tuple[str, str, str]]] = {"en": (" s", " min", " h"), "ja": ("秒", "分", "時間")}
+
+
+def in_words(evidence: Mapping[str, Any], lang: Lang) -> dict[str, str]:
+    """The evidence as text: durations and lists in words."""
+    return {name: _word(name, value, lang) for name, value in evidence.items()}
+
+
+def _word(name: str, value: Any, lang: Lang) -> str:
+    if value is None or value == []:
+        return _NOTHING
+    if isinstance(value, list):
+        return _SEPARATORS[lang].join(_named(each) for each in value)
+    if name.endswith("_sec"):
+        return _span(float(value), lang)
+    return str(value)
+
+
+def _named(value: Any) -> str:
+    return str(value.get("worker_id") or value.get("task")) if isinstance(value, dict) else str(value)
+
+
+def _span(seconds: float, lang: Lang) -> str:
+    second, minute, hour = _UNITS[lang]
+    if seconds < 120:
+        return (
+            f"{seconds:.0f}{second}" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f}{second}"
+        )
+    return f"{seconds / 60:.0f}{minute}" if seconds < 7200 else f"{seconds / 3600:.0f}{hour}"

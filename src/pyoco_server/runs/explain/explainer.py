@@ -16,8 +16,7 @@ from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask, TimingS
 from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_unavailable
 from pyoco_server.runs.explain.visible_workers import workers_seen_by
 from pyoco_server.runs.index.run_lists import RunLists
-from pyoco_server.runs.lifecycle.run_lookup import find_run
-from pyoco_server.runs.lifecycle.tenancy import Caller
+from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 
 # A response within 2 s is promised, also when NATS is slow or unavailable.
 _BUDGET_SEC = 1.8

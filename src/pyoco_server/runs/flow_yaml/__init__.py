@@ -5,12 +5,12 @@ yaml_problems  the list of problems
 yaml_tree      bytes -> nodes with their line and column
 yaml_values    nodes -> values of the expected type
 yaml_tasks     the task declarations, and what `use:` resolves to
-scan           the names and arguments of a graph
+graph_scan     the names and arguments of a graph
 yaml_graph     the whole graph, checked by pyoco
-policy         the file as a whole: `check_flow_yaml`
+flow_check     the file as a whole: `check_flow_yaml`
 """
 
-from pyoco_server.runs.flow_yaml.policy import CheckedFlow, check_flow_yaml
+from pyoco_server.runs.flow_yaml.flow_check import CheckedFlow, check_flow_yaml
 from pyoco_server.runs.flow_yaml.yaml_problems import did_you_mean
 from pyoco_server.runs.flow_yaml.yaml_tasks import InputCheck, TaskDeclaration, is_callable_path, is_reference
 

@@ -23,7 +23,14 @@ from pyoco.dsl.graph import (
     validate_graph_terms,
 )
 
-from pyoco_server.runs.flow_yaml.scan import ARGUMENTS, Argument, GraphScan, GraphText, Reference, scan_graph
+from pyoco_server.runs.flow_yaml.graph_scan import (
+    ARGUMENTS,
+    Argument,
+    GraphScan,
+    GraphText,
+    Reference,
+    scan_graph,
+)
 from pyoco_server.runs.flow_yaml.yaml_problems import ProblemList, did_you_mean
 
 MAX_NESTING: Final = 32

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pyoco_server.records.models import TERMINAL, RunStatus
-from pyoco_server.runs.index.conditions import Condition, among, where
+from pyoco_server.runs.index.filter_sql import Condition, among, where
 from pyoco_server.runs.index.run_summary import RunItem
 
 # Looking up one time bucket of a group takes as long as grouping this many runs.

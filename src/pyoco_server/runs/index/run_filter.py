@@ -1,4 +1,4 @@
-"""The filters of `GET /runs`; `conditions.py` has the same in SQL."""
+"""The filters of `GET /runs`; `filter_sql.py` has the same in SQL."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any, Final
 
-from pyoco_server.runs.index.conditions import (
+from pyoco_server.runs.index.filter_sql import (
     Condition,
     attribute_conditions,
     bounds,
@@ -18,8 +18,7 @@ from pyoco_server.runs.index.conditions import (
     where,
 )
 from pyoco_server.runs.index.pagination import Sort, SortField, SortKey
-from pyoco_server.runs.index.run_filter import RunFilter
-from pyoco_server.runs.index.sources import (
+from pyoco_server.runs.index.query_plan import (
     Group,
     GroupSelection,
     Source,
@@ -28,6 +27,7 @@ from pyoco_server.runs.index.sources import (
     runs_in,
     select_groups,
 )
+from pyoco_server.runs.index.run_filter import RunFilter
 
 # With more sources than this, merging takes noticeable time.
 _MANY_SOURCES: Final = 8

@@ -15,8 +15,7 @@ from pyoco_server.broker.queue.wake_up import wake_owner
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import RunSnapshot, RunStatus
-from pyoco_server.runs.lifecycle.run_lookup import find_run
-from pyoco_server.runs.lifecycle.tenancy import Caller
+from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,6 @@ from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, pending_snapshot
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
-from pyoco_server.runs.lifecycle.time_used import time_used
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting
 
 log = logging.getLogger(__name__)
@@ -270,3 +269,19 @@ def _claimed(current: RunSnapshot, delivery: tuple[int, int], worker_id: str) ->
         updated_at=now,
         **not_waiting(current),
     )
+
+
+def time_used(snapshot: RunSnapshot) -> float:
+    """The seconds of its `timeout_sec` up to its last write: since its first start, without its waits.
+
+    The owner counts by its monotonic clock and stores the sum with each write. Between two owners the
+    server's clock counts, in the sweep the gateway's: clocks of different machines are not compared.
+    """
+    if snapshot.used_sec is not UNSET:
+        return snapshot.used_sec
+    return time_used_by_heartbeat(snapshot.start_time, snapshot.heartbeat_at, snapshot.waited_sec or 0.0)
+
+
+def time_used_by_heartbeat(start_time: float | None, heartbeat_at: float, waited_sec: float) -> float:
+    """The same for an owner of an older version, which does not store it."""
+    return 0.0 if start_time is None else max(0.0, heartbeat_at - start_time - waited_sec)

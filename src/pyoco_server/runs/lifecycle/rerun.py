@@ -22,8 +22,7 @@ from pyoco_server.records.models import (
     job_of,
     new_run_id,
 )
-from pyoco_server.runs.lifecycle.run_lookup import find_run
-from pyoco_server.runs.lifecycle.tenancy import Caller
+from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 
 _MAX_NAMES = 20
 

@@ -1,4 +1,4 @@
-"""Retention: removes runs that ended long ago, and later their delete markers.
+"""Retention: removes runs that ended long ago, later their delete markers, and records of old workers.
 
 The key of a run is deleted first, by compare-and-set, so that a run that was reopened keeps its records. The
 delete marker tells every gateway to remove the other records, also if the one that deleted the key crashed.
@@ -9,6 +9,7 @@ at the first young one.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.worker_registry import StoredWorker, WorkerRegistry
 from pyoco_server.records.models import TERMINAL
 from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
 
@@ -33,6 +35,7 @@ T = TypeVar("T")
 # How long a delete marker stays: feeds must see it, and a write in flight to the deleted key must fail.
 _MARKER_SEC = 600.0
 _AT_ONCE = 64
+_WORKER_CHECK_SEC = 60.0
 
 
 class Retention:
@@ -149,3 +152,39 @@ def _has_ended(message: StreamMessage) -> bool:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     return state is not None and state.status in TERMINAL
+
+
+class WorkerRecordRetention:
+    """Removes the records of workers that were not seen for long.
+
+    A record with an operator's setting (paused, hidden) is kept: it applies to the next worker of that id.
+    """
+
+    def __init__(self, connection: Connection, *, check_sec: float = _WORKER_CHECK_SEC) -> None:
+        self._registry = WorkerRegistry(connection)
+        self._keep_sec = connection.config.worker_record_retention_sec
+        self._disconnect_sec = connection.config.worker_disconnect_timeout_sec
+        self._check_sec = check_sec
+        self._next_check = 0.0
+
+    async def remove(self) -> int:
+        """Remove expired records; returns how many."""
+        if not self._keep_sec or time.monotonic() < self._next_check:
+            return 0
+        self._next_check = time.monotonic() + self._check_sec
+        # Read first: a record that is written meanwhile is younger.
+        written_before = await self._registry.server_time() - self._keep_sec
+        records = await self._registry.stored()
+        expired = [stored for stored in records if self._is_expired(stored, written_before)]
+        for stored in expired:
+            await self._registry.remove(stored)
+        if expired:
+            log.info("removed the records of %d disconnected workers", len(expired))
+        return len(expired)
+
+    def _is_expired(self, stored: StoredWorker, written_before: float) -> bool:
+        record = stored.record
+        # Both by the server's clock: that of a worker, or ours, may be wrong by days.
+        if stored.stored_at >= written_before or record.hidden or record.paused:
+            return False
+        return not record.observed_state(disconnect_timeout_sec=self._disconnect_sec).alive

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from pyoco_server.broker.queue.work_queue import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import RunStatus
-from pyoco_server.runs.lifecycle.time_used import time_used_by_heartbeat
+from pyoco_server.runs.lifecycle.ownership import time_used_by_heartbeat
 from pyoco_server.runs.sweep.open_runs import RunState
 
 # Longer than a submission takes from its first write to its last.

@@ -19,10 +19,9 @@ from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, LastDeliveries
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.orphaned_runs import OrphanedRuns
-from pyoco_server.runs.sweep.retention import Retention
+from pyoco_server.runs.sweep.retention import Retention, WorkerRecordRetention
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
-from pyoco_server.runs.sweep.worker_record_retention import WorkerRecordRetention
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from pyoco_server.runs.flow_yaml.scan import GraphText
+from pyoco_server.runs.flow_yaml.graph_scan import GraphText
 from pyoco_server.runs.flow_yaml.yaml_graph import Reached, check_graph
 from pyoco_server.runs.flow_yaml.yaml_problems import ProblemList
 from pyoco_server.runs.flow_yaml.yaml_tasks import DeclaredTasks, InputCheck, TaskDeclaration

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from pyoco_server.runs.index.conditions import (
+from pyoco_server.runs.index.filter_sql import (
     Condition,
     among,
     attribute_conditions,
