@@ -147,3 +147,20 @@ async def shared_worker(shared_gateway: RunningGateway) -> AsyncIterator[PyocoNa
     """A worker with two slots, for all tests of a module that use `shared_gateway`."""
     async with serving_worker(shared_gateway.inside.config, concurrency=2) as worker:
         yield worker
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def working_gateway(
+    _unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[RunningGateway]:
+    """Like `shared_gateway`, in another account, with a worker that executes what is submitted."""
+    config = _config(_next_account(_unused_accounts), tmp_path_factory.mktemp("working"))
+    async with running_gateway(config) as running, serving_worker(config, tags=["default", "gpu"]):
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
+    """`gateway` for one test of a module whose other tests share one."""
+    async with running_gateway(config) as running:
+        yield running

@@ -2,15 +2,14 @@
 
 import asyncio
 import json
-import signal
-import threading
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
+import pytest_asyncio
 
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.stores.run_hints import RunWatch
@@ -22,10 +21,11 @@ from pyoco_server.runs.watch import log_following
 from pyoco_server.runs.watch.log_reading import LogPage, LogReader
 from tests.support.broker.nats_server import NatsServer
 from tests.support.event_reading import reading_events
-from tests.support.programs import SERVER, running
 from tests.support.running.gateway import RunningGateway, running_gateway
-from tests.support.running.printing_runs import PrintingRun, SyncPrintingRun, begun
+from tests.support.running.printing_runs import PrintingRun, begun
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 EVENTS = {"Accept": "text/event-stream"}
 
@@ -37,8 +37,14 @@ def _no_look_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def run(gateway: RunningGateway) -> PrintingRun:
-    return await begun(gateway.inside.connection)
+def gateway(shared_gateway: RunningGateway) -> RunningGateway:
+    return shared_gateway
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def run(gateway: RunningGateway) -> AsyncIterator[PrintingRun]:
+    yield await begun(gateway.inside.connection)
+    await eventually(lambda: len(gateway.inside.runs.hints) == 0, describe="every stream is cleaned up")
 
 
 def make_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,10 +252,11 @@ async def test_an_outage_of_nats_loses_nothing(
             assert reading.end == {"status": "COMPLETED"}
 
 
-async def test_a_reconnect_subscribes_again(gateway: RunningGateway, run: PrintingRun) -> None:
-    connection = gateway.inside.connection
-    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
-        await eventually(lambda: len(gateway.inside.runs.hints) == 1, describe="it watches")
+async def test_a_reconnect_subscribes_again(own_gateway: RunningGateway) -> None:
+    connection = own_gateway.inside.connection
+    run = await begun(connection)
+    async with reading_events(own_gateway.http, path_of(run), headers=EVENTS) as reading:
+        await eventually(lambda: len(own_gateway.inside.runs.hints) == 1, describe="it watches")
         first = connection.client
         await first.close()
         await eventually(lambda: connection.client is not first and connection.ready, describe="a new client")
@@ -305,32 +312,6 @@ async def test_a_slow_client_applies_backpressure(
     assert (slow_count < 2500, whole_count) == (True, 3000)
     slow.close()
     await eventually(lambda: len(gateway.inside.runs.hints) == 0, describe="nobody watches")
-
-
-def test_a_stopping_gateway_ends_its_streams(nats_url: str) -> None:
-    with running(SERVER, "up", "--port", "0", "--nats-url", nats_url) as (program, facts):
-        run = SyncPrintingRun(nats_url)
-        run.prints("a")
-        begun_reading, rest = threading.Event(), list[bytes]()
-
-        def read() -> None:
-            with httpx.stream(
-                "GET", f"{facts['url']}/runs/{run.run_id}/logs?follow=1", timeout=LIMIT_SEC
-            ) as response:
-                for chunk in response.iter_raw():
-                    rest.append(chunk)
-                    begun_reading.set()
-
-        reader = threading.Thread(target=read)
-        reader.start()
-        assert begun_reading.wait(LIMIT_SEC)
-        program.send(signal.SIGTERM)
-        assert program.end() == 0
-        reader.join(LIMIT_SEC)
-        assert not reader.is_alive()
-        assert b"event: end" not in b"".join(rest)
-        assert "Traceback" not in program.stdout + program.stderr
-        assert "ERROR" not in program.stdout + program.stderr
 
 
 async def test_an_early_hint_only_delays(

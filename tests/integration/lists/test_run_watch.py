@@ -2,15 +2,14 @@
 
 import asyncio
 import json
-import signal
-import threading
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+import pytest_asyncio
 from msgspec import Raw
 
 from pyoco_server.broker.jetstream import bucket_feed, jetstream_api
@@ -21,19 +20,26 @@ from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_runs import WrittenRun, written
 from tests.support.event_reading import EventReader, raw_response, reading_events
-from tests.support.programs import SERVER, running
 from tests.support.running.gateway import RunningGateway, running_gateway
-from tests.support.running.printing_runs import SyncPrintingRun
 from tests.support.running.workers import serving_worker
 from tests.support.samples.summaries import changed
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 COMPLETED, FAILED, RUNNING = RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.RUNNING
 
 
 @pytest.fixture
-async def run(gateway: RunningGateway) -> WrittenRun:
-    return await written(gateway.inside.connection)
+def gateway(shared_gateway: RunningGateway) -> RunningGateway:
+    return shared_gateway
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def run(gateway: RunningGateway) -> AsyncIterator[WrittenRun]:
+    yield await written(gateway.inside.connection)
+    changes = gateway.inside.listing.changes
+    await eventually(lambda: changes.followers == 0, describe="every watch is cleaned up")
 
 
 def path_of(run: WrittenRun) -> str:
@@ -111,7 +117,8 @@ async def test_a_change_during_the_subscription_is_pushed(
             await run.becomes(RUNNING)
         return await renew()
 
-    await eventually(lambda: gateway.inside.listing.index.entries == 1, describe="all is quiet")
+    # Now the feed has read all that was written.
+    assert (await gateway.http.get("/runs")).status_code == 200
     # No polling.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     monkeypatch.setattr(writes, "renew", too_late_to_hear_of_it)
@@ -119,10 +126,10 @@ async def test_a_change_during_the_subscription_is_pushed(
         await eventually(lambda: "RUNNING" in statuses(reading), describe="it is sent")
 
 
-@pytest.fixture
-async def may_fill(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+@pytest_asyncio.fixture(loop_scope="module")
+async def may_fill(own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """No other index is filled until it is set."""
-    await eventually(lambda: gateway.inside.listing.lists.ready, describe="there is an index")
+    await eventually(lambda: own_gateway.inside.listing.lists.ready, describe="there is an index")
     allowed = asyncio.Event()
     begin = RunFeedReader.begin
 
@@ -135,23 +142,25 @@ async def may_fill(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_the_end_is_pushed_while_the_index_is_rebuilt(
-    gateway: RunningGateway, config: NatsBackendConfig, run: WrittenRun, may_fill: asyncio.Event
+    own_gateway: RunningGateway, config: NatsBackendConfig, may_fill: asyncio.Event
 ) -> None:
-    async with reading_events(gateway.http, path_of(run)) as reading:
+    run = await written(own_gateway.inside.connection)
+    async with reading_events(own_gateway.http, path_of(run)) as reading:
         await receives(reading, "PENDING")
         (Path(config.index_dir) / "runs-1.sqlite").unlink()
-        await eventually(lambda: not gateway.inside.listing.lists.ready, describe="it is given up")
+        await eventually(lambda: not own_gateway.inside.listing.lists.ready, describe="it is given up")
         await run.becomes(COMPLETED)
-        counted = gateway.inside.listing.changes.newest
+        counted = own_gateway.inside.listing.changes.newest
         may_fill.set()
         await reading.is_over()
         assert statuses(reading) == ["PENDING", "COMPLETED"]
-        assert gateway.inside.listing.changes.newest.revision >= counted.revision
+        assert own_gateway.inside.listing.changes.newest.revision >= counted.revision
 
 
 async def test_the_end_is_pushed_by_a_gateway_without_an_index(
-    gateway: RunningGateway, config: NatsBackendConfig, run: WrittenRun, may_fill: asyncio.Event
+    own_gateway: RunningGateway, config: NatsBackendConfig, may_fill: asyncio.Event
 ) -> None:
+    run = await written(own_gateway.inside.connection)
     elsewhere = replace(config, index_dir=config.index_dir + "-new")
     async with (
         running_gateway(elsewhere) as other,
@@ -173,7 +182,8 @@ async def test_a_disappeared_run_ends_its_watch_and_resets_lists(
         reading_events(gateway.http, "/runs/watch") as of_list,
     ):
         await receives(reading, "PENDING")
-        await eventually(lambda: gateway.inside.listing.index.entries == 1, describe="it is listed")
+        # A list waits until the feed has read the run.
+        assert (await gateway.http.get("/runs")).status_code == 200
         subject = f"$KV.pyoco_runs.{run.run_id}"
         await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", subject)
         await reading.is_over()
@@ -183,10 +193,10 @@ async def test_a_disappeared_run_ends_its_watch_and_resets_lists(
 
 
 async def test_a_run_from_its_submission_to_its_end(
-    config: NatsBackendConfig, gateway: RunningGateway
+    config: NatsBackendConfig, own_gateway: RunningGateway
 ) -> None:
-    run_id = await gateway.submit("chain")
-    async with reading_events(gateway.http, f"/runs/{run_id}/watch") as reading:
+    run_id = await own_gateway.submit("chain")
+    async with reading_events(own_gateway.http, f"/runs/{run_id}/watch") as reading:
         async with serving_worker(config):
             await reading.is_over()
         order = ["PENDING", "RUNNING", "COMPLETED"]
@@ -289,12 +299,12 @@ async def test_a_refused_write_is_never_sent(gateway: RunningGateway, run: Writt
 
 
 async def test_a_change_by_another_gateway_is_sent(
-    config: NatsBackendConfig, gateway: RunningGateway
+    config: NatsBackendConfig, own_gateway: RunningGateway
 ) -> None:
-    run_id = await gateway.submit("chain")
+    run_id = await own_gateway.submit("chain")
     async with (
         running_gateway(config) as other,
-        reading_events(gateway.http, f"/runs/{run_id}/watch") as reading,
+        reading_events(own_gateway.http, f"/runs/{run_id}/watch") as reading,
     ):
         await receives(reading, "PENDING")
         assert (await other.http.post(f"/runs/{run_id}/cancel")).status_code == 200
@@ -334,15 +344,6 @@ async def test_an_invalid_last_event_id_is_a_422(gateway: RunningGateway, run: W
     assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "Last-Event-ID")
 
 
-async def test_without_nats_it_is_a_503(config: NatsBackendConfig, own_nats: NatsServer) -> None:
-    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
-        own_nats.kill()
-        response = await gateway.http.get(f"/runs/{new_run_id()}/watch")
-        assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")
-        assert gateway.inside.listing.changes.followers == 0
-        own_nats.start()
-
-
 async def test_a_disconnected_client_is_cleaned_up(gateway: RunningGateway, run: WrittenRun) -> None:
     changes, tasks_before = gateway.inside.listing.changes, len(asyncio.all_tasks())
     async with reading_events(gateway.http, path_of(run)) as reading:
@@ -353,13 +354,12 @@ async def test_a_disconnected_client_is_cleaned_up(gateway: RunningGateway, run:
     await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
 
 
-async def test_a_client_that_does_not_read_costs_one_snapshot(
-    gateway: RunningGateway, run: WrittenRun
-) -> None:
-    changes, flow = gateway.inside.listing.changes, "x" * 100_000
+async def test_a_client_that_does_not_read_costs_one_snapshot(own_gateway: RunningGateway) -> None:
+    run = await written(own_gateway.inside.connection)
+    changes, flow = own_gateway.inside.listing.changes, "x" * 100_000
     async with (
-        raw_response(gateway.http, path_of(run), buffer=2**13) as slow,
-        raw_response(gateway.http, path_of(run), buffer=2**20) as fast,
+        raw_response(own_gateway.http, path_of(run), buffer=2**13) as slow,
+        raw_response(own_gateway.http, path_of(run), buffer=2**20) as fast,
         asyncio.timeout(LIMIT_SEC),
     ):
         await slow.readuntil(b"event: snapshot")
@@ -375,7 +375,9 @@ async def test_a_client_that_does_not_read_costs_one_snapshot(
     await eventually(lambda: changes.followers == 0, describe="no follower is left")
 
 
-async def test_an_outage_of_nats_loses_nothing(config: NatsBackendConfig, own_nats: NatsServer) -> None:
+async def test_an_outage_is_a_503_for_a_new_watch_and_loses_nothing(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         connection = gateway.inside.connection
         run = await written(connection)
@@ -383,34 +385,12 @@ async def test_an_outage_of_nats_loses_nothing(config: NatsBackendConfig, own_na
             await receives(reading, "PENDING")
             own_nats.kill()
             await eventually(lambda: not connection.state.up, describe="the outage is noticed")
+            refused = await gateway.http.get(f"/runs/{new_run_id()}/watch")
+            assert (refused.status_code, refused.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+            assert gateway.inside.listing.changes.followers == 1
             own_nats.start()
             await connection.wait_ready(LIMIT_SEC)
             await run.becomes(RUNNING)
             await receives(reading, "PENDING", "RUNNING")
             await run.becomes(COMPLETED)
             await reading.is_over()
-
-
-def test_a_stopping_gateway_ends_its_watches(nats_url: str) -> None:
-    with running(SERVER, "up", "--port", "0", "--nats-url", nats_url) as (program, facts):
-        run = SyncPrintingRun(nats_url)
-        begun_reading, rest = threading.Event(), list[bytes]()
-
-        def read() -> None:
-            with httpx.stream(
-                "GET", f"{facts['url']}/runs/{run.run_id}/watch", timeout=LIMIT_SEC
-            ) as response:
-                for chunk in response.iter_raw():
-                    rest.append(chunk)
-                    begun_reading.set()
-
-        reader = threading.Thread(target=read)
-        reader.start()
-        assert begun_reading.wait(LIMIT_SEC)
-        program.send(signal.SIGTERM)
-        assert program.end() == 0
-        reader.join(LIMIT_SEC)
-        assert not reader.is_alive()
-        assert b"".join(rest).count(b"event: ") == 1
-        assert "Traceback" not in program.stdout + program.stderr
-        assert "ERROR" not in program.stdout + program.stderr

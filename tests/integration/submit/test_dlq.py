@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores import dead_letters
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import DeadLetter, RunStatus, new_run_id
+from pyoco_server.records.models import DeadLetter, RunStatus, TaskStatus, new_run_id
 from pyoco_server.runs.bulk import letter_operations
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, matching_letters
 from tests.integration.submit.test_rerun import YAML, end
@@ -27,9 +27,11 @@ def letter(**fields: Any) -> DeadLetter:
     return DeadLetter(**given)
 
 
-async def put(gateway: RunningGateway, *letters: DeadLetter) -> None:
+async def put(gateway: RunningGateway, *letters: DeadLetter) -> int:
+    """The sequence of the last one."""
     for each in letters:
         await gateway.inside.dead_letters.publish(each, tag=each.tag or "default")
+    return (await stream_state(gateway.inside.connection, "PYOCO_DLQ")).last_sequence
 
 
 async def dlq(gateway: RunningGateway, **query: Any) -> dict[str, Any]:
@@ -45,11 +47,8 @@ async def seqs(gateway: RunningGateway, **query: Any) -> list[int]:
     return [item["seq"] for item in page["items"]]
 
 
-async def test_a_fresh_server_has_no_letters(gateway: RunningGateway) -> None:
-    assert await dlq(gateway) == {"items": [], "next_cursor": None}
-
-
 async def test_a_failed_run_leaves_a_letter(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+    assert await dlq(gateway) == {"items": [], "next_cursor": None}
     submitted_at = time.time()
     async with serving_worker(config):
         run_id = (await gateway.ends(await gateway.submit("failing", tags=["night"])))["run_id"]
@@ -81,9 +80,9 @@ LETTERS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+async def test_every_filter_selects_its_letters(gateway: RunningGateway) -> None:
+    await put(gateway, *LETTERS)
+    for query, found in (
         ({}, [3, 2, 1]),
         ({"reason": "invalid_job"}, [3]),
         ({"reason": "invalid_job, execution_error"}, [3, 1]),
@@ -100,13 +99,11 @@ LETTERS = (
         ({"q": RUN_ID[:13]}, [1]),
         ({"q": "repor"}, [2]),
         ({"q": "w1", "tag": "gpu"}, []),
-    ],
-)
-async def test_filters(gateway: RunningGateway, query: dict[str, str], found: list[int]) -> None:
-    await put(gateway, *LETTERS)
-    assert await seqs(gateway, **query) == found
+    ):
+        assert await seqs(gateway, **query) == found, query
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("query", "field"),
     [
@@ -130,8 +127,8 @@ async def test_filters(gateway: RunningGateway, query: dict[str, str], found: li
         ([("tag", "a"), ("tag", "b")], "tag"),
     ],
 )
-async def test_an_invalid_query_is_refused(gateway: RunningGateway, query: Any, field: str) -> None:
-    [error] = assert_problem(await gateway.http.get("/dlq", params=query), 422, 17)["errors"]
+async def test_an_invalid_query_is_refused(shared_gateway: RunningGateway, query: Any, field: str) -> None:
+    [error] = assert_problem(await shared_gateway.http.get("/dlq", params=query), 422, 17)["errors"]
     assert error["field"] == field
 
 
@@ -188,11 +185,12 @@ async def test_a_foreign_message_is_listed_as_invalid(gateway: RunningGateway) -
     assert (await gateway.http.get("/dlq/1")).json()["reason"] == "unreadable"
 
 
-@pytest.mark.parametrize("seq", ["1", "0", "-1", "x", "9" * 30, "1.5", "١"])
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("seq", ["999", "0", "-1", "x", "9" * 30, "1.5", "١"])
 @pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
-async def test_an_unknown_letter_is_a_404(gateway: RunningGateway, method: str, seq: str) -> None:
+async def test_an_unknown_letter_is_a_404(shared_gateway: RunningGateway, method: str, seq: str) -> None:
     path = f"/dlq/{seq}/replay" if method == "POST" else f"/dlq/{seq}"
-    assert_problem(await gateway.http.request(method, path), 404, 27)
+    assert_problem(await shared_gateway.http.request(method, path), 404, 27)
 
 
 async def test_deleting_a_letter_keeps_its_run(gateway: RunningGateway) -> None:
@@ -235,51 +233,51 @@ async def test_a_replay_from_the_failed_tasks_deletes_the_letter(gateway: Runnin
     assert await seqs(gateway) == []
 
 
-class TestNotReplayable:
-    async def refused(self, gateway: RunningGateway, about: DeadLetter, **body: Any) -> str:
-        await put(gateway, about)
-        detail: str = assert_problem(await gateway.http.post("/dlq/1/replay", json=body), 409, 28)["detail"]
-        assert await seqs(gateway) == [1]
-        return detail
-
-    async def test_a_letter_without_a_run_is_not_replayable(self, gateway: RunningGateway) -> None:
-        assert "names no run" in await self.refused(gateway, letter(reason="invalid_job"), delete=True)
-
-    async def test_a_letter_of_a_deleted_run_is_not_replayable(self, gateway: RunningGateway) -> None:
-        run_id = new_run_id()
-        assert f"run {run_id} of dead letter 1 is not stored" in await self.refused(
-            gateway, letter(run_id=run_id), delete=True
-        )
-
-    async def test_a_letter_with_an_invalid_run_id_is_not_replayable(self, gateway: RunningGateway) -> None:
-        assert "is not stored" in await self.refused(gateway, letter(run_id="a.*"))
-
-    async def test_a_letter_without_its_flow_yaml_is_not_replayable(self, gateway: RunningGateway) -> None:
-        run_id = await end(gateway, (await gateway.submit_yaml(YAML)).json()["run_id"])
-        await Journal(gateway.inside.connection).remove(run_id)
-        assert "flow.yaml" in await self.refused(gateway, letter(run_id=run_id))
-
-    async def test_a_letter_of_an_open_run_is_not_replayable(self, gateway: RunningGateway) -> None:
-        run_id = await gateway.submit("noop")
-        assert "is PENDING" in await self.refused(gateway, letter(run_id=run_id))
-
-    async def test_a_letter_without_failed_tasks_is_not_replayable_from_them(
-        self, gateway: RunningGateway
-    ) -> None:
-        run_id = await gateway.submit("noop")
-        stored = await gateway.inside.runs.store.get(run_id)
-        assert stored is not None
-        done = structs.replace(stored.snapshot, status=RunStatus.COMPLETED, tasks={"a": "SUCCEEDED"})
-        await gateway.inside.runs.store.replace(done, revision=stored.revision)
-        assert "nothing failed" in await self.refused(gateway, letter(run_id=run_id), mode="failed")
+async def without_flow_yaml(gateway: RunningGateway) -> str:
+    run_id = await end(gateway, (await gateway.submit_yaml(YAML)).json()["run_id"])
+    await Journal(gateway.inside.connection).remove(run_id)
+    return run_id
 
 
+async def open_run(gateway: RunningGateway) -> str:
+    return await gateway.submit("noop")
+
+
+async def without_failed_tasks(gateway: RunningGateway) -> str:
+    return await end(gateway, await gateway.submit("noop"), RunStatus.COMPLETED, {"a": TaskStatus.SUCCEEDED})
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("run", "body", "reason"),
+    [
+        (None, {"delete": True}, "names no run"),
+        (RUN_ID, {"delete": True}, f"run {RUN_ID} of dead letter {{seq}} is not stored"),
+        ("a.*", {}, "is not stored"),
+        (without_flow_yaml, {}, "flow.yaml"),
+        (open_run, {}, "is PENDING"),
+        (without_failed_tasks, {"mode": "failed"}, "nothing failed"),
+    ],
+    ids=["no run", "deleted run", "invalid id", "no flow.yaml", "open run", "no failed task"],
+)
+async def test_a_letter_that_cannot_be_replayed_is_kept(
+    shared_gateway: RunningGateway, run: Any, body: dict[str, Any], reason: str
+) -> None:
+    run_id = await run(shared_gateway) if callable(run) else run
+    seq = await put(shared_gateway, letter(run_id=run_id))
+    response = await shared_gateway.http.post(f"/dlq/{seq}/replay", json=body)
+    assert reason.format(seq=seq) in assert_problem(response, 409, 28)["detail"]
+    assert (await shared_gateway.http.get(f"/dlq/{seq}")).status_code == 200
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "body", [{"mode": "task"}, {"mode": "begin"}, {"mode": None}, {"delete": "yes"}, {"x": 1}]
 )
-async def test_an_invalid_replay_is_refused(gateway: RunningGateway, body: dict[str, Any]) -> None:
-    await put(gateway, letter(run_id=RUN_ID))
-    [error] = assert_problem(await gateway.http.post("/dlq/1/replay", json=body), 422, 2)["errors"]
+async def test_an_invalid_replay_is_refused(shared_gateway: RunningGateway, body: dict[str, Any]) -> None:
+    seq = await put(shared_gateway, letter(run_id=RUN_ID))
+    response = await shared_gateway.http.post(f"/dlq/{seq}/replay", json=body)
+    [error] = assert_problem(response, 422, 2)["errors"]
     assert error["field"] == next(iter(body))
 
 
