@@ -153,25 +153,23 @@ async def test_every_field_sorts_both_ways(gateway: RunningGateway) -> None:
         assert await ids(gateway, sort=field) == ascending[::-1], field
 
 
-@pytest.mark.parametrize("sort", ["updated_at", "flow_name", "duration"])
 async def test_cursors_continue_on_another_gateway(
-    config: NatsBackendConfig, gateway: RunningGateway, sort: str
+    config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     # Many share their time, so that their order is up to their revision.
     runs = [ended(at=float(number % 3), flow_name=f"flow-{number % 4}") for number in range(25)]
     written = await write(gateway.inside.runs.store, *runs)
-    whole = await ids(gateway, sort=sort, limit=200)
-    assert sorted(whole) == sorted(written)
     async with running_gateway(config) as other:
-        listed_ids: list[str] = []
-        query = {"sort": sort, "limit": 4, "paged": "true"}
-        while True:
-            page = await listed(other if len(listed_ids) % 8 else gateway, **query)
-            listed_ids += [item["run_id"] for item in page["items"]]
-            if page["next_cursor"] is None:
-                break
-            query["cursor"] = page["next_cursor"]
-    assert listed_ids == whole
+        for sort in ("updated_at", "flow_name", "duration"):
+            whole = await ids(gateway, sort=sort, limit=200)
+            assert sorted(whole) == sorted(written)
+            listed_ids: list[str] = []
+            query: dict[str, Any] = {"sort": sort, "limit": 4, "paged": "true"}
+            while "cursor" not in query or query["cursor"] is not None:
+                page = await listed(other if len(listed_ids) % 8 else gateway, **query)
+                listed_ids += [item["run_id"] for item in page["items"]]
+                query["cursor"] = page["next_cursor"]
+            assert listed_ids == whole, sort
 
 
 async def test_changes_while_paging_do_not_move_other_runs(gateway: RunningGateway) -> None:
@@ -213,6 +211,7 @@ async def test_a_large_counted_total_is_a_lower_bound(
 # What is refused
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
@@ -243,16 +242,17 @@ async def test_a_large_counted_total_is_a_lower_bound(
     ],
 )
 async def test_a_malformed_query_is_refused_with_a_hint(
-    gateway: RunningGateway, field: str, value: str, expected: str
+    shared_gateway: RunningGateway, field: str, value: str, expected: str
 ) -> None:
-    errors = await refused(gateway, **{field: value})
+    errors = await refused(shared_gateway, **{field: value})
     assert list(errors) == [field]
     assert expected in errors[field]["message"]
     assert repr(value)[:20] in errors[field]["value"]
 
 
-async def test_all_problems_are_reported_together(gateway: RunningGateway) -> None:
-    errors = await refused(gateway, status="x", limit="x", foo="x", q=["a", "b"])
+@pytest.mark.asyncio(loop_scope="module")
+async def test_all_problems_are_reported_together(shared_gateway: RunningGateway) -> None:
+    errors = await refused(shared_gateway, status="x", limit="x", foo="x", q=["a", "b"])
     assert set(errors) == {"status", "limit", "foo", "q"}
     assert "more than once" in errors["q"]["message"]
 

@@ -25,30 +25,28 @@ class TestCounting:
     async def test_a_dry_run_counts_and_does_nothing(self, gateway: RunningGateway) -> None:
         mine = {await gateway.submit("etl") for _ in range(3)}
         await gateway.submit("other")
+        await ended_runs(gateway, 30)
         counted = await dry_run(gateway, "/bulk/cancel", {"flow": "etl"})
         assert (counted["action"], counted["matched"], set(counted["sample"])) == ("cancel", 3, mine)
+        many = await dry_run(gateway, "/bulk/rerun", {"status": "failed"})
+        assert (many["matched"], len(many["sample"])) == (30, 10)
         assert {(await gateway.get(run_id))["status"] for run_id in mine} == {"PENDING"}
         assert (await gateway.http.get("/bulk")).json() == {"items": []}
 
-    async def test_the_sample_is_small(self, gateway: RunningGateway) -> None:
-        await ended_runs(gateway, 30)
-        counted = await dry_run(gateway, "/bulk/rerun", {"status": "failed"})
-        assert (counted["matched"], len(counted["sample"])) == (30, 10)
-
-    async def test_nothing_matches(self, gateway: RunningGateway) -> None:
-        counted = await dry_run(gateway, "/bulk/cancel", {"flow": "none"})
+    @pytest.mark.asyncio(loop_scope="module")
+    async def test_nothing_matches(self, shared_gateway: RunningGateway) -> None:
+        counted = await dry_run(shared_gateway, "/bulk/cancel", {"flow": "none"})
         assert (counted["matched"], counted["sample"]) == (0, [])
-        operation = await start(gateway, "/bulk/cancel", {"flow": "none"}, token=counted["token"])
+        operation = await start(shared_gateway, "/bulk/cancel", {"flow": "none"}, token=counted["token"])
         assert counts(operation) == ("COMPLETED", 0, 0, 0)
 
-    @pytest.mark.parametrize("guard", ["expected_count", "token"])
-    async def test_more_than_expected_is_refused(self, gateway: RunningGateway, guard: str) -> None:
+    async def test_more_than_expected_is_refused(self, gateway: RunningGateway) -> None:
         run_ids = [await gateway.submit("etl") for _ in range(2)]
         token = (await dry_run(gateway, "/bulk/cancel", {"flow": "etl"}))["token"]
         run_ids.append(await gateway.submit("etl"))
-        body = {"token": token} if guard == "token" else {"expected_count": 2}
-        response = await gateway.http.post("/bulk/cancel", params={"flow": "etl"}, json=body)
-        assert "3 match, and 2 were expected" in assert_problem(response, 409, 30)["detail"]
+        for body in ({"token": token}, {"expected_count": 2}):
+            response = await gateway.http.post("/bulk/cancel", params={"flow": "etl"}, json=body)
+            assert "3 match, and 2 were expected" in assert_problem(response, 409, 30)["detail"]
         assert {(await gateway.get(run_id))["status"] for run_id in run_ids} == {"PENDING"}
 
     async def test_fewer_than_expected_are_taken(self, gateway: RunningGateway) -> None:
@@ -58,6 +56,7 @@ class TestCounting:
         operation = await start(gateway, "/bulk/cancel", {"status": "PENDING", "flow": "etl"}, token=token)
         assert operation["matched"] == 1
 
+    @pytest.mark.asyncio(loop_scope="module")
     @pytest.mark.parametrize(
         ("path", "query", "options"),
         [
@@ -68,16 +67,17 @@ class TestCounting:
         ],
     )
     async def test_the_token_of_another_request_is_refused(
-        self, gateway: RunningGateway, path: str, query: dict[str, str], options: dict[str, str]
+        self, shared_gateway: RunningGateway, path: str, query: dict[str, str], options: dict[str, str]
     ) -> None:
-        await gateway.submit("etl")
-        token = (await dry_run(gateway, "/bulk/cancel", {"flow": "etl"}))["token"]
-        response = await gateway.http.post(path, params=query, json={"token": token, **options})
+        await shared_gateway.submit("etl")
+        token = (await dry_run(shared_gateway, "/bulk/cancel", {"flow": "etl"}))["token"]
+        response = await shared_gateway.http.post(path, params=query, json={"token": token, **options})
         assert "not that of a dry run" in assert_problem(response, 409, 30)["detail"]
 
+    @pytest.mark.asyncio(loop_scope="module")
     @pytest.mark.parametrize("token", ["x", "1-", "-1", "٣-abc", "9" * 50])
-    async def test_an_invalid_token_is_refused(self, gateway: RunningGateway, token: str) -> None:
-        assert_problem(await gateway.http.post("/bulk/cancel", json={"token": token}), 409, 30)
+    async def test_an_invalid_token_is_refused(self, shared_gateway: RunningGateway, token: str) -> None:
+        assert_problem(await shared_gateway.http.post("/bulk/cancel", json={"token": token}), 409, 30)
 
     async def test_too_many_are_refused(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
@@ -88,6 +88,7 @@ class TestCounting:
             response = await gateway.http.post("/bulk/rerun", json=body)
             assert "more than 3 match; narrow the filter" in assert_problem(response, 409, 30)["detail"]
 
+    @pytest.mark.asyncio(loop_scope="module")
     @pytest.mark.parametrize(
         ("body", "field"),
         [
@@ -102,17 +103,19 @@ class TestCounting:
         ],
     )
     async def test_an_invalid_body_is_refused(
-        self, gateway: RunningGateway, body: dict[str, Any], field: str
+        self, shared_gateway: RunningGateway, body: dict[str, Any], field: str
     ) -> None:
-        [error] = assert_problem(await gateway.http.post("/bulk/cancel", json=body), 422, 2)["errors"]
+        [error] = assert_problem(await shared_gateway.http.post("/bulk/cancel", json=body), 422, 2)["errors"]
         assert error["field"] == field
 
+    @pytest.mark.asyncio(loop_scope="module")
     @pytest.mark.parametrize("path", ["/bulk/rerun", "/dlq/replay"])
-    async def test_no_task_is_common_to_many_runs(self, gateway: RunningGateway, path: str) -> None:
-        response = await gateway.http.post(path, json={"dry_run": True, "mode": "task"})
+    async def test_no_task_is_common_to_many_runs(self, shared_gateway: RunningGateway, path: str) -> None:
+        response = await shared_gateway.http.post(path, json={"dry_run": True, "mode": "task"})
         [error] = assert_problem(response, 422, 2)["errors"]
         assert (error["field"], "expected start or failed" in error["message"]) == ("mode", True)
 
+    @pytest.mark.asyncio(loop_scope="module")
     @pytest.mark.parametrize(
         ("path", "query", "field"),
         [
@@ -124,9 +127,9 @@ class TestCounting:
         ],
     )
     async def test_an_invalid_query_is_refused(
-        self, gateway: RunningGateway, path: str, query: dict[str, str], field: str
+        self, shared_gateway: RunningGateway, path: str, query: dict[str, str], field: str
     ) -> None:
-        response = await gateway.http.post(path, params=query, json={"dry_run": True})
+        response = await shared_gateway.http.post(path, params=query, json={"dry_run": True})
         [error] = assert_problem(response, 422, 17)["errors"]
         assert error["field"] == field
 

@@ -45,7 +45,7 @@ from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 __all__ = ["config"]
 
-DYING = ("tests.support.running.crashing_gateway", "item", "300")
+DYING = ("tests.support.running.crashing_gateway", "item", "100")
 
 
 class TestProgress:
@@ -257,7 +257,7 @@ class TestTakeover:
             )
 
     async def test_a_killed_gateway_is_replaced(self, config: NatsBackendConfig) -> None:
-        count = 1200
+        count = 400
         settings = {"PYOCO_NATS_URL": config.nats_url, "PYOCO_SWEEP_INTERVAL_SEC": "0.2"}
         async with running_gateway(config) as survivor:
             run_ids = await ended_runs(survivor, count)

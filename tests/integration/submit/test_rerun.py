@@ -19,6 +19,8 @@ from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 YAML = """version: 1
 flow: {graph: load, defaults: {x: 41}}
 tasks:
@@ -48,57 +50,68 @@ async def rerun(gateway: RunningGateway, run_id: str, **body: Any) -> dict[str, 
     return accepted
 
 
+async def reruns(gateway: RunningGateway, origin: str) -> list[str]:
+    response = await gateway.http.get("/runs", params={"origin": origin})
+    return [item["run_id"] for item in response.json()]
+
+
+@pytest.fixture
+def gateway(shared_gateway: RunningGateway) -> RunningGateway:
+    return shared_gateway
+
+
 def entry(task: str) -> JournalEntry:
     return JournalEntry(key=f"{task}||0", task=task, attempt=1, started_at=1.0, ended_at=2.0, output=b"1")
 
 
-async def test_a_rerun_is_a_new_run_of_the_same_work(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    async with serving_worker(config, tags=["gpu"]):
-        origin = await gateway.ends(
-            await gateway.submit("chain", params={"x": 4}, tag="gpu", tags=["night"], timeout_sec=60)
-        )
-        response = await gateway.http.post(f"/runs/{origin['run_id']}/rerun")
-        assert response.status_code == 200
-        accepted = response.json()
-        assert accepted == {
-            "run_id": accepted["run_id"],
-            "status": "PENDING",
-            "origin_run_id": origin["run_id"],
-        }
-        assert accepted["run_id"] != origin["run_id"]
-        run = await gateway.ends(accepted["run_id"])
+async def test_a_rerun_is_a_new_run_of_the_same_work(working_gateway: RunningGateway) -> None:
+    origin = await working_gateway.ends(
+        await working_gateway.submit("chain", params={"x": 4}, tag="gpu", tags=["night"], timeout_sec=60)
+    )
+    response = await working_gateway.http.post(f"/runs/{origin['run_id']}/rerun")
+    assert response.status_code == 200
+    accepted = response.json()
+    assert accepted == {
+        "run_id": accepted["run_id"],
+        "status": "PENDING",
+        "origin_run_id": origin["run_id"],
+    }
+    assert accepted["run_id"] != origin["run_id"]
+    run = await working_gateway.ends(accepted["run_id"])
     same = ("status", "flow_name", "params", "tag", "tags", "timeout_sec", "tasks")
     assert {name: run[name] for name in same} == {name: origin[name] for name in same}
     assert run["status"] == "COMPLETED"
     assert (run["origin_run_id"], run["rerun_mode"], run["rerun_task"]) == (origin["run_id"], "start", None)
     assert run["submitted_at"] > origin["submitted_at"]
-    assert (await gateway.get(origin["run_id"]))["updated_at"] == origin["updated_at"]
+    assert (await working_gateway.get(origin["run_id"]))["updated_at"] == origin["updated_at"]
 
 
-async def test_a_rerun_of_a_flow_yaml_runs_the_same_file(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    async with serving_worker(config):
-        first = await gateway.ends((await gateway.submit_yaml("\ufeff" + YAML)).json()["run_id"])
-        second = await gateway.ends((await rerun(gateway, first["run_id"]))["run_id"])
-        third = await gateway.ends((await rerun(gateway, second["run_id"]))["run_id"])
+async def test_a_rerun_of_a_flow_yaml_runs_the_same_file(working_gateway: RunningGateway) -> None:
+    first = await working_gateway.ends((await working_gateway.submit_yaml("\ufeff" + YAML)).json()["run_id"])
+    second = await working_gateway.ends((await rerun(working_gateway, first["run_id"]))["run_id"])
+    third = await working_gateway.ends((await rerun(working_gateway, second["run_id"]))["run_id"])
     for run in (first, second, third):
         assert run["status"] == "COMPLETED", run["error"]
         assert run["task_records"]["load"]["output"] == 42
-        assert await Journal(gateway.inside.connection).source(run["run_id"]) == YAML
+        assert await Journal(working_gateway.inside.connection).source(run["run_id"]) == YAML
     digests = {(run["workflow_yaml_sha256"], run["workflow_yaml_bytes"]) for run in (first, second, third)}
     assert len(digests) == 1
     assert (second["origin_run_id"], third["origin_run_id"]) == (first["run_id"], second["run_id"])
 
 
-@pytest.mark.parametrize("body", [{"mode": "failed"}, {"mode": "task", "task": "clean"}])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (RunStatus.FAILED, {"mode": "failed"}),
+        (RunStatus.CANCELLED, {"mode": "failed"}),
+        (RunStatus.FAILED, {"mode": "task", "task": "clean"}),
+    ],
+)
 async def test_a_resuming_rerun_has_the_journal_of_its_origin(
-    gateway: RunningGateway, body: dict[str, str]
+    gateway: RunningGateway, status: RunStatus, body: dict[str, str]
 ) -> None:
     journal = Journal(gateway.inside.connection)
-    origin = await end(gateway, (await gateway.submit_yaml(YAML)).json()["run_id"])
+    origin = await end(gateway, (await gateway.submit_yaml(YAML)).json()["run_id"], status)
     entries = [entry("load"), entry("big")]
     for each in entries:
         await journal.append(origin, each)
@@ -122,12 +135,6 @@ async def test_a_rerun_from_the_start_reuses_nothing(gateway: RunningGateway) ->
     assert await journal.entries(run_id) == []
 
 
-@pytest.mark.parametrize("status", [RunStatus.FAILED, RunStatus.CANCELLED])
-async def test_a_failed_run_resumes_from_its_failed_tasks(gateway: RunningGateway, status: RunStatus) -> None:
-    origin = await end(gateway, await gateway.submit("chain"), status)
-    assert (await rerun(gateway, origin, mode="failed"))["origin_run_id"] == origin
-
-
 async def test_a_completed_run_has_nothing_that_failed(gateway: RunningGateway) -> None:
     tasks = dict.fromkeys(FAILED_TASKS, TaskStatus.SUCCEEDED)
     origin = await end(gateway, await gateway.submit("chain"), RunStatus.COMPLETED, tasks)
@@ -139,19 +146,20 @@ async def test_a_completed_run_has_nothing_that_failed(gateway: RunningGateway) 
 
 
 async def test_a_completed_run_reruns_its_failed_task(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    working_gateway: RunningGateway, tmp_path: Path
 ) -> None:
     book = tmp_path / "book"
-    async with serving_worker(config):
-        origin = await gateway.ends(
-            await gateway.submit("failing-aside", params={"book": str(book), "times": 2})
-        )
-        assert (origin["status"], origin["tasks"]["flaky"]) == ("COMPLETED", "FAILED")
-        assert sorted(book.read_text().split()) == ["other", "try"]
-        run = await gateway.ends((await rerun(gateway, origin["run_id"], mode="failed"))["run_id"])
-        assert run["status"] == "COMPLETED", run["error"]
-        assert run["tasks"] == {"flaky": "SUCCEEDED", "other": "SUCCEEDED"}
-        assert sorted(book.read_text().split()) == ["other", "try", "try"]
+    origin = await working_gateway.ends(
+        await working_gateway.submit("failing-aside", params={"book": str(book), "times": 2})
+    )
+    assert (origin["status"], origin["tasks"]["flaky"]) == ("COMPLETED", "FAILED")
+    assert sorted(book.read_text().split()) == ["other", "try"]
+    run = await working_gateway.ends(
+        (await rerun(working_gateway, origin["run_id"], mode="failed"))["run_id"]
+    )
+    assert run["status"] == "COMPLETED", run["error"]
+    assert run["tasks"] == {"flaky": "SUCCEEDED", "other": "SUCCEEDED"}
+    assert sorted(book.read_text().split()) == ["other", "try", "try"]
 
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.CANCELLING])
@@ -160,23 +168,25 @@ async def test_an_open_run_is_not_rerun(gateway: RunningGateway, status: RunStat
     for mode in ("start", "failed"):
         response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": mode})
         assert f"is {status}; wait for its end" in assert_problem(response, 409, 25)["detail"]
-    assert await stored_run_ids(gateway) == {origin}
+    assert await reruns(gateway, origin) == []
 
 
-async def test_an_unknown_task_is_refused_with_the_known_ones(gateway: RunningGateway) -> None:
-    origin = await end(gateway, await gateway.submit("chain"))
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (FAILED_TASKS, "Did you mean 'clean'? It has 'load', 'clean', 'store'"),
+        ({f"t{number}": TaskStatus.SUCCEEDED for number in range(500)}, "'t19', …"),
+    ],
+    ids=["few", "many"],
+)
+async def test_an_unknown_task_is_refused_with_the_known_ones(
+    gateway: RunningGateway, tasks: dict[str, TaskStatus], message: str
+) -> None:
+    origin = await end(gateway, await gateway.submit("chain"), tasks=tasks)
     response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "task", "task": "claen"})
     [error] = assert_problem(response, 422, 2)["errors"]
     assert (error["field"], error["value"]) == ("task", "'claen'")
-    assert "Did you mean 'clean'? It has 'load', 'clean', 'store'" in error["message"]
-
-
-async def test_only_some_of_many_tasks_are_listed(gateway: RunningGateway) -> None:
-    tasks = {f"t{number}": TaskStatus.SUCCEEDED for number in range(500)}
-    origin = await end(gateway, await gateway.submit("chain"), tasks=tasks)
-    response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "task", "task": "none"})
-    [error] = assert_problem(response, 422, 2)["errors"]
-    assert error["message"].endswith("'t19', …")
+    assert error["message"].endswith(message)
 
 
 async def test_a_run_without_task_states_accepts_any_task(gateway: RunningGateway) -> None:
@@ -206,7 +216,7 @@ async def test_an_invalid_rerun_is_refused(
     [error] = assert_problem(response, 422, 2)["errors"]
     assert error["field"] == field
     assert message in error["message"]
-    assert await stored_run_ids(gateway) == {origin}
+    assert await reruns(gateway, origin) == []
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b'{"task": "' + b"x" * 20_000 + b'"}'])
@@ -230,28 +240,25 @@ async def test_a_lost_flow_yaml_is_reported(gateway: RunningGateway, mode: str) 
 
 
 async def test_a_failed_rerun_leaves_no_journal(
-    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    origin = await end(gateway, await gateway.submit("chain"))
-    await Journal(gateway.inside.connection).append(origin, entry("load"))
+    origin = await end(own_gateway, await own_gateway.submit("chain"))
+    await Journal(own_gateway.inside.connection).append(origin, entry("load"))
     copied: set[str] = set()
 
     async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
-        copied.update(await journalled_runs(gateway))
+        copied.update(await journalled_runs(own_gateway))
         raise NatsUnavailable("lost")
 
-    monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", lost)
-    response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
+    monkeypatch.setattr(own_gateway.inside.runs.submitter._queue, "publish", lost)
+    response = await own_gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
     assert_problem(response, 503, 3)
     assert len(copied) == 2, "the journal was not copied before the job was published"
 
     async def only_the_origin_is_left() -> bool:
-        return await stored_run_ids(gateway) == await journalled_runs(gateway) == {origin}
+        return await stored_run_ids(own_gateway) == await journalled_runs(own_gateway) == {origin}
 
     await eventually(only_the_origin_is_left, describe="the rerun is withdrawn")
-
-
-# Runs that have waited for people
 
 
 async def has_waited(gateway: RunningGateway) -> str:
@@ -264,26 +271,21 @@ async def has_waited(gateway: RunningGateway) -> str:
     return run_id
 
 
-@pytest.mark.parametrize(
-    "wish", [{"mode": "start"}, {"mode": "failed"}, {"mode": "task", "task": "load"}, None]
-)
 async def test_the_rerun_of_a_run_with_waits_is_executed(
-    config: NatsBackendConfig, gateway: RunningGateway, wish: dict[str, str] | None
+    config: NatsBackendConfig, own_gateway: RunningGateway
 ) -> None:
-    """By its dead letter."""
-    run_id = await has_waited(gateway)
-    if wish is None:
-        letters = DeadLetters(gateway.inside.connection)
-        letter = DeadLetter(timestamp=1.0, reason="execution_error", error="x", run_id=run_id, tag="default")
-        await letters.publish(letter, tag="default")
-        [item] = (await gateway.http.get("/dlq")).json()["items"]
-        response = await gateway.http.post(f"/dlq/{item['seq']}/replay")
-        assert response.status_code == 200, response.text
-        accepted = response.json()
-    else:
-        accepted = await rerun(gateway, run_id, **wish)
+    modes = ({"mode": "start"}, {"mode": "failed"}, {"mode": "task", "task": "load"})
+    accepted = [await rerun(own_gateway, await has_waited(own_gateway), **mode) for mode in modes]
+    # And by its dead letter.
+    origin = await has_waited(own_gateway)
+    letter = DeadLetter(timestamp=1.0, reason="execution_error", error="x", run_id=origin, tag="default")
+    await DeadLetters(own_gateway.inside.connection).publish(letter, tag="default")
+    response = await own_gateway.http.post("/dlq/1/replay")
+    assert response.status_code == 200, response.text
+    accepted.append(response.json())
     async with serving_worker(config):
-        run = await gateway.ends(accepted["run_id"])
-    assert (run["status"], run["origin_run_id"]) == ("COMPLETED", run_id)
-    # It is another run, and has not waited for anybody.
-    assert run["generation"] == 0
+        for each in accepted:
+            run = await own_gateway.ends(each["run_id"])
+            assert (run["status"], run["origin_run_id"]) == ("COMPLETED", each["origin_run_id"])
+            # It is another run, and has not waited for anybody.
+            assert run["generation"] == 0

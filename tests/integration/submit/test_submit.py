@@ -9,10 +9,12 @@ from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import Job, decode_job
 from tests.support.broker.journals import journalled_runs
-from tests.support.inspection import no_run_exists, stored_run_ids
+from tests.support.inspection import stored_run_ids
 from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 YAML = "version: 1\nflow: {graph: load, defaults: {x: 1}}\ntasks:\n  load: {callable: 'm:load'}\n# あ\n"
 
@@ -26,77 +28,76 @@ async def queued_job(gateway: RunningGateway) -> Job:
     return decode_job(message.data)
 
 
-async def test_a_run_has_no_limit_by_default(gateway: RunningGateway) -> None:
-    run_id = await gateway.submit("noop")
-    assert (await gateway.get(run_id))["timeout_sec"] is None
-    assert (await queued_job(gateway)).timeout_sec is None
-
-
-@pytest.mark.parametrize("limit", [0.5, 30, 2_592_000])
+@pytest.mark.parametrize("limit", [None, 0.5, 30, 2_592_000])
 async def test_the_limit_of_a_run_is_in_its_snapshot_and_its_job(
-    gateway: RunningGateway, limit: float
+    shared_gateway: RunningGateway, limit: float | None
 ) -> None:
-    run_id = await gateway.submit("noop", timeout_sec=limit)
-    assert (await gateway.get(run_id))["timeout_sec"] == limit
-    assert (await queued_job(gateway)).timeout_sec == limit
-    response = await gateway.submit_yaml(YAML, timeout_sec=str(limit))
-    assert (await gateway.get(response.json()["run_id"]))["timeout_sec"] == limit
-    assert (await queued_job(gateway)).timeout_sec == limit
+    run_id = await shared_gateway.submit("noop", timeout_sec=limit)
+    assert (await shared_gateway.get(run_id))["timeout_sec"] == limit
+    assert (await queued_job(shared_gateway)).timeout_sec == limit
+    in_form = {} if limit is None else {"timeout_sec": str(limit)}
+    response = await shared_gateway.submit_yaml(YAML, **in_form)
+    assert (await shared_gateway.get(response.json()["run_id"]))["timeout_sec"] == limit
+    assert (await queued_job(shared_gateway)).timeout_sec == limit
 
 
 @pytest.mark.parametrize("limit", [0, -1, 2_592_001, "30", True, [1]])
-async def test_an_invalid_limit_is_refused(gateway: RunningGateway, limit: Any) -> None:
-    response = await gateway.http.post("/runs", json={"flow_name": "noop", "timeout_sec": limit})
+async def test_an_invalid_limit_is_refused(shared_gateway: RunningGateway, limit: Any) -> None:
+    before = await stored_run_ids(shared_gateway)
+    response = await shared_gateway.http.post("/runs", json={"flow_name": "noop", "timeout_sec": limit})
     [error] = assert_problem(response, 422, 2)["errors"]
     assert (error["field"], error["value"]) == ("timeout_sec", repr(limit))
     assert "above 0, at most 2592000" in error["message"]
-    assert await no_run_exists(gateway)
+    assert await stored_run_ids(shared_gateway) == before
 
 
 @pytest.mark.parametrize("limit", ["0", "nan", "inf", "1e400", "null", "", "soon", "2592001"])
-async def test_an_invalid_limit_in_a_form_is_refused(gateway: RunningGateway, limit: str) -> None:
-    [error] = assert_problem(await gateway.submit_yaml(YAML, timeout_sec=limit), 422, 2)["errors"]
+async def test_an_invalid_limit_in_a_form_is_refused(shared_gateway: RunningGateway, limit: str) -> None:
+    before = await stored_run_ids(shared_gateway)
+    [error] = assert_problem(await shared_gateway.submit_yaml(YAML, timeout_sec=limit), 422, 2)["errors"]
     assert (error["field"], error["value"]) == ("timeout_sec", repr(limit))
-    assert await no_run_exists(gateway)
+    assert await stored_run_ids(shared_gateway) == before
 
 
-async def test_a_form_field_stays_text(gateway: RunningGateway) -> None:
-    response = await gateway.submit_yaml(YAML, flow_name="null", tag="null", timeout_sec="5")
-    run = await gateway.get(response.json()["run_id"])
+async def test_a_form_field_stays_text(shared_gateway: RunningGateway) -> None:
+    response = await shared_gateway.submit_yaml(YAML, flow_name="null", tag="null", timeout_sec="5")
+    run = await shared_gateway.get(response.json()["run_id"])
     assert (run["flow_name"], run["tag"], run["timeout_sec"]) == ("null", "null", 5)
 
 
-async def test_the_flow_yaml_of_a_run_is_kept_and_a_json_run_keeps_nothing(gateway: RunningGateway) -> None:
-    await gateway.submit("noop")
-    assert await journalled_runs(gateway) == set()
-    run_id = (await gateway.submit_yaml("\ufeff" + YAML)).json()["run_id"]
-    assert await Journal(gateway.inside.connection).source(run_id) == YAML
+async def test_the_flow_yaml_of_a_run_is_kept_and_a_json_run_keeps_nothing(
+    own_gateway: RunningGateway,
+) -> None:
+    await own_gateway.submit("noop")
+    assert await journalled_runs(own_gateway) == set()
+    run_id = (await own_gateway.submit_yaml("\ufeff" + YAML)).json()["run_id"]
+    assert await Journal(own_gateway.inside.connection).source(run_id) == YAML
 
 
 async def test_a_failed_submission_leaves_neither_run_nor_flow_yaml(
-    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: set[str] = set()
 
     async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
-        kept.update(await journalled_runs(gateway))
+        kept.update(await journalled_runs(own_gateway))
         raise NatsUnavailable("lost")
 
-    monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", lost)
-    assert_problem(await gateway.submit_yaml(YAML), 503, 3)
+    monkeypatch.setattr(own_gateway.inside.runs.submitter._queue, "publish", lost)
+    assert_problem(await own_gateway.submit_yaml(YAML), 503, 3)
     assert kept, "the file was not kept before the job was published"
 
     async def nothing_is_left() -> bool:
-        return not await stored_run_ids(gateway) and not await journalled_runs(gateway)
+        return not await stored_run_ids(own_gateway) and not await journalled_runs(own_gateway)
 
     await eventually(nothing_is_left, describe="the submission is withdrawn")
 
 
 async def test_a_withdrawn_id_is_never_reused(
-    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot in flight must not be stored after its run was withdrawn."""
-    store = gateway.inside.runs.submitter._store
+    store = own_gateway.inside.runs.submitter._store
     create, late = store.create, []
 
     async def lost(snapshot: Any, *, encoded: bytes) -> int:
@@ -104,14 +105,14 @@ async def test_a_withdrawn_id_is_never_reused(
         raise NatsUnavailable("lost")
 
     monkeypatch.setattr(store, "create", lost)
-    assert_problem(await gateway.http.post("/runs", json={"flow_name": "noop"}), 503, 3)
+    assert_problem(await own_gateway.http.post("/runs", json={"flow_name": "noop"}), 503, 3)
     [snapshot] = late
 
     async def forbidden() -> bool:
-        context = gateway.inside.connection.client.jetstream()
+        context = own_gateway.inside.connection.client.jetstream()
         return bool((await context.stream_info("KV_pyoco_runs")).state.messages == 1)
 
     await eventually(forbidden, describe="the run is withdrawn")
     with pytest.raises(RevisionConflict):
         await create(snapshot)
-    assert await stored_run_ids(gateway) == set()
+    assert await stored_run_ids(own_gateway) == set()

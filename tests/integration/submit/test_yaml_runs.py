@@ -11,6 +11,8 @@ from pyoco_server.config import NatsBackendConfig
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 TASKS = """
 tasks:
   load: {callable: "tests.flows.basics:load"}
@@ -24,75 +26,66 @@ async def run_yaml(gateway: RunningGateway, source: str) -> dict[str, Any]:
     return await gateway.ends(response.json()["run_id"])
 
 
-async def test_a_flow_yaml_runs_with_its_defaults(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+async def test_a_flow_yaml_runs_with_its_defaults(working_gateway: RunningGateway) -> None:
     source = "version: 1\nflow:\n  graph: |\n    load >> store\n  defaults: {x: 41}\n" + TASKS
-    async with serving_worker(config):
-        run = await run_yaml(gateway, source)
+    run = await run_yaml(working_gateway, source)
     assert run["status"] == "COMPLETED", run["error"]
     assert run["params"] == {"x": 41}
     assert run["task_records"]["store"]["output"] == {"stored": 42}
 
 
-async def test_control_flow_runs(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+async def test_control_flow_runs(working_gateway: RunningGateway) -> None:
     source = "version: 1\nflow:\n  graph: 'repeat(count=3){ load } >> store'\n" + TASKS
-    async with serving_worker(config):
-        run = await run_yaml(gateway, source)
+    run = await run_yaml(working_gateway, source)
     assert run["status"] == "COMPLETED", run["error"]
     assert run["tasks"] == {"load": "SUCCEEDED", "store": "SUCCEEDED"}
 
 
-async def test_only_tasks_in_the_graph_are_imported_and_run(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_only_tasks_in_the_graph_are_imported_and_run(working_gateway: RunningGateway) -> None:
     unused = "  unused: {callable: 'no_such_module_at_all:f'}\n"
-    async with serving_worker(config):
-        run = await run_yaml(gateway, "version: 1\nflow: {graph: load}\n" + TASKS + unused)
+    run = await run_yaml(working_gateway, "version: 1\nflow: {graph: load}\n" + TASKS + unused)
     assert run["status"] == "COMPLETED", run["error"]
     assert set(run["tasks"]) == {"load"}
 
 
 @pytest.mark.parametrize("callable_path", ["os:system", "subprocess:run", "pyoco_server.config:safe_url"])
 async def test_a_callable_outside_the_policy_is_refused_with_the_setting(
-    config: NatsBackendConfig, gateway: RunningGateway, callable_path: str
+    working_gateway: RunningGateway, callable_path: str
 ) -> None:
     source = f"version: 1\nflow: {{graph: bad}}\ntasks:\n  bad: {{callable: '{callable_path}'}}\n"
-    async with serving_worker(config):
-        run = await run_yaml(gateway, source)
+    run = await run_yaml(working_gateway, source)
     assert (run["status"], run["reason"]) == ("FAILED", "execution_error")
     assert callable_path in run["error"]
     assert "PYOCO_CALLABLE_ALLOW" in run["error"]
 
 
 async def test_a_refused_callable_is_not_even_imported(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: NatsBackendConfig, own_gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evidence = tmp_path / "imported"
     (tmp_path / "forbidden_module.py").write_text(f"open({str(evidence)!r}, 'w').close()\ndef f(): pass\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     source = "version: 1\nflow: {graph: bad}\ntasks:\n  bad: {callable: 'forbidden_module:f'}\n"
     async with serving_worker(replace(config, callable_allow="tests.*")):
-        run = await run_yaml(gateway, source)
+        run = await run_yaml(own_gateway, source)
     assert run["status"] == "FAILED"
     assert "forbidden_module:f" in run["error"]
     assert not evidence.exists()
     async with serving_worker(replace(config, callable_allow="forbidden_module")):
-        assert (await run_yaml(gateway, source))["status"] == "COMPLETED"
+        assert (await run_yaml(own_gateway, source))["status"] == "COMPLETED"
     assert evidence.exists()
 
 
-async def test_an_import_error_names_the_task_and_the_module(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_an_import_error_names_the_task_and_the_module(working_gateway: RunningGateway) -> None:
     source = "version: 1\nflow: {graph: bad}\ntasks:\n  bad: {callable: 'no_such_module:f'}\n"
-    async with serving_worker(config):
-        run = await run_yaml(gateway, source)
+    run = await run_yaml(working_gateway, source)
     assert run["status"] == "FAILED"
     assert "'bad'" in run["error"]
     assert "no_such_module" in run["error"]
 
 
 async def test_a_flow_yaml_cannot_read_secrets_of_the_worker(
-    config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    config: NatsBackendConfig, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYOCO_AUTH_PEPPER", "grind-me")
     monkeypatch.setenv("PYOCO_NATS_URL", "nats://user:hunter2@127.0.0.1")
@@ -103,8 +96,8 @@ async def test_a_flow_yaml_cannot_read_secrets_of_the_worker(
     )
     async with serving_worker(config):
         for secret in ("PYOCO_AUTH_PEPPER", "PYOCO_NATS_URL"):
-            run = await run_yaml(gateway, source.replace("VARIABLE", secret))
+            run = await run_yaml(own_gateway, source.replace("VARIABLE", secret))
             assert run["status"] == "FAILED"
             assert "not found" in run["error"]
-        run = await run_yaml(gateway, source.replace("VARIABLE", "HARMLESS"))
+        run = await run_yaml(own_gateway, source.replace("VARIABLE", "HARMLESS"))
         assert run["task_records"]["load"]["inputs"] == {"x": "7"}
