@@ -30,7 +30,7 @@ from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.withdrawal import Withdrawer
 from tests.integration.human.test_wait_retry import failed_run
 from tests.integration.submit.test_dlq import letter, put, seqs
-from tests.integration.submit.test_rerun import end
+from tests.integration.submit.test_rerun import end, reruns
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import decide
 from tests.support.broker.worker_records import a_record, put_record
@@ -43,12 +43,19 @@ from tests.support.running.workers import serving_worker
 from tests.support.samples.wheels import wheel_bytes
 from tests.support.waiting import LIMIT_SEC, eventually
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 LOST = "the ack was lost"
 
 
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.2)
+
+
+@pytest.fixture
+def gateway(shared_gateway: RunningGateway) -> RunningGateway:
+    return shared_gateway
 
 
 def lose_ack(
@@ -71,13 +78,6 @@ def lose_ack(
     return lambda: failures
 
 
-async def failed_letter(gateway: RunningGateway) -> str:
-    """A run that failed, with dead letter 1."""
-    run_id = await end(gateway, await gateway.submit("chain"))
-    await put(gateway, letter(run_id=run_id, flow_name="chain"))
-    return run_id
-
-
 class TestSubmit:
     @pytest.fixture(autouse=True)
     def _no_background_withdrawal(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ class TestSubmit:
 
     @pytest.mark.parametrize("key", [None, "order-1"])
     async def test_a_failed_submission_is_withdrawn_before_the_response(
-        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
+        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
     ) -> None:
         jobs: list[Job] = []
 
@@ -98,41 +98,41 @@ class TestSubmit:
             jobs.append(job)
             raise NatsUnavailable(LOST)
 
-        monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", lost)
+        monkeypatch.setattr(own_gateway.inside.runs.submitter._queue, "publish", lost)
         headers = {} if key is None else {"Idempotency-Key": key}
-        answer = await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
+        answer = await own_gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
         assert "Idempotency-Key" not in assert_problem(answer, 503, 3)["detail"]
-        assert await stored_run_ids(gateway) == set()
+        assert await stored_run_ids(own_gateway) == set()
         with pytest.raises(RevisionConflict):
-            await gateway.inside.runs.store.create(pending_snapshot(jobs[0]))
+            await own_gateway.inside.runs.store.create(pending_snapshot(jobs[0]))
 
     async def test_a_started_run_is_accepted_despite_a_lost_ack(
-        self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+        self, config: NatsBackendConfig, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        queue = gateway.inside.runs.submitter._queue
+        queue = own_gateway.inside.runs.submitter._queue
         publish = queue.publish
 
         async def heard_by_a_worker_only(job: Job, *, run_revision: int, encoded: bytes) -> None:
             await publish(job, run_revision=run_revision, encoded=encoded)
-            await gateway.ends(job.run_id)
+            await own_gateway.ends(job.run_id)
             raise NatsUnavailable(LOST)
 
         monkeypatch.setattr(queue, "publish", heard_by_a_worker_only)
         # The test's worker takes as long as it takes.
-        monkeypatch.setattr(gateway.inside.runs.submitter._budget, "seconds", LIMIT_SEC)
+        monkeypatch.setattr(own_gateway.inside.runs.submitter._budget, "seconds", LIMIT_SEC)
         async with serving_worker(config):
-            run_id = await gateway.submit("noop")
-        assert (await gateway.get(run_id))["status"] == "COMPLETED"
+            run_id = await own_gateway.submit("noop")
+        assert (await own_gateway.get(run_id))["status"] == "COMPLETED"
 
     async def test_an_unconfirmed_withdrawal_is_reported(
-        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def away(*_: Any, **__: Any) -> None:
             raise NatsUnavailable(LOST)
 
-        monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", away)
+        monkeypatch.setattr(own_gateway.inside.runs.submitter._queue, "publish", away)
         monkeypatch.setattr(RunStore, "get_from_leader", away)
-        answer = await gateway.http.post("/runs", json={"flow_name": "noop"})
+        answer = await own_gateway.http.post("/runs", json={"flow_name": "noop"})
         detail = assert_problem(answer, 503, 3)["detail"]
         assert "whether it was stored is not known" in detail
         assert "Idempotency-Key" in detail
@@ -140,9 +140,9 @@ class TestSubmit:
 
 class TestBulk:
     async def test_a_failed_operation_never_starts_and_its_retry_runs_once(
-        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        run_ids = await ended_runs(gateway, 2)
+        run_ids = await ended_runs(own_gateway, 2)
         create = BulkRecords.create
         refused: list[StoredBulk] = []
 
@@ -155,43 +155,43 @@ class TestBulk:
 
         monkeypatch.setattr(BulkRecords, "create", unheard_create)
         query, body = {"status": "FAILED"}, {"expected_count": 2}
-        with without_lease(gateway):
-            assert_problem(await gateway.http.post("/bulk/rerun", params=query, json=body), 503, 3)
-        answer = await gateway.http.post("/bulk/rerun", params=query, json=body)
+        with without_lease(own_gateway):
+            assert_problem(await own_gateway.http.post("/bulk/rerun", params=query, json=body), 503, 3)
+        answer = await own_gateway.http.post("/bulk/rerun", params=query, json=body)
         assert answer.status_code == 200, answer.text
         operation = answer.json()["operation"]
-        assert counts(await ends(gateway, operation)) == ("COMPLETED", 2, 0, 0)
-        assert await origins(gateway, await stored_run_ids(gateway)) == dict.fromkeys(run_ids, 1)
-        listed = (await gateway.http.get("/bulk")).json()["items"]
+        assert counts(await ends(own_gateway, operation)) == ("COMPLETED", 2, 0, 0)
+        assert await origins(own_gateway, await stored_run_ids(own_gateway)) == dict.fromkeys(run_ids, 1)
+        listed = (await own_gateway.http.get("/bulk")).json()["items"]
         assert [each["bulk_id"] for each in listed] == [operation["bulk_id"]]
         # Nor does a write that was on its way.
         with pytest.raises(RevisionConflict):
-            await create(gateway.inside.bulk.records, refused[0].record, [])
+            await create(own_gateway.inside.bulk.records, refused[0].record, [])
 
     async def test_an_operation_started_by_another_gateway_is_accepted(
-        self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+        self, config: NatsBackendConfig, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        await put(gateway, letter())
+        await put(own_gateway, letter())
         create = BulkRecords.create
 
         async def carried_out_unheard(
             self: BulkRecords, record: BulkRecord, items: list[BulkItem]
         ) -> StoredBulk:
             await create(self, record, items)
-            await ends(gateway, {"bulk_id": record.bulk_id})
+            await ends(own_gateway, {"bulk_id": record.bulk_id})
             raise NatsUnavailable(LOST)
 
         monkeypatch.setattr(BulkRecords, "create", carried_out_unheard)
         async with running_gateway(config):
-            answer = await gateway.http.post("/dlq/delete", json={"expected_count": 1})
+            answer = await own_gateway.http.post("/dlq/delete", json={"expected_count": 1})
         assert answer.status_code == 200, answer.text
         assert counts(answer.json()["operation"]) == ("COMPLETED", 1, 0, 0)
 
     @pytest.mark.parametrize("key", [None, "bulk-1"])
     async def test_an_operation_seen_as_started_is_accepted(
-        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
+        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
     ) -> None:
-        await put(gateway, letter())
+        await put(own_gateway, letter())
         create, get_record = BulkRecords.create, BulkRecords.get
         reads = 0
 
@@ -209,18 +209,18 @@ class TestBulk:
             return await get_record(self, bulk_id)
 
         headers = {} if key is None else {"Idempotency-Key": key}
-        with without_lease(gateway), monkeypatch.context() as patched:
+        with without_lease(own_gateway), monkeypatch.context() as patched:
             patched.setattr(BulkRecords, "create", begun_unheard)
             patched.setattr(BulkRecords, "get", answered_once)
-            answer = await gateway.http.post("/dlq/delete", json={"expected_count": 1}, headers=headers)
+            answer = await own_gateway.http.post("/dlq/delete", json={"expected_count": 1}, headers=headers)
         assert answer.status_code == 200, answer.text
         assert answer.json()["operation"]["started_at"] == 1.0
 
     async def test_a_failed_operation_that_started_is_stopped_after_the_outage(
-        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        await put(gateway, *(letter() for _ in range(3)))
-        records, created = gateway.inside.bulk.records, asyncio.Event()
+        await put(own_gateway, *(letter() for _ in range(3)))
+        records, created = own_gateway.inside.bulk.records, asyncio.Event()
         create, found = BulkRecords.create, BulkRecords.get
         refused: list[StoredBulk] = []
 
@@ -240,80 +240,69 @@ class TestBulk:
 
         monkeypatch.setattr(BulkRecords, "create", unheard_create)
         monkeypatch.setattr(BulkRecords, "get", away_at_first)
-        with without_lease(gateway):
-            assert_problem(await gateway.http.post("/dlq/delete", json={"expected_count": 3}), 503, 3)
+        with without_lease(own_gateway):
+            assert_problem(await own_gateway.http.post("/dlq/delete", json={"expected_count": 3}), 503, 3)
 
             async def stopped() -> bool:
-                return bool((await get(gateway, refused[0].record.bulk_id))["state"] == "STOPPED")
+                return bool((await get(own_gateway, refused[0].record.bulk_id))["state"] == "STOPPED")
 
             await eventually(stopped, describe="the operation is stopped")
-        assert await seqs(gateway) == [3, 2, 1]
+        assert await seqs(own_gateway) == [3, 2, 1]
 
 
-class TestReplay:
-    async def test_a_letter_that_cannot_be_deleted_is_reported(
+class TestLetter:
+    async def test_a_replayed_letter_that_cannot_be_deleted_is_reported(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        origin = await failed_letter(gateway)
+        origin = await end(gateway, await gateway.submit("chain"))
+        seq = await put(gateway, letter(run_id=origin, flow_name="chain"))
         failures = lose_ack(monkeypatch, DeadLetters, "delete", stored=False)
-        answer = await gateway.http.post("/dlq/1/replay", json={"delete": True})
+        answer = await gateway.http.post(f"/dlq/{seq}/replay", json={"delete": True})
         assert (answer.status_code, failures()) == (200, 1)
         assert (answer.json()["origin_run_id"], answer.json()["deleted"]) == (origin, False)
-        assert await seqs(gateway) == [1]
-        assert await origins(gateway, await stored_run_ids(gateway)) == {origin: 1}
+        assert (await gateway.http.get(f"/dlq/{seq}")).status_code == 200
+        assert await reruns(gateway, origin) == [answer.json()["run_id"]]
 
     @pytest.mark.parametrize("stored", [True, False], ids=["deleted", "kept"])
-    async def test_a_letter_deletion_with_a_lost_ack_is_read_back(
+    async def test_a_deletion_with_a_lost_ack_is_read_back(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
     ) -> None:
-        await put(gateway, letter())
+        seq = await put(gateway, letter())
         lose_ack(monkeypatch, DeadLetters, "delete", stored=stored)
-        answer = await gateway.http.delete("/dlq/1")
+        answer = await gateway.http.delete(f"/dlq/{seq}")
         assert answer.status_code == (200 if stored else 503)
-        assert await seqs(gateway) == ([] if stored else [1])
+        assert (await gateway.http.get(f"/dlq/{seq}")).status_code == (404 if stored else 200)
 
 
 class TestWheel:
     @pytest.mark.parametrize("stored", [True, False], ids=["deleted", "kept"])
-    async def test_a_wheel_deletion_with_a_lost_ack_is_read_back(
-        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    async def test_an_upload_and_a_deletion_with_a_lost_ack_are_read_back(
+        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
     ) -> None:
-        name = "greetings-0.1.0-py3-none-any.whl"
-        uploaded = await gateway.http.post("/wheels", files={"wheel": (name, wheel_bytes())})
-        assert uploaded.status_code == 200, uploaded.text
+        http, name = own_gateway.http, "greetings-0.1.0-py3-none-any.whl"
+        with monkeypatch.context() as patched:
+            failures = lose_ack(patched, ObjectStore, "_write_info")
+            uploaded = await http.post("/wheels", files={"wheel": (name, wheel_bytes())})
+            assert (uploaded.status_code, failures()) == (200, 1), uploaded.text
+        assert len((await http.get("/wheels")).json()) == 1
         lose_ack(monkeypatch, ObjectStore, "_write_info", stored=stored)
-        answer = await gateway.http.delete(f"/wheels/{name}")
+        answer = await http.delete(f"/wheels/{name}")
         assert answer.status_code == (200 if stored else 503)
-        assert len((await gateway.http.get("/wheels")).json()) == (0 if stored else 1)
-
-    async def test_an_upload_with_a_lost_ack_is_read_back(
-        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        name = "greetings-0.1.0-py3-none-any.whl"
-        failures = lose_ack(monkeypatch, ObjectStore, "_write_info")
-        uploaded = await gateway.http.post("/wheels", files={"wheel": (name, wheel_bytes())})
-        assert (uploaded.status_code, failures()) == (200, 1)
-        assert len((await gateway.http.get("/wheels")).json()) == 1
+        assert len((await http.get("/wheels")).json()) == (0 if stored else 1)
 
 
 class TestCancel:
+    @pytest.mark.parametrize("stored", [True, False], ids=["cancelled", "unchanged"])
     async def test_a_cancel_with_a_lost_ack_is_read_back(
-        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
     ) -> None:
         run_id = await gateway.submit("noop")
-        failures = lose_ack(monkeypatch, RunStore, "replace")
+        failures = lose_ack(monkeypatch, RunStore, "replace", stored=stored)
         answer = await gateway.http.post(f"/runs/{run_id}/cancel", json={"reason": "a typo"})
-        assert (answer.status_code, failures()) == (200, 1)
-        assert (answer.json()["status"], answer.json()["cancel_reason"]) == ("CANCELLING", "a typo")
-        assert (await gateway.get(run_id))["status"] == "CANCELLED"
-
-    async def test_a_cancel_that_was_not_stored_changes_nothing(
-        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        run_id = await gateway.submit("noop")
-        lose_ack(monkeypatch, RunStore, "replace", stored=False)
-        assert_problem(await gateway.http.post(f"/runs/{run_id}/cancel"), 503, 3)
-        assert (await gateway.get(run_id))["status"] == "PENDING"
+        assert (answer.status_code, failures()) == (200 if stored else 503, 1)
+        if stored:
+            assert (answer.json()["status"], answer.json()["cancel_reason"]) == ("CANCELLING", "a typo")
+        assert (await gateway.get(run_id))["status"] == ("CANCELLED" if stored else "PENDING")
 
     async def test_a_cancel_that_cannot_be_read_back_can_be_retried(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
@@ -335,15 +324,15 @@ class TestCancel:
 class TestStop:
     @pytest.mark.parametrize("stored", [True, False], ids=["stopped", "running"])
     async def test_a_stop_with_a_lost_ack_is_read_back(
-        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
     ) -> None:
-        await put(gateway, letter())
-        with without_lease(gateway):
-            operation = await start(gateway, "/dlq/delete", expected_count=1)
+        await put(own_gateway, letter())
+        with without_lease(own_gateway):
+            operation = await start(own_gateway, "/dlq/delete", expected_count=1)
             failures = lose_ack(monkeypatch, BulkRecords, "replace", stored=stored)
-            answer = await gateway.http.post(f"/bulk/{operation['bulk_id']}/stop")
+            answer = await own_gateway.http.post(f"/bulk/{operation['bulk_id']}/stop")
             assert (answer.status_code, failures()) == (200 if stored else 503, 1)
-            kept = await get(gateway, operation["bulk_id"])
+            kept = await get(own_gateway, operation["bulk_id"])
         assert kept["state"] == ("STOPPED" if stored else "RUNNING")
 
 
@@ -352,14 +341,15 @@ class TestWorker:
     async def test_a_worker_change_with_a_lost_ack_is_read_back(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
     ) -> None:
-        await put_record(gateway.inside.connection, a_record("w", seen_at=time.time()))
+        name = f"worker-{stored}"
+        await put_record(gateway.inside.connection, a_record(name, seen_at=time.time()))
         failures = lose_ack(monkeypatch, gateway.inside.workers._bucket, "update", stored=stored)
-        answer = await gateway.http.patch("/workers/w", json={"paused": True, "drain": True})
+        answer = await gateway.http.patch(f"/workers/{name}", json={"paused": True, "drain": True})
         assert (answer.status_code, failures()) == (200 if stored else 503, 1)
-        worker = (await gateway.http.get("/workers/w")).json()
+        worker = (await gateway.http.get(f"/workers/{name}")).json()
         assert (worker["paused"], worker["draining"]) == (stored, stored)
         listed = (await gateway.http.get("/workers", params={"scope": "all"})).json()
-        assert [each["paused"] for each in listed] == [stored]
+        assert [each["paused"] for each in listed if each["worker_id"] == name] == [stored]
 
 
 class TestAnswer:

@@ -166,25 +166,21 @@ async def test_an_old_run_is_removed_with_all_its_records(
     }
 
 
-async def test_a_young_run_is_kept(config: NatsBackendConfig, short_retention: RunningGateway) -> None:
-    async with serving_worker(config):
-        for _ in range(2):
-            run = await short_retention.ends(await short_retention.submit("noop"))
+async def test_a_young_run_is_kept(short_retention: RunningGateway) -> None:
+    for _ in range(2):
+        ended_at = time.time()
+        [run_id] = await write(short_retention.inside.runs.store, ended(at=ended_at))
 
-            async def removed(run_id: str = run["run_id"]) -> float | None:
-                response = await short_retention.http.get(f"/runs/{run_id}")
-                return time.time() if response.status_code == 404 else None
+        async def removed(run_id: str = run_id) -> float | None:
+            response = await short_retention.http.get(f"/runs/{run_id}")
+            return time.time() if response.status_code == 404 else None
 
-            gone_at = await eventually(removed, describe="the run is removed")
-            assert gone_at - run["end_time"] > 1.5
+        gone_at = await eventually(removed, describe="the run is removed")
+        assert gone_at - ended_at > 1.5
 
 
-async def test_without_retention_every_run_is_kept(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    async with serving_worker(config):
-        run_id = await gateway.submit("noop")
-        await gateway.ends(run_id)
+async def test_without_retention_every_run_is_kept(gateway: RunningGateway) -> None:
+    [run_id] = await write(gateway.inside.runs.store, ended())
     gateway.inside.sweeper._retention._marker_sec = 0.0
     await rounds(gateway, 5)
     assert (await gateway.get(run_id))["status"] == "COMPLETED"

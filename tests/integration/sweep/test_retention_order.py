@@ -31,7 +31,6 @@ from tests.support.running.waiting_runs import WaitingRun
 from tests.support.waiting import eventually
 
 ANN = Actor(name="ann")
-LIMIT_SEC = 90.0
 # What retention does to one run, each by the store that does it.
 STEPS = {
     "key": ("_store", "delete"),

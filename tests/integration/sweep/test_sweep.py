@@ -101,20 +101,10 @@ async def test_a_purged_queue_is_refilled(config: NatsBackendConfig, gateway: Ru
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_a_started_run_with_a_purged_message_is_resumed(
+async def test_a_started_run_with_a_purged_message_is_requeued_once_and_resumed(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     run_id = await gateway.submit("noop")
-    await CrashedWorker(config).take()
-    await purge_queue(gateway)
-    async with serving_worker(config):
-        run = await gateway.ends(run_id)
-    assert (run["status"], run["attempt"], run["worker_id"]) == ("COMPLETED", 2, "worker")
-    assert gateway.inside.sweeper.actions == {"job_published": 1}
-
-
-async def test_a_started_run_is_requeued_once(config: NatsBackendConfig, gateway: RunningGateway) -> None:
-    await gateway.submit("noop")
     await CrashedWorker(config).take()
     await purge_queue(gateway)
 
@@ -124,6 +114,9 @@ async def test_a_started_run_is_requeued_once(config: NatsBackendConfig, gateway
     await eventually(published, describe="the job is in the queue again")
     await rounds(gateway, 10)
     assert await messages_in_queue(gateway) == 1
+    async with serving_worker(config):
+        run = await gateway.ends(run_id)
+    assert (run["status"], run["attempt"], run["worker_id"]) == ("COMPLETED", 2, "worker")
     assert gateway.inside.sweeper.actions == {"job_published": 1}
 
 

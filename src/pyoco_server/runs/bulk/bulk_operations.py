@@ -24,15 +24,12 @@ from pyoco_server.records.models import RerunMode, is_run_id
 from pyoco_server.records.operation_models import MAX_BULK_ITEMS, BulkAction, BulkItem, BulkRecord, BulkState
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, matching_letters
 from pyoco_server.runs.index.run_filter import RunFilter
+from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests, keyed_command
 from pyoco_server.runs.lifecycle.tenancy import Caller
 from pyoco_server.runs.lifecycle.withdrawal import Withdrawal, Withdrawer, remove_unstarted_bulk
 
 SAMPLE = 10
-
-
-class RunSearch(Protocol):
-    async def ids(self, run_filter: RunFilter, /, *, limit: int) -> list[str]: ...
 
 
 class Selection(Protocol):
@@ -41,11 +38,11 @@ class Selection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MatchingRuns:
-    search: RunSearch
+    lists: RunLists
     run_filter: RunFilter
 
     async def items(self, limit: int) -> list[BulkItem]:
-        return [BulkItem(run_id) for run_id in await self.search.ids(self.run_filter, limit=limit)]
+        return [BulkItem(run_id) for run_id in await self.lists.ids(self.run_filter, limit=limit)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +51,7 @@ class MatchingLetters:
     letter_filter: LetterFilter
 
     async def items(self, limit: int) -> list[BulkItem]:
-        found = await matching_letters(self.letters, self.letter_filter, limit=limit)
-        return [BulkItem(str(seq), digest) for seq, digest in found]
+        return await matching_letters(self.letters, self.letter_filter, limit=limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

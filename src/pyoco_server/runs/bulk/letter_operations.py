@@ -7,7 +7,6 @@ one request read a hundred thousand letters.
 import logging
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.broker.stores.journal_store import Journal
@@ -21,7 +20,7 @@ from pyoco_server.errors import (
     RunNotFound,
 )
 from pyoco_server.records.models import DeadLetter, Job, RerunMode, RunSnapshot
-from pyoco_server.records.operation_models import LAST_SEQUENCE
+from pyoco_server.records.operation_models import LAST_SEQUENCE, BulkItem
 from pyoco_server.runs.index.run_summary import folded
 from pyoco_server.runs.lifecycle.rerun import rerun_job
 from pyoco_server.runs.lifecycle.tenancy import Caller, visible_to
@@ -73,11 +72,6 @@ def _text(letter: DeadLetter) -> str:
     return folded("\n".join(part for part in parts if part))
 
 
-class LetterId(NamedTuple):
-    seq: int
-    digest: str
-
-
 @dataclass(frozen=True, slots=True)
 class LetterPage:
     letters: list[StoredLetter]
@@ -125,12 +119,12 @@ async def forget_failure(letters: DeadLetters, failed: RunSnapshot) -> None:
 
 async def matching_letters(
     letters: DeadLetters, letter_filter: LetterFilter, *, limit: int
-) -> list[LetterId]:
+) -> list[BulkItem]:
     """The newest letters that match, however old."""
-    found: list[LetterId] = []
+    found: list[BulkItem] = []
     async for window in letters.newest_first(tag=letter_filter.tag):
         matching = (stored for stored in window.letters if letter_filter.matches(stored.letter))
-        found += [LetterId(stored.seq, stored.digest) for stored in matching]
+        found += [BulkItem(str(stored.seq), stored.digest) for stored in matching]
         if len(found) >= limit:
             break
     return found[:limit]

@@ -275,7 +275,9 @@ def _ended(run: RunSnapshot) -> Finding:
     evidence: dict[str, Any] = {
         "reason": run.reason,
         "error": run.error,
-        "failed_tasks": [{"task": name, "error": _task_error(run, name)} for name in failed[:_MAX_LISTED]],
+        "failed_tasks": [
+            {"task": name, "error": _record_text(run, name, "error")} for name in failed[:_MAX_LISTED]
+        ],
         "worker_id": run.worker_id,
         "attempt": run.attempt,
         "ended_at": run.end_time,
@@ -297,10 +299,6 @@ def _executed_again(run: RunSnapshot) -> Iterator[Finding]:
     again = [{"task": task, "reason": reason} for task, reason in reasons.items() if reason]
     if again:
         yield Finding("executed_again", {"tasks": again[:_MAX_LISTED], "reason": again[0]["reason"]})
-
-
-def _task_error(run: RunSnapshot, task: str) -> str | None:
-    return _record_text(run, task, "error")
 
 
 def _record_text(run: RunSnapshot, task: str, field: str) -> str | None:

@@ -160,11 +160,11 @@ class WorkerRecordRetention:
     A record with an operator's setting (paused, hidden) is kept: it applies to the next worker of that id.
     """
 
-    def __init__(self, connection: Connection, *, check_sec: float = _WORKER_CHECK_SEC) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._registry = WorkerRegistry(connection)
         self._keep_sec = connection.config.worker_record_retention_sec
         self._disconnect_sec = connection.config.worker_disconnect_timeout_sec
-        self._check_sec = check_sec
+        self._check_sec = _WORKER_CHECK_SEC
         self._next_check = 0.0
 
     async def remove(self) -> int:

@@ -87,8 +87,7 @@ class RecentChange(Struct, frozen=True, gc=False):
 
 
 class RecentChanges:
-    def __init__(self, *, max_runs: int = MAX_RUNS) -> None:
-        self._max_runs = max_runs
+    def __init__(self) -> None:
         self._changes: OrderedDict[str, RecentChange] = OrderedDict()
         # Empty until `begin`.
         self.bucket = ""
@@ -121,7 +120,7 @@ class RecentChanges:
         return change
 
     def _drop_oldest(self) -> None:
-        if len(self._changes) > self._max_runs:
+        if len(self._changes) > MAX_RUNS:
             _, dropped = self._changes.popitem(last=False)
             self._oldest = dropped.revision
 
