@@ -87,10 +87,10 @@ sorts = st.builds(Sort, st.sampled_from(SortField), st.booleans())
 # The thresholds of the query planner.
 plans = st.fixed_dictionaries(
     {
-        "sources._FEW": st.sampled_from([0, 2, 4000]),
-        "sources._SOME": st.sampled_from([0, 8000]),
-        "sources._OFTEN": st.sampled_from([1, 4]),
-        "sources._SEVERAL_GROUPS": st.sampled_from([0, 200]),
+        "query_plan._FEW": st.sampled_from([0, 2, 4000]),
+        "query_plan._SOME": st.sampled_from([0, 8000]),
+        "query_plan._OFTEN": st.sampled_from([1, 4]),
+        "query_plan._SEVERAL_GROUPS": st.sampled_from([0, 200]),
         "run_search._MANY_SOURCES": st.sampled_from([0, 8]),
         "run_search._LOOK_AHEAD": st.sampled_from([0.01, 3]),
         "run_search._FAR": st.sampled_from([0, 50_000]),
