@@ -3,8 +3,6 @@
 Which modules `callable:` may name is decided by the worker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -4,8 +4,6 @@ pyoco's terms have no positions, its tokens do. In a valid graph the tokens are 
 case, a node's name or an argument.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -50,7 +48,7 @@ class GraphText:
     text: str
     location: Callable[[int], Location]
 
-    def branch(self, token: Token) -> GraphText:
+    def branch(self, token: Token) -> "GraphText":
         """The graph inside a quoted branch of a switch."""
         offsets: list[int] = []
         at = token.pos + 1

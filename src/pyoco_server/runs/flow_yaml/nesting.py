@@ -1,7 +1,5 @@
 """Limits the nesting of values, which recursive readers could not handle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

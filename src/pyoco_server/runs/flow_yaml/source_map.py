@@ -4,8 +4,6 @@ Decoding removes indentation, folds line breaks and resolves escapes, but never 
 character of the decoded text is the n-th visible character of the source.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator

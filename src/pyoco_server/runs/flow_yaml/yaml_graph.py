@@ -4,8 +4,6 @@ pyoco reports one problem of a graph, often without a position. So each name and
 checked on its own, where its location is known; then pyoco builds the whole flow with placeholder tasks.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

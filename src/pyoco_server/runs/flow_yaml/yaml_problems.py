@@ -1,7 +1,5 @@
 """The problems of one file, collected so that its author can fix them all at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice

@@ -1,7 +1,5 @@
 """The tasks of a flow.yaml: their declarations, and what `use:` resolves to."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, KeysView, Mapping
 from dataclasses import dataclass, field, replace

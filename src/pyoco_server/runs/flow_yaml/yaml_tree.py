@@ -4,8 +4,6 @@ The tree is built from the parser's events, without recursion and without constr
 (deep nesting, aliases that multiply, tags that name classes) is refused while it is read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Reads values of the expected types from a YAML tree, and reports the others."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from collections.abc import Mapping as AnyMapping
