@@ -39,6 +39,23 @@ async def eventually(probe: Callable[[], Any], *, describe: str) -> Any:
     raise AssertionError(_too_late(describe, answer))
 
 
+async def eventually_equals(
+    probe: Callable[[], Coroutine[Any, Any, T]], expected: T, *, describe: str
+) -> None:
+    """Wait until the probe's answer is the expected one."""
+    answer: T | None = None
+
+    async def is_equal() -> bool:
+        nonlocal answer
+        answer = await probe()
+        return answer == expected
+
+    try:
+        await eventually(is_equal, describe=describe)
+    except AssertionError as late:
+        raise AssertionError(f"{late}: {answer!r} instead of {expected!r}") from None
+
+
 def eventually_sync(probe: Callable[[], T | None], *, describe: str) -> T:
     """`eventually` for a test without an event loop."""
     deadline = time.monotonic() + LIMIT_SEC

@@ -12,7 +12,7 @@ from tests.integration.lists.test_run_list import ids, listed
 from tests.support.broker.stored_runs import ended, snapshot, write
 from tests.support.event_reading import reading_events
 from tests.support.running.gateway import RunningGateway, running_gateway
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_equals
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +28,11 @@ async def purge(gateway: RunningGateway, run_id: str) -> None:
 
 async def remembers_markers(gateway: RunningGateway, run_ids: list[str]) -> None:
     """A list does not wait until the others are forgotten."""
-
-    async def is_right() -> bool:
-        return await gateway.inside.listing.index.markers() == run_ids
-
-    await eventually(is_right, describe="the markers that were removed are forgotten")
+    await eventually_equals(
+        gateway.inside.listing.index.markers,
+        run_ids,
+        describe="the markers that were removed are forgotten",
+    )
     assert list(gateway.inside.sweeper._runs.markers) == run_ids
 
 
@@ -72,11 +72,9 @@ async def test_runs_that_disappeared_while_stopped_are_removed(
             await purge(other, run_id)
     async with running_gateway(config) as gateway:
         left = [run_id for run_id in reversed(written) if run_id not in gone]
-
-        async def is_right() -> bool:
-            return await ids(gateway) == left
-
-        assert await eventually(is_right, describe="the disappeared runs are not listed any more")
+        await eventually_equals(
+            lambda: ids(gateway), left, describe="the disappeared runs are not listed any more"
+        )
         assert (await listed(gateway, total="true"))["total"] == 6
         # The last message is gone, and yet there is nothing to wait for.
         new = await write(gateway.inside.runs.store, ended(at=99.0))
@@ -97,11 +95,9 @@ async def test_disappeared_runs_are_found_among_markers(
         for run_id in written[:10]:
             await purge(other, run_id)
     async with running_gateway(config) as gateway:
-
-        async def is_right() -> bool:
-            return await ids(gateway) == written[:19:-1]
-
-        assert await eventually(is_right, describe="the disappeared runs are not listed any more")
+        await eventually_equals(
+            lambda: ids(gateway), written[:19:-1], describe="the disappeared runs are not listed any more"
+        )
         assert await gateway.inside.listing.index.markers() == written[10:20]
         assert list(gateway.inside.sweeper._runs.markers) == written[10:20]
 

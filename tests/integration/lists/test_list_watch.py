@@ -13,7 +13,6 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.streams import sse
 from pyoco_server.records.models import RunStatus, new_run_id
-from pyoco_server.runs.watch.recent_changes import MAX_RUNS
 from pyoco_server.runs.watch.run_hub import RunHub
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_runs import written
@@ -123,23 +122,6 @@ async def test_a_run_enters_the_list_and_leaves_it(gateway: RunningGateway) -> N
         )
 
 
-async def test_runs_that_never_match_are_not_reported(gateway: RunningGateway) -> None:
-    connection = gateway.inside.connection
-    async with (
-        reading_events(gateway.http, "/runs/watch", params={"status": "failed,cancelled"}) as failed,
-        reading_events(gateway.http, "/runs/watch", params={"flow": "other"}) as other,
-    ):
-        run = await written(connection)
-        await run.becomes(RUNNING)
-        await run.becomes(COMPLETED)
-        last = await written(connection, flow_name="other")
-        await last.becomes(CANCELLED)
-        await eventually(lambda: len(received(failed)) > 0, describe="the last one is told")
-        await eventually(lambda: (last.run_id, "CANCELLED") in received(other), describe="here as well")
-        assert received(failed) == [(last.run_id, "CANCELLED")]
-        assert {run_id for run_id, _ in received(other)} == {last.run_id}
-
-
 async def test_a_reconnected_client_continues_after_its_position(gateway: RunningGateway) -> None:
     connection = gateway.inside.connection
     _, position = await listed(gateway)
@@ -170,18 +152,6 @@ async def test_heartbeats_carry_the_position(
             describe="the newest position",
         )
         assert set(names(reading)) == {"heartbeat"}
-
-
-async def test_an_old_position_gets_a_reset(own_gateway: RunningGateway) -> None:
-    await ready(own_gateway)
-    changes = own_gateway.inside.listing.changes
-    position = str(changes.newest)
-    for number in range(MAX_RUNS + 1):
-        await changes.publish([changed(new_run_id(), 1000 + number)])
-    async with reading_events(own_gateway.http, "/runs/watch", params={"after": position}) as reading:
-        await reading.is_over()
-        assert names(reading) == ["reset"]
-        assert reading.events[0].id is None
 
 
 async def test_a_position_of_another_bucket_gets_a_reset(gateway: RunningGateway) -> None:

@@ -8,7 +8,6 @@ import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import RunStatus
-from pyoco_server.runs.watch import log_reading
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.printing_runs import PrintingRun, begun
@@ -102,22 +101,6 @@ async def test_filters_select_lines_by_task_stream_and_text(
     await run.ends()
     page = await logs(gateway, run, task="none")
     assert (page["lines"], page["complete"]) == ([], True)
-
-
-async def test_a_search_in_a_long_log_is_paged(
-    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_reading, "MAX_BATCHES", 3)
-    monkeypatch.setattr(log_reading, "_BATCHES_AT_ONCE", 1)
-    for number in range(8):
-        await run.prints(f"line {number}")
-    await run.ends()
-    first = await logs(gateway, run, search="line 7")
-    assert (first["lines"], first["complete"]) == ([], False)
-    second = await logs(gateway, run, search="line 7", after=first["next_after"])
-    assert (second["lines"], second["complete"]) == ([], False)
-    third = await logs(gateway, run, search="line 7", after=second["next_after"])
-    assert (texts(third), third["complete"]) == (["line 7"], True)
 
 
 async def test_lines_of_other_runs_are_not_included(gateway: RunningGateway, run: PrintingRun) -> None:

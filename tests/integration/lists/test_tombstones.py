@@ -16,7 +16,7 @@ from tests.integration.lists.test_run_list import ids
 from tests.support.broker.stored_runs import ended, write
 from tests.support.broker.stored_waits import ask
 from tests.support.running.gateway import RunningGateway
-from tests.support.waiting import NEVER_SEC, eventually
+from tests.support.waiting import NEVER_SEC, eventually, eventually_equals
 
 MARKER: Final = {"KV-Operation": "DEL"}
 
@@ -117,11 +117,9 @@ async def test_a_disappeared_wait_is_found_among_markers(
     await delete_unknown_keys(connection, "pyoco_waits", keys)
     assert await open_names(gateway) == {"vanished", "kept"}
     await jetstream_api.purge(connection, "KV_pyoco_waits", f"$KV.pyoco_waits.{vanished.wait_id}")
-
-    async def is_right() -> bool:
-        return await open_names(gateway) == {"kept"}
-
-    await eventually(is_right, describe="the removed wait is not listed any more")
+    await eventually_equals(
+        lambda: open_names(gateway), {"kept"}, describe="the removed wait is not listed any more"
+    )
 
 
 async def test_history_of_a_bucket_with_many_markers_takes_few_requests(

@@ -162,15 +162,6 @@ class TestRuns:
         record = await ends(gateway, await start(gateway, "/bulk/cancel", expected_count=3))
         assert counts(record) == ("COMPLETED", 2, 1, 0)
 
-    async def test_each_run_is_rerun_once(self, gateway: RunningGateway) -> None:
-        run_ids = await ended_runs(gateway, 70)
-        record = await ends(
-            gateway, await start(gateway, "/bulk/rerun", {"status": "FAILED"}, expected_count=70)
-        )
-        assert counts(record) == ("COMPLETED", 70, 0, 0)
-        repeated = await origins(gateway, await stored_run_ids(gateway))
-        assert repeated == dict.fromkeys(run_ids, 1)
-
     async def test_runs_that_cannot_be_rerun_are_reported(self, gateway: RunningGateway) -> None:
         ended = await ended_runs(gateway, 1)
         open_run = await gateway.submit("chain")

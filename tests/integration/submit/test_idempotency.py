@@ -29,7 +29,7 @@ from tests.support.programs import SERVER, running
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 from tests.support.settings import for_hanging_nats
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import LIMIT_SEC, eventually, eventually_equals
 
 KEY = "order-4711"
 YAML = "version: 1\nflow: {graph: load}\ntasks:\n  load: {callable: 'm:load'}\n"
@@ -228,23 +228,19 @@ async def test_a_gateway_killed_before_its_run_was_stored_leaves_a_usable_key(
     assert (await post(gateway)).json()["run_id"] == run_id
 
 
-async def test_an_abandoned_key_accepts_another_payload(gateway: RunningGateway) -> None:
-    await leave_unaccepted(gateway, new_job(flow_name="noop", tag="default"), age_sec=60)
-    assert (await post(gateway, params={"a": 1})).status_code == 200
-    assert_problem(await post(gateway), 409, 26)
-
-
 async def test_a_run_that_was_stored_and_not_accepted_is_replaced(gateway: RunningGateway) -> None:
     """Whether its job is queued is unknown, so the run, which was returned to no client, is removed."""
     lost = new_job(flow_name="noop", tag="default", workflow_yaml=YAML.encode())
-    await leave_unaccepted(gateway, lost, age_sec=60)  # with another payload
+    await leave_unaccepted(gateway, lost, age_sec=60)
     await gateway.inside.runs.submitter._journal.keep_source(lost.run_id, YAML)
     await gateway.inside.runs.store.create(pending_snapshot(lost))
-    responses = await asyncio.gather(*(post(gateway) for _ in range(10)))
+    # Another payload, which the key has from now on.
+    responses = await asyncio.gather(*(post(gateway, params={"a": 1}) for _ in range(10)))
     [run_id] = {response.json()["run_id"] for response in responses}
     assert run_id != lost.run_id
     assert await stored_run_ids(gateway) == {run_id}
     assert await journalled_runs(gateway) == set()
+    assert_problem(await post(gateway), 409, 26)
 
 
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.COMPLETED, RunStatus.CANCELLED])
@@ -315,26 +311,6 @@ async def test_a_run_being_removed_cannot_be_accepted(
     assert refused.is_set()
 
 
-async def test_a_failed_submission_frees_its_key_at_once(
-    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without waiting until the key counts as abandoned."""
-    refused: list[str] = []
-
-    async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
-        refused.append(job.run_id)
-        monkeypatch.undo()
-        raise NatsUnavailable("lost")
-
-    monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", lost)
-    assert_problem(await post(gateway), 503, 3)
-    again = await post(gateway)
-    assert again.status_code == 200
-    assert again.json()["run_id"] not in refused
-    assert await stored_run_ids(gateway) == {again.json()["run_id"]}
-    assert await jobs_on_queue(gateway) == 1
-
-
 async def test_an_accept_with_a_lost_ack_is_not_withdrawn(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -400,11 +376,9 @@ async def test_retries_over_an_outage_of_nats_make_one_run_each(
         returned = {key: run_id for accepted in responses for key, run_id in accepted.items()}
         assert refused, "the outage was not felt"
         assert len(set(returned.values())) == len(keys)
-
-        async def only_they_exist() -> bool:
-            return await stored_run_ids(one) == set(returned.values())
-
-        await eventually(only_they_exist, describe="one run per key")
+        await eventually_equals(
+            lambda: stored_run_ids(one), set(returned.values()), describe="one run per key"
+        )
 
 
 async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
@@ -446,10 +420,6 @@ async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
     async with serving_worker(config, concurrency=2):
         ended = [await gateway.ends(run_id) for run_id in told_now.values()]
         assert Counter(run["status"] for run in ended) == {"COMPLETED": len(keys)}
-
-        async def no_other_job() -> bool:
-            return await jobs_on_queue(gateway) == 1  # of "first", whose tag no worker serves
-
-        await eventually(no_other_job, describe="no job is left")
+        await eventually_equals(lambda: jobs_on_queue(gateway), 1, describe="the one that no worker serves is left")
     assert len(await stored_run_ids(gateway)) == len(keys) + 1
     assert {path.name: path.read_text() for path in executed.iterdir()} == dict.fromkeys(keys, "executed\n")

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from msgspec import structs
 
@@ -89,22 +90,34 @@ class TestSubmit:
         monkeypatch.setattr(Withdrawer, "_next", never)
 
     @pytest.mark.parametrize("key", [None, "order-1"])
+    @pytest.mark.parametrize("lost_write", ["snapshot", "job"])
     async def test_a_failed_submission_is_withdrawn_before_the_response(
-        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
+        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None, lost_write: str
     ) -> None:
-        jobs: list[Job] = []
+        submitter, written = own_gateway.inside.runs.submitter, list[Any]()
+        owner, name = (
+            (submitter._store, "create") if lost_write == "snapshot" else (submitter._queue, "publish")
+        )
 
-        async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
-            jobs.append(job)
+        async def lost(record: Any, **_: Any) -> None:
+            written.append(record)
             raise NatsUnavailable(LOST)
 
-        monkeypatch.setattr(own_gateway.inside.runs.submitter._queue, "publish", lost)
-        headers = {} if key is None else {"Idempotency-Key": key}
-        answer = await own_gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
-        assert "Idempotency-Key" not in assert_problem(answer, 503, 3)["detail"]
+        async def submit() -> httpx.Response:
+            headers = {} if key is None else {"Idempotency-Key": key}
+            return await own_gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, lost)
+            assert "Idempotency-Key" not in assert_problem(await submit(), 503, 3)["detail"]
         assert await stored_run_ids(own_gateway) == set()
+        # Nor is a snapshot stored that was on its way.
+        snapshot = pending_snapshot(written[0]) if lost_write == "job" else written[0]
         with pytest.raises(RevisionConflict):
-            await own_gateway.inside.runs.store.create(pending_snapshot(jobs[0]))
+            await own_gateway.inside.runs.store.create(snapshot)
+        again = await submit()
+        assert again.status_code == 200, again.text
+        assert await stored_run_ids(own_gateway) == {again.json()["run_id"]}
 
     async def test_a_started_run_is_accepted_despite_a_lost_ack(
         self, config: NatsBackendConfig, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import Job, decode_job
@@ -91,28 +90,3 @@ async def test_a_failed_submission_leaves_neither_run_nor_flow_yaml(
         return not await stored_run_ids(own_gateway) and not await journalled_runs(own_gateway)
 
     await eventually(nothing_is_left, describe="the submission is withdrawn")
-
-
-async def test_a_withdrawn_id_is_never_reused(
-    own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A snapshot in flight must not be stored after its run was withdrawn."""
-    store = own_gateway.inside.runs.submitter._store
-    create, late = store.create, []
-
-    async def lost(snapshot: Any, *, encoded: bytes) -> int:
-        late.append(snapshot)
-        raise NatsUnavailable("lost")
-
-    monkeypatch.setattr(store, "create", lost)
-    assert_problem(await own_gateway.http.post("/runs", json={"flow_name": "noop"}), 503, 3)
-    [snapshot] = late
-
-    async def forbidden() -> bool:
-        context = own_gateway.inside.connection.client.jetstream()
-        return bool((await context.stream_info("KV_pyoco_runs")).state.messages == 1)
-
-    await eventually(forbidden, describe="the run is withdrawn")
-    with pytest.raises(RevisionConflict):
-        await create(snapshot)
-    assert await stored_run_ids(own_gateway) == set()

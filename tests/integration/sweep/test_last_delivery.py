@@ -9,7 +9,7 @@ from pyoco_server.config import NatsBackendConfig
 from tests.support.inspection import queue_is_empty, started_pid
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_equals
 
 
 @pytest.fixture
@@ -39,11 +39,7 @@ async def test_a_run_survives_more_drains_than_deliveries(
     handed_back = await gateway.get(run_id)
     assert (handed_back["status"], handed_back["attempt"], handed_back["handed_back"]) == ("RUNNING", 1, True)
     async with serving_worker(config, worker_id="second"):
-
-        async def is_begun_again() -> bool:
-            return await attempt() == 2
-
-        await eventually(is_begun_again, describe="the next worker has it")
+        await eventually_equals(attempt, 2, describe="the next worker has it")
         assert "handed_back" not in await gateway.get(run_id)
     release.touch()
     async with serving_worker(config, worker_id="third"):

@@ -21,7 +21,7 @@ from tests.support.broker.stored_runs import ended, write
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.sweeping import config, rounds
 from tests.support.running.workers import serving_worker
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_equals
 
 __all__ = ["config"]
 
@@ -144,11 +144,9 @@ async def test_an_old_run_is_removed_with_all_its_records(
     for run_id in (waiting, old):
         await write_records(short_retention, run_id)
     retention._keep_sec = kept_sec
-
-    async def only_the_marker_remains() -> bool:
-        return await remains(short_retention, old) == {"KV_pyoco_runs": 1}
-
-    await eventually(only_the_marker_remains, describe="the old run is removed")
+    await eventually_equals(
+        lambda: remains(short_retention, old), {"KV_pyoco_runs": 1}, describe="the old run is removed"
+    )
     assert (await short_retention.http.get(f"/runs/{old}")).status_code == 404
     assert short_retention.inside.sweeper.actions["removed"] == 1
     # As if ten minutes had passed.

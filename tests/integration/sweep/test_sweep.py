@@ -29,7 +29,7 @@ from tests.support.running.sweeping import (
     store_without_job,
 )
 from tests.support.running.workers import serving_worker
-from tests.support.waiting import NEVER_SEC, eventually
+from tests.support.waiting import NEVER_SEC, eventually, eventually_equals
 
 __all__ = ["_no_submissions", "config"]
 
@@ -107,11 +107,7 @@ async def test_a_started_run_with_a_purged_message_is_requeued_once_and_resumed(
     run_id = await gateway.submit("noop")
     await CrashedWorker(config).take()
     await purge_queue(gateway)
-
-    async def published() -> bool:
-        return await messages_in_queue(gateway) == 1
-
-    await eventually(published, describe="the job is in the queue again")
+    await eventually_equals(lambda: messages_in_queue(gateway), 1, describe="the job is in the queue again")
     await rounds(gateway, 10)
     assert await messages_in_queue(gateway) == 1
     async with serving_worker(config):
@@ -164,11 +160,9 @@ async def test_a_second_job_of_a_running_run_is_dropped(
         job = await eventually(lambda: WorkQueue(gateway.inside.connection).message(1), describe="its job")
         await eventually(lambda: book.exists() and "two" in book.read_text(), describe="it began")
         await publish_acked(gateway.inside.connection, "pyoco.work.default", job.data)
-
-        async def dropped() -> bool:
-            return await messages_in_queue(gateway) == 1
-
-        await eventually(dropped, describe="the second job is acked while the first one runs")
+        await eventually_equals(
+            lambda: messages_in_queue(gateway), 1, describe="the second job is acked while the first one runs"
+        )
         release.touch()
         run = await gateway.ends(run_id)
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)

@@ -28,7 +28,7 @@ from tests.support.running.sweeping import (
     store_without_job,
     stored,
 )
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import LIMIT_SEC, eventually, eventually_equals
 
 __all__ = ["_no_advisories", "_no_submissions", "config"]
 
@@ -84,11 +84,9 @@ async def test_a_run_past_its_time_limit_without_an_owner_fails(
     assert "timeout_sec of 1 s" in run["error"]
     [letter] = await eventually(lambda: dead_letters(gateway), describe="a dead letter")
     assert (letter["reason"], letter["run_id"]) == ("timeout", limited)
-
-    async def removed() -> bool:
-        return await messages_in_queue(gateway) == 1
-
-    await eventually(removed, describe="its message is removed, and no other")
+    await eventually_equals(
+        lambda: messages_in_queue(gateway), 1, describe="its message is removed, and no other"
+    )
     assert (await gateway.get(unlimited))["status"] == "RUNNING"
 
 
@@ -159,11 +157,7 @@ async def test_invalid_records_do_not_stop_the_sweep(
     no_text = {"Pyoco-Kind": "source"}
     await publish_acked(connection, f"pyoco.journal.{broken.run_id}", b"\xff", no_text)
     job = await store_without_job(gateway)
-
-    async def published() -> bool:
-        return await messages_in_queue(gateway) == 1
-
-    await eventually(published, describe="the run after them gets its job")
+    await eventually_equals(lambda: messages_in_queue(gateway), 1, describe="the run after them gets its job")
     await rounds(gateway, 3)
     said = [getattr(record, "run_id", "") for record in caplog.records if record.levelno >= logging.WARNING]
     assert sorted(said) == sorted(["half-a-run", "not-a-run", broken.run_id])

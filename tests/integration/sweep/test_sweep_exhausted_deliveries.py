@@ -30,7 +30,7 @@ from tests.support.running.sweeping import (
     stored,
 )
 from tests.support.running.workers import serving_worker
-from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually, eventually_equals
 
 __all__ = ["_no_advisories", "config"]
 
@@ -154,11 +154,7 @@ async def test_an_advisory_is_kept_without_a_gateway(
     async with running_gateway(config) as gateway:
         async with asyncio.timeout(LIMIT_SEC):
             assert (await deaf_worker._intake.take()).token == (2, 1)
-
-        async def dealt_with() -> bool:
-            return await advisories(gateway) == 0
-
-        await eventually(dealt_with, describe="the advisory is removed")
+        await eventually_equals(lambda: advisories(gateway), 0, describe="the advisory is removed")
 
 
 async def test_an_advisory_of_an_active_run_is_kept(
@@ -179,11 +175,7 @@ async def test_an_advisory_of_an_active_run_is_kept(
         assert (await gateway.get(run_id))["status"] == "RUNNING"
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-
-    async def dealt_with() -> bool:
-        return await advisories(gateway) == 0
-
-    await eventually(dealt_with, describe="the advisory is removed")
+    await eventually_equals(lambda: advisories(gateway), 0, describe="the advisory is removed")
     assert not gateway.inside.sweeper.actions
 
 
@@ -200,11 +192,9 @@ async def test_an_exhausted_duplicate_is_only_removed(
         beside = await publish_acked(gateway.inside.connection, "pyoco.work.nobody", job.data)
         advisory = msgspec.json.encode({"stream_seq": beside, "deliveries": 1})
         await publish_acked(gateway.inside.connection, FAKE_ADVISORY, advisory)
-
-        async def removed() -> bool:
-            return await messages_in_queue(gateway) == 1
-
-        await eventually(removed, describe="the other message is removed")
+        await eventually_equals(
+            lambda: messages_in_queue(gateway), 1, describe="the other message is removed"
+        )
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
@@ -216,8 +206,4 @@ async def test_an_exhausted_invalid_message_becomes_a_dead_letter(gateway: Runni
     [letter] = await eventually(lambda: dead_letters(gateway), describe="a dead letter")
     assert (letter["reason"], letter["tag"], letter["num_delivered"]) == ("invalid_job", "nobody", 4)
     assert await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")
-
-    async def dealt_with() -> bool:
-        return await advisories(gateway) == 0
-
-    await eventually(dealt_with, describe="both advisories are removed")
+    await eventually_equals(lambda: advisories(gateway), 0, describe="both advisories are removed")

@@ -22,7 +22,7 @@ from tests.support.running.sweeping import (
     rounds,
     store_without_job,
 )
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually_equals
 
 __all__ = ["_no_submissions", "config"]
 
@@ -65,11 +65,7 @@ async def test_a_run_whose_last_worker_crashes_during_a_round_is_ended(config: N
         await passed(inside_the_round(gateway, job_comes_late_and_its_worker_dies))
         run = await gateway.ends(job.run_id)
         assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
-
-        async def is_settled() -> bool:
-            return await advisories(gateway) == 0
-
-        assert await eventually(is_settled, describe="the advisory is dealt with")
+        await eventually_equals(lambda: advisories(gateway), 0, describe="the advisory is dealt with")
 
 
 async def test_a_newer_state_is_kept(config: NatsBackendConfig) -> None:
@@ -102,11 +98,7 @@ async def test_a_failed_repair_is_retried(
 
         monkeypatch.setattr(repairer, "republish_job", fails_once)
         await store_without_job(gateway)
-
-        async def has_a_job() -> bool:
-            return await messages_in_queue(gateway) == 1
-
-        assert await eventually(has_a_job, describe="its job is in the queue")
+        await eventually_equals(lambda: messages_in_queue(gateway), 1, describe="its job is in the queue")
     assert [record.exc_text for record in caplog.records if "cannot repair a run" in record.message] != []
 
 

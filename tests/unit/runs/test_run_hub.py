@@ -206,19 +206,10 @@ async def test_a_reconnected_client_gets_missed_changes(changes: RunHub) -> None
         assert again.position == changes.position(14)
 
 
-async def test_a_position_before_the_recent_changes_requires_resync(changes: RunHub) -> None:
-    with (
-        changes.follow_list(ALL, after=changes.position(9)) as follower,
-        pytest.raises(ResyncRequired),
-    ):
-        await follower.next(SOON)
-
-
-async def test_a_position_of_another_bucket_requires_resync(changes: RunHub) -> None:
-    with (
-        changes.follow_list(ALL, after=BucketPosition("0badcafe", 10)) as follower,
-        pytest.raises(ResyncRequired),
-    ):
+@pytest.mark.parametrize("bucket", [None, "0badcafe"], ids=["before the recent changes", "another bucket"])
+async def test_a_position_that_is_not_known_requires_resync(changes: RunHub, bucket: str | None) -> None:
+    position = changes.position(9) if bucket is None else BucketPosition(bucket, 10)
+    with changes.follow_list(ALL, after=position) as follower, pytest.raises(ResyncRequired):
         await follower.next(SOON)
 
 
