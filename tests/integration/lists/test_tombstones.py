@@ -2,7 +2,7 @@
 
 from collections import Counter
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import pytest
 
@@ -11,7 +11,6 @@ from pyoco_server.broker.jetstream import feed_history, jetstream_api, removed_k
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import last_sequence
 from pyoco_server.records.models import new_run_id
-from pyoco_server.runs.sweep.open_runs import OpenRuns
 from tests.integration.lists.test_run_list import ids
 from tests.support.broker.stored_runs import ended, write
 from tests.support.broker.stored_waits import ask
@@ -21,46 +20,9 @@ from tests.support.waiting import NEVER_SEC, eventually, eventually_equals
 MARKER: Final = {"KV-Operation": "DEL"}
 
 
-class CountedId(str):
-    """Counts how often one of these was looked up."""
-
-    __slots__ = ()
-    lookups: ClassVar[int] = 0
-
-    def __hash__(self) -> int:
-        CountedId.lookups += 1
-        return super().__hash__()
-
-
 async def delete_unknown_keys(connection: Connection, bucket: str, keys: list[str]) -> None:
     for key in keys:
         await publish_acked(connection, f"$KV.{bucket}.{key}", b"", MARKER)
-
-
-def test_forgetting_a_marker_takes_constant_time() -> None:
-    runs = OpenRuns()
-    markers = [CountedId(number) for number in range(2000)]
-    for run_id in markers:
-        runs.remember_marker(run_id)
-    CountedId.lookups = 0
-    for start in range(0, len(markers), 20):
-        runs.forget_markers(markers[start : start + 20])
-    assert not runs.markers
-    assert CountedId.lookups <= 5 * len(markers)
-
-
-def test_a_marker_seen_again_is_young() -> None:
-    runs = OpenRuns()
-    for run_id in ("first", "second"):
-        runs.remember_marker(run_id)
-    taken = runs.take_markers(older_than_sec=-1.0, most=2)
-    runs.remember_marker("first")
-    seen_at = runs.markers["first"]
-    runs.put_back_markers(taken)
-    assert list(runs.markers) == ["second", "first"]
-    assert runs.markers["first"] == seen_at
-    runs.remember_marker("second")
-    assert list(runs.markers) == ["first", "second"]
 
 
 async def test_a_list_does_not_wait_for_the_marker_check(

@@ -420,6 +420,8 @@ async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
     async with serving_worker(config, concurrency=2):
         ended = [await gateway.ends(run_id) for run_id in told_now.values()]
         assert Counter(run["status"] for run in ended) == {"COMPLETED": len(keys)}
-        await eventually_equals(lambda: jobs_on_queue(gateway), 1, describe="the one that no worker serves is left")
+        await eventually_equals(
+            lambda: jobs_on_queue(gateway), 1, describe="the one that no worker serves is left"
+        )
     assert len(await stored_run_ids(gateway)) == len(keys) + 1
     assert {path.name: path.read_text() for path in executed.iterdir()} == dict.fromkeys(keys, "executed\n")

@@ -101,11 +101,12 @@ async def test_a_purged_queue_is_refilled(config: NatsBackendConfig, gateway: Ru
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
+@pytest.mark.parametrize("max_deliver", [20, 1], ids=["more deliveries", "last delivery"])
 async def test_a_started_run_with_a_purged_message_is_requeued_once_and_resumed(
-    config: NatsBackendConfig, gateway: RunningGateway
+    config: NatsBackendConfig, gateway: RunningGateway, max_deliver: int
 ) -> None:
     run_id = await gateway.submit("noop")
-    await CrashedWorker(config).take()
+    await CrashedWorker(replace(config, consumer_max_deliver=max_deliver)).take()
     await purge_queue(gateway)
     await eventually_equals(lambda: messages_in_queue(gateway), 1, describe="the job is in the queue again")
     await rounds(gateway, 10)
