@@ -15,7 +15,7 @@ from anyio.from_thread import start_blocking_portal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.gateway import Gateway
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,15 @@ async def running_gateway(
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
         server = uvicorn.Server(
-            uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", proxy_headers=False)
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="on",
+                proxy_headers=False,
+                # A client must not reuse a connection while the server closes it as idle.
+                timeout_keep_alive=int(NEVER_SEC),
+            )
         )
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         await eventually(lambda: server.started, describe="the gateway has started")
