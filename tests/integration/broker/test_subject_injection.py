@@ -9,6 +9,8 @@ from pyoco_server.api.endpoints import ENDPOINTS
 from pyoco_server.broker.client.direct_client import DirectClient
 from tests.support.running.gateway import RunningGateway
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 DOTS_AND_WILDCARDS = ("x.y", "*", ">", "x.>", "x *", "..", "../x", "x/y", "$KV.pyoco_auth.key.x")
 CONTROL_CHARACTERS = ("x\r\nPUB y 0\r\n", "x\ty", "x\x00")
 OTHERS = ("%2e", "%2E%2E%2F", "é.é", "x" * 2000, " ")
@@ -39,14 +41,14 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return subjects
 
 
-async def test_a_path_parameter(gateway: RunningGateway, published: list[str]) -> None:
+async def test_a_path_parameter(shared_gateway: RunningGateway, published: list[str]) -> None:
     with_parameters = [each.route.split() for each in ENDPOINTS if "{" in each.route and each.in_schema]
     for hostile in HOSTILE:
         for method, template in with_parameters:
             parts = [
                 quote(hostile, safe="") if part.startswith("{") else part for part in template.split("/")
             ]
-            answer = await gateway.http.request(method, "/".join(parts))
+            answer = await shared_gateway.http.request(method, "/".join(parts))
             if answer.url.path == "/":
                 # The client has gone up the path itself, to the dashboard.
                 continue
@@ -54,26 +56,26 @@ async def test_a_path_parameter(gateway: RunningGateway, published: list[str]) -
     assert injected(published, HOSTILE) == []
 
 
-async def test_a_query_parameter_and_a_field(gateway: RunningGateway, published: list[str]) -> None:
+async def test_a_query_parameter_and_a_field(shared_gateway: RunningGateway, published: list[str]) -> None:
     for hostile in filter(str.strip, HOSTILE):
         for path, names in QUERIES.items():
             for name in names:
-                answer = await gateway.http.get(path, params={name: hostile})
+                answer = await shared_gateway.http.get(path, params={name: hostile})
                 assert answer.status_code < 500, (path, name, hostile, answer.text)
-        assert (await gateway.http.get("/dlq", params={"tag": hostile})).status_code == 422
+        assert (await shared_gateway.http.get("/dlq", params={"tag": hostile})).status_code == 422
         for body in (
             {"flow_name": "noop", "tag": hostile},
             {"flow_name": "noop", "tags": [hostile], "tag": hostile},
         ):
-            assert (await gateway.http.post("/runs", json=body)).status_code == 422
+            assert (await shared_gateway.http.post("/runs", json=body)).status_code == 422
     assert injected(published, HOSTILE) == []
 
 
-async def test_an_idempotency_key(gateway: RunningGateway, published: list[str]) -> None:
+async def test_an_idempotency_key(shared_gateway: RunningGateway, published: list[str]) -> None:
     keys = ("x.y", "*", ">", "$KV.pyoco_auth.key.x", "%2e")
     for key in keys:
         headers = {"Idempotency-Key": key}
-        answer = await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
+        answer = await shared_gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
         assert answer.status_code in (200, 422)
     assert injected(published, keys) == []
 
