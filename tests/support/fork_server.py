@@ -5,6 +5,7 @@ own environment, working directory and files; it runs `python -m <module>` from 
 """
 
 import atexit
+import ctypes
 import fcntl
 import gc
 import json
@@ -16,7 +17,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -31,12 +33,14 @@ _PRELOADED: Final = (
     *("pyoco_server.cli.server.up_command", "pyoco_server.cli.worker_process"),
     *("pyoco_server.cli.commands.run_commands", "pyoco_server.cli.commands.watch_command"),
     *("uvicorn", "uvloop"),
+    "pyoco_server.worker.child.executor_main",
 )
 _MAX_REQUEST: Final = 1 << 20
 _MAX_FILES: Final = 16
 # Above the numbers that a program is given.
 _FIRST_FREE_FD: Final = 512
 _STATUS_BYTES: Final = 4
+_PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 class ForkedProcess:
@@ -99,26 +103,58 @@ class ForkServer:
         stderr: int,
         pass_fds: Sequence[int] = (),
     ) -> ForkedProcess:
+        """Start a program whose exit is reported by the server."""
         reading, writing = os.pipe()
-        targets = [1, 2, *pass_fds]
-        request = {
-            "module": module,
-            "arguments": arguments,
-            "cwd": str(cwd or Path.cwd()),
-            "env": dict(env),
-            "targets": targets,
-        }
+        request = _request(module, arguments, cwd, env, [1, 2, *pass_fds])
         with self._lock:
-            socket.send_fds(
-                self._socket, [json.dumps(request).encode()], [writing, stdout, stderr, *pass_fds]
-            )
-            os.close(writing)
-            pid = int(self._socket.recv(64))
+            pid = self._send(request, [writing, stdout, stderr, *pass_fds])
+        os.close(writing)
         return ForkedProcess([module, *arguments], pid, reading)
+
+    def start_child(
+        self,
+        module: str,
+        *arguments: str,
+        env: Mapping[str, str],
+        stdout: int,
+        stderr: int,
+        pass_fds: Sequence[int] = (),
+    ) -> int:
+        """Start a program as a child of this process, in a session of its own; returns its id."""
+        request = _request(module, arguments, None, env, [1, 2, *pass_fds])
+        with self._lock, _adopting_orphans():
+            return self._send(request | {"adopted": True}, [stdout, stderr, *pass_fds])
+
+    def _send(self, request: Mapping[str, Any], files: list[int]) -> int:
+        """The id of the started program."""
+        socket.send_fds(self._socket, [json.dumps(request).encode()], files)
+        return int(self._socket.recv(64))
 
     def close(self) -> None:
         self._socket.close()
         self._process.wait()
+
+
+def _request(
+    module: str, arguments: Sequence[str], cwd: Path | None, env: Mapping[str, str], targets: list[int]
+) -> dict[str, Any]:
+    """`targets` are the numbers that the program expects its files to have."""
+    return {
+        "module": module,
+        "arguments": arguments,
+        "cwd": str(cwd or Path.cwd()),
+        "env": dict(env),
+        "targets": targets,
+    }
+
+
+@contextmanager
+def _adopting_orphans() -> Iterator[None]:
+    """A process below this one whose parent exits becomes a child of this one."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    yield
+    prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 _servers: dict[int, ForkServer] = {}
@@ -154,19 +190,41 @@ def _serve(control: socket.socket) -> dict[str, Any] | None:
         if not message:
             return None
         request: dict[str, Any] = json.loads(message)
-        pid = os.fork()
+        status = None if request.get("adopted") else fds.pop(0)
+        pid = _fork_orphan() if status is None else os.fork()
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for fd in (woken, wake, fds[0], *statuses.values()):
+            for fd in (woken, wake, *statuses.values(), *([] if status is None else [status])):
                 os.close(fd)
             control.close()
-            _place(fds[1:], request["targets"])
+            _place(fds, request["targets"])
             return request
         control.send(str(pid).encode())
-        statuses[pid] = fds[0]
-        for fd in fds[1:]:
+        if status is not None:
+            statuses[pid] = status
+        for fd in fds:
             os.close(fd)
+
+
+def _fork_orphan() -> int:
+    """Fork a process, in a session of its own, whose parent has exited when this returns."""
+    reading, writing = os.pipe()
+    between = os.fork()
+    if between == 0:
+        os.close(reading)
+        pid = os.fork()
+        if pid == 0:
+            os.close(writing)
+            os.setsid()
+            return 0
+        os.write(writing, str(pid).encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(between, 0)
+    pid = int(os.read(reading, 64))
+    os.close(reading)
+    return pid
 
 
 def _report_ended(statuses: dict[int, int]) -> None:

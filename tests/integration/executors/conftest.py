@@ -1,9 +1,11 @@
 """An executor process for each test of this folder that asks for one."""
 
+from asyncio.subprocess import create_subprocess_exec
 from collections.abc import AsyncIterator
 
 import pytest
 
+from pyoco_server.worker.executors import child_process
 from tests.support.running.executors import ExecutorUnderTest, started_executor
 
 
@@ -11,3 +13,9 @@ from tests.support.running.executors import ExecutorUnderTest, started_executor
 async def executor() -> AsyncIterator[ExecutorUnderTest]:
     async with started_executor() as executor:
         yield executor
+
+
+@pytest.fixture
+def new_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors are started as in production, and not forked."""
+    monkeypatch.setattr(child_process, "create_subprocess_exec", create_subprocess_exec)

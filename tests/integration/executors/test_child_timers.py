@@ -60,6 +60,7 @@ async def test_the_id_of_an_exited_process_is_not_used_again(
     clock.advance(3600)
     await executor.end()
     assert killed == []
+    assert child._timed_out is None
 
 
 async def test_an_executor_that_is_still_sending_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:

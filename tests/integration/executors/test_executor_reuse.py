@@ -69,6 +69,7 @@ async def test_process_state_is_restored_between_runs(
     assert what in EITHER or (executor.started.pid == pid) is (what in RESTORED)
 
 
+@pytest.mark.usefixtures("new_interpreters")
 async def test_removing_the_folder_of_the_worker_does_not_change_an_outcome(
     executor: ExecutorUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

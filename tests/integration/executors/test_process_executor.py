@@ -49,6 +49,7 @@ async def being_replaced(executor: ExecutorUnderTest, run: Run) -> "asyncio.Task
     return execution
 
 
+@pytest.mark.usefixtures("new_interpreters")
 async def test_a_failed_start_reports_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = tmp_path / "python"
     python.write_text(

@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
 from collections import deque
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -558,7 +558,7 @@ async def _spawn(
     sockets = [link.fileno(), prefetch.reading.fileno(), pipes.replies.fileno()]
     inherited = [*sockets, *pipes.read_ends, death.read_end]
     try:
-        return await asyncio.create_subprocess_exec(
+        return await create_subprocess_exec(
             sys.executable,
             "-m",
             "pyoco_server.worker.child.executor_main",
