@@ -108,14 +108,6 @@ async def test_queued_runs_are_executed_in_order_with_their_own_events(
     assert began == sorted(began)
 
 
-@pytest.mark.parametrize(
-    ("took_sec", "most"),
-    [(0.0, 15), (0.0001, 15), (0.001, 10), (0.004, 2), (0.01, 1), (0.0101, 0), (60.0, 0)],
-)
-def test_the_queue_is_as_long_as_its_last_run_starts_soon(took_sec: float, most: int) -> None:
-    assert child_process.queue_limit(took_sec) == most
-
-
 async def test_a_full_queue_takes_jobs_of_the_largest_size(
     executor: ExecutorUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

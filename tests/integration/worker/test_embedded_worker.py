@@ -14,13 +14,12 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import LogLine
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.child.task_output import TaskOutput
 from pyoco_server.worker.executors.thread_executor import EmbeddedOutput
+from tests.integration.worker.conftest import OwnQueue
 from tests.integration.worker.test_log_capture import lines_of
-from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import LIMIT_SEC, eventually
 
 
@@ -73,10 +72,10 @@ def flows_on_threads() -> int:
     return sum(getattr(task.get_coro(), "__name__", "") == "to_thread" for task in asyncio.all_tasks())
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("how", ["timeout", "cancel_forced"])
 async def test_the_output_of_a_killed_run_is_not_captured_by_the_next(
-    config: NatsBackendConfig,
-    gateway: RunningGateway,
+    own_queue: OwnQueue,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     how: str,
@@ -85,11 +84,14 @@ async def test_the_output_of_a_killed_run_is_not_captured_by_the_next(
     program_stdout = own_stdout(monkeypatch)
     # Long enough for it to talk, also on a machine that stands still meanwhile.
     talkers = Talkers(limit=1.0 if how == "timeout" else None)
+    gateway = own_queue.gateway
     worker = await PyocoNatsWorker.connect(
-        replace(config, cancel_grace_period_sec=0.2), flow_resolver=talkers.flows.__getitem__
+        replace(gateway.inside.config, cancel_grace_period_sec=0.2),
+        flow_resolver=talkers.flows.__getitem__,
+        tags=[own_queue.tag],
     )
     try:
-        abandoned = await gateway.submit("stubborn")
+        abandoned = await own_queue.submit("stubborn")
         running = asyncio.create_task(worker.run_once(timeout=LIMIT_SEC))
         await talkers.has_started("stubborn")
         if how == "cancel_forced":
@@ -99,7 +101,7 @@ async def test_the_output_of_a_killed_run_is_not_captured_by_the_next(
         assert sys.stdout is program_stdout
         say("the program goes on")
 
-        second = await gateway.submit("second")
+        second = await own_queue.submit("second")
         running = asyncio.create_task(worker.run_once(timeout=LIMIT_SEC))
         await talkers.has_started("second")
         talkers.released["stubborn"].set()

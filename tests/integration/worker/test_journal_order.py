@@ -6,22 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.broker.client.connection import PayloadTooLarge
+from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import JournalEntry, new_run_id
 from pyoco_server.worker.session import run_recorder
 from pyoco_server.worker.session.run_recorder import RunRecorder
-from tests.support.broker.connections import connected
-from tests.support.running.gateway import RunningGateway
-from tests.support.running.workers import serving_worker
+from tests.integration.worker.conftest import OwnQueue
 from tests.support.waiting import eventually
 from tests.unit.worker.test_journal_order import entry
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 async def test_a_run_resumes_in_another_process_with_its_whole_journal(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_queue: OwnQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long NATS takes to store it: what is missing would be executed again."""
     monkeypatch.setattr(run_recorder, "_FLUSH_SEC", 0.05)
@@ -46,85 +45,86 @@ async def test_a_run_resumes_in_another_process_with_its_whole_journal(
     monkeypatch.setattr(Journal, "entries", read_too_early)
     monkeypatch.setattr(RunRecorder, "flush", waited_again)
     book = tmp_path / "book"
-    async with serving_worker(config):
-        run_id = await gateway.submit("slow-but-isolated", params={"book": str(book)})
-        run = await gateway.ends(run_id)
+    async with own_queue.worker():
+        run = await own_queue.run("slow-but-isolated", params={"book": str(book)})
     assert run["tasks"] == {"slow": "FAILED", "first": "SUCCEEDED", "second": "SUCCEEDED"}
     assert sorted(book.read_text().splitlines()) == ["first", "second"]
 
 
-class TestStored:
-    def recorder(self, journal: Journal, run_id: str) -> RunRecorder:
-        async def nothing(*_: object) -> None: ...
+def new_recorder(connection: Connection, run_id: str) -> RunRecorder:
+    async def nothing(*_: object) -> None: ...
 
-        connection = journal._connection
-        return RunRecorder(
-            connection, journal, RunLogs(connection), run_id, ask=nothing, assure_ownership=nothing
-        )
+    return RunRecorder(
+        connection,
+        Journal(connection),
+        RunLogs(connection),
+        run_id,
+        ask=nothing,
+        assure_ownership=nothing,
+    )
 
-    async def test_an_entry_whose_publish_was_lost_keeps_its_position(
-        self, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        append, lost, later_is_stored = Journal.append, asyncio.Event(), asyncio.Event()
 
-        async def losing(self: Journal, run_id: str, each: JournalEntry) -> None:
-            if each.key == "a" and not lost.is_set():
-                lost.set()
-                await later_is_stored.wait()
-                raise self._connection.unavailable("no answer")
-            await append(self, run_id, each)
+async def test_an_entry_whose_publish_was_lost_keeps_its_position(
+    shared_connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, lost, later_is_stored = Journal.append, asyncio.Event(), asyncio.Event()
 
-        monkeypatch.setattr(Journal, "append", losing)
-        async with connected(config) as connection:
-            journal, run_id = Journal(connection), new_run_id()
-            recorder = self.recorder(journal, run_id)
-            recorder.finished(entry("a", 1))
-            await eventually(lost.is_set, describe="the first publish was lost")
-            recorder.finished(entry("b", 2))
+    async def losing(self: Journal, run_id: str, each: JournalEntry) -> None:
+        if each.key == "a" and not lost.is_set():
+            lost.set()
+            await later_is_stored.wait()
+            raise self._connection.unavailable("no answer")
+        await append(self, run_id, each)
 
-            async def stored() -> bool:
-                return len(await journal._messages(run_id)) == 1
+    monkeypatch.setattr(Journal, "append", losing)
+    journal, run_id = Journal(shared_connection), new_run_id()
+    recorder = new_recorder(shared_connection, run_id)
+    recorder.finished(entry("a", 1))
+    await eventually(lost.is_set, describe="the first publish was lost")
+    recorder.finished(entry("b", 2))
 
-            await eventually(stored, describe="the second entry is stored")
-            # x.
-            assert await journal.entries(run_id) == []
-            later_is_stored.set()
-            await recorder.flush()
-            assert [each.key for each in await journal.entries(run_id)] == ["a", "b"]
-            await recorder.close()
+    async def stored() -> bool:
+        return len(await journal._messages(run_id)) == 1
 
-    async def test_an_entry_that_nats_rejects_leaves_no_gap(
-        self, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        append = Journal.append
+    await eventually(stored, describe="the second entry is stored")
+    assert await journal.entries(run_id) == []
+    later_is_stored.set()
+    await recorder.flush()
+    assert [each.key for each in await journal.entries(run_id)] == ["a", "b"]
+    await recorder.close()
 
-        async def refusing(self: Journal, run_id: str, each: JournalEntry) -> None:
-            if len(each.output) > 100:
-                raise PayloadTooLarge("the stream takes 100 bytes")
-            await append(self, run_id, each)
 
-        monkeypatch.setattr(Journal, "append", refusing)
-        async with connected(config) as connection:
-            journal, run_id = Journal(connection), new_run_id()
-            recorder = self.recorder(journal, run_id)
-            recorder.finished(entry("large", 1, output=b"x" * 101))
-            recorder.finished(entry("b", 2))
-            await recorder.flush()
-            found = await journal.entries(run_id)
-            assert [(each.key, each.output) for each in found] == [("large", b""), ("b", b"1")]
-            await recorder.close()
+async def test_an_entry_that_nats_rejects_leaves_no_gap(
+    shared_connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = Journal.append
 
-    async def test_a_copy_is_numbered_again_in_order(self, config: NatsBackendConfig) -> None:
-        async with connected(config) as connection:
-            journal, origin, rerun = Journal(connection), new_run_id(), new_run_id()
-            # The first one is stored in parts, and others overtake it.
-            for each in (entry("b", 2), entry("c", 3, attempt=2, base=2), entry("late", 3)):
-                await journal.append(origin, each)
-            await journal.append(origin, entry("a", 1, output=b"x" * 2_000_000))
-            await journal.copy(origin, rerun)
-            found = await journal.entries(rerun)
-            assert [(each.key, each.attempt, each.number, each.base) for each in found] == [
-                ("a", 0, 1, 0),
-                ("b", 0, 2, 0),
-                ("c", 0, 3, 0),
-            ]
+    async def refusing(self: Journal, run_id: str, each: JournalEntry) -> None:
+        if len(each.output) > 100:
+            raise PayloadTooLarge("the stream takes 100 bytes")
+        await append(self, run_id, each)
+
+    monkeypatch.setattr(Journal, "append", refusing)
+    journal, run_id = Journal(shared_connection), new_run_id()
+    recorder = new_recorder(shared_connection, run_id)
+    recorder.finished(entry("large", 1, output=b"x" * 101))
+    recorder.finished(entry("b", 2))
+    await recorder.flush()
+    found = await journal.entries(run_id)
+    assert [(each.key, each.output) for each in found] == [("large", b""), ("b", b"1")]
+    await recorder.close()
+
+
+async def test_a_copy_is_numbered_again_in_order(shared_connection: Connection) -> None:
+    journal, origin, rerun = Journal(shared_connection), new_run_id(), new_run_id()
+    # The first one is stored in parts, and others overtake it.
+    for each in (entry("b", 2), entry("c", 3, attempt=2, base=2), entry("late", 3)):
+        await journal.append(origin, each)
+    await journal.append(origin, entry("a", 1, output=b"x" * 2_000_000))
+    await journal.copy(origin, rerun)
+    found = await journal.entries(rerun)
+    assert [(each.key, each.attempt, each.number, each.base) for each in found] == [
+        ("a", 0, 1, 0),
+        ("b", 0, 2, 0),
+        ("c", 0, 3, 0),
+    ]

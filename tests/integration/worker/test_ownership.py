@@ -1,30 +1,17 @@
 """Claims and fenced writes on a real bucket: one owner, no lost cancel, no change after the end."""
 
-from collections.abc import AsyncIterator
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, TaskStatus, encode, pending_snapshot
-from pyoco_server.runs.lifecycle.ownership import (
-    DuplicateJob,
-    OwnedRun,
-    RunEnded,
-    RunGone,
-    RunTaken,
-    apply_cancel,
-    claim,
-    merge,
-)
+from pyoco_server.runs.lifecycle.ownership import DuplicateJob, OwnedRun, RunEnded, RunGone, RunTaken, claim
 from pyoco_server.runs.lifecycle.submission import new_job
-from tests.support.broker.connections import connected
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 class Store(RunStore):
@@ -41,9 +28,8 @@ class Store(RunStore):
 
 
 @pytest.fixture
-async def store(config: NatsBackendConfig) -> AsyncIterator[Store]:
-    async with connected(config) as connection:
-        yield Store(connection)
+def store(shared_connection: Connection) -> Store:
+    return Store(shared_connection)
 
 
 async def stored_job(store: Store) -> tuple[Job, int]:
@@ -173,45 +159,6 @@ async def test_a_run_cancelled_before_its_start_is_claimed_as_cancelling(store: 
     await request_cancel(store, job.run_id)
     owned = await claimed(store, job, (1, 1), revision=revision)
     assert owned.snapshot.status is RunStatus.CANCELLING
-
-
-statuses = st.sampled_from(list(RunStatus))
-
-
-def some_snapshot(status: RunStatus, cancelled: bool, delivery: tuple[int, int]) -> RunSnapshot:
-    base = pending_snapshot(new_job(flow_name="f", tag="t"))
-    return structs.replace(
-        base, status=status, cancel_requested_at=1.0 if cancelled else None, delivery=delivery
-    )
-
-
-@given(mine=statuses, stored=statuses, cancelled=st.booleans(), same_owner=st.booleans())
-def test_merging_never_revives_never_steals_never_forgets_a_cancel(
-    mine: RunStatus, stored: RunStatus, cancelled: bool, same_owner: bool
-) -> None:
-    my_snapshot = some_snapshot(mine, False, (1, 1))
-    theirs = some_snapshot(stored, cancelled, (1, 1) if same_owner else (1, 2))
-    if stored.terminal:
-        with pytest.raises(RunEnded):
-            merge(my_snapshot, theirs)
-    elif not same_owner:
-        with pytest.raises(RunTaken):
-            merge(my_snapshot, theirs)
-    else:
-        merged = merge(my_snapshot, theirs)
-        assert not merged.status.terminal
-        assert (merged.cancel_requested_at is not None) == cancelled
-
-
-@given(status=statuses, cancelled=st.booleans())
-def test_settling_is_idempotent_and_ends_a_cancelled_run_as_cancelled(
-    status: RunStatus, cancelled: bool
-) -> None:
-    settled = apply_cancel(some_snapshot(status, cancelled, (1, 1)))
-    assert apply_cancel(settled) == settled
-    assert settled.status.terminal == status.terminal
-    if cancelled:
-        assert settled.status in {RunStatus.CANCELLING, RunStatus.CANCELLED}
 
 
 async def test_a_run_that_was_not_started_is_restored(store: Store) -> None:

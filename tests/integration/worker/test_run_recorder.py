@@ -6,18 +6,19 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import JournalEntry, LogLine, new_run_id
 from pyoco_server.records.wait_models import Question
 from pyoco_server.runs.lifecycle.ownership import RunTaken
 from pyoco_server.worker.session import run_recorder
 from pyoco_server.worker.session.run_recorder import RunRecorder
-from tests.support.broker.connections import connected
 from tests.support.waiting import LIMIT_SEC, eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 class Recording:
@@ -78,14 +79,15 @@ class Recording:
         return [entry.key for entry in await self.journal.entries(self.run_id)]
 
 
-@pytest.fixture
-async def recording(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Recording]:
+@pytest_asyncio.fixture(loop_scope="module")
+async def recording(
+    shared_connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Recording]:
     # Slow writes are not abandoned.
     monkeypatch.setattr(run_recorder, "_FLUSH_SEC", 60.0)
-    async with connected(config) as connection:
-        recording = Recording(connection)
-        yield recording
-        await recording.recorder.close()
+    recording = Recording(shared_connection)
+    yield recording
+    await recording.recorder.close()
 
 
 @pytest.mark.parametrize("text", ["", "\x01" * 100, "\U0001f600" * 100])

@@ -10,7 +10,6 @@ from msgspec import UNSET, structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, decode_snapshot, encode, pending_snapshot
 from pyoco_server.runs.lifecycle import ownership
 from pyoco_server.runs.lifecycle.ownership import OwnedRun, claim
@@ -18,6 +17,8 @@ from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.sweeping import CrashedWorker
 from tests.support.running.workers import serving_worker
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HOUR_SEC = 3600.0
 
@@ -27,14 +28,18 @@ class MeasuredStore(RunStore):
 
     age = 0.0
 
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.connection = connection
+
     async def age_sec(self, stored: StoredRun) -> float:
         assert stored.timestamp
         return self.age
 
 
 @pytest.fixture
-async def store(connection: Connection) -> MeasuredStore:
-    return MeasuredStore(connection)
+def store(shared_connection: Connection) -> MeasuredStore:
+    return MeasuredStore(shared_connection)
 
 
 @pytest.fixture
@@ -60,10 +65,10 @@ async def limited_job(store: RunStore, **fields: object) -> Job:
     return job
 
 
-async def claimed(connection: Connection, store: RunStore, job: Job, delivery: tuple[int, int]) -> OwnedRun:
+async def claimed(store: MeasuredStore, job: Job, delivery: tuple[int, int]) -> OwnedRun:
     return await claim(
         store,
-        WorkQueue(connection),
+        WorkQueue(store.connection),
         job,
         delivery=delivery,
         expected_revision=None,
@@ -89,23 +94,21 @@ def hours(seconds: float | object) -> int:
 
 
 async def test_a_worker_with_a_clock_ahead_does_not_end_a_run_that_it_takes_over(
-    config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    shared_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brief = replace(config, consumer_ack_wait_sec=1.0)
-    run_id = await gateway.submit("noop", timeout_sec=HOUR_SEC)
+    brief = replace(shared_gateway.inside.config, consumer_ack_wait_sec=1.0)
+    run_id = await shared_gateway.submit("noop", timeout_sec=HOUR_SEC)
     await CrashedWorker(brief).take()
     wall = time.time
     monkeypatch.setattr(time, "time", lambda: wall() + 2 * HOUR_SEC)
     async with serving_worker(brief):
-        run = await gateway.ends(run_id)
+        run = await shared_gateway.ends(run_id)
     assert (run["status"], run["attempt"]) == ("COMPLETED", 2), run["error"]
 
 
-async def test_every_write_of_the_owner_has_the_used_time(
-    connection: Connection, store: MeasuredStore, clock: Clock
-) -> None:
+async def test_every_write_of_the_owner_has_the_used_time(store: MeasuredStore, clock: Clock) -> None:
     job = await limited_job(store)
-    owned = await claimed(connection, store, job, (1, 1))
+    owned = await claimed(store, job, (1, 1))
     assert hours((await stored(store, job)).used_sec) == 0
     clock.pass_by(2 * HOUR_SEC)
     await owned.write(unchanged)
@@ -115,51 +118,47 @@ async def test_every_write_of_the_owner_has_the_used_time(
 
 
 async def test_time_without_an_owner_counts_by_the_clock_of_the_server(
-    connection: Connection, store: MeasuredStore, clock: Clock
+    store: MeasuredStore, clock: Clock
 ) -> None:
     job = await limited_job(store)
-    first = await claimed(connection, store, job, (1, 1))
+    first = await claimed(store, job, (1, 1))
     clock.pass_by(2 * HOUR_SEC)
     await first.write(unchanged)
     store.age = 5 * HOUR_SEC
-    second = await claimed(connection, store, job, (1, 2))
+    second = await claimed(store, job, (1, 2))
     assert hours(second.used_sec) == 7
     # Stored at once: the owner may die before its first heartbeat.
     assert hours((await stored(store, job)).used_sec) == 7
 
 
-async def test_time_waiting_for_people_does_not_count(connection: Connection, store: MeasuredStore) -> None:
+async def test_time_waiting_for_people_does_not_count(store: MeasuredStore) -> None:
     store.age = 5 * HOUR_SEC
     job = await limited_job(store, status=RunStatus.WAITING_HUMAN, start_time=1.0, used_sec=2 * HOUR_SEC)
-    owned = await claimed(connection, store, job, (1, 1))
+    owned = await claimed(store, job, (1, 1))
     assert hours(owned.used_sec) == 2
 
 
-async def test_a_run_of_an_older_worker_is_counted_by_its_heartbeats(
-    connection: Connection, store: MeasuredStore
-) -> None:
+async def test_a_run_of_an_older_worker_is_counted_by_its_heartbeats(store: MeasuredStore) -> None:
     older = {"heartbeat_at": 9 * HOUR_SEC, "start_time": HOUR_SEC, "waited_sec": 3 * HOUR_SEC}
     job = await limited_job(store, status=RunStatus.RUNNING, delivery=(1, 1), attempt=1, **older)
     assert (await stored(store, job)).used_sec is UNSET
     store.age = HOUR_SEC
-    owned = await claimed(connection, store, job, (1, 2))
+    owned = await claimed(store, job, (1, 2))
     assert hours(owned.used_sec) == 6
 
 
-async def test_a_run_that_was_not_started_has_used_no_time(
-    connection: Connection, store: MeasuredStore, clock: Clock
-) -> None:
+async def test_a_run_that_was_not_started_has_used_no_time(store: MeasuredStore, clock: Clock) -> None:
     job = await limited_job(store)
-    owned = await claimed(connection, store, job, (1, 1))
+    owned = await claimed(store, job, (1, 1))
     clock.pass_by(HOUR_SEC)
     await owned.unclaim()
     assert (await stored(store, job)).used_sec is UNSET
 
 
-async def test_a_run_without_a_limit_is_not_counted(connection: Connection, store: MeasuredStore) -> None:
+async def test_a_run_without_a_limit_is_not_counted(store: MeasuredStore) -> None:
     job = new_job(flow_name="flow", tag="default")
     await store.create(pending_snapshot(job))
-    owned = await claimed(connection, store, job, (1, 1))
+    owned = await claimed(store, job, (1, 1))
     await owned.write(unchanged)
     snapshot = await stored(store, job)
     assert snapshot.used_sec is UNSET
@@ -168,9 +167,9 @@ async def test_a_run_without_a_limit_is_not_counted(connection: Connection, stor
 
 
 async def test_the_age_of_a_write_is_measured_by_the_server_alone(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
+    shared_connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = RunStore(connection)
+    store = RunStore(shared_connection)
     job = await limited_job(store)
     monkeypatch.setattr(time, "time", lambda: 0.0)
     for read in (store.get, store.get_from_leader):

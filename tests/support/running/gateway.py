@@ -52,6 +52,10 @@ class RunningGateway:
     async def ends(self, run_id: str) -> dict[str, Any]:
         return await self.reaches(run_id, "COMPLETED", "FAILED", "CANCELLED")
 
+    async def run(self, flow_name: str, **fields: Any) -> dict[str, Any]:
+        """Submit a run and wait for its end."""
+        return await self.ends(await self.submit(flow_name, **fields))
+
 
 @asynccontextmanager
 async def running_gateway(

@@ -15,10 +15,12 @@ from tests.support.places import FLOWS
 
 @asynccontextmanager
 async def idle_worker(
-    config: NatsBackendConfig, flow: Flow, *, worker_id: str = "worker"
+    config: NatsBackendConfig, flow: Flow, *, worker_id: str = "worker", tags: list[str] | None = None
 ) -> AsyncIterator[PyocoNatsWorker]:
     """A worker inside this process that takes no run by itself."""
-    worker = await PyocoNatsWorker.connect(config, flow_resolver=lambda _: flow, worker_id=worker_id)
+    worker = await PyocoNatsWorker.connect(
+        config, flow_resolver=lambda _: flow, worker_id=worker_id, tags=tags
+    )
     try:
         yield worker
     finally:

@@ -9,15 +9,10 @@ import msgspec
 import pytest
 from pyoco.core.models import Flow
 
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError, FlowNotFound, InvalidCliArgument
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.flows.callable_policy import CallablePolicy, CallableRefused, FlowBuildError
 from pyoco_server.worker.flows.flow_files import FlowFolder, load_resolver
 from tests.support.modules import ModuleFolder, forgotten_imports
-from tests.support.running.gateway import RunningGateway
-from tests.support.running.workers import serving_worker
-from tests.support.waiting import eventually
 
 PYTHON_FLOW = """
 from pyoco import Flow, task
@@ -120,41 +115,6 @@ class TestUnreadableFiles:
         monkeypatch.setattr(Path, "iterdir", refuse)
         with pytest.raises(ConfigError, match=r"cannot be read: Permission denied"):
             loaded(folder)
-
-
-async def test_strange_files_do_not_stop_a_worker(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
-) -> None:
-    folder, release, started = tmp_path / "flows", tmp_path / "release", tmp_path / "started"
-    folder.mkdir()
-    (folder / "good.py").write_text("from tests.flows.basics import waiting_flow\n")
-    async with serving_worker(config, flows=folder) as worker:
-        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(started)})
-        await eventually(started.exists, describe="the run has started")
-        strange_files(folder)
-        [executor] = worker._executors
-        assert isinstance(executor, ProcessExecutor)
-        await eventually(lambda: executor._retired, describe="the change is noticed")
-        release.touch()
-        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-        again = await gateway.submit("waiting", params={"path": str(release), "started": str(started)})
-        assert (await gateway.ends(again))["status"] == "COMPLETED"
-
-
-async def test_an_error_of_the_watch_does_not_stop_a_worker(
-    config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failures = 0
-
-    def fail(_: FlowFolder) -> str:
-        nonlocal failures
-        failures += 1
-        raise RuntimeError("what nobody has thought of")
-
-    monkeypatch.setattr(FlowFolder, "fingerprint", fail)
-    async with serving_worker(config):
-        await eventually(lambda: failures > 1, describe="the watch has failed and continues")
-        assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
 class TestLoading:
