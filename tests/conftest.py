@@ -15,7 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
-from tests.support.running.forked_executors import forked_executors
+from tests.support.fork_server import fork_executors, fork_server
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC
@@ -43,10 +43,9 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _forked_executors() -> Iterator[None]:
+def _forked_executors() -> None:
     """Workers inside the test process do not start a new interpreter for each executor."""
-    with forked_executors():
-        yield
+    fork_executors(fork_server)
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,10 @@
-"""Starts our programs as forks of a process that has imported them already.
+"""Starts our programs, and the executors of workers, as forks of a process that has imported them already.
 
-Importing is most of what starting a gateway or a worker costs. A forked program is a real process with its
-own environment, working directory and files; it runs `python -m <module>` from the end of the imports on.
+Importing is most of what starting one costs. A forked program is a real process with its own environment,
+working directory and files; it runs `python -m <module>` from the end of the imports on.
 """
 
+import asyncio
 import atexit
 import ctypes
 import fcntl
@@ -17,13 +18,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import pyoco_server
+from pyoco_server.worker.executors import child_process
 from tests.support.places import ROOT
 
 _PRELOADED: Final = (
@@ -35,6 +37,8 @@ _PRELOADED: Final = (
     *("uvicorn", "uvloop"),
     "pyoco_server.worker.child.executor_main",
 )
+# Programs that start executors.
+_WORKERS: Final = ("pyoco_server.cli.worker_command", "tests.support.running.crashing_worker")
 _MAX_REQUEST: Final = 1 << 20
 _MAX_FILES: Final = 16
 # Above the numbers that a program is given.
@@ -81,17 +85,9 @@ class ForkedProcess:
 
 
 class ForkServer:
-    def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def __init__(self, control: socket.socket) -> None:
+        self._socket = control
         self._lock = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(theirs.fileno())],
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-        )
-        theirs.close()
 
     def start(
         self,
@@ -130,9 +126,49 @@ class ForkServer:
         socket.send_fds(self._socket, [json.dumps(request).encode()], files)
         return int(self._socket.recv(64))
 
-    def close(self) -> None:
-        self._socket.close()
-        self._process.wait()
+
+class ForkedExecutor:
+    """The part of `asyncio.subprocess.Process` that a worker uses."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self._exit: asyncio.Future[int] = self._loop.create_future()
+        self._exit_event = os.pidfd_open(pid)
+        self._loop.add_reader(self._exit_event, self._on_exit)
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._exit)
+
+    def _on_exit(self) -> None:
+        self._loop.remove_reader(self._exit_event)
+        os.close(self._exit_event)
+        _, status = os.waitpid(self.pid, 0)
+        self.returncode = os.waitstatus_to_exitcode(status)
+        self._exit.set_result(self.returncode)
+
+
+def fork_executors(server: Callable[[], ForkServer]) -> None:
+    """Have workers of this process start their executors as forks, in place of new interpreters."""
+
+    async def fork(
+        _: str,
+        __: str,
+        module: str,
+        *arguments: str,
+        env: dict[str, str],
+        pass_fds: Sequence[int],
+        **files: Any,
+    ) -> ForkedExecutor:
+        """As `create_subprocess_exec(python, "-m", module, ...)`."""
+        return ForkedExecutor(
+            server().start_child(
+                module, *arguments, env=env, stdout=files["stdout"], stderr=files["stderr"], pass_fds=pass_fds
+            )
+        )
+
+    child_process.create_subprocess_exec = fork  # type: ignore[assignment, attr-defined]
 
 
 def _request(
@@ -163,8 +199,19 @@ _servers: dict[int, ForkServer] = {}
 def fork_server() -> ForkServer:
     """The server of this test process, started on first use."""
     if os.getpid() not in _servers:
-        _servers[os.getpid()] = server = ForkServer()
-        atexit.register(server.close)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(theirs.fileno())],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+        )
+        theirs.close()
+        # Closing its socket ends the server.
+        atexit.register(process.wait)
+        atexit.register(ours.close)
+        _servers[os.getpid()] = ForkServer(ours)
     return _servers[os.getpid()]
 
 
@@ -256,10 +303,31 @@ def _run(request: dict[str, Any]) -> None:
     sys.path[:1] = [request["cwd"], *paths]
     sys.argv[1:] = request["arguments"]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if request["module"] in _WORKERS:
+        server = _forked_server()
+        fork_executors(lambda: server)
     gc.unfreeze()
     # A module of `_PRELOADED` is executed once more as `__main__`, which runpy warns about otherwise.
     sys.modules.pop(request["module"], None)
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+
+
+def _forked_server() -> ForkServer:
+    """A server for the executors of this program, which has no threads yet. It ends with the program."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork():
+        theirs.close()
+        return ForkServer(ours)
+    ours.close()
+    # A signal to the whole service is not for it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    forked = _serve(theirs)
+    if forked is None:
+        os._exit(0)
+    _run(forked)
+    sys.exit()
 
 
 if __name__ == "__main__":

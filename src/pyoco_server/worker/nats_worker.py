@@ -20,14 +20,13 @@ from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN, WORKER_ID_EXP
 from pyoco_server.wheels.wheel_sync import WheelSync
 from pyoco_server.worker.engine import pyoco_adapter
 from pyoco_server.worker.executors.executor import Executor
-from pyoco_server.worker.executors.executor_pool import ExecutorPool
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.executors.executor_pool import ExecutorPool, ProcessExecutor
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.flows.flow_files import FlowFolder
 from pyoco_server.worker.flows.flow_source import FlowResolver
 from pyoco_server.worker.ipc.protocol import Ready, Setup
 from pyoco_server.worker.session.presence import OperatorCommands, Presence
-from pyoco_server.worker.session.slots import DedicatedSlots, PooledSlots, Slots
+from pyoco_server.worker.session.slots import DedicatedSlot, PooledSlots, Slots
 from pyoco_server.worker.session.wheel_updates import WheelUpdates, first_sync
 from pyoco_server.worker.session.worker_services import WorkerServices
 
@@ -79,7 +78,7 @@ class PyocoNatsWorker:
         parts = await _WorkerParts.connect(
             config, [executor], worker_id, tags, wheels, run_dir=None, timeout_sec=timeout_sec
         )
-        return cls(parts, DedicatedSlots(parts.services, parts.intake, parts.wheels, [executor]))
+        return cls(parts, DedicatedSlot(parts.services, parts.intake, parts.wheels, executor))
 
     @classmethod
     async def connect_processes(

@@ -36,7 +36,6 @@ async def crashed(
     ("text", "lines"),
     [
         ("last line\n", ["last line"]),
-        ("last\nline\n", ["last", "line"]),
         ("last\nline without an end", ["last", "line without an end"]),
         ("no line at all", ["no line at all"]),
     ],

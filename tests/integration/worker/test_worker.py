@@ -4,11 +4,12 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pyoco_server.records.models import WorkerRecord, decode_job
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.executors.executor_pool import ProcessExecutor
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.flows.flow_files import FlowFolder
 from pyoco_server.worker.session.presence import Presence
@@ -25,7 +26,7 @@ from tests.unit.worker.test_flow_files import strange_files
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # With more room than is needed: a worker that stands still for longer than AckWait does lose its runs.
-SHORT_ACK_WAIT = {"consumer_ack_wait_sec": 2.0, "ack_progress_interval_sec": 0.3}
+SHORT_ACK_WAIT: dict[str, Any] = {"consumer_ack_wait_sec": 2.0, "ack_progress_interval_sec": 0.3}
 
 
 async def test_four_slots_run_four_runs_at_once_and_one_crash_fails_one(

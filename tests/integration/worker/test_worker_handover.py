@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ async def test_a_run_longer_than_the_drain_time_moves_to_another_worker_at_once(
 
 async def test_the_run_of_a_crashed_worker_is_taken_over(own_queue: OwnQueue) -> None:
     """Claimed and then killed, as if the machine had lost power."""
-    settings = {"consumer_ack_wait_sec": 1.0, "ack_progress_interval_sec": 0.3}
+    settings: dict[str, Any] = {"consumer_ack_wait_sec": 1.0, "ack_progress_interval_sec": 0.3}
     async with own_queue.idle_worker(basics.noop_flow, "lost", **settings) as lost:
         run_id = await own_queue.submit("noop")
         await claimed_by(lost)

@@ -13,9 +13,8 @@ import msgspec
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import JournalEntry, LogLine
 from pyoco_server.worker.executors.child_process import ChildProcess
-from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool
+from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool, ProcessExecutor
 from pyoco_server.worker.executors.output_pipes import OutputPipes
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.ipc.pipes import DeathPipe
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Outcome, Run, Setup

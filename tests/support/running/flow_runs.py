@@ -107,3 +107,34 @@ class FlowUnderTest:
         outcome = self.prepare(params, journal, **how).execute()
         assert outcome is not None
         return outcome
+
+
+MakeFlow = Callable[[Executed], Flow]
+
+
+def journal_of(make: MakeFlow, params: dict[str, Any] | None = None, **limits: Any) -> list[JournalEntry]:
+    """What a whole execution writes."""
+    run = FlowUnderTest(make(Executed()), **limits)
+    outcome = run.execute(params)
+    assert outcome.status == "COMPLETED", outcome.error
+    return run.written
+
+
+def resumed(
+    make: MakeFlow,
+    journal: Sequence[JournalEntry],
+    params: dict[str, Any] | None = None,
+    *,
+    attempt: int = 2,
+    **how: Any,
+) -> tuple[Executed, Outcome]:
+    """What a next attempt executes, and its outcome."""
+    executed = Executed()
+    outcome = FlowUnderTest(make(executed)).execute(params, journal, attempt=attempt, **how)
+    assert outcome.status == "COMPLETED", outcome.error
+    return executed, outcome
+
+
+def copied(entries: Sequence[JournalEntry]) -> list[JournalEntry]:
+    """The journal of a run as a rerun reads it."""
+    return [msgspec.structs.replace(entry, attempt=0) for entry in entries]

@@ -16,7 +16,16 @@ from pyoco_server.worker.engine.task_calls import RetryBackoff
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.flow_source import FlowSource
 from pyoco_server.worker.ipc.protocol import Outcome, Run
-from tests.support.running.flow_runs import Executed, FlowUnderTest, outputs
+from tests.support.running.flow_runs import (
+    Executed,
+    FlowUnderTest,
+    copied,
+    journal_of,
+    output,
+    outputs,
+    record,
+    resumed,
+)
 
 
 def linear(executed: Executed) -> Flow:
@@ -91,22 +100,20 @@ def test_a_run_resumes_after_any_task_and_ends_the_same(make: Callable[[Executed
     assert len(journal) == len(whole)
     for finished in range(len(journal) + 1):
         executed = Executed()
-        resumed = FlowUnderTest(make(executed))
-        outcome = resumed.execute(params, journal[:finished], attempt=2)
+        second = FlowUnderTest(make(executed))
+        outcome = second.execute(params, journal[:finished], attempt=2)
         assert outcome.status == "COMPLETED"
         assert outputs(outcome) == expected
         assert len(executed) == len(whole) - finished
-        assert len(resumed.written) == len(executed)
+        assert len(second.written) == len(executed)
 
 
 def test_a_replayed_task_keeps_its_times() -> None:
-    first = FlowUnderTest(linear(Executed()))
-    first.execute()
-    outcome = FlowUnderTest(linear(Executed())).execute(journal=first.written[:2], attempt=2)
-    records = {name: msgspec.json.decode(raw) for name, raw in outcome.task_records.items()}
-    assert [records[name].get("replayed") for name in "abc"] == [True, True, None]
-    assert records["a"]["started_at"] == first.written[0].started_at
-    assert records["b"]["inputs"] == {"a": 1}
+    journal = journal_of(linear)
+    _, outcome = resumed(linear, journal[:2])
+    assert [record(outcome, name).get("replayed") for name in "abc"] == [True, True, None]
+    assert record(outcome, "a")["started_at"] == journal[0].started_at
+    assert record(outcome, "b")["inputs"] == {"a": 1}
 
 
 def test_the_only_task_of_a_run_is_not_journalled() -> None:
@@ -124,8 +131,8 @@ def test_results_keep_their_python_types() -> None:
         return Flow("f") >> executed.task("a", lambda: value) >> executed.task("b", check)
 
     first = FlowUnderTest(flow(Executed()))
-    expected = outputs(first.execute())["b"]
-    assert outputs(FlowUnderTest(flow(Executed())).execute(journal=first.written[:1]))["b"] == expected
+    expected = output(first.execute(), "b")
+    assert output(resumed(flow, first.written[:1])[1], "b") == expected
 
 
 def test_a_task_with_an_unstorable_result_is_executed_again() -> None:
@@ -138,36 +145,31 @@ def test_a_task_with_an_unstorable_result_is_executed_again() -> None:
         )
 
     first = FlowUnderTest(flow(Executed()))
-    record = msgspec.json.decode(first.execute().task_records["lock"])
-    assert "cannot pickle '_thread.lock' object" in record["not_journalled"]
+    assert "cannot pickle '_thread.lock' object" in record(first.execute(), "lock")["not_journalled"]
     assert [(each.task, each.has_value) for each in first.written] == [
         ("a", True),
         ("lock", False),
         ("c", True),
     ]
-    executed = Executed()
-    outcome = FlowUnderTest(flow(executed)).execute(journal=first.written)
-    assert (outcome.status, executed) == ("COMPLETED", ["lock"])
-    assert "cannot pickle" in msgspec.json.decode(outcome.task_records["lock"])["executed_again"]
+    executed, outcome = resumed(flow, first.written)
+    assert executed == ["lock"]
+    assert "cannot pickle" in record(outcome, "lock")["executed_again"]
 
 
 def test_a_task_with_a_too_large_result_is_executed_again() -> None:
     executed = Executed()
     flow = Flow("f") >> executed.task("big", lambda: "x" * 5000) >> executed.task("b", lambda: 1)
     run = FlowUnderTest(flow, max_value_bytes=1000)
-    record = msgspec.json.decode(run.execute().task_records["big"])
-    assert "PYOCO_JOURNAL_VALUE_MAX_BYTES=1000" in record["not_journalled"]
+    assert "PYOCO_JOURNAL_VALUE_MAX_BYTES=1000" in record(run.execute(), "big")["not_journalled"]
     assert [(entry.task, entry.has_value) for entry in run.written] == [("big", False), ("b", True)]
 
 
 def test_a_task_with_an_unreadable_result_is_executed_again() -> None:
-    first = FlowUnderTest(linear(Executed()))
-    first.execute()
-    broken = msgspec.structs.replace(first.written[0], output=b"\x80\x05cno_such_module\nX\n.")
-    executed = Executed()
-    outcome = FlowUnderTest(linear(executed)).execute(journal=[broken, *first.written[1:]])
+    first, *others = journal_of(linear)
+    broken = msgspec.structs.replace(first, output=b"\x80\x05cno_such_module\nX\n.")
+    executed, outcome = resumed(linear, [broken, *others])
     assert executed == ["a"]
-    assert "cannot be read" in msgspec.json.decode(outcome.task_records["a"])["not_journalled"]
+    assert "cannot be read" in record(outcome, "a")["not_journalled"]
 
 
 def test_a_retried_task_is_not_executed_again_after_its_success() -> None:
@@ -183,11 +185,10 @@ def test_a_retried_task_is_not_executed_again_after_its_success() -> None:
 
     first_executed = Executed()
     first = FlowUnderTest(flow(first_executed))
-    assert outputs(first.execute())["b"] == "third"
+    assert output(first.execute(), "b") == "third"
     assert first_executed == ["flaky", "flaky", "flaky", "b"]
-    executed = Executed()
-    assert outputs(FlowUnderTest(flow(executed)).execute(journal=first.written[:1]))["b"] == "third"
-    assert executed == ["b"]
+    executed, outcome = resumed(flow, first.written[:1])
+    assert (executed, output(outcome, "b")) == (["b"], "third")
 
 
 def test_an_isolated_failure_is_replayed() -> None:
@@ -200,14 +201,12 @@ def test_an_isolated_failure_is_replayed() -> None:
         made.add_task(executed.task("fine", lambda: 1).task)
         return made
 
-    first = FlowUnderTest(flow(Executed()))
-    assert first.execute().status == "COMPLETED"
-    assert {entry.task: entry.error for entry in first.written} == {"broken": "no luck", "fine": None}
-    executed = Executed()
-    outcome = FlowUnderTest(flow(executed)).execute(journal=first.written)
+    journal = journal_of(flow)
+    assert {entry.task: entry.error for entry in journal} == {"broken": "no luck", "fine": None}
+    executed, outcome = resumed(flow, journal)
     assert executed == []
     assert outcome.tasks == {"broken": "FAILED", "fine": "SUCCEEDED"}
-    assert msgspec.json.decode(outcome.task_records["broken"])["error"] == "no luck"
+    assert record(outcome, "broken")["error"] == "no luck"
 
 
 class TestSteps:
@@ -229,10 +228,9 @@ class TestSteps:
         first = FlowUnderTest(self.flow(first_executed, fails=True))
         assert first.execute().status == "FAILED"
         assert first_executed == ["work", "charge", "charge"]
-        executed = Executed()
-        outcome = FlowUnderTest(self.flow(executed)).execute(journal=first.written, attempt=2)
+        executed, outcome = resumed(self.flow, first.written)
         assert executed == ["work"]
-        assert outputs(outcome)["work"] == ["charge 1", "charge 2"]
+        assert output(outcome, "work") == ["charge 1", "charge 2"]
 
     def test_a_retry_in_the_same_attempt_keeps_its_steps(self) -> None:
         executed = Executed()
@@ -272,11 +270,8 @@ class TestSteps:
             return Flow("steps") >> executed.task("work", work)
 
         first = FlowUnderTest(flow(Executed()))
-        assert outputs(first.execute())["work"] == ["inner", "outer"]
-        assert outputs(FlowUnderTest(flow(Executed())).execute(journal=first.written))["work"] == [
-            "inner",
-            "outer",
-        ]
+        assert output(first.execute(), "work") == ["inner", "outer"]
+        assert output(resumed(flow, first.written)[1], "work") == ["inner", "outer"]
 
     @pytest.mark.parametrize("name", ["", "a|b", "x" * 201, 3])
     def test_an_invalid_name_is_rejected(self, name: Any) -> None:
@@ -287,46 +282,31 @@ class TestSteps:
         assert "expected a name of 1 to 200 characters" in (outcome.error or "")
 
 
-def copied(entries: list[JournalEntry]) -> list[JournalEntry]:
-    """The journal of a run as a rerun reads it."""
-    return [msgspec.structs.replace(entry, attempt=0) for entry in entries]
-
-
 class TestRerunFromTask:
     def test_the_task_and_its_downstream_run_again(self) -> None:
-        first = FlowUnderTest(parallel(Executed()))
-        first.execute()
-        executed = Executed()
-        outcome = FlowUnderTest(parallel(executed)).execute(journal=copied(first.written), rerun_task="left")
+        executed, outcome = resumed(parallel, copied(journal_of(parallel)), attempt=1, rerun_task="left")
         assert sorted(executed) == ["join", "left"]
-        assert outputs(outcome)["join"] == [4, 6]
+        assert output(outcome, "join") == [4, 6]
 
     def test_with_loops_everything_since_its_first_start_runs_again(self) -> None:
         whole = Executed()
         first = FlowUnderTest(counting(whole))
         first.execute()
-        executed = Executed()
-        FlowUnderTest(counting(executed)).execute(journal=copied(first.written), rerun_task="grow")
+        executed, _ = resumed(counting, copied(first.written), attempt=1, rerun_task="grow")
         assert executed == whole[1:]
 
     @pytest.mark.parametrize("make", [parallel, counting])
     def test_a_resumed_rerun_keeps_its_own_results(self, make: Callable[[Executed], Flow]) -> None:
-        first = FlowUnderTest(make(Executed()))
-        first.execute()
+        original = copied(journal_of(make))
         task = "left" if make is parallel else "grow"
         rerun = FlowUnderTest(make(Executed()))
-        rerun.execute(journal=copied(first.written), rerun_task=task)
-        executed = Executed()
-        journal = [*copied(first.written), *rerun.written]
-        resumed = FlowUnderTest(make(executed)).execute(journal=journal, attempt=2, rerun_task=task)
-        assert resumed.status == "COMPLETED"
+        rerun.execute(journal=original, rerun_task=task)
+        executed, _ = resumed(make, [*original, *rerun.written], rerun_task=task)
         assert executed == []
 
     def test_reused_entries_are_adopted(self) -> None:
-        first = FlowUnderTest(linear(Executed()))
-        first.execute()
         rerun = FlowUnderTest(linear(Executed()))
-        rerun.execute(journal=copied(first.written), rerun_task="c")
+        rerun.execute(journal=copied(journal_of(linear)), rerun_task="c")
         assert [(entry.task, entry.attempt) for entry in rerun.written] == [("a", 1), ("b", 1), ("c", 1)]
 
     def test_a_failed_task_is_executed_again(self) -> None:
@@ -426,5 +406,5 @@ def test_unstorable_changes_are_reported() -> None:
     outcome = FlowUnderTest(
         Flow("f") >> executed.task("keeps", keeps) >> executed.task("uses", uses)
     ).execute()
-    record = msgspec.json.decode(outcome.task_records["uses"])
-    assert record["not_journalled"] == "what it did to scratch 'lock' cannot be stored"
+    reason = record(outcome, "uses")["not_journalled"]
+    assert reason == "what it did to scratch 'lock' cannot be stored"

@@ -2,7 +2,7 @@
 
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +13,16 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper, switch
 
 from pyoco_server.records.journal_order import valid_entries
-from pyoco_server.records.models import JournalEntry
 from pyoco_server.worker.engine.flow_graph import in_order
 from pyoco_server.worker.engine.flow_shape import FlowShape
 from pyoco_server.worker.flows.flow_files import FlowFolder
-from pyoco_server.worker.ipc.protocol import Outcome
-from tests.support.running.flow_runs import Executed, FlowUnderTest, record
+from tests.support.running.flow_runs import Executed, FlowUnderTest, copied, journal_of, record, resumed
 
 CHANGED = "the flow has changed since it finished, at this task or before it"
 
 
 def shape_of(flow: Flow) -> FlowShape:
     return FlowShape(flow, in_order(flow))
-
-
-def finished(make: Callable[[Executed], Flow]) -> list[JournalEntry]:
-    run = FlowUnderTest(make(Executed()))
-    assert run.execute().status == "COMPLETED"
-    return run.written
 
 
 class TestTooLarge:
@@ -159,18 +151,11 @@ class TestTooLarge:
 
 
 class TestChangedFlow:
-    def resumed(
-        self, journal: Sequence[JournalEntry], make: Callable[[Executed], Flow], **how: Any
-    ) -> tuple[list[str], FlowUnderTest, Outcome]:
-        executed = Executed()
-        run = FlowUnderTest(make(executed))
-        outcome = run.execute(journal=list(journal), **{"attempt": 2, **how})
-        assert outcome.status == "COMPLETED", outcome.error
-        return executed, run, outcome
-
     def test_tasks_upstream_of_a_change_stay_valid(self) -> None:
-        journal = finished(lambda executed: executed.chain("a", "b", "c"))[:2]
-        executed, run, outcome = self.resumed(journal, lambda each: each.chain("a", "new", "b", "c"))
+        journal = journal_of(lambda executed: executed.chain("a", "b", "c"))[:2]
+        executed = Executed()
+        run = FlowUnderTest(executed.chain("a", "new", "b", "c"))
+        outcome = run.execute(journal=journal, attempt=2)
         assert executed == ["new", "b", "c"]
         assert record(outcome, "a")["replayed"]
         assert record(outcome, "b")["executed_again"] == CHANGED
@@ -180,18 +165,18 @@ class TestChangedFlow:
         ]
 
     def test_a_task_added_downstream_voids_nothing(self) -> None:
-        journal = finished(lambda executed: executed.chain("a", "b"))
-        executed, _, _ = self.resumed(journal, lambda each: each.chain("a", "b", "new"))
+        journal = journal_of(lambda executed: executed.chain("a", "b"))
+        executed, _ = resumed(lambda each: each.chain("a", "b", "new"), journal)
         assert executed == ["new"]
 
     def test_the_code_of_a_task_its_retries_and_its_limit_may_change(self) -> None:
-        journal = finished(lambda executed: executed.chain("a", "b"))[:1]
+        journal = journal_of(lambda executed: executed.chain("a", "b"))[:1]
 
         def fixed(executed: Executed) -> Flow:
             first = executed.task("a", lambda: "fixed", retries=3, timeout_sec=60)
             return Flow("chain") >> first >> executed.task("b")
 
-        assert self.resumed(journal, fixed)[0] == ["b"]
+        assert resumed(fixed, journal)[0] == ["b"]
 
     def test_a_parallel_branch_stays_valid(self) -> None:
         def flow(executed: Executed, **options: Any) -> Flow:
@@ -204,8 +189,8 @@ class TestChangedFlow:
                 made.add_task(task)
             return made
 
-        journal = finished(flow)
-        executed, _, _ = self.resumed(journal, lambda each: flow(each, outputs=["scratch.left"]))
+        journal = journal_of(flow)
+        executed, _ = resumed(lambda each: flow(each, outputs=["scratch.left"]), journal)
         assert executed == ["left", "join"]
 
     def test_a_changed_loop_is_void_with_everything_after_it(self) -> None:
@@ -213,29 +198,30 @@ class TestChangedFlow:
             body = executed.task("turn") if also is None else executed.task("turn") >> executed.task(also)
             return Flow("loop") >> executed.task("a") >> body[turns] >> executed.task("b")
 
-        journal = finished(lambda each: flow(each, 2))
-        assert self.resumed(journal, lambda each: flow(each, 2))[0] == []
-        assert self.resumed(journal, lambda each: flow(each, 3))[0] == ["turn"] * 3 + ["b"]
-        assert self.resumed(journal, lambda each: flow(each, 2, "more"))[0] == [*["turn", "more"] * 2, "b"]
+        journal = journal_of(lambda each: flow(each, 2))
+        assert resumed(lambda each: flow(each, 2), journal)[0] == []
+        assert resumed(lambda each: flow(each, 3), journal)[0] == ["turn"] * 3 + ["b"]
+        assert resumed(lambda each: flow(each, 2, "more"), journal)[0] == [*["turn", "more"] * 2, "b"]
 
     def test_workers_with_different_code_do_not_mix_their_results(self) -> None:
         """The second one dies after it has executed the new task; the third has the old code again."""
-        journal = finished(lambda executed: executed.chain("a", "b", "c"))
-        executed, second, _ = self.resumed(journal, lambda each: each.chain("new", "a", "b", "c"))
+        journal = journal_of(lambda executed: executed.chain("a", "b", "c"))
+        executed = Executed()
+        second = FlowUnderTest(executed.chain("new", "a", "b", "c"))
+        second.execute(journal=journal, attempt=2)
         assert executed == ["new", "a", "b", "c"]
         until_a = [entry.task for entry in second.written if entry.has_value].index("a")
         kept = [entry for entry in second.written if not entry.has_value or entry.task in ("new", "a")]
         assert until_a == 1
         stored = [*journal, *kept]
-        executed, _, _ = self.resumed(
-            valid_entries(stored), lambda each: each.chain("a", "b", "c"), attempt=3
-        )
+        executed, _ = resumed(lambda each: each.chain("a", "b", "c"), valid_entries(stored), attempt=3)
         assert executed == ["a", "b", "c"]
 
     def test_a_rerun_reuses_tasks_upstream_of_a_change(self) -> None:
-        journal = finished(lambda executed: executed.chain("a", "b"))
-        copies = [structs.replace(entry, attempt=0) for entry in journal]
-        executed, run, _ = self.resumed(copies, lambda each: each.chain("a", "new", "b"), attempt=1)
+        journal = journal_of(lambda executed: executed.chain("a", "b"))
+        executed = Executed()
+        run = FlowUnderTest(executed.chain("a", "new", "b"))
+        run.execute(journal=copied(journal))
         assert executed == ["new", "b"]
         assert (run.written[0].task, run.written[0].number) == ("a", 1)
 
@@ -253,14 +239,14 @@ class TestChangedFlow:
         # A later run of the same process.
         run.execute()
         for written in (run.written[:1], run.written[2:3]):
-            assert self.resumed(written, flow)[0] == ["ship"]
+            assert resumed(flow, written)[0] == ["ship"]
 
     def test_entries_without_a_shape_are_valid(self) -> None:
         journal = [
             structs.replace(entry, shape=b"", number=0)
-            for entry in finished(lambda executed: executed.chain("a", "b", "c"))[:2]
+            for entry in journal_of(lambda executed: executed.chain("a", "b", "c"))[:2]
         ]
-        executed, _, _ = self.resumed(journal, lambda each: each.chain("a", "new", "b", "c"))
+        executed, _ = resumed(lambda each: each.chain("a", "new", "b", "c"), journal)
         assert executed == ["new", "c"]
 
 

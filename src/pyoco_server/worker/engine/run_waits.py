@@ -2,13 +2,9 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
-from pyoco_server.human.asking import HumanInputRequired, question, typed_answer
+from pyoco_server.human.asking import HumanInputRequired
 from pyoco_server.records.wait_models import Question, WaitRecord
-
-if TYPE_CHECKING:
-    from pyoco_server.worker.engine.task_calls import TaskCall
 
 
 class RunWaits:
@@ -57,19 +53,3 @@ class RunWaits:
     @property
     def tasks(self) -> set[str]:
         return {asked.task for asked in self.open} if self._open else set()
-
-
-class HumanQuestions:
-    """`ctx.human` for one try of a task."""
-
-    def __init__(self, call: "TaskCall") -> None:
-        self._call = call
-        self._names: set[str] = set()
-
-    def ask(self, message: str, schema: Any, **details: Any) -> Any:
-        asked = question(message, node=self._call.key, task=self._call.task.name, schema=schema, **details)
-        if asked.name in self._names:
-            expected = "give each question of a task a name of its own: ctx.human(..., name='...')"
-            raise ValueError(f"ctx.human(name={asked.name!r}): asked twice by one task; {expected}")
-        self._names.add(asked.name)
-        return typed_answer(schema, self._call.waits.resolved(asked))

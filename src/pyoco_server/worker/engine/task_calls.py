@@ -188,7 +188,7 @@ class TaskCalls:
         """The task's result: from the journal if it has one, otherwise by calling its function."""
         task = wrapped.task
         loop = context.loop
-        key = self._journal.next_key(f"{task.name}|{loop.path if loop else ''}")
+        key = self._journal.keys.next(f"{task.name}|{loop.path if loop else ''}")
         found, output = self._replay(task, key)
         if found:
             return output

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyoco.core.context import Context
 
-from pyoco_server.worker.engine.run_waits import HumanQuestions
-from pyoco_server.worker.engine.task_journal import TaskJournal, UnreadableEntry, output_of
+from pyoco_server.human.asking import question, typed_answer
+from pyoco_server.worker.engine.task_journal import JournalKeys, TaskJournal, UnreadableEntry, output_of
 
 if TYPE_CHECKING:
     from pyoco_server.worker.engine.task_calls import TaskCall
@@ -24,7 +24,7 @@ class TaskContext(Context):  # type: ignore[misc]
     # Not in the instance's dictionary, which all views share.
     __slots__ = ("_people", "_steps")
     _steps: "Steps"
-    _people: HumanQuestions
+    _people: "HumanQuestions"
 
     @classmethod
     def view(cls, context: Context, call: "TaskCall") -> "TaskContext":
@@ -77,14 +77,13 @@ class Steps:
         self._task = call.task.name
         self._journal: TaskJournal = call.journal
         self._outermost = call.key
-        self._counting = threading.Lock()
-        self._counts: dict[str, int] = {}
+        self._keys = JournalKeys()
         # The step that this thread executes: a step may call another.
         self._enclosing = threading.local()
 
     def execute(self, name: str, fn: Callable[[], T]) -> T:
         outer: str = getattr(self._enclosing, "key", self._outermost)
-        key = self._next_key(f"{outer}|{name}")
+        key = self._keys.next(f"{outer}|{name}")
         found, output = self._replay(name, key)
         if found:
             return output  # type: ignore[no-any-return]
@@ -97,12 +96,6 @@ class Steps:
         self._journal.finished(key, self._task, started_at, result, within=self._outermost)
         return result
 
-    def _next_key(self, place: str) -> str:
-        with self._counting:
-            occurrence = self._counts.get(place, 0)
-            self._counts[place] = occurrence + 1
-            return f"{place}|{occurrence}"
-
     def _replay(self, name: str, key: str) -> tuple[bool, Any]:
         entry = self._journal.find(key, within=self._outermost)
         if entry is None:
@@ -113,3 +106,19 @@ class Steps:
             why = f"step {name!r} ran again, its result cannot be read: {error}"
             self._journal.not_journalled[self._task] = why
             return False, None
+
+
+class HumanQuestions:
+    """`ctx.human` for one try of a task."""
+
+    def __init__(self, call: "TaskCall") -> None:
+        self._call = call
+        self._names: set[str] = set()
+
+    def ask(self, message: str, schema: Any, **details: Any) -> Any:
+        asked = question(message, node=self._call.key, task=self._call.task.name, schema=schema, **details)
+        if asked.name in self._names:
+            expected = "give each question of a task a name of its own: ctx.human(..., name='...')"
+            raise ValueError(f"ctx.human(name={asked.name!r}): asked twice by one task; {expected}")
+        self._names.add(asked.name)
+        return typed_answer(schema, self._call.waits.resolved(asked))

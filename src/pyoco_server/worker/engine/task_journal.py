@@ -26,6 +26,20 @@ class UnreadableEntry(Exception):
     """A journalled value cannot be unpickled, for example because its class has been removed."""
 
 
+class JournalKeys:
+    """Keys of entries: a place of the flow, with how often it was executed before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+
+    def next(self, place: str) -> str:
+        with self._lock:
+            occurrence = self._counts.get(place, 0)
+            self._counts[place] = occurrence + 1
+            return f"{place}|{occurrence}"
+
+
 class TaskJournal:
     """The entries of one execution of a run.
 
@@ -58,8 +72,7 @@ class TaskJournal:
         self._write = write
         self._note = note
         self._max_value_bytes = max_value_bytes
-        self._counting = threading.Lock()
-        self._counts: dict[str, int] = {}
+        self.keys = JournalKeys()
         # Replayed entries of tasks, without steps.
         self._used: set[str] = set()
         # Tasks whose results could not be stored, and why: a resumed run executes them again.
@@ -68,13 +81,6 @@ class TaskJournal:
         self.executed_again: dict[str, str] = {}
         # Tasks that were replayed by this attempt, with their entries.
         self.replayed: dict[str, JournalEntry] = {}
-
-    def next_key(self, place: str) -> str:
-        """The key of the next execution at this place of the flow, with its count."""
-        with self._counting:
-            occurrence = self._counts.get(place, 0)
-            self._counts[place] = occurrence + 1
-            return f"{place}|{occurrence}"
 
     def find(self, key: str, within: str | None = None) -> JournalEntry | None:
         """The valid entry of this execution. An entry of the rerun's original is adopted.

@@ -1,4 +1,4 @@
-"""Assigns the executors of a worker to its sessions.
+"""The executor processes of a worker, and their assignment to its sessions.
 
 A session holds a lease: an executor is reserved for it before it pulls a delivery, and released when the
 outcome of its run is known. While runs are short, there are more leases than executors: these runs are queued
@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from types import TracebackType
 
+from msgspec import structs
+
 from pyoco_server.records.models import RunStatus
 from pyoco_server.worker.executors.child_process import ChildProcess, Execution
-from pyoco_server.worker.executors.executor import RunEvents
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
-from pyoco_server.worker.ipc.protocol import Cancel, Outcome, Progress, Run
+from pyoco_server.worker.executors.executor import ExecutorFailedToStart, RunEvents
+from pyoco_server.worker.ipc.protocol import Cancel, Outcome, Progress, Ready, Run, Setup
 
 # Sessions for each executor: those that claim a run, have one queued, or store an end.
 _SESSIONS = 20
@@ -27,6 +28,75 @@ _PART_OF_ALLOWANCE = 4
 # A shorter wait costs less than waking up another executor.
 _SHORT_WAIT_SEC = 0.001
 _WAIT_SEC = itemgetter(0)
+
+
+class ProcessExecutor:
+    """A place for one executor process: keeps it warm between runs, and replaces it when it has exited."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self.child: ChildProcess | None = None
+        self._retired = False
+        self._starting = False
+        # The import folders of the child.
+        self._code: Sequence[str] = ()
+        # The flows that the child has found.
+        self.ready = Ready()
+
+    async def start(self) -> ChildProcess:
+        """A usable child, or ExecutorFailedToStart."""
+        if self.child is not None and self.child.is_usable and not self._retired:
+            return self.child
+        self._starting = True
+        try:
+            return await self._replace()
+        finally:
+            self._starting = False
+
+    async def _replace(self) -> ChildProcess:
+        await self.close()
+        self._retired = False
+        self._code = self._setup.code_folders
+        try:
+            child = self.child = await ChildProcess.spawn(self._setup)
+        except OSError as error:
+            raise ExecutorFailedToStart(f"no process could be started: {error}") from error
+        self.ready = await child.wait_ready()
+        if self.ready.error is not None:
+            await self.close()
+            raise ExecutorFailedToStart(self.ready.error)
+        return child
+
+    @property
+    def capacity(self) -> int:
+        return 0 if self.child is None or self._retired else self.child.capacity
+
+    @property
+    def is_long_running(self) -> bool:
+        return self.child is not None and self.child.is_long_running
+
+    def retire(self) -> None:
+        self._retired = True
+        self.recall_queued()
+
+    def recall_queued(self) -> None:
+        if self.child is not None:
+            self.child.recall()
+
+    def use_code(self, folders: Sequence[str]) -> None:
+        self._setup = structs.replace(self._setup, code_folders=list(folders))
+        self.retire()
+
+    @property
+    def code_in_use(self) -> Sequence[str]:
+        is_busy = self._starting or (self.child is not None and self.child.current is not None)
+        return self._code if is_busy else ()
+
+    async def close(self) -> None:
+        child, self.child = self.child, None
+        if child is not None:
+            await child.close()
+
 
 # An executor and its child, with the execution if the run is queued there.
 Assignment = tuple[ProcessExecutor, Execution | None]

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from functools import partial
 
 from pyoco_server.aio.background import Backoff
@@ -80,34 +80,32 @@ def _pauses() -> Backoff:
     return Backoff(_FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC)
 
 
-class DedicatedSlots(Slots):
+class DedicatedSlot(Slots):
+    """The only slot of a worker with one executor, which is not a process."""
+
     def __init__(
-        self,
-        services: WorkerServices,
-        intake: Intake,
-        wheels: WheelUpdates,
-        executors: Sequence[RunExecutor],
+        self, services: WorkerServices, intake: Intake, wheels: WheelUpdates, executor: RunExecutor
     ) -> None:
         super().__init__(services, intake, wheels)
-        self._executors = executors
+        self._executor = executor
 
     def start(self, group: asyncio.TaskGroup) -> set[asyncio.Task[None]]:
-        return {group.create_task(self._serve(executor)) for executor in self._executors}
+        return {group.create_task(self._serve())}
 
     def stop_queueing(self) -> None:
         """Nothing is queued."""
 
     async def handle_one(self, delivery: Delivery) -> str | None:
-        return await RunSession(self._services, delivery, self._executors[0]).process()
+        return await RunSession(self._services, delivery, self._executor).process()
 
-    async def _serve(self, executor: RunExecutor) -> None:
+    async def _serve(self) -> None:
         pauses = _pauses()
         while True:
             try:
                 delivery = await self._take()
             except IntakeClosed:
                 return
-            await self._handle(delivery, executor, pauses)
+            await self._handle(delivery, self._executor, pauses)
 
 
 class PooledSlots(Slots):
