@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -92,11 +91,6 @@ def make_large(book: str, size: int) -> str:
     return "x" * size
 
 
-def make_lock(book: str) -> Any:
-    note(book, "make")
-    return threading.Lock()
-
-
 def measure(make: str) -> int:
     return len(make)
 
@@ -107,8 +101,6 @@ large_result = (
     >> noting("hold", holds=True)
     >> plain("measure", measure)
 )
-
-unstorable_result = Flow("unstorable-result") >> plain("make", make_lock) >> noting("hold", holds=True)
 
 
 def hang(started: str | None = None) -> None:

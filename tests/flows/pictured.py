@@ -99,7 +99,6 @@ def _layers(name: str, count: int, width: int) -> Flow:
 
 
 thousand = _layers("thousand", 1000, 25)
-layers = _layers("layers", 80, 8)
 beside = _linked(Flow("beside"), [Task(func=lambda: None, name=f"part_{number}") for number in range(30)])
 
 

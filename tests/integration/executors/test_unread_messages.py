@@ -6,18 +6,17 @@ A worker runs on uvloop, whose timers fire before it reads.
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import uvloop
 
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.executor import TaskTimedOut
 from pyoco_server.worker.ipc.protocol import Outcome, Ready, Run
 from tests.support.clocks import FakeClockLoop
 from tests.support.running.executors import ExecutorUnderTest, new_run, started_executor
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import eventually
 
 TASK_LIMIT_SEC = 600.0
 FLOWS = f"""
@@ -48,25 +47,15 @@ chain, threading_flow = Flow(name="chain"), Flow(name="threading")
 chain >> limited >> after
 threading_flow >> leave_a_thread
 """
-Test = Callable[[ExecutorUnderTest, Path], Awaitable[None]]
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def with_executor(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Test], None]:
-    """Runs a test on one of the two loops, with a started executor."""
+@pytest.fixture
+async def executor(tmp_path: Path) -> AsyncIterator[ExecutorUnderTest]:
     flows = tmp_path / "flows"
     flows.mkdir()
     (flows / "waiting.py").write_text(FLOWS)
-
-    async def run(test: Test) -> None:
-        async with started_executor(flows) as executor, asyncio.timeout(LIMIT_SEC):
-            await test(executor, tmp_path)
-
-    def with_loop(test: Test) -> None:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(run(test))
-
-    return with_loop
+    async with started_executor(flows) as executor:
+        yield executor
 
 
 def a_run(flow: str, folder: Path) -> Run:
@@ -97,88 +86,77 @@ async def arrived(executor: ExecutorUnderTest, message: type) -> None:
         await eventually(is_there, describe=f"an unread {message.__name__}")
 
 
-def test_a_task_that_ended_within_its_limit_has_not_timed_out(with_executor: Callable[[Test], None]) -> None:
-    async def test(executor: ExecutorUnderTest, folder: Path) -> None:
-        child, clock = executor.started, FakeClockLoop()
-        child._loop = clock  # type: ignore[assignment]
-        execution = executor.begin(a_run("chain", folder))
-        await eventually(lambda: child._limits, describe="the limit is known")
-        stop_reading(executor)
-        (folder / "limited-may-end").touch()
-        await started(folder, "after")
-        clock.advance(TASK_LIMIT_SEC * 2)
-        (folder / "after-may-end").touch()
-        assert child.transport is not None
-        child.transport.resume_reading()
-        assert (await execution).status == "COMPLETED"
+async def test_a_task_that_ended_within_its_limit_has_not_timed_out(
+    executor: ExecutorUnderTest, tmp_path: Path
+) -> None:
+    child, clock = executor.started, FakeClockLoop()
+    child._loop = clock  # type: ignore[assignment]
+    execution = executor.begin(a_run("chain", tmp_path))
+    await eventually(lambda: child._limits, describe="the limit is known")
+    stop_reading(executor)
+    (tmp_path / "limited-may-end").touch()
+    await started(tmp_path, "after")
+    clock.advance(TASK_LIMIT_SEC * 2)
+    (tmp_path / "after-may-end").touch()
+    assert child.transport is not None
+    child.transport.resume_reading()
+    assert (await execution).status == "COMPLETED"
 
-    with_executor(test)
 
-
-def test_a_task_past_its_limit_has_timed_out(with_executor: Callable[[Test], None]) -> None:
-    async def test(executor: ExecutorUnderTest, folder: Path) -> None:
-        child, clock = executor.started, FakeClockLoop()
-        child._loop = clock  # type: ignore[assignment]
-        execution = executor.begin(a_run("chain", folder))
-        await eventually(lambda: child._limits, describe="the limit is known")
-        clock.advance(TASK_LIMIT_SEC * 2)
-        await asyncio.wait({child.exited})
-        clock.advance(TASK_LIMIT_SEC)
-        with pytest.raises(TaskTimedOut):
-            await execution
-
-    with_executor(test)
+async def test_a_task_past_its_limit_has_timed_out(executor: ExecutorUnderTest, tmp_path: Path) -> None:
+    child, clock = executor.started, FakeClockLoop()
+    child._loop = clock  # type: ignore[assignment]
+    execution = executor.begin(a_run("chain", tmp_path))
+    await eventually(lambda: child._limits, describe="the limit is known")
+    clock.advance(TASK_LIMIT_SEC * 2)
+    await asyncio.wait({child.exited})
+    clock.advance(TASK_LIMIT_SEC)
+    with pytest.raises(TaskTimedOut):
+        await execution
 
 
 @pytest.mark.parametrize("then", ["a failed write", "its exit"])
-def test_the_outcome_of_an_exited_executor_is_not_lost(
-    with_executor: Callable[[Test], None], then: str
+async def test_the_outcome_of_an_exited_executor_is_not_lost(
+    executor: ExecutorUnderTest, tmp_path: Path, then: str
 ) -> None:
-    async def test(executor: ExecutorUnderTest, folder: Path) -> None:
-        child, clock = executor.started, FakeClockLoop()
-        execution = executor.begin(a_run("threading", folder))
-        await started(folder, "threading")
-        stop_reading(executor)
-        child._loop = clock  # type: ignore[assignment]
-        (folder / "threading-may-end").touch()
-        await asyncio.wait({child.exited})
-        if then == "a failed write":
-            child.progress()
-        else:
-            await asyncio.sleep(0)
-            clock.advance(child_process._LAST_MESSAGES_SEC)
-        assert (await execution).status == "COMPLETED"
-
-    with_executor(test)
+    child, clock = executor.started, FakeClockLoop()
+    execution = executor.begin(a_run("threading", tmp_path))
+    await started(tmp_path, "threading")
+    stop_reading(executor)
+    child._loop = clock  # type: ignore[assignment]
+    (tmp_path / "threading-may-end").touch()
+    await asyncio.wait({child.exited})
+    if then == "a failed write":
+        child.progress()
+    else:
+        await asyncio.sleep(0)
+        clock.advance(child_process._LAST_MESSAGES_SEC)
+    assert (await execution).status == "COMPLETED"
 
 
-def test_a_run_that_stopped_by_itself_is_not_forced(with_executor: Callable[[Test], None]) -> None:
-    async def test(executor: ExecutorUnderTest, folder: Path) -> None:
-        execution = executor.begin(a_run("chain", folder))
-        await started(folder, "limited")
-        stop_reading(executor)
-        executor.lease.cancel("r")
-        await arrived(executor, Outcome)
-        await executor.lease.force_end("FAILED", "the flow did not stop")
-        outcome = await execution
-        assert (outcome.status, outcome.error) == ("CANCELLED", None)
-
-    with_executor(test)
-
-
-def test_an_executor_that_was_ready_in_time_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_executor: Callable[[Test], None]
+async def test_a_run_that_stopped_by_itself_is_not_forced(
+    executor: ExecutorUnderTest, tmp_path: Path
 ) -> None:
-    async def test(executor: ExecutorUnderTest, _: Path) -> None:
-        await executor.close()
+    execution = executor.begin(a_run("chain", tmp_path))
+    await started(tmp_path, "limited")
+    stop_reading(executor)
+    executor.lease.cancel("r")
+    await arrived(executor, Outcome)
+    await executor.lease.force_end("FAILED", "the flow did not stop")
+    outcome = await execution
+    assert (outcome.status, outcome.error) == ("CANCELLED", None)
 
-        async def time_is_up(*_: object, timeout_sec: float | None) -> None:
-            stop_reading(executor)
-            await arrived(executor, Ready)
 
-        monkeypatch.setattr(child_process, "_first_of", time_is_up)
-        await executor.start()
-        assert "chain" in executor.ready.flows
-        monkeypatch.undo()
+async def test_an_executor_that_was_ready_in_time_is_used(
+    executor: ExecutorUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await executor.close()
 
-    with_executor(test)
+    async def time_is_up(*_: object, timeout_sec: float | None) -> None:
+        stop_reading(executor)
+        await arrived(executor, Ready)
+
+    monkeypatch.setattr(child_process, "_first_of", time_is_up)
+    await executor.start()
+    assert "chain" in executor.ready.flows
+    monkeypatch.undo()

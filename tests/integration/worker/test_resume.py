@@ -65,8 +65,9 @@ class InterruptedRun:
     async def goes_on(self) -> dict[str, Any]:
         """The end of the run, once another worker has taken it over."""
         self._release.touch()
-        settings: dict[str, Any] = {"consumer_ack_wait_sec": self.ack_wait_sec, "ack_progress_interval_sec": 0.3}
-        async with self._queue.worker("second", **settings):
+        async with self._queue.worker(
+            "second", consumer_ack_wait_sec=self.ack_wait_sec, ack_progress_interval_sec=0.3
+        ):
             return await self._queue.gateway.ends(self.run_id)
 
 

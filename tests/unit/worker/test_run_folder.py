@@ -9,11 +9,6 @@ import pytest
 from pyoco_server.worker.child.run_folder import RunFolder
 
 
-@pytest.fixture(autouse=True)
-def _come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def _leave_a_file() -> None:
     Path("left").write_text("by a task")
 

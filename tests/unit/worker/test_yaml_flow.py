@@ -30,12 +30,6 @@ def build(source: str, patterns: str = "") -> tuple[Flow, dict[str, Any]]:
     return build_yaml_flow(source.encode(), "nightly", CallablePolicy.parse(patterns))
 
 
-@pytest.fixture(autouse=True)
-def _own_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pyoco makes a folder for artifacts where it runs."""
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def modules(tmp_path: Path) -> Iterator[ModuleFolder]:
     with importable_folder(tmp_path / "modules") as folder:
