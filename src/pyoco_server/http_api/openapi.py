@@ -80,7 +80,7 @@ def _add(operation: Json, endpoint: Endpoint, schema_of: dict[Any, Any]) -> None
             for name, schema in _properties(endpoint.query)["properties"].items()
         ]
     text: Json = {"type": "string"}
-    parameters += [_parameter(*header, text) for header in _request_headers(endpoint)]
+    parameters += [_parameter(name, "header", said, text) for name, said in endpoint.request_headers.items()]
     ok: Json = {"description": endpoint.ok_text, "content": _content(endpoint, schema_of)}
     headers = {
         name: {"description": said, "schema": text} for name, said in endpoint.response_headers.items()
@@ -103,10 +103,6 @@ def _add(operation: Json, endpoint: Endpoint, schema_of: dict[Any, Any]) -> None
         operation["parameters"] = parameters
     if endpoint.body is not None:
         operation["requestBody"] = _body(endpoint.body, schema_of)
-
-
-def _request_headers(endpoint: Endpoint) -> Iterable[tuple[str, str, str]]:
-    return ((name, "header", said) for name, said in endpoint.request_headers.items())
 
 
 def _parameter(name: str, place: str, description: str, schema: Json) -> Json:

@@ -9,8 +9,6 @@ from prometheus_client.registry import Collector
 
 from pyoco_server.http_api.metrics.metric_table import METRIC, METRICS, Kind, Metric
 
-MEDIA_TYPE = "text/plain; version=0.0.4"
-
 
 class Distribution:
     """A histogram."""

@@ -19,7 +19,7 @@ from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.queue.queue_depths import QueueDepths
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.metrics.metric_page import MEDIA_TYPE, MetricPage
+from pyoco_server.http_api.metrics.metric_page import MetricPage
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.services import RunListing, Waits
@@ -46,7 +46,7 @@ async def get_metrics(request: Request) -> Response:
     else:
         await _add_tenant(gateway, page, tenant)
     # A long page takes some milliseconds.
-    return Response(await asyncio.to_thread(page.text), media_type=MEDIA_TYPE)
+    return Response(await asyncio.to_thread(page.text), media_type=METRICS.media_type)
 
 
 async def _add_all(gateway: Gateway, page: MetricPage) -> None:
