@@ -6,6 +6,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.http_api.services import ServiceGroup
 
 
 class RecordingService:
@@ -33,6 +34,17 @@ def gateway_with(tmp_path: Path, calls: list[str], *names: str) -> Gateway:
 async def test_services_are_closed_in_reverse_order(tmp_path: Path) -> None:
     calls: list[str] = []
     async with gateway_with(tmp_path, calls, "a", "b").running():
+        assert calls == ["start a", "start b"]
+    assert calls[2:] == ["close b", "close a"]
+
+
+async def test_the_parts_of_a_service_are_closed_in_reverse_order(tmp_path: Path) -> None:
+    calls: list[str] = []
+    gateway = gateway_with(tmp_path, calls)
+    group = ServiceGroup()
+    group.parts = (RecordingService(gateway, "a", calls), RecordingService(gateway, "b", calls))
+    gateway._start_order = [group]
+    async with gateway.running():
         assert calls == ["start a", "start b"]
     assert calls[2:] == ["close b", "close a"]
 
