@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.config import NatsBackendConfig, safe_url
+from pyoco_server.config.setting import is_loopback
 from pyoco_server.errors import ConfigError
 from tests.unit.config.test_config import complaint, from_env
 
@@ -126,3 +127,13 @@ class TestSecrets:
     def test_a_list_of_servers_is_split(self) -> None:
         config = NatsBackendConfig(nats_url="nats://u:p,w@a:1, nats://b:2")
         assert config.nats_servers == ["nats://u:p,w@a:1", "nats://b:2"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_a_loopback_address(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org"])
+def test_an_address_that_other_machines_can_reach(host: str) -> None:
+    assert not is_loopback(host)
