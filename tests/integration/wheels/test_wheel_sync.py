@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import sys
 import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,17 @@ OLD, NEW = "greetings-0.1.0-py3-none-any.whl", "greetings-0.2.0-py3-none-any.whl
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, wheel_sync_enabled=True, wheel_sync_interval_sec=0.5)
+
+
+@pytest.fixture
+def without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wheels are only unpacked, which takes a fraction of the time of pip."""
+
+    async def unpack(wheel: Path, target: Path, **_: Any) -> None:
+        with zipfile.ZipFile(wheel) as archive:
+            await asyncio.to_thread(archive.extractall, target)
+
+    monkeypatch.setattr(wheel_sync, "pip_install", unpack)
 
 
 async def ended(gateway: RunningGateway) -> dict[str, Any]:
@@ -89,6 +101,7 @@ async def test_a_new_version_is_what_the_next_run_uses_without_a_restart(
         assert await greeting(gateway) == "new"
 
 
+@pytest.mark.usefixtures("without_pip")
 async def test_a_deleted_wheel_is_uninstalled_and_an_older_one_takes_its_place(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
@@ -108,6 +121,7 @@ async def test_a_deleted_wheel_is_uninstalled_and_an_older_one_takes_its_place(
         await eventually(lambda: not list(folder.iterdir()), describe="its files are gone")
 
 
+@pytest.mark.usefixtures("without_pip")
 async def test_a_run_keeps_its_code_while_another_slot_synchronises(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
@@ -135,6 +149,7 @@ async def test_a_run_keeps_its_code_while_another_slot_synchronises(
         await eventually(lambda: installed() == {last["nuid"]}, describe="0.1.0 is gone as well")
 
 
+@pytest.mark.usefixtures("without_pip")
 async def test_workers_on_one_machine_have_the_wheels_of_their_tags_and_leave_each_other_alone(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
@@ -155,6 +170,7 @@ async def test_workers_on_one_machine_have_the_wheels_of_their_tags_and_leave_ea
     assert importlib.util.find_spec("greetings") is None
 
 
+@pytest.mark.usefixtures("without_pip")
 async def test_wheels_for_another_platform_or_python_are_skipped_and_the_older_one_is_used(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
@@ -231,6 +247,7 @@ async def test_bytes_that_are_not_those_that_were_uploaded_are_never_installed(
         assert reported["installed_wheels"] == []
 
 
+@pytest.mark.usefixtures("without_pip")
 async def test_no_synchronisation_begins_during_a_run(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
@@ -260,6 +277,7 @@ async def _seen_after(gateway: RunningGateway, moment: float) -> dict[str, Any] 
     return reported if reported["last_seen_at"] > moment else None
 
 
+@pytest.mark.usefixtures("without_pip")
 async def test_flows_that_come_as_a_wheel_are_there_when_the_worker_starts(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
@@ -290,6 +308,7 @@ async def test_flows_that_come_as_a_wheel_are_there_when_the_worker_starts(
         await connected.close()
 
 
+@pytest.mark.usefixtures("without_pip")
 async def test_folders_of_workers_that_are_gone_are_removed_and_one_in_use_is_not_shared(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
@@ -329,6 +348,7 @@ async def test_a_registry_without_wheels_is_no_error_and_a_worker_without_sync_s
     assert not (Path(config.wheel_sync_dir) / OWN_FOLDER / "plain").exists()
 
 
+@pytest.mark.usefixtures("without_pip")
 async def test_a_worker_inside_a_program_uses_the_new_code_too_and_leaves_no_trace(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
