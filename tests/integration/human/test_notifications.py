@@ -106,7 +106,7 @@ async def test_an_opened_wait_is_notified_with_signature_and_link(
     }
 
 
-async def test_a_notification_has_no_schema_proposal_or_answer(
+async def test_opened_answered_and_expired_are_notified_without_schema_proposal_or_answer(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     actor = Actor(tenant_id="acme", api_key_id="k1", name="Ada", ip="10.9.8.7", user_agent="the-browser")
@@ -118,27 +118,18 @@ async def test_a_notification_has_no_schema_proposal_or_answer(
         payload={"amount": "the-payload"},
         note="the-note",
     )
-    event = event_of(wait, WaitEventKind.ANSWERED, actor=actor, decision=Decision.EDITED)
-    async with running_notifier(notifying) as connection:
-        await WaitStore(connection).create(wait)
-        await WaitEvents(connection).publish(event)
-        [request] = await wait_for_requests(receiver)
-    assert (request.body["event"]["by"], request.body["event"]["decision"]) == ("Ada", "edited")
-    assert request.body["wait"]["state"] == "answered"
-    assert not [word for word in HIDDEN if word.encode() in request.raw]
-
-
-async def test_only_opened_answered_and_expired_are_notified(
-    notifying: NatsBackendConfig, receiver: WebhookReceiver
-) -> None:
-    wait = wait_record()
     async with running_notifier(notifying) as connection:
         await WaitStore(connection).create(wait)
         for kind in WaitEventKind:
-            await WaitEvents(connection).publish(event_of(wait, kind))
+            event = event_of(wait, kind, actor=actor, decision=Decision.EDITED)
+            await WaitEvents(connection).publish(event)
         requests = await wait_for_requests(receiver, 3)
         await all_delivered(connection)
     assert {each.body["event"]["kind"] for each in requests} == {"opened", "answered", "expired"}
+    for request in requests:
+        assert (request.body["event"]["by"], request.body["event"]["decision"]) == ("Ada", "edited")
+        assert request.body["wait"]["state"] == "answered"
+        assert not [word for word in HIDDEN if word.encode() in request.raw]
 
 
 async def test_a_failed_notification_is_sent_again_with_its_id(
