@@ -14,6 +14,7 @@ from pyoco_server.broker.queue import intake
 from pyoco_server.runs.lifecycle.ownership import OwnedRun
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors.executor_pool import ProcessExecutor
 from pyoco_server.worker.session.presence import Presence
 from tests.integration.submit.test_cancel import cancel
 from tests.integration.worker.conftest import OwnQueue
@@ -144,13 +145,22 @@ async def test_a_long_run_among_short_ones_does_not_delay_them(queue: QueueOfRun
     assert queue.executed == len(queue.queued)
 
 
-async def test_who_waits_behind_a_run_that_lasts_is_released_for_another_worker(
+def count_as_long(worker: PyocoNatsWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current run counts as long from now on, and the timer of its executor fires."""
+    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", 0.0)
+    [executor] = worker._executors
+    assert isinstance(executor, ProcessExecutor)
+    assert executor.child is not None
+    executor.child._recall_late()
+
+
+@pytest.mark.usefixtures("never_recalled")
+async def test_runs_queued_after_a_long_run_are_released_for_another_worker(
     queue: QueueOfRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_process, "_QUEUE_SEC", NEVER_SEC)
-    # Time to fill the queue before it is recalled.
-    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", 2.0)
-    async with worker_with(queue, "first"):
+    async with worker_with(queue, "first") as worker:
+        await queue.started()
+        count_as_long(worker, monkeypatch)
         await eventually(queue.is_released, describe="no run is queued")
         for run_id in queue.queued:
             run = await queue.gateway.get(run_id)
@@ -162,18 +172,17 @@ async def test_who_waits_behind_a_run_that_lasts_is_released_for_another_worker(
         assert (await queue.gateway.ends(queue.long_run))["worker_id"] == "first"
 
 
+@pytest.mark.usefixtures("never_recalled")
 async def test_fetched_deliveries_are_returned_when_all_runs_are_long(
     queue: QueueOfRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_process, "_QUEUE_SEC", NEVER_SEC)
-    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", 2.0)
-    monkeypatch.setattr(child_process, "_QUEUE_LENGTH", 3)
     monkeypatch.setattr(intake, "_BUFFERED_SEC", NEVER_SEC)
     async with worker_with(queue, "first") as worker:
         queue.queued.append(await queue.submit(**queue.counting))
         await queue.fetch_ahead(worker)
         buffer = worker._intake._tags[0].buffer
         await eventually(lambda: buffer, describe="one does not fit into the queue")
+        count_as_long(worker, monkeypatch)
         await eventually(lambda: not buffer, describe="it was returned")
         async with queue.worker("second"):
             await queue.assert_all_completed(worker_id="second")

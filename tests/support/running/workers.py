@@ -44,7 +44,10 @@ async def serving_worker(
     serving = asyncio.create_task(worker.serve(stop))
     try:
         yield worker
-    finally:
         stop.set()
         await serving
+    finally:
+        # A test that has failed does not wait for its runs.
+        serving.cancel()
+        await asyncio.wait({serving})
         await worker.close()
