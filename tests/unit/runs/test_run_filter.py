@@ -197,6 +197,32 @@ def test_paging_returns_each_unchanged_run_once(
         assert [key for key in listed if key in unchanged] == sorted(unchanged, reverse=sort.descending)
 
 
+@pytest.mark.parametrize("few", [0, 4000])
+def test_runs_are_found_by_their_other_tags_in_every_order(few: int) -> None:
+    """The drawn filters rarely leave anything to find by such a tag."""
+    with made_index() as index, pytest.MonkeyPatch.context() as patch:
+        for number in range(6):
+            fields = {
+                "flow_name": "etl",
+                "status": STATUSES[number % 2],
+                "updated_at": float(number),
+                "submitted_at": None if number == 3 else 6.0 - number,
+                "tag": "gpu",
+                "tags": ["gpu", "night"] if number < 4 else ["gpu"],
+            }
+            index.write(run_id(number), fields)
+        force_plan(patch, {"query_plan._FEW": few})
+        for sort in (Sort(field, descending) for field in SortField for descending in (True, False)):
+            for statuses in (frozenset[str](), frozenset({"PENDING"})):
+                run_filter = RunFilter(tag="night", statuses=statuses)
+                expected = index.expected(run_filter, sort)
+                assert len(expected) == (2 if statuses else 4)
+                assert index.search(run_filter, sort).page(100) == expected
+                assert index.search(run_filter, sort).count(100) == len(expected)
+        submitted = RunFilter(submitted=TimeRange(after=0.0))
+        assert len(index.search(submitted).page(100)) == 5 == len(index.expected(submitted, Sort()))
+
+
 # What is known beside the runs themselves
 
 
