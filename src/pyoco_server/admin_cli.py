@@ -7,9 +7,6 @@ import typer
 from pyoco_server.cli.entry import Version, run
 from pyoco_server.cli.lazy_group import Command, Group, new_lazy_app
 
-_ADMIN = "pyoco_server.cli.admin"
-_KEYS = f"{_ADMIN}.api_key_command"
-
 COMMANDS: dict[str, Command | Group] = {
     "api-key": Group(
         "Create and revoke API keys for gateways that run with PYOCO_HTTP_AUTH_MODE=api_key.",
@@ -20,30 +17,32 @@ COMMANDS: dict[str, Command | Group] = {
         {
             "create": Command(
                 "Create a key and print it. It is shown only once: only its hash is stored.",
-                f"{_KEYS}:create",
+                "api_key_command:create",
             ),
-            "list": Command("List keys, newest first, without their secrets.", f"{_KEYS}:list_keys"),
+            "list": Command("List keys, newest first, without their secrets.", "api_key_command:list_keys"),
             "revoke": Command(
-                "Revoke a key permanently; every gateway rejects it within a second.", f"{_KEYS}:revoke"
+                "Revoke a key permanently; every gateway rejects it within a second.",
+                "api_key_command:revoke",
             ),
             "rotate": Command(
                 "Give a key a new secret and print it once. Its id, tenant and scopes stay.",
-                f"{_KEYS}:rotate",
+                "api_key_command:rotate",
             ),
         },
     ),
     "nats-config": Command(
         "Print the accounts and users of a nats-server for this installation, with least privilege.",
-        f"{_ADMIN}.nats_config_command:nats_config",
+        "nats_config_command:nats_config",
     ),
     "nats-setup": Command(
         "Create the streams, buckets and queues of the tags; existing ones are left unchanged.",
-        f"{_ADMIN}.nats_setup_command:nats_setup",
+        "nats_setup_command:nats_setup",
     ),
 }
 
 app = new_lazy_app(
     COMMANDS,
+    "pyoco_server.cli.admin",
     help="Administer API keys and NATS users of a pyoco-server. Needs the gateway's settings.",
     examples=(
         "pyoco-server-admin api-key create --tenant acme --scopes submit,read",

@@ -6,79 +6,62 @@ from pyoco_server.cli.entry import Version, run
 from pyoco_server.cli.lazy_group import Command, Group, new_lazy_app
 from pyoco_server.cli.options.shared_options import ApiKey, GatewayAddress, Server
 
-_COMMANDS = "pyoco_server.cli.commands"
-_RUNS = f"{_COMMANDS}.run_commands"
-_WHEELS = f"{_COMMANDS}.wheels_command"
-_BULK = f"{_COMMANDS}.bulk_command"
-_DLQ = f"{_COMMANDS}.dlq_command"
-
 COMMANDS: dict[str, Command | Group] = {
-    "submit": Command(
-        "Submit a run of a flow that the workers have loaded.", f"{_COMMANDS}.submit_command:submit"
-    ),
+    "submit": Command("Submit a run of a flow that the workers have loaded.", "submit_command:submit"),
     "submit-yaml": Command(
-        "Submit a flow.yaml as a run; its params are the file's own defaults.",
-        f"{_COMMANDS}.submit_command:submit_yaml",
+        "Submit a flow.yaml as a run; its params are the file's own defaults.", "submit_command:submit_yaml"
     ),
     "list": Command(
-        "List matching runs, last changed first; with --all, last submitted first.",
-        f"{_COMMANDS}.list_command:list_runs",
+        "List matching runs, last changed first; with --all, last submitted first.", "list_command:list_runs"
     ),
     "list-vnext": Command(
-        "List a page of matching runs, with the cursor of the next page.",
-        f"{_COMMANDS}.list_command:list_vnext",
+        "List a page of matching runs, with the cursor of the next page.", "list_command:list_vnext"
     ),
-    "get": Command("Show the latest snapshot of a run and, if it has not ended, why.", f"{_RUNS}:get"),
-    "watch": Command(
-        "Watch a run until it ends; exit 0 only if it is COMPLETED.", f"{_COMMANDS}.watch_command:watch"
-    ),
-    "tasks": Command("Show the tasks of a run: their states, results and errors.", f"{_RUNS}:tasks"),
-    "logs": Command("Show the output of a run.", f"{_COMMANDS}.logs_command:logs"),
+    "get": Command("Show the latest snapshot of a run and, if it has not ended, why.", "run_commands:get"),
+    "watch": Command("Watch a run until it ends; exit 0 only if it is COMPLETED.", "watch_command:watch"),
+    "tasks": Command("Show the tasks of a run: their states, results and errors.", "run_commands:tasks"),
+    "logs": Command("Show the output of a run.", "logs_command:logs"),
     "explain": Command(
-        "Explain the state of a run, what happens next, and what you can do.", f"{_RUNS}:explain"
+        "Explain the state of a run, what happens next, and what you can do.", "run_commands:explain"
     ),
-    "cancel": Command("Cancel a run. A run that has ended is left unchanged.", f"{_RUNS}:cancel"),
-    "rerun": Command("Rerun an ended run as a new run with the same flow and params.", f"{_RUNS}:rerun"),
-    "waits": Command(
-        "List open or past waits, or show one wait with its history.", f"{_COMMANDS}.waits_command:waits"
-    ),
+    "cancel": Command("Cancel a run. A run that has ended is left unchanged.", "run_commands:cancel"),
+    "rerun": Command("Rerun an ended run as a new run with the same flow and params.", "run_commands:rerun"),
+    "waits": Command("List open or past waits, or show one wait with its history.", "waits_command:waits"),
     "resume": Command(
         "Answer the question a run is waiting on. Without --json or --decision, prompts interactively.",
-        f"{_COMMANDS}.resume_command:resume",
+        "resume_command:resume",
     ),
     "retry": Command(
-        "Ask an expired question again; finished tasks are not executed again.", f"{_RUNS}:retry"
+        "Ask an expired question again; finished tasks are not executed again.", "run_commands:retry"
     ),
-    "workers": Command(
-        "List workers with their states, slots, tags and runs.", f"{_COMMANDS}.workers_command:workers"
-    ),
+    "workers": Command("List workers with their states, slots, tags and runs.", "workers_command:workers"),
     "worker": Command(
         "Show one worker, after pausing, resuming, draining, hiding or unhiding it if requested.",
-        f"{_COMMANDS}.workers_command:worker",
+        "workers_command:worker",
     ),
-    "metrics": Command(
-        "Show the gateway's metrics in Prometheus format.", f"{_COMMANDS}.workers_command:metrics"
-    ),
-    "wheels": Command("List the wheels that workers install.", f"{_WHEELS}:wheels"),
+    "metrics": Command("Show the gateway's metrics in Prometheus format.", "workers_command:metrics"),
+    "wheels": Command("List the wheels that workers install.", "wheels_command:wheels"),
     "wheel-history": Command(
-        "List uploads and deletions of wheels, newest first.", f"{_WHEELS}:wheel_history"
+        "List uploads and deletions of wheels, newest first.", "wheels_command:wheel_history"
     ),
     "wheel-upload": Command(
         "Upload a wheel; its version must be newer than every registered one of the package.",
-        f"{_WHEELS}:wheel_upload",
+        "wheels_command:wheel_upload",
     ),
     "wheel-delete": Command(
-        "Delete a wheel; workers uninstall it before their next run.", f"{_WHEELS}:wheel_delete"
+        "Delete a wheel; workers uninstall it before their next run.", "wheels_command:wheel_delete"
     ),
     "dlq": Group(
         "List, replay and delete dead letters (runs and jobs that failed).",
         ("pyoco-client dlq list --reason execution_error --since 24h", "pyoco-client dlq replay --seq 41"),
         {
-            "list": Command("List matching dead letters, newest first.", f"{_DLQ}:list_letters"),
-            "get": Command("Show one dead letter.", f"{_DLQ}:get"),
-            "replay": Command("Replay one dead letter, or all that match, as new runs.", f"{_DLQ}:replay"),
+            "list": Command("List matching dead letters, newest first.", "dlq_command:list_letters"),
+            "get": Command("Show one dead letter.", "dlq_command:get"),
+            "replay": Command(
+                "Replay one dead letter, or all that match, as new runs.", "dlq_command:replay"
+            ),
             "delete": Command(
-                "Delete one dead letter, or all that match. Their runs stay.", f"{_DLQ}:delete"
+                "Delete one dead letter, or all that match. Their runs stay.", "dlq_command:delete"
             ),
         },
     ),
@@ -89,17 +72,20 @@ COMMANDS: dict[str, Command | Group] = {
             "pyoco-client bulk rerun --status FAILED --updated-after 24h --from failed --yes",
         ),
         {
-            "cancel": Command("Cancel all matching runs; ended runs are left unchanged.", f"{_BULK}:cancel"),
-            "rerun": Command("Rerun all matching runs that have ended, as new runs.", f"{_BULK}:rerun"),
-            "list": Command("List the latest bulk operations.", f"{_BULK}:list_operations"),
-            "get": Command("Show the progress of a bulk operation.", f"{_BULK}:get"),
-            "stop": Command("Stop a bulk operation; changes already made are kept.", f"{_BULK}:stop"),
+            "cancel": Command(
+                "Cancel all matching runs; ended runs are left unchanged.", "bulk_command:cancel"
+            ),
+            "rerun": Command("Rerun all matching runs that have ended, as new runs.", "bulk_command:rerun"),
+            "list": Command("List the latest bulk operations.", "bulk_command:list_operations"),
+            "get": Command("Show the progress of a bulk operation.", "bulk_command:get"),
+            "stop": Command("Stop a bulk operation; changes already made are kept.", "bulk_command:stop"),
         },
     ),
 }
 
 app = new_lazy_app(
     COMMANDS,
+    "pyoco_server.cli.commands",
     add_completion=True,
     help="Submit, inspect, cancel and rerun runs on a pyoco-server gateway.",
     examples=(

@@ -4,7 +4,8 @@ A program's table of commands has their names and one-line helps, so that `--hel
 completion of command names import none of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -25,7 +26,7 @@ _EPILOG: Final = "command_epilog"
 @dataclass(frozen=True, slots=True)
 class Command:
     help: str
-    target: str  # "module:function"
+    target: str  # "module:function", within the package of the program's commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,10 @@ def new_app(*, add_completion: bool = False, **settings: Any) -> typer.Typer:
     )
 
 
-def new_lazy_app(table: Table, *, help: str, examples: tuple[str, ...], **settings: Any) -> typer.Typer:
-    return new_app(cls=lazy_group(table), help=help, epilog=epilog(*examples), **settings)
+def new_lazy_app(
+    table: Table, package: str, *, help: str, examples: tuple[str, ...], **settings: Any
+) -> typer.Typer:
+    return new_app(cls=lazy_group(table, package), help=help, epilog=epilog(*examples), **settings)
 
 
 def epilog(*examples: str) -> str:
@@ -72,11 +75,11 @@ def examples(*lines: str) -> Callable[[Function], Function]:
     return add
 
 
-def lazy_group(table: Table) -> type[TyperGroup]:
+def lazy_group(table: Table, package: str) -> type[TyperGroup]:
     class LazyGroup(TyperGroup):
         def __init__(self, **settings: Any) -> None:
             super().__init__(**settings)
-            self.commands = _LoadedCommands(table)
+            self.commands = _LoadedCommands(table, package)
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             if not args and not ctx.resilient_parsing:
@@ -105,39 +108,25 @@ def lazy_group(table: Table) -> type[TyperGroup]:
     return LazyGroup
 
 
-class _LoadedCommands(MutableMapping[str, Any]):
+class _LoadedCommands(UserDict[str, Any]):
     """The commands by name; reading one imports its module."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._loaded: dict[str, Any] = {}
+    def __init__(self, table: Table, package: str) -> None:
+        super().__init__(table)
+        self._package = package
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            self._loaded[name] = _load(name, self._table[name])
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._loaded[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._table
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
-
-    def __len__(self) -> int:
-        return len(self._table)
+        row = self.data[name]
+        if isinstance(row, Command | Group):
+            self.data[name] = _load(name, row, self._package)
+        return self.data[name]
 
 
-def _load(name: str, row: Command | Group) -> Any:
+def _load(name: str, row: Command | Group, package: str) -> Any:
     if isinstance(row, Group):
-        return get_group(new_lazy_app(row.commands, name=name, help=row.help, examples=row.examples))
+        return get_group(new_lazy_app(row.commands, package, name=name, help=row.help, examples=row.examples))
     module, _, function_name = row.target.partition(":")
-    function = getattr(import_module(module), function_name)
+    function = getattr(import_module(f"{package}.{module}"), function_name)
     app = new_app()
     app.command(name, cls=_FastCommand, help=row.help, epilog=getattr(function, _EPILOG))(function)
     return get_command(app)

@@ -1,7 +1,6 @@
 """`pyoco-worker`. The worker itself is imported when the command line is valid."""
 
 import re
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,11 +8,14 @@ import typer
 from pyoco_server.cli.entry import Version, run
 from pyoco_server.cli.lazy_group import epilog, new_app
 from pyoco_server.cli.options.shared_options import (
+    Concurrency,
+    FlowsFolder,
     NatsUrl,
     ReadyFd,
     checked_tag,
     checked_tags,
     comma_separated,
+    option,
 )
 from pyoco_server.errors import InvalidCliArgument
 
@@ -44,46 +46,29 @@ def _checked_resolver(path: str) -> str:
 )
 def worker(
     *,
-    flows: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with flows (*.py and *.yaml).", metavar="DIR", exists=True, file_okay=False
-        ),
-    ] = None,
+    flows: FlowsFolder = None,
     resolver: Annotated[
         str | None,
-        typer.Option(
-            help="Alternative to --flows: a function that returns the flow for a name.",
-            metavar="MODULE:FUNCTION",
+        option(
+            "Alternative to --flows: a function that returns the flow for a name.",
+            "MODULE:FUNCTION",
             parser=_checked_resolver,
         ),
     ] = None,
     tag: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Execute runs with this tag; repeatable (default: PYOCO_DEFAULT_TAG).",
-            metavar="TAG",
-            parser=checked_tag,
+        option(
+            "Execute runs with this tag; repeatable (default: PYOCO_DEFAULT_TAG).", "TAG", parser=checked_tag
         ),
     ] = None,
     tags: Annotated[
-        str | None,
-        typer.Option(help="Same as --tag, separated by commas.", metavar="A,B", parser=checked_tags),
+        str | None, option("Same as --tag, separated by commas.", "A,B", parser=checked_tags)
     ] = None,
     worker_id: Annotated[
         str | None,
-        typer.Option(
-            help="Unique worker id (default: host name and process id).",
-            metavar="ID",
-            parser=_checked_worker_id,
-        ),
+        option("Unique worker id (default: host name and process id).", "ID", parser=_checked_worker_id),
     ] = None,
-    concurrency: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of concurrent runs (env: PYOCO_WORKER_CONCURRENCY; default: 1).", metavar="N", min=1
-        ),
-    ] = None,
+    concurrency: Concurrency = None,
     nats_url: NatsUrl = None,
     ready_fd: ReadyFd = None,
     version: Version = False,

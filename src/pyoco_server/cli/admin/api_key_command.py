@@ -19,7 +19,12 @@ from pyoco_server.broker.stores.api_keys import ApiKeyRecord
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.client_options import OutputForm
 from pyoco_server.cli.options.command_settings import settings_with
-from pyoco_server.cli.options.shared_options import NatsUrl, comma_separated, sendable_text
+from pyoco_server.cli.options.shared_options import (
+    NatsUrl,
+    comma_separated,
+    option,
+    text_option,
+)
 from pyoco_server.cli.options.time_formats import ago, local_time, parse_duration
 from pyoco_server.cli.views.console import (
     Output,
@@ -69,13 +74,8 @@ def _lifetime(text: str) -> float:
     return seconds
 
 
-Tenant = Annotated[
-    str,
-    typer.Option(help="Tenant of the key: letters, digits, _ or -.", metavar="ID", parser=_checked_tenant),
-]
-KeyId = Annotated[
-    str, typer.Option(help="The key id shown by `api-key list`.", metavar="ID", parser=_checked_key_id)
-]
+Tenant = Annotated[str, option("Tenant of the key: letters, digits, _ or -.", "ID", parser=_checked_tenant)]
+KeyId = Annotated[str, option("The key id shown by `api-key list`.", "ID", parser=_checked_key_id)]
 
 
 @examples(
@@ -85,24 +85,14 @@ KeyId = Annotated[
 def create(
     *,
     tenant: Tenant,
-    name: Annotated[
-        str, typer.Option(help="Description for people.", metavar="TEXT", parser=sendable_text)
-    ] = "",
+    name: Annotated[str, text_option("Description for people.", "TEXT")] = "",
     scopes: Annotated[
         str | None,
-        typer.Option(
-            help=f"Allowed scopes: {', '.join(Scope)} (default: all).",
-            metavar="A,B",
-            parser=_checked_scopes,
-        ),
+        option(f"Allowed scopes: {', '.join(Scope)} (default: all).", "A,B", parser=_checked_scopes),
     ] = None,
     expires_in: Annotated[
         float | None,
-        typer.Option(
-            help="Lifetime, such as 12h or 90d (default: never expires).",
-            metavar="TIME",
-            parser=_lifetime,
-        ),
+        option("Lifetime, such as 12h or 90d (default: never expires).", "TIME", parser=_lifetime),
     ] = None,
     output: OutputForm = None,
     nats_url: NatsUrl = None,
@@ -122,9 +112,7 @@ def create(
 )
 def list_keys(
     *,
-    tenant: Annotated[
-        str | None, typer.Option(help="Only keys of this tenant.", metavar="ID", parser=_checked_tenant)
-    ] = None,
+    tenant: Annotated[str | None, option("Only keys of this tenant.", "ID", parser=_checked_tenant)] = None,
     output: OutputForm = None,
     nats_url: NatsUrl = None,
 ) -> None:
@@ -145,9 +133,9 @@ def rotate(
     key_id: KeyId,
     overlap: Annotated[
         float | None,
-        typer.Option(
-            help="How long the old secret stays valid, such as 24h (default: not at all).",
-            metavar="TIME",
+        option(
+            "How long the old secret stays valid, such as 24h (default: not at all).",
+            "TIME",
             parser=parse_duration,
         ),
     ] = None,

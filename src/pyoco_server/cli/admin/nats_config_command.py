@@ -14,7 +14,7 @@ import typer
 from pyoco_server.broker.permissions import UserAccess, WorkerAccess, gateway_access, worker_access
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import settings_with
-from pyoco_server.cli.options.shared_options import comma_separated
+from pyoco_server.cli.options.shared_options import comma_separated, option
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
 from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
@@ -30,28 +30,22 @@ _PASSWORD_BYTES: Final = 24
 
 Workers = Annotated[
     list[str] | None,
-    typer.Option(
-        "--worker",
-        help="Worker group with its own user and account, and the tags it may serve "
+    option(
+        "Worker group with its own user and account, and the tags it may serve "
         "(default: worker, which may serve all); repeatable.",
-        metavar="NAME[=TAG,TAG]",
+        "NAME[=TAG,TAG]",
+        "--worker",
     ),
 ]
 Nkeys = Annotated[
-    list[str] | None,
-    typer.Option("--nkey", help="Public nkey of a user, instead of a password.", metavar="USER=U..."),
+    list[str] | None, option("Public nkey of a user, instead of a password.", "USER=U...", "--nkey")
 ]
 Hashes = Annotated[
     list[str] | None,
-    typer.Option(
-        "--password-hash",
-        help="bcrypt hash of a user's password, instead of a generated one.",
-        metavar="USER=HASH",
-    ),
+    option("bcrypt hash of a user's password, instead of a generated one.", "USER=HASH", "--password-hash"),
 ]
 OutputFile = Annotated[
-    Path | None,
-    typer.Option(help="Write to this new file, readable only by you.", metavar="FILE", dir_okay=False),
+    Path | None, option("Write to this new file, readable only by you.", "FILE", dir_okay=False)
 ]
 
 

@@ -10,7 +10,7 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import ensure_resources, resources
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import settings_with
-from pyoco_server.cli.options.shared_options import NatsUrl, checked_tag
+from pyoco_server.cli.options.shared_options import NatsUrl, checked_tag, option
 from pyoco_server.config import NatsBackendConfig
 
 _CONNECT_SEC: Final = 10.0
@@ -18,10 +18,10 @@ _CONNECT_SEC: Final = 10.0
 
 Tags = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Tag that workers will serve (default: PYOCO_DEFAULT_TAG); repeatable.",
+        "TAG",
         "--tag",
-        help="Tag that workers will serve (default: PYOCO_DEFAULT_TAG); repeatable.",
-        metavar="TAG",
         parser=checked_tag,
     ),
 ]

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 import typer
@@ -13,7 +14,7 @@ from pyoco_server.cli.commands.run_commands import From
 from pyoco_server.cli.entry import CommandFailed
 from pyoco_server.cli.options.client_options import OutputForm, RepeatKey, client_command
 from pyoco_server.cli.options.filter_options import run_filter
-from pyoco_server.cli.options.shared_options import sendable_text
+from pyoco_server.cli.options.shared_options import flag, text_option
 from pyoco_server.cli.views.console import Output, pairs, print_note, printable, show, stderr_console
 from pyoco_server.cli.views.list_views import operations_view
 from pyoco_server.errors import InvalidCliArgument
@@ -24,46 +25,42 @@ _POLL_SEC: Final = 0.3
 _RUNNING: Final = "RUNNING"
 _COMPLETED: Final = "COMPLETED"
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the matches.", metavar="")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.", metavar="")]
-WaitForAll = Annotated[
-    bool, typer.Option("--wait", help="Wait until it is done; exit 0 only if nothing failed.", metavar="")
-]
-BulkId = Annotated[
-    str,
-    typer.Option(help="The id printed by `bulk cancel` or `bulk rerun`.", metavar="ID", parser=sendable_text),
-]
+WaitForAll = Annotated[bool, flag("--wait", "Wait until it is done; exit 0 only if nothing failed.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkOptions:
+    """How a bulk operation is confirmed, waited for and shown."""
+
+    idempotency_key: RepeatKey = None
+    dry_run: Annotated[bool, flag("--dry-run", "Only count the matches.")] = False
+    yes: Annotated[bool, flag("--yes", "Skip the confirmation prompt.", "-y")] = False
+    wait: WaitForAll = False
+    output: OutputForm = None
+
+
+BulkId = Annotated[str, text_option("The id printed by `bulk cancel` or `bulk rerun`.", "ID")]
 
 
 @client_command(
     "pyoco-client bulk cancel --flow nightly --status RUNNING --dry-run",
     'pyoco-client bulk cancel --tag gpu --reason "maintenance" --yes --wait',
     filters=run_filter,
+    bulk=BulkOptions,
 )
 def cancel(
     client: PyocoHttpClient,
     *,
     filters: RunFilter,
-    reason: Annotated[
-        str | None,
-        typer.Option(help="Reason, recorded with the runs.", metavar="TEXT", parser=sendable_text),
-    ] = None,
-    idempotency_key: RepeatKey = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    wait: WaitForAll = False,
-    output: OutputForm = None,
+    reason: Annotated[str | None, text_option("Reason, recorded with the runs.", "TEXT")] = None,
+    bulk: BulkOptions,
 ) -> None:
     _require_filter(filters)
     run_bulk(
         client,
         lambda **consent: client.bulk_cancel(filters, reason, **consent),
         "cancel the matching runs",
-        idempotency_key=idempotency_key,
-        dry_run=dry_run,
-        yes=yes,
-        wait=wait,
-        output=output,
+        bulk,
     )
 
 
@@ -71,28 +68,21 @@ def cancel(
     "pyoco-client bulk rerun --status FAILED --updated-after 24h --dry-run",
     "pyoco-client bulk rerun --status FAILED --flow nightly --from failed --yes",
     filters=run_filter,
+    bulk=BulkOptions,
 )
 def rerun(
     client: PyocoHttpClient,
     *,
     filters: RunFilter,
     start: From = None,
-    idempotency_key: RepeatKey = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    wait: WaitForAll = False,
-    output: OutputForm = None,
+    bulk: BulkOptions,
 ) -> None:
     _require_filter(filters)
     run_bulk(
         client,
         lambda **consent: client.bulk_rerun(filters, start, **consent),
         "rerun the matching runs",
-        idempotency_key=idempotency_key,
-        dry_run=dry_run,
-        yes=yes,
-        wait=wait,
-        output=output,
+        bulk,
     )
 
 
@@ -123,31 +113,25 @@ def run_bulk(
     client: PyocoHttpClient,
     request: Callable[..., BulkAnswer],
     action: str,
-    *,
-    idempotency_key: str | None,
-    dry_run: bool,
-    yes: bool,
-    wait: bool,
-    output: Output | None,
+    bulk: BulkOptions,
 ) -> None:
     """Count the matches, ask for confirmation, start the operation."""
-    if not (dry_run or yes or sys.stdin.isatty()):
+    if not (bulk.dry_run or bulk.yes or sys.stdin.isatty()):
         raise InvalidCliArgument(
             f"cannot ask for confirmation without a terminal ({action}); add --yes, "
             "or --dry-run to only count"
         )
     counted = request(**BulkConsent(dry_run=True))
     # With a key this may be a repetition, whose matches of the first time no longer match.
-    if dry_run or not (counted["matched"] or idempotency_key):
-        show(counted, output, _counted_view)
+    if bulk.dry_run or not (counted["matched"] or bulk.idempotency_key):
+        show(counted, bulk.output, _counted_view)
         return
-    if not yes and not typer.confirm(f"{action.capitalize()} ({counted['matched']})?", err=True):
+    if not bulk.yes and not typer.confirm(f"{action.capitalize()} ({counted['matched']})?", err=True):
         raise CommandFailed("Nothing was done.")
-    started = request(idempotency_key=idempotency_key, **BulkConsent(token=counted["token"] or ""))[
-        "operation"
-    ]
-    assert started is not None
-    _show_operation(client, started, wait=wait, output=output)
+    started = request(idempotency_key=bulk.idempotency_key, **BulkConsent(token=counted["token"] or ""))
+    operation = started["operation"]
+    assert operation is not None
+    _show_operation(client, operation, wait=bulk.wait, output=bulk.output)
 
 
 def _show_operation(

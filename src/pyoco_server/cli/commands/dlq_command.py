@@ -3,10 +3,9 @@
 from itertools import islice
 from typing import Annotated
 
-import typer
 from rich.console import RenderableType
 
-from pyoco_server.cli.commands.bulk_command import DryRun, WaitForAll, Yes, run_bulk
+from pyoco_server.cli.commands.bulk_command import BulkOptions, run_bulk
 from pyoco_server.cli.commands.run_commands import From
 from pyoco_server.cli.options.client_options import (
     DEFAULT_LIMIT,
@@ -14,11 +13,11 @@ from pyoco_server.cli.options.client_options import (
     AllPages,
     Limit,
     OutputForm,
-    RepeatKey,
     check_limit_or_all,
     client_command,
 )
 from pyoco_server.cli.options.filter_options import letter_filter
+from pyoco_server.cli.options.shared_options import flag, option
 from pyoco_server.cli.options.time_formats import local_time
 from pyoco_server.cli.views.console import pairs, print_note, printable, show
 from pyoco_server.cli.views.list_views import letters_view
@@ -27,9 +26,7 @@ from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import LetterFilter, PyocoHttpClient
 from pyoco_server.http_client.response_types import Letter
 
-SingleSeq = Annotated[
-    int | None, typer.Option(help="Only this letter, instead of filters.", metavar="N", min=1)
-]
+SingleSeq = Annotated[int | None, option("Only this letter, instead of filters.", "N", min=1)]
 
 
 @client_command(
@@ -56,7 +53,7 @@ def list_letters(
 def get(
     client: PyocoHttpClient,
     *,
-    seq: Annotated[int, typer.Option(help="The letter's number, shown by `dlq list`.", metavar="N", min=1)],
+    seq: Annotated[int, option("The letter's number, shown by `dlq list`.", "N", min=1)],
     output: OutputForm = None,
 ) -> None:
     show(client.get_dlq(seq), output, _letter_view)
@@ -66,6 +63,7 @@ def get(
     "pyoco-client dlq replay --seq 41",
     "pyoco-client dlq replay --flow nightly --since 24h --from failed --delete --yes",
     filters=letter_filter,
+    bulk=BulkOptions,
 )
 def replay(
     client: PyocoHttpClient,
@@ -74,18 +72,16 @@ def replay(
     seq: SingleSeq = None,
     start: From = None,
     delete_letter: Annotated[
-        bool, typer.Option("--delete", help="Delete each letter once its new run is stored.", metavar="")
+        bool, flag("--delete", "Delete each letter once its new run is stored.")
     ] = False,
-    idempotency_key: RepeatKey = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    wait: WaitForAll = False,
-    output: OutputForm = None,
+    bulk: BulkOptions,
 ) -> None:
-    _require_seq_or_filter(filters, seq, dry_run=dry_run, wait=wait)
+    _require_seq_or_filter(filters, seq, bulk)
     if seq is not None:
-        replayed = client.replay_dlq(seq, mode=start, delete=delete_letter, idempotency_key=idempotency_key)
-        show(replayed, output, accepted_view)
+        replayed = client.replay_dlq(
+            seq, mode=start, delete=delete_letter, idempotency_key=bulk.idempotency_key
+        )
+        show(replayed, bulk.output, accepted_view)
         if delete_letter and not replayed["deleted"]:
             print_note(f"The letter was not deleted: pyoco-client dlq delete --seq {seq}")
         return
@@ -93,11 +89,7 @@ def replay(
         client,
         lambda **consent: client.bulk_replay_dlq(filters, start, delete=delete_letter, **consent),
         "replay the matching dead letters",
-        idempotency_key=idempotency_key,
-        dry_run=dry_run,
-        yes=yes,
-        wait=wait,
-        output=output,
+        bulk,
     )
 
 
@@ -105,42 +97,39 @@ def replay(
     "pyoco-client dlq delete --seq 41",
     "pyoco-client dlq delete --until 30d --yes --wait",
     filters=letter_filter,
+    bulk=BulkOptions,
 )
 def delete(
     client: PyocoHttpClient,
     *,
     filters: LetterFilter,
     seq: SingleSeq = None,
-    idempotency_key: RepeatKey = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    wait: WaitForAll = False,
-    output: OutputForm = None,
+    bulk: BulkOptions,
 ) -> None:
-    _require_seq_or_filter(filters, seq, dry_run=dry_run, wait=wait)
+    _require_seq_or_filter(filters, seq, bulk)
     if seq is not None:
-        if idempotency_key is not None:
+        if bulk.idempotency_key is not None:
             raise InvalidCliArgument("--idempotency-key has no use with --seq; omit it")
-        show(client.delete_dlq(seq), output, lambda it: pairs([("seq", str(it["seq"])), ("deleted", "yes")]))
+        show(
+            client.delete_dlq(seq),
+            bulk.output,
+            lambda it: pairs([("seq", str(it["seq"])), ("deleted", "yes")]),
+        )
         return
     run_bulk(
         client,
         lambda **consent: client.bulk_delete_dlq(filters, **consent),
         "delete the matching dead letters",
-        idempotency_key=idempotency_key,
-        dry_run=dry_run,
-        yes=yes,
-        wait=wait,
-        output=output,
+        bulk,
     )
 
 
-def _require_seq_or_filter(filters: LetterFilter, seq: int | None, *, dry_run: bool, wait: bool) -> None:
+def _require_seq_or_filter(filters: LetterFilter, seq: int | None, bulk: BulkOptions) -> None:
     """A mistake must not affect every letter."""
     is_filtered = any(filters.values())
     if seq is None and not is_filtered:
         raise InvalidCliArgument("give --seq, or at least one filter such as --reason or --flow")
-    if seq is not None and (is_filtered or dry_run or wait):
+    if seq is not None and (is_filtered or bulk.dry_run or bulk.wait):
         raise InvalidCliArgument("--seq names one letter; omit the filters, --dry-run and --wait")
 
 

@@ -5,8 +5,6 @@ from enum import StrEnum
 from itertools import islice
 from typing import Annotated
 
-import typer
-
 from pyoco_server.cli.options.client_options import (
     PAGE_SIZE,
     AllPages,
@@ -16,7 +14,7 @@ from pyoco_server.cli.options.client_options import (
     client_command,
 )
 from pyoco_server.cli.options.filter_options import run_filter
-from pyoco_server.cli.options.shared_options import sendable_text
+from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import Output, output_form, print_note, show
 from pyoco_server.cli.views.list_views import runs_view
 from pyoco_server.cli.views.run_views import is_waiting_for_answer
@@ -41,21 +39,17 @@ class Order(StrEnum):
 
 SortBy = Annotated[
     Sort | None,
-    typer.Option(
-        help="updated_at (default), submitted_at, start_time, end_time, duration, flow_name or status.",
-        metavar="FIELD",
+    option(
+        "updated_at (default), submitted_at, start_time, end_time, duration, flow_name or status.",
+        "FIELD",
         show_default=False,
     ),
 ]
 SortOrder = Annotated[
     Order | None,
-    typer.Option(
-        help="desc (default): largest or newest first; asc: the reverse.", metavar="ORDER", show_default=False
-    ),
+    option("desc (default): largest or newest first; asc: the reverse.", "ORDER", show_default=False),
 ]
-Full = Annotated[
-    bool, typer.Option("--full", help="Return full snapshots, including task records.", metavar="")
-]
+Full = Annotated[bool, flag("--full", "Return full snapshots, including task records.")]
 
 
 @client_command(
@@ -101,20 +95,12 @@ def list_vnext(
     order: SortOrder = None,
     full: Full = False,
     limit: Annotated[
-        int | None,
-        typer.Option(
-            help="Maximum number of results (default: 50; at most 200).", metavar="N", min=1, max=PAGE_SIZE
-        ),
+        int | None, option("Maximum number of results (default: 50; at most 200).", "N", min=1, max=PAGE_SIZE)
     ] = None,
     cursor: Annotated[
-        str | None,
-        typer.Option(
-            help="The next_cursor of the previous page; repeat the same filters.",
-            metavar="CURSOR",
-            parser=sendable_text,
-        ),
+        str | None, text_option("The next_cursor of the previous page; repeat the same filters.", "CURSOR")
     ] = None,
-    total: Annotated[bool, typer.Option("--total", help="Also count all matching runs.", metavar="")] = False,
+    total: Annotated[bool, flag("--total", "Also count all matching runs.")] = False,
     output: OutputForm = None,
 ) -> None:
     page = client.list_runs_vnext(limit, cursor, total=total, **_listing(filters, sort, order, full))

@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-import typer
 from rich.text import Text
 
 from pyoco_server.cli.options.client_options import RunId, client_command
-from pyoco_server.cli.options.shared_options import sendable_text
+from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import print_note, printable, stdout_console
 from pyoco_server.http_client import LogFilter, PyocoHttpClient
 
@@ -47,30 +46,17 @@ def logs(
     client: PyocoHttpClient,
     *,
     run_id: RunId,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep following until the run ends.", metavar="")
-    ] = False,
-    task: Annotated[
-        list[str] | None,
-        typer.Option(help="Only lines of this task; repeatable.", metavar="NAME", parser=sendable_text),
-    ] = None,
+    follow: Annotated[bool, flag("--follow", "Keep following until the run ends.", "-f")] = False,
+    task: Annotated[list[str] | None, text_option("Only lines of this task; repeatable.")] = None,
     stream: Annotated[
-        list[LogStream] | None,
-        typer.Option(help="Only stdout, stderr or note; repeatable.", metavar="STREAM"),
+        list[LogStream] | None, option("Only stdout, stderr or note; repeatable.", "STREAM")
     ] = None,
     search: Annotated[
-        str | None,
-        typer.Option(
-            help="Only lines containing this text (case-insensitive).", metavar="TEXT", parser=sendable_text
-        ),
+        str | None, text_option("Only lines containing this text (case-insensitive).", "TEXT")
     ] = None,
-    tail: Annotated[int | None, typer.Option(help="Start with the last N lines.", metavar="N", min=0)] = None,
-    timestamps: Annotated[
-        bool, typer.Option("--timestamps", help="Show the time of each line.", metavar="")
-    ] = False,
-    output: Annotated[
-        LogForm, typer.Option(help="text, or json: one object per line.", metavar="FORM")
-    ] = LogForm.TEXT,
+    tail: Annotated[int | None, option("Start with the last N lines.", "N", min=0)] = None,
+    timestamps: Annotated[bool, flag("--timestamps", "Show the time of each line.")] = False,
+    output: Annotated[LogForm, option("text, or json: one object per line.", "FORM")] = LogForm.TEXT,
 ) -> None:
     filters = LogFilter(task=task or [], stream=[str(each) for each in stream or []], search=search)
     printer = _LinePrinter(output, timestamps=timestamps)

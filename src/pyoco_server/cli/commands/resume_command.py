@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
 from msgspec import UNSET
 from rich.console import RenderableType
 
@@ -22,7 +21,7 @@ from pyoco_server.cli.options.client_options import (
     client_command,
     required_run_id,
 )
-from pyoco_server.cli.options.shared_options import sendable_text
+from pyoco_server.cli.options.shared_options import option, text_option
 from pyoco_server.cli.views.console import pairs, show, stderr_console
 from pyoco_server.cli.views.run_views import Json
 from pyoco_server.cli.views.wait_views import decided_text, question_view
@@ -50,40 +49,23 @@ def resume(
     run_id: RunIdOption = None,
     wait_id: WaitId = None,
     json_text: Annotated[
-        str | None,
-        typer.Option(
-            "--json", help="The answer as JSON; @FILE reads a file, - standard input.", metavar="JSON"
-        ),
+        str | None, option("The answer as JSON; @FILE reads a file, - standard input.", "JSON", "--json")
     ] = None,
     decision: Annotated[
         Decision | None,
-        typer.Option(
-            help="Decision on a proposal: approved, edited (with the replacement as --json) or rejected.",
-            metavar="WORD",
+        option(
+            "Decision on a proposal: approved, edited (with the replacement as --json) or rejected.",
+            "WORD",
             show_default=False,
         ),
     ] = None,
-    note: Annotated[
-        str | None,
-        typer.Option(
-            help="Note for the task, recorded with the answer.", metavar="TEXT", parser=sendable_text
-        ),
-    ] = None,
+    note: Annotated[str | None, text_option("Note for the task, recorded with the answer.", "TEXT")] = None,
     digest: Annotated[
         str | None,
-        typer.Option(
-            help="With --decision: the proposal_digest you reviewed (default: the current one).",
-            metavar="HEX",
-            parser=sendable_text,
-        ),
+        text_option("With --decision: the proposal_digest you reviewed (default: the current one).", "HEX"),
     ] = None,
     decision_id: Annotated[
-        str | None,
-        typer.Option(
-            help="Idempotency id: the same answer with the same id counts once.",
-            metavar="ID",
-            parser=sendable_text,
-        ),
+        str | None, text_option("Idempotency id: the same answer with the same id counts once.", "ID")
     ] = None,
     output: OutputForm = None,
 ) -> None:

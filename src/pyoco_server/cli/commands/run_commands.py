@@ -4,24 +4,22 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
-import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from pyoco_server.cli.commands.run_waiting import check_wait_limit, finish_submit, wait_for_end
+from pyoco_server.cli.commands.run_waiting import WaitOptions, check_wait_limit, finish_submit, wait_for_end
 from pyoco_server.cli.options.client_options import (
     OutputForm,
     RepeatKey,
     RunId,
     RunIdArgument,
     RunIdOption,
-    Wait,
     WaitLimit,
     client_command,
     required_run_id,
 )
-from pyoco_server.cli.options.shared_options import sendable_text
+from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import Output, output_form, print_note, printable, show
 from pyoco_server.cli.views.run_views import run_view, tasks_view
 from pyoco_server.errors import InvalidCliArgument
@@ -37,16 +35,14 @@ class Start(StrEnum):
 
 From = Annotated[
     Start | None,
-    typer.Option(
+    option(
+        "start (default): execute every task; failed: only tasks that failed or never ran.",
+        "WHERE",
         "--from",
-        help="start (default): execute every task; failed: only tasks that failed or never ran.",
-        metavar="WHERE",
         show_default=False,
     ),
 ]
-CancelReason = Annotated[
-    str | None, typer.Option(help="Reason, recorded with the run.", metavar="TEXT", parser=sendable_text)
-]
+CancelReason = Annotated[str | None, text_option("Reason, recorded with the run.", "TEXT")]
 
 
 @client_command("pyoco-client get --run-id $RUN_ID", "pyoco-client get --run-id $RUN_ID --include records")
@@ -56,10 +52,9 @@ def get(
     run_id: RunId,
     include: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Extra parts to include: records, full or all; repeatable.",
-            metavar="WHAT",
-            parser=sendable_text,
+        text_option(
+            "Extra parts to include: records, full or all; repeatable.",
+            "WHAT",
             autocompletion=lambda: ["records", "full", "all"],
         ),
     ] = None,
@@ -96,9 +91,7 @@ def cancel(
     *,
     run_id: RunId,
     reason: CancelReason = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until the run ends; exit 0 once it has ended.", metavar="")
-    ] = False,
+    wait: Annotated[bool, flag("--wait", "Wait until the run ends; exit 0 once it has ended.")] = False,
     timeout_sec: WaitLimit = None,
     output: OutputForm = None,
 ) -> None:
@@ -111,29 +104,22 @@ def cancel(
     "pyoco-client rerun --run-id $RUN_ID",
     "pyoco-client rerun --run-id $RUN_ID --from failed --wait",
     "pyoco-client rerun --run-id $RUN_ID --task load",
+    waiting=WaitOptions,
 )
 def rerun(
     client: PyocoHttpClient,
     *,
     run_id: RunId,
     start: From = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            help="Execute this task and its downstream tasks only.", metavar="NAME", parser=sendable_text
-        ),
-    ] = None,
+    task: Annotated[str | None, text_option("Execute this task and its downstream tasks only.")] = None,
     idempotency_key: RepeatKey = None,
-    wait: Wait = False,
-    timeout_sec: WaitLimit = None,
-    output: OutputForm = None,
+    waiting: WaitOptions,
 ) -> None:
     if start is not None and task is not None:
         raise InvalidCliArgument("use either --from or --task, not both")
-    check_wait_limit(wait, timeout_sec)
     mode = RerunMode.TASK if task is not None else start or RerunMode.START
     accepted = client.rerun(run_id, mode, task, idempotency_key=idempotency_key)
-    finish_submit(client, accepted, wait=wait, timeout_sec=timeout_sec, output=output)
+    finish_submit(client, accepted, waiting)
 
 
 @client_command("pyoco-client retry $RUN_ID")

@@ -1,6 +1,11 @@
 """Waiting for the end of a run that was submitted or cancelled."""
 
+from dataclasses import dataclass
+from typing import Annotated
+
 from pyoco_server.cli.entry import CommandFailed
+from pyoco_server.cli.options.client_options import OutputForm, WaitLimit
+from pyoco_server.cli.options.shared_options import flag
 from pyoco_server.cli.views.console import (
     Output,
     output_form,
@@ -21,26 +26,33 @@ def check_wait_limit(wait: bool, timeout_sec: float | None) -> None:
         raise InvalidCliArgument("--timeout-sec limits --wait; add --wait, or omit it")
 
 
-def finish_submit(
-    client: PyocoHttpClient,
-    accepted: Accepted,
-    *,
-    wait: bool,
-    timeout_sec: float | None,
-    output: Output | None,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitOptions:
+    """Whether a submit waits for the end of its run, and how the result is shown."""
+
+    wait: Annotated[bool, flag("--wait", "Wait until the run ends; exit 0 only if it is COMPLETED.")] = False
+    timeout_sec: WaitLimit = None
+    output: OutputForm = None
+
+    def __post_init__(self) -> None:
+        check_wait_limit(self.wait, self.timeout_sec)
+
+
+def finish_submit(client: PyocoHttpClient, accepted: Accepted, waiting: WaitOptions) -> None:
     """Show the accepted run; or wait until it ends, show it, and fail unless it is COMPLETED."""
-    if not wait:
-        show(accepted, output, accepted_view)
+    if not waiting.wait:
+        show(accepted, waiting.output, accepted_view)
         return
     run_id = accepted["run_id"]
     try:
         print_note(f"Submitted run {run_id}.")
-        ended = wait_for_end(client, run_id, timeout_sec, hint=f": pyoco-client get --run-id {run_id}")
+        ended = wait_for_end(
+            client, run_id, waiting.timeout_sec, hint=f": pyoco-client get --run-id {run_id}"
+        )
     except KeyboardInterrupt:
         print_note(f"Stopped waiting; the run continues: pyoco-client get --run-id {run_id}")
         raise
-    form = output_form(output)
+    form = output_form(waiting.output)
     show(_with_records(client, ended) if form is Output.TABLE else ended, form, ended_run_view)
     # The table shows the error itself.
     fail_unless_completed(ended, with_error=form is not Output.TABLE)

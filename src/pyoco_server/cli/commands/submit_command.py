@@ -7,17 +7,19 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from pyoco_server.cli.commands.run_waiting import check_wait_limit, finish_submit
+from pyoco_server.cli.commands.run_waiting import WaitOptions, finish_submit
 from pyoco_server.cli.options.client_options import (
     IdempotencyKey,
-    OutputForm,
     RunLimit,
     Tag,
-    Wait,
-    WaitLimit,
     client_command,
 )
-from pyoco_server.cli.options.shared_options import comma_separated, require_sendable, sendable_text
+from pyoco_server.cli.options.shared_options import (
+    comma_separated,
+    option,
+    require_sendable,
+    text_option,
+)
 from pyoco_server.errors import shortened
 from pyoco_server.http_client import PyocoHttpClient
 
@@ -93,46 +95,37 @@ def _not_json(word: str) -> NoReturn:
     "pyoco-client submit --flow-name greet --param name=Ada",
     'pyoco-client submit --flow-name greet --params \'{"name": "Ada"}\' --wait',
     "pyoco-client submit --flow-name greet --params-file params.yaml --tag gpu",
+    waiting=WaitOptions,
 )
 def submit(
     client: PyocoHttpClient,
     *,
-    flow_name: Annotated[str, typer.Option(help="Flow name.", metavar="NAME", parser=sendable_text)],
+    flow_name: Annotated[str, text_option("Flow name.")],
     params_file: Annotated[
-        Params | None,
-        typer.Option(help="Params from a JSON or YAML file.", metavar="FILE", parser=params_from_file),
+        Params | None, option("Params from a JSON or YAML file.", "FILE", parser=params_from_file)
     ] = None,
     params_json: Annotated[
         Params | None,
-        typer.Option(
-            "--params",
-            help="Params as a JSON object; overrides --params-file.",
-            metavar="JSON",
-            parser=params_from_json,
+        option(
+            "Params as a JSON object; overrides --params-file.", "JSON", "--params", parser=params_from_json
         ),
     ] = None,
     param: Annotated[
         list[Params] | None,
-        typer.Option(
-            help="A single param (JSON or text); repeatable; overrides --params and --params-file.",
-            metavar="KEY=VALUE",
+        option(
+            "A single param (JSON or text); repeatable; overrides --params and --params-file.",
+            "KEY=VALUE",
             parser=params_from_pair,
         ),
     ] = None,
     tag: Tag = None,
     tags: Annotated[
-        str | None,
-        typer.Option(
-            help="Comma-separated labels for searching and filtering.", metavar="A,B", parser=sendable_text
-        ),
+        str | None, text_option("Comma-separated labels for searching and filtering.", "A,B")
     ] = None,
     run_timeout_sec: RunLimit = None,
     idempotency_key: IdempotencyKey = None,
-    wait: Wait = False,
-    timeout_sec: WaitLimit = None,
-    output: OutputForm = None,
+    waiting: WaitOptions,
 ) -> None:
-    check_wait_limit(wait, timeout_sec)
     accepted = client.submit_run(
         flow_name,
         _merged(params_file, params_json, param),
@@ -141,33 +134,26 @@ def submit(
         timeout_sec=run_timeout_sec,
         idempotency_key=idempotency_key,
     )
-    finish_submit(client, accepted, wait=wait, timeout_sec=timeout_sec, output=output)
+    finish_submit(client, accepted, waiting)
 
 
 @client_command(
     "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly",
     "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly --wait",
+    waiting=WaitOptions,
 )
 def submit_yaml(
     client: PyocoHttpClient,
     *,
     workflow_file: Annotated[
-        Path,
-        typer.Option(
-            help="The flow.yaml to run.", metavar="FILE", exists=True, dir_okay=False, readable=True
-        ),
+        Path, option("The flow.yaml to run.", "FILE", exists=True, dir_okay=False, readable=True)
     ],
-    flow_name: Annotated[
-        str, typer.Option(help="Flow name to record the run under.", metavar="NAME", parser=sendable_text)
-    ],
+    flow_name: Annotated[str, text_option("Flow name to record the run under.")],
     tag: Tag = None,
     run_timeout_sec: RunLimit = None,
     idempotency_key: IdempotencyKey = None,
-    wait: Wait = False,
-    timeout_sec: WaitLimit = None,
-    output: OutputForm = None,
+    waiting: WaitOptions,
 ) -> None:
-    check_wait_limit(wait, timeout_sec)
     accepted = client.submit_run_yaml(
         workflow_file.read_bytes(),
         flow_name,
@@ -175,7 +161,7 @@ def submit_yaml(
         timeout_sec=run_timeout_sec,
         idempotency_key=idempotency_key,
     )
-    finish_submit(client, accepted, wait=wait, timeout_sec=timeout_sec, output=output)
+    finish_submit(client, accepted, waiting)
 
 
 def _merged(file: Params | None, given: Params | None, single: Sequence[Params] | None) -> Params:

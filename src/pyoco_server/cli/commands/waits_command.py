@@ -4,7 +4,6 @@ import json
 from itertools import islice
 from typing import Annotated
 
-import typer
 from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -20,6 +19,7 @@ from pyoco_server.cli.options.client_options import (
     client_command,
 )
 from pyoco_server.cli.options.filter_options import wait_filter
+from pyoco_server.cli.options.shared_options import flag
 from pyoco_server.cli.views.console import Output, output_form, print_note, show, stdout_console
 from pyoco_server.cli.views.wait_views import wait_view, waits_view
 from pyoco_server.errors import InvalidCliArgument
@@ -42,9 +42,7 @@ def waits(
     wait_id: WaitId = None,
     limit: Limit = None,
     all_pages: AllPages = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Watch all open waits until Ctrl-C.", metavar="")
-    ] = False,
+    watch: Annotated[bool, flag("--watch", "Watch all open waits until Ctrl-C.")] = False,
     output: OutputForm = None,
 ) -> None:
     check_limit_or_all(limit, all_pages)

@@ -20,7 +20,7 @@ from pyoco_server.cli.commands.run_waiting import fail_unless_completed
 from pyoco_server.cli.entry import CommandFailed
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.client_options import RunId, new_client, open_client
-from pyoco_server.cli.options.shared_options import ApiKey, Server
+from pyoco_server.cli.options.shared_options import ApiKey, Server, option
 from pyoco_server.cli.options.time_formats import duration
 from pyoco_server.cli.views.console import print_note, printable, stdout_console
 from pyoco_server.cli.views.run_views import (
@@ -66,11 +66,10 @@ def watch(
     *,
     run_id: RunId,
     timeout_sec: Annotated[
-        float | None,
-        typer.Option(help="Maximum time to watch; the run itself continues.", metavar="SECONDS", min=0),
+        float | None, option("Maximum time to watch; the run itself continues.", "SECONDS", min=0)
     ] = None,
     output: Annotated[
-        WatchForm, typer.Option(help="status, or json: one snapshot per line.", metavar="FORM")
+        WatchForm, option("status, or json: one snapshot per line.", "FORM")
     ] = WatchForm.STATUS,
     server: Server = None,
     api_key: ApiKey = None,

@@ -3,11 +3,10 @@
 from enum import StrEnum
 from typing import Annotated
 
-import typer
 from rich.console import RenderableType
 
 from pyoco_server.cli.options.client_options import OutputForm, client_command
-from pyoco_server.cli.options.shared_options import one_of, sendable_text
+from pyoco_server.cli.options.shared_options import flag, one_of, option, text_option
 from pyoco_server.cli.options.time_formats import ago
 from pyoco_server.cli.views.console import pairs, printable, show, stdout_console
 from pyoco_server.cli.views.list_views import worker_state, workers_view
@@ -32,29 +31,24 @@ def workers(
     *,
     scope: Annotated[
         Scope | None,
-        typer.Option(
-            help="active (default): live workers only; all: include stopped and disconnected ones.",
-            metavar="SCOPE",
+        option(
+            "active (default): live workers only; all: include stopped and disconnected ones.",
+            "SCOPE",
             show_default=False,
         ),
     ] = None,
     state: Annotated[
         WorkerState | None,
-        typer.Option(
-            help="Only workers that are RUNNING, IDLE, STOPPED_GRACEFUL or DISCONNECTED.",
-            metavar="STATE",
+        option(
+            "Only workers that are RUNNING, IDLE, STOPPED_GRACEFUL or DISCONNECTED.",
+            "STATE",
             parser=one_of(WorkerState),
             autocompletion=lambda: list(WorkerState),
         ),
     ] = None,
-    include_hidden: Annotated[
-        bool, typer.Option("--include-hidden", help="Include hidden workers.", metavar="")
-    ] = False,
+    include_hidden: Annotated[bool, flag("--include-hidden", "Include hidden workers.")] = False,
     limit: Annotated[
-        int | None,
-        typer.Option(
-            help="Maximum number of results (default: 100; at most 500).", metavar="N", min=1, max=500
-        ),
+        int | None, option("Maximum number of results (default: 100; at most 500).", "N", min=1, max=500)
     ] = None,
     output: OutputForm = None,
 ) -> None:
@@ -70,18 +64,12 @@ def workers(
 def worker(
     client: PyocoHttpClient,
     *,
-    worker_id: Annotated[
-        str, typer.Option(help="The worker id shown by `workers`.", metavar="ID", parser=sendable_text)
-    ],
-    pause: Annotated[
-        bool, typer.Option("--pause", help="Stop taking new runs; current runs continue.", metavar="")
-    ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Take new runs again.", metavar="")] = False,
-    drain: Annotated[
-        bool, typer.Option("--drain", help="Finish current runs, then exit.", metavar="")
-    ] = False,
-    hide: Annotated[bool, typer.Option("--hide", help="Hide it from lists.", metavar="")] = False,
-    unhide: Annotated[bool, typer.Option("--unhide", help="Show it in lists again.", metavar="")] = False,
+    worker_id: Annotated[str, text_option("The worker id shown by `workers`.", "ID")],
+    pause: Annotated[bool, flag("--pause", "Stop taking new runs; current runs continue.")] = False,
+    resume: Annotated[bool, flag("--resume", "Take new runs again.")] = False,
+    drain: Annotated[bool, flag("--drain", "Finish current runs, then exit.")] = False,
+    hide: Annotated[bool, flag("--hide", "Hide it from lists.")] = False,
+    unhide: Annotated[bool, flag("--unhide", "Show it in lists again.")] = False,
     output: OutputForm = None,
 ) -> None:
     paused = _switch(pause, resume, "--pause", "--resume")
@@ -95,9 +83,7 @@ def worker(
 def metrics(
     client: PyocoHttpClient,
     *,
-    name: Annotated[
-        str | None, typer.Option(help="Only metrics whose names start with this.", metavar="PREFIX")
-    ] = None,
+    name: Annotated[str | None, option("Only metrics whose names start with this.", "PREFIX")] = None,
 ) -> None:
     lines = client.metrics().splitlines(keepends=True)
     stdout_console().file.write(

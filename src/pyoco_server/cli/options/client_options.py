@@ -2,12 +2,19 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from pyoco_server.cli.lazy_group import examples
-from pyoco_server.cli.options.shared_options import ApiKey, GatewayAddress, Server, sendable_text
+from pyoco_server.cli.options.shared_options import (
+    ApiKey,
+    GatewayAddress,
+    Server,
+    flag,
+    option,
+    text_option,
+)
 from pyoco_server.cli.views.console import Output
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
@@ -52,15 +59,9 @@ def _checked_run_limit(text: str) -> float:
 
 OutputForm = Annotated[
     Output | None,
-    typer.Option(
-        help="json or table (default: table on a terminal, json otherwise).",
-        metavar="FORM",
-        show_default=False,
-    ),
+    option("json or table (default: table on a terminal, json otherwise).", "FORM", show_default=False),
 ]
-RunId = Annotated[
-    str, typer.Option(help="The run id printed by `submit`.", metavar="ID", parser=_checked_run_id)
-]
+RunId = Annotated[str, option("The run id printed by `submit`.", "ID", parser=_checked_run_id)]
 RunIdArgument = Annotated[
     str | None,
     typer.Argument(
@@ -68,58 +69,36 @@ RunIdArgument = Annotated[
     ),
 ]
 RunIdOption = Annotated[
-    str | None,
-    typer.Option(
-        "--run-id", help="Same as RUN_ID, given as an option.", metavar="ID", parser=_checked_run_id
-    ),
+    str | None, option("Same as RUN_ID, given as an option.", "ID", "--run-id", parser=_checked_run_id)
 ]
 WaitId = Annotated[
-    str | None,
-    typer.Option(help="The wait id shown by `waits --output json`.", metavar="ID", parser=_checked_wait_id),
+    str | None, option("The wait id shown by `waits --output json`.", "ID", parser=_checked_wait_id)
 ]
-Tag = Annotated[
-    str | None,
-    typer.Option(help="Only workers with this tag may execute the run.", metavar="TAG", parser=sendable_text),
-]
+Tag = Annotated[str | None, text_option("Only workers with this tag may execute the run.", "TAG")]
 RunLimit = Annotated[
     float | None,
-    typer.Option(
-        help="Time limit of the run; if exceeded, the run is FAILED.",
-        metavar="SECONDS",
-        parser=_checked_run_limit,
-    ),
+    option("Time limit of the run; if exceeded, the run is FAILED.", "SECONDS", parser=_checked_run_limit),
 ]
 IdempotencyKey = Annotated[
     str | None,
-    typer.Option(
-        help="Submitting again with the same key within a day returns the first run.",
-        metavar="KEY",
-        parser=_checked_key,
+    option(
+        "Submitting again with the same key within a day returns the first run.", "KEY", parser=_checked_key
     ),
 ]
 RepeatKey = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Repeating the command with the same key within a day returns the first result.",
+        "KEY",
         "--idempotency-key",
-        help="Repeating the command with the same key within a day returns the first result.",
-        metavar="KEY",
         parser=_checked_key,
     ),
 ]
-Wait = Annotated[
-    bool,
-    typer.Option("--wait", help="Wait until the run ends; exit 0 only if it is COMPLETED.", metavar=""),
-]
 WaitLimit = Annotated[
-    float | None,
-    typer.Option(
-        help="With --wait: maximum time to wait; the run itself continues.", metavar="SECONDS", min=0
-    ),
+    float | None, option("With --wait: maximum time to wait; the run itself continues.", "SECONDS", min=0)
 ]
-Limit = Annotated[
-    int | None, typer.Option(help="Maximum number of results (default: 50).", metavar="N", min=1)
-]
-AllPages = Annotated[bool, typer.Option("--all", help="Fetch all results.", metavar="")]
+Limit = Annotated[int | None, option("Maximum number of results (default: 50).", "N", min=1)]
+AllPages = Annotated[bool, flag("--all", "Fetch all results.")]
 
 DEFAULT_LIMIT = 50
 PAGE_SIZE = 200
@@ -140,36 +119,33 @@ def required_run_id(argument: str | None, option: str | None, *, default: str | 
     return run_id
 
 
-def client_command(
-    *example_lines: str, filters: Callable[..., Any] | None = None
-) -> Callable[[Function], Function]:
+def client_command(*example_lines: str, **groups: Callable[..., Any]) -> Callable[[Function], Function]:
     """Turn a function into a `pyoco-client` command.
 
-    The command has the function's options, those of `filters`, and --server and --api-key. The function gets
-    the open client first, and the result of `filters` as its argument of that name.
+    The command has the function's options, and --server and --api-key. The function gets the open client
+    first. A group is what several options are turned into: the command has the parameters of that callable
+    as options, and the function gets its result as the argument of that name.
     """
-    filter_options = [] if filters is None else list(inspect.signature(filters).parameters.values())
 
     def decorate(function: Function) -> Function:
         @examples(*example_lines)
         def command(ctx: typer.Context, server: Server = None, api_key: ApiKey = None, **given: Any) -> None:
-            if filters is not None:
-                given["filters"] = filters(
-                    **{option.name: given.pop(option.name) for option in filter_options}
+            for name, group in groups.items():
+                given[name] = group(
+                    **{option: given.pop(option) for option in inspect.signature(group).parameters}
                 )
             with open_client(ctx, server, api_key) as client:
                 function(client, **given)
 
-        own = list(inspect.signature(function).parameters.values())[1:]
-        arguments = [each for each in own if each.kind is not inspect.Parameter.KEYWORD_ONLY]
-        options = [each for each in own if each not in arguments and each.name != "filters"]
         ctx, *address, _ = inspect.signature(command).parameters.values()
-        address = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in address]
+        parameters = [ctx]
+        for each in list(inspect.signature(function).parameters.values())[1:]:
+            group = groups.get(each.name)
+            parameters += [each] if group is None else inspect.signature(group).parameters.values()
+        parameters += [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in address]
         # Typer reads a command's options from these two attributes.
-        command.__signature__ = inspect.Signature([ctx, *arguments, *filter_options, *options, *address])  # type: ignore[attr-defined]
-        for source in (filters, function):
-            if source is not None:
-                command.__annotations__ |= get_type_hints(source, include_extras=True)
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ |= {each.name: each.annotation for each in parameters}
         return command  # type: ignore[return-value]
 
     return decorate

@@ -2,40 +2,37 @@
 
 from typing import Annotated, Any
 
-import typer
-
-from pyoco_server.cli.options.shared_options import one_of, sendable_text
+from pyoco_server.cli.options.shared_options import one_of, option, text_option
 from pyoco_server.cli.options.time_formats import parse_time
 from pyoco_server.http_client import LetterFilter, RunFilter, WaitFilter
 from pyoco_server.records.models import Reason, RunStatus
 from pyoco_server.records.wait_models import WaitState
 
 
-def _text(help_text: str, metavar: str = "NAME") -> Any:
-    return typer.Option(help=help_text, metavar=metavar, parser=sendable_text)
-
-
 def _time(help_text: str) -> Any:
-    return typer.Option(help=help_text, metavar="TIME", parser=parse_time)
+    return option(help_text, "TIME", parser=parse_time)
 
 
 def run_filter(
     *,
     status: Annotated[
         list[RunStatus] | None,
-        typer.Option(
-            help="Only runs with this status; repeatable.",
-            metavar="STATUS",
+        option(
+            "Only runs with this status; repeatable.",
+            "STATUS",
             parser=one_of(RunStatus),
             autocompletion=lambda: list(RunStatus),
         ),
     ] = None,
-    flow: Annotated[str | None, _text("Only runs of this flow.")] = None,
-    tag: Annotated[str | None, _text("Only runs with this tag or label.", "TAG")] = None,
-    worker: Annotated[str | None, _text("Only runs that this worker executes or executed.", "ID")] = None,
-    origin: Annotated[str | None, _text("Only reruns of this run.", "ID")] = None,
+    flow: Annotated[str | None, text_option("Only runs of this flow.")] = None,
+    tag: Annotated[str | None, text_option("Only runs with this tag or label.", "TAG")] = None,
+    worker: Annotated[
+        str | None, text_option("Only runs that this worker executes or executed.", "ID")
+    ] = None,
+    origin: Annotated[str | None, text_option("Only reruns of this run.", "ID")] = None,
     search: Annotated[
-        str | None, _text("Only runs with this text in their flow name, error, labels or params.", "TEXT")
+        str | None,
+        text_option("Only runs with this text in their flow name, error, labels or params.", "TEXT"),
     ] = None,
     updated_after: Annotated[
         float | None, _time("Only runs changed after this time: 2h (ago), 2026-01-31T09:00 or unix seconds.")
@@ -44,7 +41,7 @@ def run_filter(
     submitted_after: Annotated[float | None, _time("Only runs submitted after this time.")] = None,
     submitted_before: Annotated[float | None, _time("Only runs submitted before this time.")] = None,
     workflow_yaml_sha256: Annotated[
-        str | None, _text("Only runs of the flow.yaml with this digest.", "HEX")
+        str | None, text_option("Only runs of the flow.yaml with this digest.", "HEX")
     ] = None,
 ) -> RunFilter:
     return RunFilter(
@@ -66,19 +63,19 @@ def letter_filter(
     *,
     reason: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Only letters with this reason, such as execution_error; repeatable.",
-            metavar="WORD",
-            parser=sendable_text,
+        text_option(
+            "Only letters with this reason, such as execution_error; repeatable.",
+            "WORD",
             autocompletion=lambda: list(Reason),
         ),
     ] = None,
-    flow: Annotated[str | None, _text("Only letters of this flow.")] = None,
-    tag: Annotated[str | None, _text("Only letters of this tag.", "TAG")] = None,
-    worker: Annotated[str | None, _text("Only letters of this worker.", "ID")] = None,
-    run_id: Annotated[str | None, _text("Only letters of this run.", "ID")] = None,
+    flow: Annotated[str | None, text_option("Only letters of this flow.")] = None,
+    tag: Annotated[str | None, text_option("Only letters of this tag.", "TAG")] = None,
+    worker: Annotated[str | None, text_option("Only letters of this worker.", "ID")] = None,
+    run_id: Annotated[str | None, text_option("Only letters of this run.", "ID")] = None,
     search: Annotated[
-        str | None, _text("Only letters with this text in their error, reason, flow, run or worker.", "TEXT")
+        str | None,
+        text_option("Only letters with this text in their error, reason, flow, run or worker.", "TEXT"),
     ] = None,
     since: Annotated[
         float | None, _time("Only letters after this time: 2h (ago), 2026-01-31T09:00 or unix seconds.")
@@ -101,17 +98,17 @@ def wait_filter(
     *,
     state: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Only waits that are open (default), answered, expired or cancelled; repeatable.",
-            metavar="STATE",
+        option(
+            "Only waits that are open (default), answered, expired or cancelled; repeatable.",
+            "STATE",
             parser=one_of(WaitState, str.lower),
             autocompletion=lambda: list(WaitState),
         ),
     ] = None,
-    run_id: Annotated[str | None, _text("Only waits of this run.", "ID")] = None,
-    flow: Annotated[str | None, _text("Only waits of this flow.")] = None,
-    tag: Annotated[str | None, _text("Only waits of this tag.", "TAG")] = None,
-    task: Annotated[str | None, _text("Only waits of this task.")] = None,
-    assignee: Annotated[str | None, _text("Only waits assigned to this API key.")] = None,
+    run_id: Annotated[str | None, text_option("Only waits of this run.", "ID")] = None,
+    flow: Annotated[str | None, text_option("Only waits of this flow.")] = None,
+    tag: Annotated[str | None, text_option("Only waits of this tag.", "TAG")] = None,
+    task: Annotated[str | None, text_option("Only waits of this task.")] = None,
+    assignee: Annotated[str | None, text_option("Only waits assigned to this API key.")] = None,
 ) -> WaitFilter:
     return WaitFilter(state=state or [], run_id=run_id, flow=flow, tag=tag, task=task, assignee=assignee)

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -13,34 +14,43 @@ from pyoco_server.errors import shortened
 
 Word = TypeVar("Word", bound=StrEnum)
 
+
+def option(help: str, metavar: str, *names: str, **settings: Any) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, **settings)
+
+
+def text_option(help: str, metavar: str = "NAME", *names: str, **settings: Any) -> Any:
+    """An option whose text is sent to the gateway."""
+    return option(help, metavar, *names, parser=sendable_text, **settings)
+
+
+def flag(name: str, help: str, *aliases: str) -> Any:
+    """An option without a value."""
+    return option(help, "", name, *aliases)
+
+
 Server = Annotated[
     str | None,
-    typer.Option(
-        help="Gateway address (env: PYOCO_SERVER; default: http://127.0.0.1:8000).",
-        metavar="URL",
-        show_default=False,
-    ),
+    option("Gateway address (env: PYOCO_SERVER; default: http://127.0.0.1:8000).", "URL", show_default=False),
 ]
 ApiKey = Annotated[
     str | None,
-    typer.Option(
-        help="API key, if the gateway requires one (env: PYOCO_API_KEY).", metavar="KEY", show_default=False
-    ),
+    option("API key, if the gateway requires one (env: PYOCO_API_KEY).", "KEY", show_default=False),
+]
+FlowsFolder = Annotated[
+    Path | None, option("Folder with flows (*.py and *.yaml).", "DIR", exists=True, file_okay=False)
+]
+Concurrency = Annotated[
+    int | None, option("Number of concurrent runs (env: PYOCO_WORKER_CONCURRENCY; default: 1).", "N", min=1)
 ]
 NatsUrl = Annotated[
     str | None,
-    typer.Option(
-        help="NATS server (env: PYOCO_NATS_URL; default: nats://127.0.0.1:4222).",
-        metavar="URL",
-        show_default=False,
-    ),
+    option("NATS server (env: PYOCO_NATS_URL; default: nats://127.0.0.1:4222).", "URL", show_default=False),
 ]
 ReadyFd = Annotated[
     int | None,
-    typer.Option(
-        help="Write one line of JSON to this file descriptor when ready; for supervising programs.",
-        metavar="FD",
-        min=3,
+    option(
+        "Write one line of JSON to this file descriptor when ready; for supervising programs.", "FD", min=3
     ),
 ]
 

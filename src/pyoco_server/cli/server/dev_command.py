@@ -25,6 +25,7 @@ from pyoco_server.broker.embedded.data_folder import DataFolderInUse
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import is_set, settings_with
+from pyoco_server.cli.options.shared_options import Concurrency, FlowsFolder, option
 from pyoco_server.cli.server.listening import (
     DEFAULT_NATS_PORT,
     DEFAULT_PORT,
@@ -62,35 +63,23 @@ _NATS_RESTART_SEC: Final = 1.0
 )
 def dev(
     *,
-    flows: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with flows (*.py and *.yaml).", metavar="DIR", exists=True, file_okay=False
-        ),
-    ] = None,
+    flows: FlowsFolder = None,
     host: Host = "127.0.0.1",
     port: Annotated[
-        int | None,
-        typer.Option(help="Gateway port (default: 8000, or a free one).", metavar="PORT", min=0, max=65535),
+        int | None, option("Gateway port (default: 8000, or a free one).", "PORT", min=0, max=65535)
     ] = None,
     nats_port: Annotated[
-        int | None,
-        typer.Option(help="NATS port (default: 4222, or a free one).", metavar="PORT", min=0, max=65535),
+        int | None, option("NATS port (default: 4222, or a free one).", "PORT", min=0, max=65535)
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for the files of NATS, index, runs, wheels and logs (default: .pyoco).",
-            metavar="DIR",
+        option(
+            "Folder for the files of NATS, index, runs, wheels and logs (default: .pyoco).",
+            "DIR",
             file_okay=False,
         ),
     ] = None,
-    concurrency: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of concurrent runs (env: PYOCO_WORKER_CONCURRENCY; default: 1).", metavar="N", min=1
-        ),
-    ] = None,
+    concurrency: Concurrency = None,
 ) -> None:
     config = dev_settings(data_dir, worker_concurrency=concurrency)
     log_dir = (data_dir or DEFAULT_DATA_DIR) / "logs"

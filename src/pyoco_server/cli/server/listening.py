@@ -6,9 +6,8 @@ import ssl
 from contextlib import closing
 from typing import Annotated, Final
 
-import typer
-
 from pyoco_server.broker.client.credentials import load_certificate
+from pyoco_server.cli.options.shared_options import option
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.config.setting import is_loopback
 from pyoco_server.errors import InvalidCliArgument
@@ -16,7 +15,7 @@ from pyoco_server.errors import InvalidCliArgument
 DEFAULT_PORT: Final = 8000
 DEFAULT_NATS_PORT: Final = 4222
 
-Host = Annotated[str, typer.Option(help="Address to listen on.", metavar="ADDRESS")]
+Host = Annotated[str, option("Address to listen on.", "ADDRESS")]
 
 _BACKLOG = 2048
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - the address for a client on this machine

@@ -4,17 +4,16 @@ from pyoco_server.cli.entry import Version, run
 from pyoco_server.cli.lazy_group import Command, new_lazy_app
 
 COMMANDS = {
-    "up": Command(
-        "Start the gateway; it serves until Ctrl-C or SIGTERM.", "pyoco_server.cli.server.up_command:up"
-    ),
+    "up": Command("Start the gateway; it serves until Ctrl-C or SIGTERM.", "up_command:up"),
     "dev": Command(
         "Run NATS, a gateway and a worker together on this machine, until Ctrl-C or SIGTERM.",
-        "pyoco_server.cli.server.dev_command:dev",
+        "dev_command:dev",
     ),
 }
 
 app = new_lazy_app(
     COMMANDS,
+    "pyoco_server.cli.server",
     help="Start a pyoco-server gateway, or a complete stack on one machine.",
     examples=("pyoco-server dev --flows ./flows", "pyoco-server up --with-nats-bootstrap"),
 )

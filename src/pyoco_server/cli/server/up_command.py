@@ -14,7 +14,7 @@ from pyoco_server.broker.client.credentials import connect_options, on_own_serve
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import service_settings
-from pyoco_server.cli.options.shared_options import NatsUrl, ReadyFd
+from pyoco_server.cli.options.shared_options import NatsUrl, ReadyFd, flag, option
 from pyoco_server.cli.server.listening import (
     DEFAULT_NATS_PORT,
     DEFAULT_PORT,
@@ -46,31 +46,26 @@ def up(
     *,
     host: Host = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 picks a free one.", metavar="PORT", min=0, max=65535)
+        int, option("Port to listen on; 0 picks a free one.", "PORT", min=0, max=65535)
     ] = DEFAULT_PORT,
     nats_url: NatsUrl = None,
     with_nats_bootstrap: Annotated[
-        bool, typer.Option("--with-nats-bootstrap", help="Also start a local NATS server.", metavar="")
+        bool, flag("--with-nats-bootstrap", "Also start a local NATS server.")
     ] = False,
     nats_port: Annotated[
         int | None,
-        typer.Option(
-            help="Port of the local NATS server (default: the port of PYOCO_NATS_URL).",
-            metavar="PORT",
-            min=1,
-            max=65535,
+        option(
+            "Port of the local NATS server (default: the port of PYOCO_NATS_URL).", "PORT", min=1, max=65535
         ),
     ] = None,
     nats_data_dir: Annotated[
         Path | None,
-        typer.Option(
-            help="Data folder of the local NATS server (env: PYOCO_NATS_DATA_DIR; default: .pyoco/nats).",
-            metavar="DIR",
+        option(
+            "Data folder of the local NATS server (env: PYOCO_NATS_DATA_DIR; default: .pyoco/nats).", "DIR"
         ),
     ] = None,
     dashboard_lang: Annotated[
-        str | None,
-        typer.Option(help="Dashboard language: auto, ja or en (env: PYOCO_DASHBOARD_LANG).", metavar="LANG"),
+        str | None, option("Dashboard language: auto, ja or en (env: PYOCO_DASHBOARD_LANG).", "LANG")
     ] = None,
     ready_fd: ReadyFd = None,
 ) -> None:
