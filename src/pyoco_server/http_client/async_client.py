@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import BinaryIO, Concatenate, ParamSpec, Self, TypeVar
+from typing import BinaryIO, Self, TypeVar, Unpack
 
 import httpx
 
 from pyoco_server.http_client import client_endpoints as api
-from pyoco_server.http_client import operation_calls as operations
 from pyoco_server.http_client import run_calls as runs
-from pyoco_server.http_client import wait_calls as waits_
-from pyoco_server.http_client import wheel_calls as wheels
 from pyoco_server.http_client.call_types import Pages, Request, Stream
 from pyoco_server.http_client.client_errors import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
+from pyoco_server.http_client.client_methods import ClientMethods
 from pyoco_server.http_client.event_stream import EventReader, ServerSentEvent
-from pyoco_server.http_client.response_types import Run
+from pyoco_server.http_client.filter_params import LogFilter
+from pyoco_server.http_client.response_types import LogLine, Run
 from pyoco_server.http_client.retry_policy import Polling, Retries, StreamPosition
 from pyoco_server.http_client.run_calls import RunFollowing
-from pyoco_server.http_client.transport import Connection, documented_by
+from pyoco_server.http_client.transport import Connection
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class AsyncConnection(Connection[httpx.AsyncClient]):
-    """Sends calls without blocking."""
+class AsyncPyocoHttpClient(Connection[httpx.AsyncClient], ClientMethods, is_async=True):
+    """A connection to one gateway. Close it when done, or use it in an `async with` statement."""
 
     _http_class = httpx.AsyncClient
 
@@ -99,76 +97,6 @@ class AsyncConnection(Connection[httpx.AsyncClient]):
             if not opened:
                 raise self._unreachable(error) from error
 
-
-def _sent(call: Callable[P, Request[T]]) -> Callable[Concatenate[AsyncConnection, P], Awaitable[T]]:
-    @documented_by(call)
-    async def method(self: AsyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._send(call(*args, **kwargs))
-
-    return method
-
-
-def _iterated(
-    call: Callable[P, Pages[T] | Stream[T]],
-) -> Callable[Concatenate[AsyncConnection, P], AsyncGenerator[T, None]]:
-    @documented_by(call, "AsyncGenerator[{}, None]")
-    def method(self: AsyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T, None]:
-        source = call(*args, **kwargs)
-        return self._all(source) if isinstance(source, Pages) else self._follow(source)
-
-    return method
-
-
-class AsyncPyocoHttpClient(AsyncConnection):
-    """A connection to one gateway. Close it when done, or use it in an `async with` statement.
-
-    The parameters of a method are those of the function of its name in the modules of calls.
-    """
-
-    submit_run = _sent(runs.submit_run)
-    submit_run_yaml = _sent(runs.submit_run_yaml)
-    rerun = _sent(runs.rerun)
-    cancel_run = _sent(runs.cancel_run)
-    get_run = _sent(runs.get_run)
-    get_tasks = _sent(runs.get_tasks)
-    explain = _sent(runs.explain)
-    list_runs = _sent(runs.list_runs)
-    list_runs_vnext = _sent(runs.list_runs_vnext)
-    iter_runs = _iterated(runs.iter_runs)
-    watch_run = _iterated(runs.watch_run)
-    watch_runs = _iterated(runs.watch_runs)
-    get_logs = _sent(runs.get_logs)
-    iter_logs = _iterated(runs.iter_logs)
-    follow_logs = _iterated(runs.follow_logs)
-    list_workers = _sent(operations.list_workers)
-    get_worker = _sent(operations.get_worker)
-    update_worker = _sent(operations.update_worker)
-    metrics = _sent(operations.metrics)
-    health = _sent(operations.health)
-    list_dlq = _sent(operations.list_dlq)
-    iter_dlq = _iterated(operations.iter_dlq)
-    get_dlq = _sent(operations.get_dlq)
-    replay_dlq = _sent(operations.replay_dlq)
-    delete_dlq = _sent(operations.delete_dlq)
-    bulk_cancel = _sent(operations.bulk_cancel)
-    bulk_rerun = _sent(operations.bulk_rerun)
-    bulk_replay_dlq = _sent(operations.bulk_replay_dlq)
-    bulk_delete_dlq = _sent(operations.bulk_delete_dlq)
-    list_bulk = _sent(operations.list_bulk)
-    get_bulk = _sent(operations.get_bulk)
-    stop_bulk = _sent(operations.stop_bulk)
-    list_wheels = _sent(wheels.list_wheels)
-    wheel_history = _sent(wheels.wheel_history)
-    upload_wheel = _sent(wheels.upload_wheel)
-    delete_wheel = _sent(wheels.delete_wheel)
-    waits = _sent(waits_.waits)
-    iter_waits = _iterated(waits_.iter_waits)
-    get_wait = _sent(waits_.get_wait)
-    watch_waits = _iterated(waits_.watch_waits)
-    respond = _sent(waits_.respond)
-    resume = _sent(waits_.resume)
-    retry = _sent(waits_.retry)
-
     async def download_wheel(self, name: str, target: BinaryIO) -> int:
         """Write a wheel of the registry into an open file; returns how many bytes it has."""
         size = 0
@@ -182,6 +110,15 @@ class AsyncPyocoHttpClient(AsyncConnection):
         except httpx.RequestError as error:
             raise self._unreachable(error) from error
         return size
+
+    def follow_logs(
+        self, run_id: str, *, after: str | None = None, **selected: Unpack[LogFilter]
+    ) -> AsyncGenerator[LogLine, None]:
+        """Each line as the run prints it, to the run's end.
+
+        The client reconnects when the gateway is away for a moment; no line is lost or repeated.
+        """
+        return self._follow(runs.follow_logs(run_id, after=after, **selected))
 
     async def wait(self, run_id: str, timeout_sec: float | None = None) -> Run:
         """The snapshot of a run that has ended; TimeoutError when it has not in `timeout_sec`."""

@@ -5,32 +5,29 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from types import TracebackType
-from typing import BinaryIO, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import BinaryIO, Self, TypeVar, Unpack
 
 import httpx
 
 from pyoco_server.http_client import client_endpoints as api
-from pyoco_server.http_client import operation_calls as operations
 from pyoco_server.http_client import run_calls as runs
-from pyoco_server.http_client import wait_calls as waits_
-from pyoco_server.http_client import wheel_calls as wheels
 from pyoco_server.http_client.call_types import Pages, Request, Stream
 from pyoco_server.http_client.client_errors import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
+from pyoco_server.http_client.client_methods import ClientMethods
 from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
 from pyoco_server.http_client.filter_params import LogFilter
 from pyoco_server.http_client.response_types import LogLine, Run
 from pyoco_server.http_client.retry_policy import Polling, Retries, StreamPosition
 from pyoco_server.http_client.run_calls import RunFollowing
-from pyoco_server.http_client.transport import Connection, documented_by
+from pyoco_server.http_client.transport import Connection
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SyncConnection(Connection[httpx.Client]):
-    """Sends calls, and blocks until the response."""
+class PyocoHttpClient(Connection[httpx.Client], ClientMethods, is_async=False):
+    """A connection to one gateway. Close it when done, or use it in a `with` statement."""
 
     _http_class = httpx.Client
 
@@ -96,75 +93,6 @@ class SyncConnection(Connection[httpx.Client]):
         except httpx.RequestError as error:
             if not opened:
                 raise self._unreachable(error) from error
-
-
-def _sent(call: Callable[P, Request[T]]) -> Callable[Concatenate[SyncConnection, P], T]:
-    @documented_by(call)
-    def method(self: SyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._send(call(*args, **kwargs))
-
-    return method
-
-
-def _iterated(
-    call: Callable[P, Pages[T] | Stream[T]],
-) -> Callable[Concatenate[SyncConnection, P], Iterator[T]]:
-    @documented_by(call, "Iterator[{}]")
-    def method(self: SyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        source = call(*args, **kwargs)
-        return self._all(source) if isinstance(source, Pages) else self._follow(source)
-
-    return method
-
-
-class PyocoHttpClient(SyncConnection):
-    """A connection to one gateway. Close it when done, or use it in a `with` statement.
-
-    The parameters of a method are those of the function of its name in the modules of calls.
-    """
-
-    submit_run = _sent(runs.submit_run)
-    submit_run_yaml = _sent(runs.submit_run_yaml)
-    rerun = _sent(runs.rerun)
-    cancel_run = _sent(runs.cancel_run)
-    get_run = _sent(runs.get_run)
-    get_tasks = _sent(runs.get_tasks)
-    explain = _sent(runs.explain)
-    list_runs = _sent(runs.list_runs)
-    list_runs_vnext = _sent(runs.list_runs_vnext)
-    iter_runs = _iterated(runs.iter_runs)
-    watch_run = _iterated(runs.watch_run)
-    watch_runs = _iterated(runs.watch_runs)
-    get_logs = _sent(runs.get_logs)
-    iter_logs = _iterated(runs.iter_logs)
-    list_workers = _sent(operations.list_workers)
-    get_worker = _sent(operations.get_worker)
-    update_worker = _sent(operations.update_worker)
-    metrics = _sent(operations.metrics)
-    health = _sent(operations.health)
-    list_dlq = _sent(operations.list_dlq)
-    iter_dlq = _iterated(operations.iter_dlq)
-    get_dlq = _sent(operations.get_dlq)
-    replay_dlq = _sent(operations.replay_dlq)
-    delete_dlq = _sent(operations.delete_dlq)
-    bulk_cancel = _sent(operations.bulk_cancel)
-    bulk_rerun = _sent(operations.bulk_rerun)
-    bulk_replay_dlq = _sent(operations.bulk_replay_dlq)
-    bulk_delete_dlq = _sent(operations.bulk_delete_dlq)
-    list_bulk = _sent(operations.list_bulk)
-    get_bulk = _sent(operations.get_bulk)
-    stop_bulk = _sent(operations.stop_bulk)
-    list_wheels = _sent(wheels.list_wheels)
-    wheel_history = _sent(wheels.wheel_history)
-    upload_wheel = _sent(wheels.upload_wheel)
-    delete_wheel = _sent(wheels.delete_wheel)
-    waits = _sent(waits_.waits)
-    iter_waits = _iterated(waits_.iter_waits)
-    get_wait = _sent(waits_.get_wait)
-    watch_waits = _iterated(waits_.watch_waits)
-    respond = _sent(waits_.respond)
-    resume = _sent(waits_.resume)
-    retry = _sent(waits_.retry)
 
     def download_wheel(self, name: str, target: BinaryIO) -> int:
         """Write a wheel of the registry into an open file; returns how many bytes it has."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from inspect import Parameter, signature
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import httpx
 
@@ -16,7 +14,6 @@ from pyoco_server.http_client.event_stream import MEDIA_TYPE
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 T = TypeVar("T")
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Connection(Generic[Http]):
@@ -85,24 +82,6 @@ class Connection(Generic[Http]):
             f"{safe_url(self.base_url)}: what answers there is no pyoco-server gateway "
             f"({request} gave {response.headers.get('content-type', 'no content type')})"
         )
-
-
-def documented_by(call: Callable[..., Any], returns: str = "{}") -> Callable[[Method], Method]:
-    """Give a method the name, docstring and parameters of its call, for `help`."""
-
-    def decorate(method: Method) -> Method:
-        described = signature(call)
-        itself = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-        # A `Request[Run]` returns a Run.
-        result = str(described.return_annotation).partition("[")[2].removesuffix("]")
-        method.__name__ = method.__qualname__ = call.__name__
-        method.__doc__ = call.__doc__
-        method.__signature__ = described.replace(  # type: ignore[attr-defined]
-            parameters=[itself, *described.parameters.values()], return_annotation=returns.format(result)
-        )
-        return method
-
-    return decorate
 
 
 def _host_of(base_url: str) -> str:

@@ -1,0 +1,137 @@
+"""The methods of both clients: a table of calls, each typed for the client that has it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from pyoco_server.http_client import operation_calls as operations
+from pyoco_server.http_client import run_calls as runs
+from pyoco_server.http_client import wait_calls as waits_
+from pyoco_server.http_client import wheel_calls as wheels
+from pyoco_server.http_client.call_types import Pages, Request, Stream
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.async_client import AsyncPyocoHttpClient
+    from pyoco_server.http_client.sync_client import PyocoHttpClient
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Sent(Generic[P, T]):
+    """A method that sends the request of a call; that of the asynchronous client is awaited."""
+
+    def __init__(self, call: Callable[P, Request[T]]) -> None:
+        self.call = call
+
+    @overload
+    def __get__(self, client: PyocoHttpClient, owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: AsyncPyocoHttpClient, owner: type) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        """Only for type checkers: each client has a function in its place."""
+
+    def function(self, *, is_async: bool) -> Callable[..., Any]:
+        call: Callable[..., Request[T]] = self.call
+
+        def send(client: PyocoHttpClient, /, *args: Any, **kwargs: Any) -> T:
+            return client._send(call(*args, **kwargs))
+
+        async def send_async(client: AsyncPyocoHttpClient, /, *args: Any, **kwargs: Any) -> T:
+            return await client._send(call(*args, **kwargs))
+
+        return _documented(send_async if is_async else send, call, "{}")
+
+
+class Iterated(Generic[P, T]):
+    """A method that iterates over the items of all pages, or of a stream."""
+
+    def __init__(self, call: Callable[P, Pages[T] | Stream[T]]) -> None:
+        self.call = call
+
+    @overload
+    def __get__(self, client: PyocoHttpClient, owner: type) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, client: AsyncPyocoHttpClient, owner: type) -> Callable[P, AsyncGenerator[T, None]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        """As that of `Sent`."""
+
+    def function(self, *, is_async: bool) -> Callable[..., Any]:
+        call: Callable[..., Pages[T] | Stream[T]] = self.call
+
+        def iterate(client: Any, /, *args: Any, **kwargs: Any) -> Any:
+            source = call(*args, **kwargs)
+            return client._all(source) if isinstance(source, Pages) else client._follow(source)
+
+        return _documented(iterate, call, "AsyncGenerator[{}, None]" if is_async else "Iterator[{}]")
+
+
+def _documented(method: Callable[..., Any], call: Callable[..., Any], returns: str) -> Callable[..., Any]:
+    """The method with the name, docstring and parameters of its call, for `help`."""
+    described = signature(call)
+    itself = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    # A `Request[Run]` returns a Run.
+    result = str(described.return_annotation).partition("[")[2].removesuffix("]")
+    method.__name__ = method.__qualname__ = call.__name__
+    method.__doc__ = call.__doc__
+    method.__signature__ = described.replace(  # type: ignore[attr-defined]
+        parameters=[itself, *described.parameters.values()], return_annotation=returns.format(result)
+    )
+    return method
+
+
+class ClientMethods:
+    """The parameters of a method are those of the function of its name in the modules of calls."""
+
+    def __init_subclass__(cls, *, is_async: bool | None = None) -> None:
+        super().__init_subclass__()
+        if is_async is None:  # a subclass of one of the clients
+            return
+        for name, method in vars(ClientMethods).items():
+            if isinstance(method, Sent | Iterated):
+                setattr(cls, name, method.function(is_async=is_async))
+
+    submit_run = Sent(runs.submit_run)
+    submit_run_yaml = Sent(runs.submit_run_yaml)
+    rerun = Sent(runs.rerun)
+    cancel_run = Sent(runs.cancel_run)
+    get_run = Sent(runs.get_run)
+    get_tasks = Sent(runs.get_tasks)
+    explain = Sent(runs.explain)
+    list_runs = Sent(runs.list_runs)
+    list_runs_vnext = Sent(runs.list_runs_vnext)
+    iter_runs = Iterated(runs.iter_runs)
+    watch_run = Iterated(runs.watch_run)
+    watch_runs = Iterated(runs.watch_runs)
+    get_logs = Sent(runs.get_logs)
+    iter_logs = Iterated(runs.iter_logs)
+    list_workers = Sent(operations.list_workers)
+    get_worker = Sent(operations.get_worker)
+    update_worker = Sent(operations.update_worker)
+    metrics = Sent(operations.metrics)
+    health = Sent(operations.health)
+    list_dlq = Sent(operations.list_dlq)
+    iter_dlq = Iterated(operations.iter_dlq)
+    get_dlq = Sent(operations.get_dlq)
+    replay_dlq = Sent(operations.replay_dlq)
+    delete_dlq = Sent(operations.delete_dlq)
+    bulk_cancel = Sent(operations.bulk_cancel)
+    bulk_rerun = Sent(operations.bulk_rerun)
+    bulk_replay_dlq = Sent(operations.bulk_replay_dlq)
+    bulk_delete_dlq = Sent(operations.bulk_delete_dlq)
+    list_bulk = Sent(operations.list_bulk)
+    get_bulk = Sent(operations.get_bulk)
+    stop_bulk = Sent(operations.stop_bulk)
+    list_wheels = Sent(wheels.list_wheels)
+    wheel_history = Sent(wheels.wheel_history)
+    upload_wheel = Sent(wheels.upload_wheel)
+    delete_wheel = Sent(wheels.delete_wheel)
+    waits = Sent(waits_.waits)
+    iter_waits = Iterated(waits_.iter_waits)
+    get_wait = Sent(waits_.get_wait)
+    watch_waits = Iterated(waits_.watch_waits)
+    respond = Sent(waits_.respond)
+    resume = Sent(waits_.resume)
+    retry = Sent(waits_.retry)
