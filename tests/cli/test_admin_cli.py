@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import sys
 import time
 from dataclasses import replace
 from typing import Any
@@ -28,7 +27,7 @@ def admin(nats_url: str, *words: str, pepper: str = "") -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_key_is_shown_once_opens_a_gateway_and_can_be_taken_back(nats_url: str) -> None:
+def test_a_key_is_shown_once_accepted_by_a_gateway_and_revoked(nats_url: str) -> None:
     pepper = "pepper-for-the-test"
     made = run_command(
         *(ADMIN, "api-key", "create", "--tenant", "acme", "--name", "ci", "--scopes", "read,submit"),
@@ -41,15 +40,8 @@ def test_a_key_is_shown_once_opens_a_gateway_and_can_be_taken_back(nats_url: str
     assert (key["tenant_id"], key["name"], key["scopes"]) == ("acme", "ci", ["submit", "read"])
     assert (key["state"], key["expires_at"], key["peppered"]) == ("active", None, True)
     assert key["api_key"].startswith(f"pyoco_{key['key_id']}_")
-    with running(
-        SERVER,
-        "up",
-        "--port",
-        "0",
-        PYOCO_NATS_URL=nats_url,
-        PYOCO_HTTP_AUTH_MODE="api_key",
-        PYOCO_AUTH_PEPPER=pepper,
-    ) as (_, facts):
+    settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AUTH_PEPPER": pepper}
+    with running(SERVER, "up", "--port", "0", **settings) as (_, facts):
         headers = {"X-API-Key": key["api_key"]}
         with httpx.Client(base_url=facts["url"], headers=headers) as http:
             assert http.get("/workers").status_code == 200
@@ -65,13 +57,6 @@ def test_a_key_is_shown_once_opens_a_gateway_and_can_be_taken_back(nats_url: str
     assert listed["state"] == "revoked"
     assert key["created_at"] <= listed["last_used_at"] <= time.time()
     assert key["api_key"].rpartition("_")[2] not in json.dumps(listed)
-
-
-def on_screen(nats_url: str, *words: str) -> str:
-    command = [sys.executable, "-m", ADMIN, "api-key", *words]
-    with on_terminal(command, PYOCO_NATS_URL=nats_url) as terminal:
-        assert terminal.end() == 0, terminal.text
-        return terminal.text
 
 
 def test_keys_are_listed_by_tenant_the_newest_first(nats_url: str) -> None:
@@ -101,42 +86,28 @@ async def test_a_rotated_key_keeps_its_id_and_gets_another_secret(config: NatsBa
             assert answer.status_code == 404
 
 
-def test_on_a_terminal_there_are_tables_and_the_key_is_on_one_line(nats_url: str) -> None:
-    shown = on_screen(nats_url, "create", "--tenant", "acme")
-    assert "acme" in shown
-    assert "(all)" in shown
-    key = next(line for line in shown.splitlines() if line.startswith("pyoco_"))
+def test_a_terminal_shows_tables_and_the_key_on_one_line(nats_url: str) -> None:
+    with on_terminal(ADMIN, "api-key", "create", "--tenant", "acme", PYOCO_NATS_URL=nats_url) as created:
+        assert created.end() == 0, created.text
+    assert "acme" in created.text
+    assert "(all)" in created.text
+    key = next(line for line in created.text.splitlines() if line.startswith("pyoco_"))
     assert len(key.strip()) == 87
-    listed = on_screen(nats_url, "list")
-    assert key[6:22] in listed
-    assert "never" in listed
+    with on_terminal(ADMIN, "api-key", "list", PYOCO_NATS_URL=nats_url) as listed:
+        assert listed.end() == 0, listed.text
+    assert key[6:22] in listed.text
+    assert "never" in listed.text
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["revoke", "--key-id", "0" * 16], "--key-id='0000000000000000': there is no such API key"),
-        (["rotate", "--key-id", "0" * 16], "there is no such API key"),
-        (["create", "--tenant", "a.b"], "'a.b': expected 1 to 64 letters"),
-        (["create", "--tenant", "a", "--scopes", "raed"], "scope='raed': expected one of submit, read"),
-        (["create", "--tenant", "a", "--expires-in", "soon"], "'soon': expected a duration such as 30m"),
-        (["create", "--tenant", "a", "--scopes", ""], "'' names no scope; expected some of submit, read"),
-        (
-            ["create", "--tenant", "a", "--scopes", " , "],
-            "' , ' names no scope; expected some of",
-        ),
-        (["create", "--tenant", "a", "--expires-in", "0s"], "'0s': the lifetime must be longer than 0"),
-        (["create"], "Missing option '--tenant'"),
-    ],
-)
-def test_what_is_wrong_is_told_with_its_cure(nats_url: str, words: list[str], complaint: str) -> None:
-    done = call_command(ADMIN, "api-key", *words, PYOCO_NATS_URL=nats_url)
+@pytest.mark.parametrize("command", ["revoke", "rotate"])
+def test_an_unknown_key_is_an_error(nats_url: str, command: str) -> None:
+    done = call_command(ADMIN, "api-key", command, "--key-id", "0" * 16, PYOCO_NATS_URL=nats_url)
     assert (done.returncode, done.stdout) == (1, "")
-    assert complaint in done.stderr
+    assert "--key-id='0000000000000000': there is no such API key" in done.stderr
     assert "Example: pyoco-server-admin api-key" in done.stderr
 
 
-def test_a_whole_key_in_place_of_its_id_is_not_repeated(nats_url: str) -> None:
+def test_a_key_given_in_place_of_its_id_is_not_repeated(nats_url: str) -> None:
     key = admin(nats_url, "create", "--tenant", "acme")["api_key"]
     done = call_command(ADMIN, "api-key", "revoke", "--key-id", key, PYOCO_NATS_URL=nats_url)
     assert done.returncode == 1
@@ -144,7 +115,7 @@ def test_a_whole_key_in_place_of_its_id_is_not_repeated(nats_url: str) -> None:
     assert key not in done.stderr
 
 
-def test_without_nats_it_says_so_once_and_where_it_looked() -> None:
+def test_an_unreachable_nats_is_reported_once_with_its_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         url = f"nats://127.0.0.1:{probe.getsockname()[1]}"
     done = call_command(ADMIN, "api-key", "list", PYOCO_NATS_URL=url)
@@ -153,7 +124,7 @@ def test_without_nats_it_says_so_once_and_where_it_looked() -> None:
     assert done.stderr.count(url) == 1
 
 
-def test_without_a_pepper_it_is_said_that_the_gateways_need_the_same(nats_url: str) -> None:
+def test_a_missing_pepper_is_noted(nats_url: str) -> None:
     plain = call_command(ADMIN, "api-key", "create", "--tenant", "acme", PYOCO_NATS_URL=nats_url)
     assert "PYOCO_AUTH_PEPPER is not set here" in plain.stderr
     done = call_command(

@@ -38,7 +38,7 @@ def offered(line: str) -> list[str]:
         ("pyoco-client logs --stream ", {"stdout", "stderr"}),
     ],
 )
-def test_words_are_offered(line: str, some: set[str]) -> None:
+def test_words_are_completed(line: str, some: set[str]) -> None:
     found = offered(line)
     assert some <= set(found)
     assert all(word.startswith(line.rsplit(" ", maxsplit=1)[-1]) for word in found)
@@ -60,7 +60,7 @@ def in_bash(script: str, home: Path) -> str:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_a_shell_has_the_completion_once_it_is_installed(tmp_path: Path) -> None:
+def test_bash_completes_words_after_the_installation(tmp_path: Path) -> None:
     program = tmp_path / "pyoco-client"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {CLIENT} "$@"\n')
     program.chmod(0o700)

@@ -1,40 +1,27 @@
-"""`pyoco-client logs`: what a script reads, and what a person at a terminal sees."""
+"""`pyoco-client logs`: lines for a script, colours on a terminal."""
 
 import json
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from pyoco_server.records.models import RunStatus
-from tests.support.commands import call_client
-from tests.support.programs import CLIENT, SERVER, running, started
-from tests.support.running.gateway import gateway_beside
+from tests.support.broker.connections import SyncConnection
+from tests.support.commands import ClientCommand
+from tests.support.programs import CLIENT, SERVER, running
 from tests.support.running.printing_runs import SyncPrintingRun
-from tests.support.terminal import CTRL_C, on_terminal
+from tests.support.terminal import CTRL_C
 from tests.support.waiting import eventually_sync
 
 NO_RUN = "00000000-0000-4000-8000-000000000000"
-COMMAND = [sys.executable, "-m", CLIENT, "logs"]
-
-
-@pytest.fixture(scope="module")
-def at_nats(_unused_accounts: Iterator[str]) -> str:
-    return next(_unused_accounts)
-
-
-@pytest.fixture(scope="module")
-def server(at_nats: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with gateway_beside(at_nats, tmp_path_factory.mktemp("gateway")) as url:
-        yield url
 
 
 @pytest.fixture
-def run(at_nats: str) -> SyncPrintingRun:
-    return SyncPrintingRun(at_nats)
+def run(shared_nats_connection: SyncConnection) -> SyncPrintingRun:
+    return SyncPrintingRun(shared_nats_connection)
 
 
 @pytest.fixture
@@ -46,12 +33,12 @@ def printed(run: SyncPrintingRun) -> SyncPrintingRun:
     return run
 
 
-def logs(server: str, run: SyncPrintingRun, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return call_client("logs", "--run-id", run.run_id, *arguments, PYOCO_SERVER=server)
+def follow(run: SyncPrintingRun, *more: str) -> tuple[str, ...]:
+    return ("logs", "--run-id", run.run_id, "--follow", *more)
 
 
-def test_a_script_gets_plain_lines_with_their_task(server: str, printed: SyncPrintingRun) -> None:
-    done = logs(server, printed)
+def test_lines_have_their_task(client: ClientCommand, printed: SyncPrintingRun) -> None:
+    done = client("logs", "--run-id", printed.run_id)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "load | one",
@@ -61,34 +48,35 @@ def test_a_script_gets_plain_lines_with_their_task(server: str, printed: SyncPri
     ]
 
 
-def test_json_is_one_object_a_line_with_the_text_as_it_was_printed(server: str, run: SyncPrintingRun) -> None:
+def test_json_has_an_object_per_line_with_the_text_as_printed(
+    client: ClientCommand, run: SyncPrintingRun
+) -> None:
     run.prints("\x1b[31mred\x1b[0m", "ありがとう")
-    done = logs(server, run, "--output", "json")
+    done = client("logs", "--run-id", run.run_id, "--output", "json")
     first, second = (json.loads(line) for line in done.stdout.splitlines())
     assert (first["text"], first["task"], first["stream"]) == ("\x1b[31mred\x1b[0m", "load", "stdout")
     assert second["text"] == "ありがとう"
     assert "ありがとう" in done.stdout
 
 
-def test_options_choose_lines(server: str, printed: SyncPrintingRun) -> None:
-    assert logs(server, printed, "--task", "save").stdout == "save ! careful\n"
-    assert len(logs(server, printed, "--task", "save", "--task", "load").stdout.splitlines()) == 3
-    assert logs(server, printed, "--stream", "stderr").stdout == "save ! careful\n"
-    assert logs(server, printed, "--search", "TW").stdout == "load | two\n"
-    assert logs(server, printed, "--tail", "2").stdout == "save ! careful\n- # 3 lines were dropped\n"
-    assert logs(server, printed, "--tail", "2", "--task", "load").stdout == "load | one\nload | two\n"
-    assert logs(server, printed, "--tail", "0").stdout == ""
+def test_options_select_lines(client: ClientCommand, printed: SyncPrintingRun) -> None:
+    def lines(*options: str) -> str:
+        return client("logs", "--run-id", printed.run_id, *options).stdout
+
+    assert lines("--task", "save") == "save ! careful\n"
+    assert len(lines("--task", "save", "--task", "load").splitlines()) == 3
+    assert lines("--stream", "stderr") == "save ! careful\n"
+    assert lines("--search", "TW") == "load | two\n"
+    assert lines("--tail", "2") == "save ! careful\n- # 3 lines were dropped\n"
+    assert lines("--tail", "2", "--task", "load") == "load | one\nload | two\n"
+    assert lines("--tail", "0") == ""
+    with_time = lines("--timestamps").splitlines()[0]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d load \| one", with_time)
 
 
-def test_timestamps_stand_before_the_task(server: str, printed: SyncPrintingRun) -> None:
-    first = logs(server, printed, "--timestamps").stdout.splitlines()[0]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d load \| one", first)
-
-
-def test_following_ends_with_the_run_and_says_how_it_ended(server: str, run: SyncPrintingRun) -> None:
+def test_following_ends_with_the_run_and_its_status(client: ClientCommand, run: SyncPrintingRun) -> None:
     run.prints("early", "later")
-    arguments = ["--run-id", run.run_id, "--server", server, "--follow", "--tail", "1"]
-    with started([*COMMAND, *arguments]) as program:
+    with client.start(*follow(run, "--tail", "1")) as program:
         program.writes("load | later\n")
         run.prints("last")
         program.writes("load | last\n")
@@ -98,9 +86,9 @@ def test_following_ends_with_the_run_and_says_how_it_ended(server: str, run: Syn
         assert program.stderr == "The run is FAILED.\n"
 
 
-def test_ctrl_c_ends_the_following_and_not_the_run(server: str, run: SyncPrintingRun) -> None:
+def test_ctrl_c_ends_the_following_and_not_the_run(client: ClientCommand, run: SyncPrintingRun) -> None:
     run.prints("a")
-    with started([*COMMAND, "--run-id", run.run_id, "--server", server, "-f"]) as program:
+    with client.start(*follow(run)) as program:
         program.writes("load | a\n")
         program.send(signal.SIGINT)
         assert program.end() == 130
@@ -108,12 +96,14 @@ def test_ctrl_c_ends_the_following_and_not_the_run(server: str, run: SyncPrintin
         assert "Traceback" not in program.stderr
 
 
-def test_a_terminal_shows_colours_and_keeps_its_own(server: str, run: SyncPrintingRun) -> None:
+def test_a_terminal_shows_colours_of_streams_and_none_of_tasks(
+    client: ClientCommand, run: SyncPrintingRun
+) -> None:
     """A line must not move the cursor, retitle the window or leave its colour to the next line."""
-    run.prints("\x1b[31mred\x1b[0m", "\x1b]0;owned\x07title", "50%\r100%", "\x9b2Jcleared")
+    run.prints("\x1b[31mred\x1b[0m", "\x1b]0;owned\x07title", "50%\r100%", "\x9b2Jcleared", "word " * 60)
     run.prints("careful", stream="stderr")
     run.prints("dropped", task=None, stream="note")
-    with on_terminal([*COMMAND, "--run-id", run.run_id, "--server", server, "-f"]) as terminal:
+    with client.on_terminal(*follow(run)) as terminal:
         terminal.shows("dropped")
         terminal.type(CTRL_C)
         assert terminal.end() == 130
@@ -128,45 +118,20 @@ def test_a_terminal_shows_colours_and_keeps_its_own(server: str, run: SyncPrinti
     assert "load | \ufffd2Jcleared\r\n" in plain
     assert "\x1b]" not in shown
     assert "\x1b[31mred" not in shown
+    assert ("word " * 60).strip() in plain, "a long line is not wrapped"
 
 
-def test_a_wide_line_is_not_broken_on_a_terminal(server: str, run: SyncPrintingRun) -> None:
-    run.prints("word " * 60)
-    run.ends()
-    with on_terminal([*COMMAND, "--run-id", run.run_id, "--server", server]) as terminal:
-        assert terminal.end() == 0
-    assert ("word " * 60).strip() in terminal.text
+@pytest.mark.parametrize("more", [(), ("-f",)], ids=["read", "follow"])
+def test_an_unknown_run_is_an_error(client: ClientCommand, more: tuple[str, ...]) -> None:
+    assert client.error("logs", "--run-id", NO_RUN, *more).startswith("ERR-PYOCO-0005 ")
 
 
-def test_a_run_that_is_not_there_is_exit_code_1(server: str) -> None:
-    for more in ([], ["-f"]):
-        done = call_client("logs", "--run-id", NO_RUN, *more, PYOCO_SERVER=server)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith("ERR-PYOCO-0005 ")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--stream", "stdin"], "'stdin' is not one of"),
-        (["--tail", "-1"], "--tail"),
-        (["--output", "table"], "'table' is not one of"),
-    ],
-    ids=str,
-)
-def test_a_usage_error_names_what_is_wrong(arguments: list[str], complaint: str) -> None:
-    done = call_client("logs", "--run-id", NO_RUN, *arguments)
-    assert done.returncode == 1
-    assert done.stderr.startswith("ERR-PYOCO-0018 ")
-    assert complaint in done.stderr
-
-
-def test_following_outlives_a_gateway_that_restarts(nats_url: str) -> None:
+def test_following_continues_after_a_restart_of_the_gateway(nats_url: str) -> None:
     gateway = (SERVER, "up", "--nats-url", nats_url, "--port")
     with running(*gateway, "0") as (first, facts):
         run = SyncPrintingRun(nats_url)
         run.prints("a")
-        with started([*COMMAND, "--run-id", run.run_id, "--server", facts["url"], "-f"]) as program:
+        with ClientCommand(facts["url"]).start(*follow(run)) as program:
             program.writes("load | a\n")
             first.send(signal.SIGTERM)
             assert first.end() == 0
@@ -178,9 +143,9 @@ def test_following_outlives_a_gateway_that_restarts(nats_url: str) -> None:
                 assert program.stdout == "load | a\nload | b\n"
 
 
-def test_a_reader_that_leaves_ends_the_command(server: str, run: SyncPrintingRun) -> None:
+def test_a_reader_that_closes_its_pipe_ends_the_command(client: ClientCommand, run: SyncPrintingRun) -> None:
     run.prints("a")
-    command = [*COMMAND, "--run-id", run.run_id, "--server", server, "-f"]
+    command = [sys.executable, "-m", CLIENT, *follow(run), "--server", client.server]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"load | a\n"

@@ -53,17 +53,23 @@ def test_it_serves_until_a_signal_and_then_ends_cleanly(
     assert not [line for line in lines if "POST" in line["message"]], "the access log is off"
 
 
-def test_on_a_terminal_the_log_is_text_unless_json_was_asked_for(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", SERVER, "up", "--port", "0", *NO_NATS]
+@pytest.mark.parametrize(
+    ("settings", "dotenv", "is_json"),
+    [
+        ({}, "", False),
+        ({"PYOCO_LOG_FORMAT": "json"}, "", True),
+        ({"PYOCO_LOAD_DOTENV": "1"}, "PYOCO_LOG_FORMAT=json\n", True),
+    ],
+    ids=["default", "environment", "dotenv"],
+)
+def test_the_log_on_a_terminal_is_text_unless_json_is_set(
+    tmp_path: Path, settings: dict[str, str], dotenv: str, is_json: bool
+) -> None:
+    (tmp_path / ".env").write_text(dotenv)
     as_json, as_text = '"message": "gateway ready at', "pyoco_server.cli.server.up_command: gateway ready at"
-    with on_terminal(command, cwd=tmp_path) as terminal:
-        terminal.shows(as_text)
-        assert as_json not in terminal.text
-    with on_terminal(command, cwd=tmp_path, PYOCO_LOG_FORMAT="json") as terminal:
-        terminal.shows(as_json)
-    (tmp_path / ".env").write_text("PYOCO_LOG_FORMAT=json\n")
-    with on_terminal(command, cwd=tmp_path, PYOCO_LOAD_DOTENV="1") as terminal:
-        terminal.shows(as_json)
+    with on_terminal(SERVER, "up", "--port", "0", *NO_NATS, cwd=tmp_path, **settings) as terminal:
+        terminal.shows(as_json if is_json else as_text)
+        assert (as_text if is_json else as_json) not in terminal.text
 
 
 def test_it_starts_without_nats_and_says_that_it_waits() -> None:
@@ -115,19 +121,13 @@ def test_with_nats_bootstrap_nats_starts_first_and_ends_last(tmp_path: Path) -> 
 
 
 def test_with_nats_bootstrap_the_data_is_below_the_working_directory(tmp_path: Path) -> None:
-    arguments = ("--with-nats-bootstrap", "--nats-port", str(port_to_keep()))
-    with running(SERVER, "up", "--port", "0", *arguments, cwd=tmp_path) as (program, _):
-        told = f"with its data in {tmp_path / '.pyoco' / 'nats'}"
-        program.writes(told)
-        assert told in program.stderr
-
-
-def test_with_nats_bootstrap_nats_is_where_workers_look_for_it(tmp_path: Path) -> None:
+    """And NATS listens where workers connect by default."""
     url = f"nats://127.0.0.1:{port_to_keep()}"
     arguments = ("up", "--port", "0", "--with-nats-bootstrap")
     with running(SERVER, *arguments, cwd=tmp_path, PYOCO_NATS_URL=url) as (program, _):
-        program.writes(f"NATS is running at {url},")
-        assert f"NATS is running at {url}," in program.stderr
+        expected = f"NATS is running at {url}, with its data in {tmp_path / '.pyoco' / 'nats'}"
+        program.writes(expected)
+        assert expected in program.stderr
 
 
 def test_a_busy_nats_port_is_exit_code_1_with_the_reason(tmp_path: Path, taken_port: int) -> None:

@@ -1,4 +1,4 @@
-"""Who may answer through `pyoco-client`, where API keys are asked for: of one tenant, and of those named."""
+"""Which API keys may answer through `pyoco-client`: those of the tenant, and those that are assigned."""
 
 import asyncio
 import json

@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,8 +138,7 @@ def test_it_waits_for_nats_and_says_so(own_nats: NatsServer, tmp_path: Path) -> 
 
 
 def test_on_a_terminal_its_log_is_text(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", WORKER, "--nats-url", "nats://127.0.0.1:1"]
-    with on_terminal(command, cwd=tmp_path) as terminal:
+    with on_terminal(WORKER, "--nats-url", "nats://127.0.0.1:1", cwd=tmp_path) as terminal:
         terminal.shows("NATS: nats://127.0.0.1:1")
         assert '"message"' not in terminal.text
 

@@ -17,12 +17,13 @@ import pytest
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.places import ROOT
 from tests.support.processes import find_processes, is_alive
-from tests.support.programs import SERVER, Program, environment, started
-from tests.support.terminal import CTRL_C, on_terminal
+from tests.support.programs import SERVER, Program, environment, forked, started
+from tests.support.terminal import CTRL_C, command_on_terminal
 from tests.support.waiting import eventually_sync
 
 PROJECT = ROOT
 EXAMPLE_FLOWS = PROJECT / "examples" / "flows"
+PORTS = ("--port", "0", "--nats-port", "0")
 
 
 @dataclass
@@ -54,9 +55,8 @@ class Dev:
 
 @contextmanager
 def dev(folder: Path, *arguments: str, **settings: str) -> Iterator[Dev]:
-    ports = ("--port", "0", "--nats-port", "0")
-    command = [sys.executable, "-m", SERVER, "dev", "--flows", str(EXAMPLE_FLOWS), *ports, *arguments]
-    with started(command, cwd=folder, **settings) as program:
+    flows = ("--flows", str(EXAMPLE_FLOWS))
+    with forked(SERVER, "dev", *flows, *PORTS, *arguments, cwd=folder, **settings) as program:
         program.writes("Press Ctrl-C to stop everything")
         with PyocoHttpClient(shown(program, "Gateway")) as client:
             yield Dev(program, client, shown(program, "NATS"), folder)
@@ -164,8 +164,7 @@ def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
 
 
 def test_it_does_not_start_when_the_worker_cannot(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", SERVER, "dev", "--port", "0", "--nats-port", "0"]
-    with started(command, cwd=tmp_path, PYOCO_CALLABLE_ALLOW="not a pattern") as program:
+    with forked(SERVER, "dev", *PORTS, cwd=tmp_path, PYOCO_CALLABLE_ALLOW="not a pattern") as program:
         assert program.end() == 1
         assert "worker | ERR-PYOCO-0018" in program.stdout
         assert "The worker could not start (exit code 1)" in program.stderr
@@ -173,8 +172,7 @@ def test_it_does_not_start_when_the_worker_cannot(tmp_path: Path) -> None:
 
 
 def test_a_second_one_in_the_same_folder_is_refused_with_the_reason(everything: Dev) -> None:
-    command = [sys.executable, "-m", SERVER, "dev", "--port", "0", "--nats-port", "0"]
-    with started(command, cwd=everything.folder) as second:
+    with forked(SERVER, "dev", *PORTS, cwd=everything.folder) as second:
         assert second.end() == 1
         assert second.stderr.startswith("ERR-PYOCO-0018 ")
         data = everything.folder / ".pyoco" / "nats"
@@ -210,7 +208,7 @@ def test_the_demo_completes_its_run_and_shows_what_to_try(tmp_path: Path) -> Non
 def test_ctrl_c_ends_make_demo_without_a_complaint(tmp_path: Path) -> None:
     # As if the package had been installed by make, into the environment of this Python.
     command = ["make", "-o", ".venv/package", "demo", f"BIN={Path(sys.executable).parent}"]
-    with on_terminal([*command, f"ARGS=--data-dir {tmp_path}"], cwd=PROJECT) as terminal:
+    with command_on_terminal([*command, f"ARGS=--data-dir {tmp_path}"], cwd=PROJECT) as terminal:
         terminal.shows("Serving. Press Ctrl-C to stop everything.")
         terminal.type(CTRL_C)
         terminal.end()

@@ -17,10 +17,12 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +35,8 @@ _PRELOADED: Final = (
     *("pyoco_server.cli.client_command", "pyoco_server.admin_cli"),
     # What these programs import when their command is called.
     *("pyoco_server.cli.server.up_command", "pyoco_server.cli.worker_process"),
-    *("pyoco_server.cli.commands.run_commands", "pyoco_server.cli.commands.watch_command"),
+    *("pyoco_server.cli.server.dev_command", "pyoco_server.cli.admin.api_key_command"),
+    *(f"pyoco_server.cli.commands.{name}_command" for name in ("dlq", "resume", "submit", "waits", "watch")),
     *("uvicorn", "uvloop"),
     "pyoco_server.worker.child.executor_main",
 )
@@ -97,13 +100,19 @@ class ForkServer:
         env: Mapping[str, str],
         stdout: int,
         stderr: int,
+        terminal: int | None = None,
         pass_fds: Sequence[int] = (),
     ) -> ForkedProcess:
-        """Start a program whose exit is reported by the server."""
+        """Start a program whose exit is reported by the server.
+
+        With a terminal, which is also its standard input, it has a session of its own.
+        """
         reading, writing = os.pipe()
-        request = _request(module, arguments, cwd, env, [1, 2, *pass_fds])
+        stdin = {} if terminal is None else {0: terminal}
+        files = {**stdin, 1: stdout, 2: stderr, **{fd: fd for fd in pass_fds}}
+        request = _request(module, arguments, cwd, env, list(files)) | {"on_terminal": bool(stdin)}
         with self._lock:
-            pid = self._send(request, [writing, stdout, stderr, *pass_fds])
+            pid = self._send(request, [writing, *files.values()])
         os.close(writing)
         return ForkedProcess([module, *arguments], pid, reading)
 
@@ -304,6 +313,12 @@ def _run(request: dict[str, Any]) -> None:
     sys.argv[1:] = request["arguments"]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if request.get("on_terminal"):
+        os.setsid()
+        # Only the terminal that controls a session sends the signals of its keys.
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        assert isinstance(sys.stdout, TextIOWrapper)
+        sys.stdout.reconfigure(line_buffering=True)
     if request["module"] in _WORKERS:
         server = _forked_server()
         fork_executors(lambda: server)

@@ -40,10 +40,11 @@ def environment(**settings: str) -> dict[str, str]:
 
 
 def run_command(
-    module: str, *arguments: str, cwd: Path | None = None, **settings: str
+    module: str, *arguments: str, cwd: Path | None = None, stdout: int | None = None, **settings: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a process of its own (a fork, see fork_server.py) to its end."""
-    with closing(Program(_fork(module, *arguments, cwd=cwd, env=environment(**settings)))) as program:
+    fork = _fork(module, *arguments, cwd=cwd, env=environment(**settings))
+    with closing(Program(lambda out, err: fork(out if stdout is None else stdout, err))) as program:
         code = program.end()
     return subprocess.CompletedProcess([module, *arguments], code, program.stdout, program.stderr)
 
@@ -138,6 +139,13 @@ def _spawn(
         )
 
     return start
+
+
+@contextmanager
+def forked(module: str, *arguments: str, cwd: Path | None = None, **settings: str) -> Iterator[Program]:
+    """One of our programs (a fork, see fork_server.py)."""
+    with closing(Program(_fork(module, *arguments, cwd=cwd, env=environment(**settings)))) as program:
+        yield program
 
 
 @contextmanager

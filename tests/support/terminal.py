@@ -6,10 +6,11 @@ import pty
 import subprocess
 import termios
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tests.support.fork_server import ForkedProcess, fork_server
 from tests.support.programs import environment
 from tests.support.waiting import LIMIT_SEC, eventually_sync
 
@@ -17,19 +18,10 @@ CTRL_C = b"\x03"
 
 
 class Terminal:
-    def __init__(self, command: list[str], *, cwd: Path | None, env: dict[str, str]) -> None:
+    def __init__(self, start: Callable[[int], subprocess.Popen[bytes] | ForkedProcess]) -> None:
+        """`start` gets the terminal's end for the program."""
         self._outside, inside = pty.openpty()
-        self.process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=inside,
-            stdout=inside,
-            stderr=inside,
-            start_new_session=True,
-            # Only the terminal that controls a session sends the signals of its keys.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
-        )
+        self.process = start(inside)
         os.close(inside)
         self._written = b""
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -72,9 +64,32 @@ class Terminal:
 
 
 @contextmanager
-def on_terminal(command: list[str], *, cwd: Path | None = None, **settings: str) -> Iterator[Terminal]:
-    terminal = Terminal(command, cwd=cwd, env=environment(TERM="xterm", **settings))
-    try:
+def on_terminal(module: str, *arguments: str, cwd: Path | None = None, **settings: str) -> Iterator[Terminal]:
+    """One of our programs (a fork, see fork_server.py)."""
+    env = environment(TERM="xterm", **settings)
+
+    def start(inside: int) -> ForkedProcess:
+        return fork_server().start(
+            module, *arguments, cwd=cwd, env=env, stdout=inside, stderr=inside, terminal=inside
+        )
+
+    with closing(Terminal(start)) as terminal:
         yield terminal
-    finally:
-        terminal.close()
+
+
+@contextmanager
+def command_on_terminal(command: list[str], *, cwd: Path) -> Iterator[Terminal]:
+    def start(inside: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment(TERM="xterm"),
+            stdin=inside,
+            stdout=inside,
+            stderr=inside,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+        )
+
+    with closing(Terminal(start)) as terminal:
+        yield terminal

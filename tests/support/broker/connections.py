@@ -1,13 +1,18 @@
 """A connection to NATS, as the product makes it."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from tests.support.waiting import LIMIT_SEC
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -26,3 +31,24 @@ async def connected(
     finally:
         async with asyncio.timeout(LIMIT_SEC):
             await connection.close()
+
+
+class SyncConnection:
+    """A connection in an event loop of its own, for tests without one."""
+
+    def __init__(self, portal: BlockingPortal, connection: Connection) -> None:
+        self._portal = portal
+        self._connection = connection
+
+    def do(self, action: Callable[[Connection], Awaitable[T]]) -> T:
+        return self._portal.call(action, self._connection)
+
+
+@contextmanager
+def sync_connection(nats_url: str) -> Iterator[SyncConnection]:
+    config = NatsBackendConfig(nats_url=nats_url, load_dotenv=False)
+    with (
+        start_blocking_portal(backend_options={"use_uvloop": True}) as portal,
+        portal.wrap_async_context_manager(connected(config)) as connection,
+    ):
+        yield SyncConnection(portal, connection)

@@ -1,16 +1,14 @@
 """A run without a worker: the test writes its log lines and its end."""
 
-import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Job, LogLine, RunStatus, new_run_id, pending_snapshot
-from tests.support.broker.connections import connected
+from tests.support.broker.connections import SyncConnection, sync_connection
 
 
 class PrintingRun:
@@ -55,9 +53,10 @@ async def begun(connection: Connection) -> PrintingRun:
 class SyncPrintingRun:
     """For a test without an event loop."""
 
-    def __init__(self, nats_url: str) -> None:
+    def __init__(self, nats: str | SyncConnection) -> None:
+        """To an address it connects for each call."""
         self.run_id = new_run_id()
-        self._config = NatsBackendConfig(nats_url=nats_url, load_dotenv=False)
+        self._nats = nats
         self._do(PrintingRun.begins)
 
     def prints(self, *texts: str, task: str | None = "load", stream: str = "stdout") -> None:
@@ -66,9 +65,9 @@ class SyncPrintingRun:
     def ends(self, status: RunStatus = RunStatus.COMPLETED) -> None:
         self._do(lambda run: run.ends(status))
 
-    def _do(self, act: Callable[[PrintingRun], Coroutine[Any, Any, None]]) -> None:
-        async def connect_and_act() -> None:
-            async with connected(self._config) as connection:
-                await act(PrintingRun(connection, self.run_id))
-
-        asyncio.run(connect_and_act())
+    def _do(self, act: Callable[[PrintingRun], Awaitable[None]]) -> None:
+        nats = (
+            nullcontext(self._nats) if isinstance(self._nats, SyncConnection) else sync_connection(self._nats)
+        )
+        with nats as connected:
+            connected.do(lambda connection: act(PrintingRun(connection, self.run_id)))

@@ -1,10 +1,12 @@
-"""What every command does with a command line it cannot understand, and what its help promises."""
+"""Usage errors and help of every command."""
 
 import contextlib
+import io
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,6 @@ from pyoco_server.cli import worker_command as worker
 from pyoco_server.cli.commands.submit_command import params_from_pair
 from pyoco_server.cli.entry import exit_code_of
 from pyoco_server.cli.server import server_command as server
-from pyoco_server.cli.views.console import printable
 from pyoco_server.errors.error_table import system_language
 from tests.support.commands import call_client, call_command
 from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER
@@ -37,6 +38,8 @@ MODULES = {
     "pyoco-server-admin": ADMIN,
 }
 A_RUN = "00000000-0000-4000-8000-000000000000"
+ANOTHER_RUN = A_RUN.replace("8", "9")
+A_WAIT = f"{A_RUN}.0123456789abcdef"
 
 
 def commands() -> list[tuple[str, Any]]:
@@ -109,6 +112,45 @@ WRONG = {
     "pyoco-client bulk cancel --yes": "give at least one filter",
     "pyoco-client bulk rerun --from middle --flow x": "'middle' is not one of 'start', 'failed'",
     "pyoco-client bulk get": "Missing option '--bulk-id'",
+    f"pyoco-client rerun --run-id {A_RUN} --from failed --task store": "use either --from or --task",
+    f"pyoco-client rerun --run-id {A_RUN} --from task": "'task' is not one of 'start', 'failed'",
+    f"pyoco-client rerun --run-id {A_RUN} --timeout-sec 3": "add --wait",
+    **{
+        f"pyoco-client submit --flow-name x --run-timeout-sec {limit}": f"'{limit}': expected seconds, more"
+        for limit in ("0", "-1", "nan", "inf", "soon", "2592001")
+    },
+    **{
+        f"pyoco-client submit --flow-name x --idempotency-key '{key}'": "expected 1 to 255 visible ASCII"
+        for key in ("", "a b", "ключ", "x" * 256)
+    },
+    "pyoco-client dlq delete --seq 1 --idempotency-key k": "--idempotency-key has no use with --seq",
+    f"pyoco-client logs --run-id {A_RUN} --stream stdin": "'stdin' is not one of",
+    f"pyoco-client logs --run-id {A_RUN} --tail -1": "--tail",
+    f"pyoco-client logs --run-id {A_RUN} --output table": "'table' is not one of",
+    f"pyoco-client resume {A_RUN}": "standard input is not a terminal; give the answer with --json",
+    "pyoco-client resume --json 1": "RUN_ID is missing",
+    "pyoco-client resume x --json 1": "'x': expected a run id",
+    f"pyoco-client resume {A_RUN} --wait-id x": "'x': expected a wait id",
+    f"pyoco-client resume {A_RUN} --run-id {ANOTHER_RUN} --json 1": "differ; use one of them",
+    f"pyoco-client resume {ANOTHER_RUN} --wait-id {A_WAIT} --json 1": "is not a wait of",
+    f"pyoco-client resume {A_RUN} --json '{{'": "--json: '{' is not JSON",
+    f"pyoco-client resume {A_RUN} --json NaN": "NaN is not a JSON value",
+    f"pyoco-client resume {A_RUN} --json @none.json": "--json: cannot read none.json: No such file",
+    f"pyoco-client resume {A_RUN} --decision maybe": "'maybe' is not one of 'approved'",
+    f"pyoco-client resume {A_RUN} --decision edited": "--decision edited needs the replacement: add --json",
+    f"pyoco-client resume {A_RUN} --decision approved --json 1": "takes no --json",
+    f"pyoco-client resume {A_RUN} --json 1 --digest x": "--digest needs --decision",
+    "pyoco-client retry": "RUN_ID is missing",
+    "pyoco-client waits --state done": "'done': expected one of open, answered, expired, cancelled",
+    "pyoco-client waits --all --limit 1": "use either --limit or --all",
+    "pyoco-client waits --watch --flow x": "not several of them",
+    f"pyoco-client waits --watch --wait-id {A_WAIT}": "not several of them",
+    "pyoco-client wheel-upload": "Missing option '--wheel-file'",
+    "pyoco-client wheel-upload --wheel-file none.whl": "none.whl",
+    "pyoco-client wheel-upload --wheel-file flow.yaml --tags a.b": "'a.b': expected 1 to 64 letters",
+    "pyoco-client wheel-delete": "Missing option '--name'",
+    "pyoco-client wheel-history --limit 501": "--limit",
+    "pyoco-client wheel-history --action rename": "'rename' is not one of 'upload', 'delete'",
     "pyoco-server op": "No such command 'op'",
     "pyoco-server up --port 70000": "--port",
     "pyoco-server up --dashboard-lang fr": "PYOCO_DASHBOARD_LANG='fr': expected one of auto, ja, en",
@@ -125,6 +167,13 @@ WRONG = {
     "pyoco-worker --worker-id 'a b'": "'a b': expected 1 to 128 letters",
     "pyoco-worker --concurrency 0": "--concurrency",
     "pyoco-server-admin api-keys": "No such command 'api-keys'",
+    "pyoco-server-admin api-key create": "Missing option '--tenant'",
+    "pyoco-server-admin api-key create --tenant a.b": "'a.b': expected 1 to 64 letters",
+    "pyoco-server-admin api-key create --tenant a --scopes raed": "scope='raed': expected one of submit",
+    "pyoco-server-admin api-key create --tenant a --scopes ''": "'' names no scope; expected some of submit",
+    "pyoco-server-admin api-key create --tenant a --scopes ' , '": "' , ' names no scope; expected some of",
+    "pyoco-server-admin api-key create --tenant a --expires-in soon": "'soon': expected a duration such as",
+    "pyoco-server-admin api-key create --tenant a --expires-in 0s": "the lifetime must be longer than 0",
 }
 
 
@@ -152,9 +201,10 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("in_folder")
 @pytest.mark.parametrize(("line", "complaint"), WRONG.items(), ids=map(ascii, WRONG))
-def test_a_usage_error_is_exit_code_1_with_the_cause_and_an_example(
-    line: str, complaint: str, capfd: pytest.CaptureFixture[str]
+def test_a_usage_error_exits_with_1_and_shows_the_cause_and_an_example(
+    line: str, complaint: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
     program, *arguments = shlex.split(line)
     assert exit_code_of(APPS[program], program, arguments) == 1
     said = capfd.readouterr()
@@ -173,43 +223,44 @@ def test_a_bad_setting_is_a_usage_error_that_names_key_and_value() -> None:
         assert "PYOCO_CONSUMER_MAX_DELIVER='many': expected a whole number" in done.stderr
 
 
-def test_usage_errors_speak_the_language_of_the_terminal() -> None:
+def test_usage_errors_are_in_the_language_of_the_terminal() -> None:
     done = call_client("submit", LC_ALL="ja_JP.UTF-8")
     assert done.stderr.startswith("ERR-PYOCO-0018 CLI引数が不正です（入力形式を確認してください）: ")
 
 
 @pytest.mark.parametrize("program", MODULES)
-def test_every_program_tells_its_version(program: str) -> None:
+def test_every_program_shows_its_version(program: str) -> None:
     done = call_command(MODULES[program], "--version")
     assert (done.returncode, done.stdout) == (0, f"{program} {__version__}\n")
 
 
-def modules_imported(program: str, *arguments: str) -> set[str]:
-    script = (
-        f"import sys; from {MODULES[program]} import main\ntry: main()\nfinally: print('|', *sys.modules)"
-    )
-    command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SEC, check=False)
+def modules_imported(program: str, *command_lines: Sequence[str]) -> set[str]:
+    """The modules of a new process after these calls of the program."""
+    script = f"""import contextlib, sys
+from {MODULES[program]} import main
+for sys.argv[1:] in {command_lines!r}:
+    with contextlib.suppress(SystemExit):
+        main()
+print('|', *sys.modules)"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SEC, check=True)
     return set(done.stdout.rpartition("|")[2].split())
 
 
 @pytest.mark.parametrize("program", MODULES)
-@pytest.mark.parametrize("option", ["--version", "--help"])
-def test_version_and_help_import_no_command(program: str, option: str) -> None:
+def test_version_and_help_import_no_command(program: str) -> None:
     slow = {"asyncio", "dotenv", "httpx", "msgspec", "nats", "pydantic", "rich", "uvicorn", "yaml"}
     slow |= {
         f"pyoco_server.{package}" for package in ("config", "http_api", "http_client", "records", "worker")
     }
-    imported = modules_imported(program, option)
+    imported = modules_imported(program, ["--version"], ["--help"])
     assert "typer" in imported
     assert slow.isdisjoint(imported)
 
 
 def test_a_command_with_a_choice_does_not_import_pydantic() -> None:
-    nobody = "http://127.0.0.1:1"
-    imported = modules_imported(
-        "pyoco-client", "get", "--server", nobody, "--run-id", A_RUN, "--output", "json"
-    )
+    get = ["get", "--server", "http://127.0.0.1:1", "--run-id", A_RUN, "--output", "json"]
+    imported = modules_imported("pyoco-client", get)
     assert "httpx" in imported
     assert "pydantic" not in imported
 
@@ -222,17 +273,17 @@ def test_a_program_without_arguments_shows_its_help() -> None:
 
 
 @pytest.mark.usefixtures("in_folder")
-@pytest.mark.parametrize(("name", "command"), commands(), ids=[name for name, _ in commands()])
-def test_help_shows_examples_and_each_can_be_understood(name: str, command: Any) -> None:
-    _, *lines = command.epilog.replace("\b\n", "").splitlines()
-    assert lines
-    for line in lines:
-        program, *words = shlex.split(line.replace("$RUN_ID", A_RUN))
-        named = get_command(APPS[program])
-        while words and words[0] in getattr(named, "commands", {}):
-            named = named.commands[words.pop(0)]  # type: ignore[attr-defined]
-        with contextlib.suppress(typer.Exit):  # --version is done as soon as it is read
-            named.make_context(name, words)
+def test_help_shows_examples_that_can_be_parsed() -> None:
+    for name, command in commands():
+        _, *lines = command.epilog.replace("\b\n", "").splitlines()
+        assert lines, name
+        for line in lines:
+            program, *words = shlex.split(line.replace("$RUN_ID", A_RUN))
+            named = get_command(APPS[program])
+            while words and words[0] in getattr(named, "commands", {}):
+                named = named.commands[words.pop(0)]  # type: ignore[attr-defined]
+            with contextlib.suppress(typer.Exit):  # --version ends the parsing
+                named.make_context(name, words)
 
 
 @pytest.mark.parametrize(
@@ -267,11 +318,5 @@ def test_a_param_is_json_where_it_can_be_and_text_otherwise(text: str, value: ob
         ({"LC_ALL": "", "LANG": "ja"}, "ja"),
     ],
 )
-def test_the_language_goes_by_the_variables_that_other_programs_go_by(
-    environ: dict[str, str], language: str
-) -> None:
+def test_the_language_is_that_of_the_locale_variables(environ: dict[str, str], language: str) -> None:
     assert system_language(environ) == language
-
-
-def test_control_characters_are_made_visible() -> None:
-    assert printable("a\tb\nc\x1b[31m\x9b\x07") == "a\tb\nc\ufffd[31m\ufffd\ufffd"

@@ -1,13 +1,20 @@
-"""What a person sees of a run in a table."""
+"""Views of runs, waits and workers, rendered as on a terminal."""
 
 import io
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
-from pyoco_server.cli.views.run_views import ended_run_view, run_view, tasks_view
+from pyoco_server.cli.commands.waits_command import Inbox
+from pyoco_server.cli.commands.watch_command import _most_important
+from pyoco_server.cli.commands.workers_command import worker_view
+from pyoco_server.cli.views.console import printable
+from pyoco_server.cli.views.list_views import runs_view
+from pyoco_server.cli.views.run_views import NewQuestions, ended_run_view, run_view, tasks_view
+from tests.support.broker.worker_records import a_record
 
 RUN: dict[str, Any] = {
     "run_id": "00000000-0000-4000-8000-000000000000",
@@ -42,30 +49,27 @@ def shown_task(**record: Any) -> str:
     return shown(tasks_view({**answer, "task_records": {"step": record}}))
 
 
-@pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "CANCELLED"])
-def test_the_worker_of_an_ended_run_may_be_gone(status: str) -> None:
-    text = shown(run_view(run(status, silent_sec=3600, worker_alive=False)))
-    assert row("worker", text).split() == ["worker", "w2"]
+NOT_ALIVE = "w2 (not alive; the run waits for another worker)"
 
 
-@pytest.mark.parametrize("status", ["RUNNING", "CANCELLING"])
-def test_a_run_without_its_worker_waits_to_be_taken_over(status: str) -> None:
-    text = shown(run_view(run(status, worker_alive=False)))
-    assert "w2 (not alive; the run waits for another worker)" in text
+@pytest.mark.parametrize(
+    ("status", "silent_sec", "alive", "expected"),
+    [
+        *((status, 3600, False, "w2") for status in ("COMPLETED", "FAILED", "CANCELLED")),
+        *((status, 0, False, NOT_ALIVE) for status in ("RUNNING", "CANCELLING")),
+        ("RUNNING", 45, True, "w2 (no heartbeat for 45 s; the run waits for another worker)"),
+        ("RUNNING", 2, True, "w2"),
+        ("RUNNING", 2, None, "w2"),
+    ],
+)
+def test_a_run_in_progress_shows_when_it_may_have_lost_its_worker(
+    status: str, silent_sec: float, alive: bool | None, expected: str
+) -> None:
+    text = shown(run_view(run(status, silent_sec=silent_sec, worker_alive=alive)))
+    assert row("worker", text).split(maxsplit=1) == ["worker", expected]
 
 
-def test_a_run_that_is_silent_though_its_worker_lives_waits_to_be_taken_over() -> None:
-    text = shown(run_view(run("RUNNING", silent_sec=45, worker_alive=True)))
-    assert "w2 (no heartbeat for 45 s; the run waits for another worker)" in text
-
-
-@pytest.mark.parametrize("alive", [True, None])
-def test_a_run_that_goes_on_shows_its_worker_alone(alive: bool | None) -> None:
-    text = shown(run_view(run("RUNNING", silent_sec=2, worker_alive=alive)))
-    assert row("worker", text).split() == ["worker", "w2"]
-
-
-def test_only_a_second_attempt_is_worth_a_row() -> None:
+def test_the_attempt_is_shown_from_the_second_one_on() -> None:
     assert row("attempt", shown(run_view(run("RUNNING", attempt=1)))) == ""
     assert row("attempt", shown(run_view(run("RUNNING", attempt=3)))).split() == ["attempt", "3"]
 
@@ -96,7 +100,7 @@ def test_the_end_of_what_a_task_printed_is_shown() -> None:
         assert line in text
 
 
-def test_what_a_task_printed_may_have_been_cut_away() -> None:
+def test_output_that_was_not_stored_is_not_shown() -> None:
     text = shown_task(output=1, stdout={"truncated": True, "bytes": 9000, "preview": '"abc'})
     assert "Result / output" in text
     assert "abc" not in text
@@ -123,3 +127,89 @@ def test_an_ended_run_shows_what_its_last_tasks_returned() -> None:
     assert "… (1001 characters)" in text
     assert "load returned" not in text
     assert "draw returned" not in text
+
+
+WAIT_ITEM: dict[str, Any] = {
+    "run_id": RUN["run_id"],
+    "state": "open",
+    "flow_name": "f",
+    "task": "t",
+    "assignees": [],
+    "deadline_at": 0.0,
+    "decided_at": None,
+}
+
+
+def test_the_inbox_drops_closed_waits() -> None:
+    inbox = Inbox()
+    first, second = (WAIT_ITEM | {"wait_id": name, "message": name} for name in ("one", "two"))
+    assert shown(inbox.render()) == "Connecting ..."
+    inbox.apply({"event": "open", "id": "1", "waits": [first]})  # type: ignore[list-item]
+    inbox.apply({"event": "opened", "id": "2", "wait": second})  # type: ignore[typeddict-item]
+    assert all(name in shown(inbox.render()) for name in ("one", "two"))
+    inbox.apply({"event": "closed", "id": "3", "wait": first})  # type: ignore[typeddict-item]
+    assert "one" not in shown(inbox.render())
+    inbox.apply({"event": "open", "id": "4", "waits": []})
+    assert shown(inbox.render()) == "(none)"
+
+
+def open_wait(name: str, message: str = "?") -> dict[str, Any]:
+    return {
+        "wait_id": f"{RUN['run_id']}.{name}",
+        "task": name,
+        "message": message,
+        "deadline_at": time.time() + 60,
+    }
+
+
+def test_a_question_is_reported_once_and_with_its_id_if_there_are_several() -> None:
+    questions, one, two = NewQuestions(), open_wait("a"), open_wait("b")
+    waiting = run("WAITING_HUMAN", open_waits=[one])
+    assert list(questions.lines(waiting))[1] == f"  answer with: pyoco-client resume {RUN['run_id']}"
+    assert list(questions.lines(waiting)) == []
+    later = list(questions.lines(run("WAITING_HUMAN", open_waits=[one, two])))
+    assert later[0].startswith("b asks: ?")
+    assert later[1].endswith(f"resume --wait-id {RUN['run_id']}.b")
+    assert list(NewQuestions().lines(run("RUNNING", open_waits=[one]))) == []
+
+
+def test_control_characters_are_replaced() -> None:
+    assert printable("a\tb\nc\x1b[31m\x9b\x07") == "a\tb\nc\ufffd[31m\ufffd\ufffd"
+    wait = open_wait("t", "\x1b]0;owned\x07")
+    waiting: Any = run(
+        "WAITING_HUMAN", open_waits=[wait], wait_message=wait["message"], error=None, updated_at=1.0
+    )
+    assert "\x1b" not in shown(run_view(waiting)) + shown(runs_view([waiting]))
+
+
+TWO_WHEELS = [{"package": "a", "version": "1"}, {"package": "b", "version": "2"}]
+
+
+@pytest.mark.parametrize(
+    ("wheels", "rows"),
+    [
+        (None, []),
+        ({"enabled": False}, []),
+        (
+            {"enabled": True, "last_result": "ok", "error": None, "installed_wheels": []},
+            ["ok: none installed"],
+        ),
+        (
+            {"enabled": True, "last_result": "error", "error": "no room", "installed_wheels": TWO_WHEELS},
+            ["error: a 1, b 2", "no room"],
+        ),
+    ],
+    ids=["never synchronised", "disabled", "none", "error"],
+)
+def test_a_worker_is_shown_with_its_wheels(wheels: dict[str, Any] | None, rows: list[str]) -> None:
+    worker: Any = msgspec.to_builtins(a_record("w", seen_at=0.0)) | {"draining": False, "wheel_sync": wheels}
+    lines = shown(worker_view(worker)).splitlines()
+    assert [line.split("  ", 1)[1].strip() for line in lines if line.startswith("wheel")] == rows
+
+
+def test_running_and_failed_tasks_are_shown_when_not_all_fit() -> None:
+    tasks = {f"t{number}": "SUCCEEDED" for number in range(50)}
+    tasks |= {"t3": "FAILED", "t20": "RUNNING"} | {f"t{number}": "PENDING" for number in range(21, 50)}
+    assert _most_important(tasks, 5) == ["t3", "t18", "t19", "t20", "t21"]
+    assert _most_important(tasks, 100) == list(tasks)
+    assert _most_important({"a": "SUCCEEDED", "b": "SUCCEEDED"}, 1) == ["b"]
