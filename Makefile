@@ -78,19 +78,19 @@ bench: .venv/tools ## Measure the product and its peers side by side, in about 2
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 bench-index: .venv/tools ## Measure lists with 100,000 and with 1,000,000 runs, in about 4 minutes
-	@$(BIN)/python -m benchmarks.index $(ARGS)
+	@$(BIN)/python -m benchmarks.scenarios.index $(ARGS)
 
 bench-watch: .venv/tools ## Measure how soon 2,000 watchers of one gateway receive a change
-	@$(BIN)/python -m benchmarks.watch $(ARGS)
+	@$(BIN)/python -m benchmarks.scenarios.watch $(ARGS)
 
 bench-waits: .venv/tools ## Measure 10,000 runs that wait for people, and how soon one continues after its answer
-	@$(BIN)/python -m benchmarks.waits $(ARGS)
+	@$(BIN)/python -m benchmarks.scenarios.waits $(ARGS)
 
 bench-auth: .venv/tools ## Measure the cost of API keys, and whether the time of a 404 leaks anything, in about 5 minutes
-	@$(BIN)/python -m benchmarks.auth $(ARGS)
+	@$(BIN)/python -m benchmarks.scenarios.auth $(ARGS)
 
 bench-outage: .venv/tools ## Measure how soon requests are answered while NATS is down, and revoked keys refused
-	@$(BIN)/python -m benchmarks.outage $(ARGS)
+	@$(BIN)/python -m benchmarks.scenarios.outage $(ARGS)
 
 bench-dashboard: .venv/tools ui browser ## Measure the dashboard with 100,000 runs and a flow of 1,000 tasks, in a real browser
 	@$(BIN)/python -m benchmarks.dashboard $(ARGS)

@@ -1,1 +1,1 @@
-"""What the product costs, measured on this machine: `make bench`."""
+"""Benchmarks: `make bench` beside other systems, `make bench-*` of the product alone."""

@@ -1,4 +1,4 @@
-"""`make bench`: measure the product and its peers side by side on this machine, and print what was found."""
+"""`make bench`: measure the product and its peers side by side on this machine, and print the results."""
 
 import argparse
 import sys
@@ -8,11 +8,11 @@ import uvloop
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from benchmarks import page, tables
-from benchmarks.environments import ROOT, NotMeasured
+from benchmarks.comparison.rounds import take
+from benchmarks.harness.environments import ROOT, NotMeasured
 from benchmarks.peers import PEERS
-from benchmarks.results import Results
-from benchmarks.rounds import take
+from benchmarks.report import page, tables
+from benchmarks.report.results import Results
 
 _PARTIAL = ROOT / ".pyoco" / "bench" / "partial.json"
 

@@ -27,7 +27,7 @@ def stamp(sent_at: float, stamps: str) -> None:
 
 @task
 def until_cancelled(ctx: Any, sent_at: float, stamps: str) -> None:
-    """A task that works together with a cancel: it looks every 5 ms."""
+    """A task that checks for a cancel every 5 ms."""
     work.note_start(sent_at, stamps)
     while not ctx.is_cancelled:
         time.sleep(0.005)
@@ -35,7 +35,7 @@ def until_cancelled(ctx: Any, sent_at: float, stamps: str) -> None:
 
 @task
 def ask(ctx: Any, stamps: str) -> None:
-    """Waits for somebody to say when the answer was sent."""
+    """Waits for an answer that says when it was sent."""
     answer = ctx.human("When did you send this?", schema={"type": "number"})
     work.note_start(answer, stamps)
 
@@ -49,7 +49,7 @@ def _resting(name: str, seconds: float) -> Task:
 
 
 def _busy(number: int) -> Task:
-    """A task that says so, and takes as long as the run was told."""
+    """A task that prints a line, and takes as long as its param says."""
 
     def busy(task_sec: float) -> None:
         print(f"step {number} of {LARGE_FLOW_TASKS}")
@@ -59,7 +59,7 @@ def _busy(number: int) -> Task:
 
 
 def _noted(number: int) -> Task:
-    """A task that says it was executed, so that a second time is seen."""
+    """A task that records each execution, so that a second one is seen."""
 
     def noted(stamps: str) -> None:
         work.note_start(number, stamps)

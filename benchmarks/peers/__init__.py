@@ -1,4 +1,4 @@
-"""The product and its peers, each behind the same few calls."""
+"""The product and its peers, behind one interface."""
 
 from benchmarks.peers.celery import CELERY
 from benchmarks.peers.dbos import DBOS_POSTGRES, DBOS_SQLITE

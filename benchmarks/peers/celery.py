@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.environments import Environment, server_version
+from benchmarks.harness.environments import Environment, server_version
 from benchmarks.peers.library_stack import LibraryStack, library_stack
 from benchmarks.peers.peer import SLOTS
-from benchmarks.servers import REDIS_PACKAGE, redis_server
+from benchmarks.peers.servers import REDIS_PACKAGE, redis_server
 
 _ENVIRONMENT = Environment("celery", ("celery[redis]", "pyoco"))
 

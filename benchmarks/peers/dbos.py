@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.environments import Environment, NotMeasured, server_version
+from benchmarks.harness.environments import Environment, NotMeasured, server_version
 from benchmarks.peers.library_stack import PROGRAMS, LibraryStack, library_stack
 from benchmarks.peers.peer import SLOTS
-from benchmarks.servers import POSTGRES_PACKAGE, postgres_server
+from benchmarks.peers.servers import POSTGRES_PACKAGE, postgres_server
 
 _ENVIRONMENT = Environment("dbos", ("dbos", "pyoco"))
 

@@ -14,11 +14,11 @@ from nats.aio.client import Client
 from nats.js.api import ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
-from benchmarks import load
-from benchmarks.environments import NotMeasured
-from benchmarks.load import HttpConnection, Load
+from benchmarks.harness import http_load
+from benchmarks.harness.environments import NotMeasured
+from benchmarks.harness.http_load import HttpConnection, Load
+from benchmarks.harness.processes import free_port, running, until_listening
 from benchmarks.peers.peer import WARM_UP_RUNS, Work
-from benchmarks.processes import free_port, running, until_listening
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 
 FLOWS = Path(__file__).parent.parent / "flows"
@@ -54,7 +54,9 @@ class HttpStack:
     _expected: list[str] = field(default_factory=list)
 
     async def submit(self, *, runs: int, connections: int, limit_sec: float, work: Work = Work.FLOW) -> Load:
-        done = await load.submit(self.port, NOOP, runs=runs, connections=connections, limit_sec=limit_sec)
+        done = await http_load.submit(
+            self.port, NOOP, runs=runs, connections=connections, limit_sec=limit_sec
+        )
         self._expected += done.run_ids
         return done
 
@@ -167,7 +169,7 @@ async def _until_accepting(stack: HttpStack) -> None:
                 await stack.submit_flow(connection, "noop", number=7)
                 await stack.queued()
                 connection.close()
-            except (load.RequestRefused, OSError, NotFoundError):
+            except (http_load.RequestRefused, OSError, NotFoundError):
                 await asyncio.sleep(_POLL_SEC)
             else:
                 return

@@ -1,4 +1,4 @@
-"""A peer that is a library: a driver process in its environment takes our orders and does the load."""
+"""A peer that is a library: a driver process in its environment receives commands and creates the load."""
 
 import asyncio
 import json
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environments import Environment, NotMeasured
-from benchmarks.load import Load
+from benchmarks.harness.environments import Environment, NotMeasured
+from benchmarks.harness.http_load import Load
+from benchmarks.harness.processes import running
 from benchmarks.peers.peer import WARM_UP_RUNS, Work
-from benchmarks.processes import running
-from benchmarks.servers import Server
+from benchmarks.peers.servers import Server
 
 PROGRAMS = Path(__file__).parent / "programs"
 _WARM_UP_LIMIT_SEC = 60.0

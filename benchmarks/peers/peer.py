@@ -1,11 +1,11 @@
-"""What the benchmark asks of every peer, the product included."""
+"""The interface of a peer, and of the product."""
 
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.load import Load
+from benchmarks.harness.http_load import Load
 
 SLOTS = 4  # tasks at once, for every peer
 WARM_UP_RUNS = 50

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.environments import Environment
+from benchmarks.harness.environments import Environment
 from benchmarks.peers.http_stack import PROGRAMS, Commands, HttpStack, http_stack
 from benchmarks.peers.peer import SLOTS
 

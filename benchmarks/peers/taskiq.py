@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.environments import Environment
+from benchmarks.harness.environments import Environment
 from benchmarks.peers.library_stack import LibraryStack, library_stack
 from benchmarks.peers.peer import SLOTS
-from benchmarks.servers import Server
+from benchmarks.peers.servers import Server
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 
 _ENVIRONMENT = Environment("taskiq", ("taskiq[uv]", "taskiq-nats", "taskiq-pipelines", "pyoco"))

@@ -1,4 +1,4 @@
-"""The rules of the benchmarks: ratios, verdicts, what is told of what could not be measured, the page."""
+"""The rules of the benchmarks: ratios, verdicts, notes about missing measurements, the page."""
 
 import asyncio
 import importlib.util
@@ -9,21 +9,23 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from benchmarks import load, page, tables
-from benchmarks.environments import NotMeasured, server_program
-from benchmarks.figures import SHOWN, Figure
-from benchmarks.measures import Figures, Session, centiles
+from benchmarks.comparison.measures import Figures, Session, centiles
+from benchmarks.comparison.rounds import _one
+from benchmarks.harness import http_load
+from benchmarks.harness.environments import NotMeasured, server_program
+from benchmarks.harness.processes import descendants, memory_use, running
 from benchmarks.peers import PEERS
 from benchmarks.peers.peer import Work
-from benchmarks.processes import descendants, running, weight
-from benchmarks.results import PeerResult, Results
-from benchmarks.rounds import _one
-from benchmarks.targets import TARGETS, verdicts
+from benchmarks.report import page, tables
+from benchmarks.report.figures import SHOWN, Figure
+from benchmarks.report.results import PeerResult, Results
+from benchmarks.report.targets import TARGETS, verdicts
 
+from tests.support.places import ROOT
 from tests.support.processes import is_alive
 from tests.support.waiting import eventually
 
-PROGRAMS = Path(page.__file__).parent / "peers" / "programs"
+PROGRAMS = ROOT / "benchmarks" / "peers" / "programs"
 
 
 def results(**medians: Figures) -> Results:
@@ -160,19 +162,19 @@ async def _asked(reader: asyncio.StreamReader) -> bool:
 
 async def test_the_load_submits_what_was_asked_for_over_its_connections() -> None:
     async with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n", b'{"run_id": ', b'"r"}') as port:
-        done = await load.submit(port, {}, runs=25, connections=4, limit_sec=10)
+        done = await http_load.submit(port, {}, runs=25, connections=4, limit_sec=10)
     assert (done.submitted, done.run_ids) == (25, ["r"] * 25)
 
 
 async def test_the_load_ends_with_its_time() -> None:
     async with answering() as port:
-        assert (await load.submit(port, {}, runs=25, connections=4, limit_sec=-1)).submitted == 0
+        assert (await http_load.submit(port, {}, runs=25, connections=4, limit_sec=-1)).submitted == 0
 
 
 async def test_a_refused_submit_is_an_error_with_the_answer() -> None:
     async with answering(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy") as port:
-        connection = await load.HttpConnection.open(port)
-        with pytest.raises(load.RequestRefused, match=r"503 Service Unavailable.*busy"):
+        connection = await http_load.HttpConnection.open(port)
+        with pytest.raises(http_load.RequestRefused, match=r"503 Service Unavailable.*busy"):
             await connection.post("/runs", {})
         connection.close()
 
@@ -184,9 +186,9 @@ async def test_a_process_is_weighed_and_ended_with_its_children(tmp_path: Path) 
         assert process.stdout is not None
         await process.stdout.readline()
         (child,) = descendants(process.pid)
-        weighed = weight([process.pid])
-        assert weighed.main_mb > 0
-        assert weighed.child_mb > 0
+        used = memory_use([process.pid])
+        assert used.main_mb > 0
+        assert used.child_mb > 0
     await eventually(lambda: not is_alive(child), describe="the end of the child")
 
 

@@ -1,4 +1,4 @@
-"""The load on a library peer, from inside its environment: orders on stdin, answers on stdout, as JSON lines.
+"""The load on a library peer, in its environment: commands on stdin, responses on stdout, as JSON lines.
 
 Every peer's own Python runs this file, so it needs nothing but the standard library.
 """
@@ -17,7 +17,7 @@ _POLL_SEC = 0.01
 
 
 class Library(Protocol):
-    """What a program tells the driver about its peer. Of an asynchronous peer, all that enqueues is too."""
+    """The calls of a peer that the driver uses. Those that enqueue are asynchronous if the peer is."""
 
     def function(self) -> Any:
         """Enqueue a task that does nothing."""
@@ -36,7 +36,7 @@ class Library(Protocol):
 
 
 class Driver:
-    """Carries out the orders with threads: each is a user of the library that waits for its own call."""
+    """Executes the commands with threads, each of which waits for its own call."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -148,7 +148,7 @@ class _WhileTime:
 
 
 def serve(driver: Driver) -> None:
-    """Carry out one order after the other until stdin ends."""
+    """Execute one command after the other until stdin ends."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
     for line in sys.stdin:

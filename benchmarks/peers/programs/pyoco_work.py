@@ -1,7 +1,7 @@
 """The Pyoco flow that does nothing, executed by Pyoco's own engine inside a peer's task.
 
-It is what the servers of flows execute for a no-op run. The engine is made once and tells no trace, which is
-the quickest way to use it.
+It is what the servers of flows execute for a no-op run. The engine is created once and traces
+nothing, which is the quickest way to use it.
 """
 
 from pyoco import Flow, task

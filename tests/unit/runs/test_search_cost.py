@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 
 import pytest
-from benchmarks.seed import WORKERS, snapshots
+from benchmarks.harness.seed import WORKERS, snapshots
 
 from pyoco_server.records.models import encode
 from pyoco_server.runs.index.index_file import IndexFile

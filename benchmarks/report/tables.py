@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from benchmarks.figures import OWN, SHOWN, Figure
-from benchmarks.results import PeerResult, Results
-from benchmarks.targets import verdicts
+from benchmarks.report.figures import OWN, SHOWN, Figure
+from benchmarks.report.results import PeerResult, Results
+from benchmarks.report.targets import verdicts
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def target_table(results: Results) -> Table:
 
 
 def durability(results: Results) -> Table:
-    """What each figure is worth: what works, what survives, and when a run counts as ended."""
+    """How each peer was set up, what survives a crash, and when a run counts as ended."""
     return Table(
         title="what was measured",
         header=["", "setup", "what survives a crash", "a run has ended when"],

@@ -23,11 +23,11 @@ from typing import Final
 import msgspec
 import uvloop
 
-from benchmarks.gateways import Gateway, started
-from benchmarks.load import HttpConnection, get_request, post_request
-from benchmarks.not_found import Headers, measure_not_found
+from benchmarks.harness.gateways import Gateway, started
+from benchmarks.harness.http_load import HttpConnection, get_request, post_request
+from benchmarks.harness.processes import exact_cpu_seconds
 from benchmarks.peers.http_stack import NOOP
-from benchmarks.processes import exact_cpu_seconds
+from benchmarks.scenarios.not_found import Headers, measure_not_found
 from pyoco_server.auth.key_administration import KeyAdministration
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
@@ -92,7 +92,7 @@ class Compared:
     without: list[tuple[float, float]] = field(default_factory=list)
     keyed: list[tuple[float, float]] = field(default_factory=list)
 
-    def tell(self) -> bool:
+    def report(self) -> bool:
         """Whether the target is met."""
         clock, cpu = (self._pairs(which) for which in (0, 1))
         costs = [1 - off / on for off, on in clock]
@@ -184,7 +184,7 @@ async def main(rounds: int, pairs: int, count: int) -> bool:
                     await compare(plain, keyed, pairs, count, compared)
                     if number == rounds - 1:
                         even = await measure_not_found(keyed.port, owner, stranger)
-    cheap = all([figures.tell() for figures in compared.values()])
+    cheap = all([figures.report() for figures in compared.values()])
     print(f"load of the machine after: {os.getloadavg()[0]:.1f} on {cores} cores")
     print(f"keys cost at most {MOST_COST:.0%}: {'met' if cheap else 'NOT met'}")
     print(f"the time of a 404 tells nothing: {'met' if even else 'NOT met'}")

@@ -1,4 +1,4 @@
-"""Processes of the benchmark: started with a log of their own, ended with all they started, and weighed."""
+"""Processes of the benchmark: started with a log, ended with their children, and their CPU and memory."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PATIENCE_SEC = 10.0
-_LINE_LIMIT = 2**25  # a driver's answer is one line: the latencies of a long load
+_LINE_LIMIT = 2**25  # a driver's response is one line with the latencies of a long load
 _POLL_SEC = 0.02
 _TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
 
@@ -26,7 +26,7 @@ async def running(
     cwd: Path | None = None,
     piped: bool = False,
 ) -> AsyncIterator[Process]:
-    """The process in a session of its own: Ctrl-C is ours alone, and its children can be ended with it."""
+    """A process in its own session: Ctrl-C does not reach it, and its children can be ended with it."""
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -76,7 +76,7 @@ async def until_listening(port: int, limit_sec: float = 20.0) -> None:
 
 
 @dataclass(frozen=True)
-class Weight:
+class MemoryUse:
     """Memory of a part of a peer, in MB, by the kernel's own count."""
 
     main_mb: float  # resident memory of its process; of the largest, where it has several
@@ -84,9 +84,9 @@ class Weight:
     total_mb: float  # all of them together, what they share counted once
 
 
-def weight(pids: list[int]) -> Weight:
+def memory_use(pids: list[int]) -> MemoryUse:
     children = [child for pid in pids for child in descendants(pid)]
-    return Weight(
+    return MemoryUse(
         main_mb=max(_status_mb(pid, "status", "VmRSS:") for pid in pids),
         child_mb=max((_status_mb(pid, "status", "VmRSS:") for pid in children), default=0.0),
         total_mb=sum(_status_mb(pid, "smaps_rollup", "Pss:") for pid in [*pids, *children]),

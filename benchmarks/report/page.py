@@ -1,14 +1,14 @@
-"""docs/benchmarks.md and its picture: the part between the markers is made from the results."""
+"""docs/benchmarks.md and its picture; the part between the markers is generated from the results."""
 
 from pathlib import Path
 
-from benchmarks import tables
-from benchmarks.environments import ROOT, Environment, run_quietly
-from benchmarks.results import Results
+from benchmarks.harness.environments import ROOT, Environment, run_quietly
+from benchmarks.report import tables
+from benchmarks.report.results import Results
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 PICTURE = ROOT / "docs" / "images" / "benchmarks.png"
-LATEST = Path(__file__).parent / "results" / "latest.json"
+LATEST = ROOT / "benchmarks" / "results" / "latest.json"
 
 BEGIN = "<!-- made by `make bench` from benchmarks/results/latest.json: do not edit -->"
 END = "<!-- end of what is made by `make bench` -->"
@@ -77,7 +77,7 @@ def made_part(results: Results) -> str:
 
 
 def _versions(results: Results) -> list[str]:
-    """Of each peer the package it is, and what it stands on."""
+    """The package of each peer, and those it depends on."""
     return [
         f"{peer.title}: "
         + ", ".join(f"{name} {version}" for name, version in peer.versions.items() if name in _NAMED)

@@ -1,6 +1,6 @@
-"""`make bench-watch`: how soon 2,000 watchers of one gateway hear of a change.
+"""`make bench-watch`: how soon 2,000 watchers of one gateway receive a change.
 
-Measured from just before the write until its event is in the watcher's hands, over raw sockets, with the
+Measured from just before the write until the watcher has received its event, over raw sockets, with the
 watchers, the writer, the gateway and NATS on this machine.
 """
 
@@ -20,11 +20,11 @@ import msgspec
 import uvloop
 from nats.js.kv import KeyValue
 
-from benchmarks.environments import NotMeasured
-from benchmarks.measures import centiles
+from benchmarks.comparison.measures import centiles
+from benchmarks.harness.environments import NotMeasured
+from benchmarks.harness.processes import cpu_seconds, memory_use
 from benchmarks.peers.http_stack import BUCKET, HttpStack
 from benchmarks.peers.ours import OURS
-from benchmarks.processes import cpu_seconds, weight
 
 TARGET_P99_MS: Final = 250.0
 WATCHERS: Final = 2000
@@ -37,15 +37,15 @@ _MARK: Final = re.compile(rb'"error":"change-([0-9]+)"')
 
 
 @dataclass
-class Told:
+class Deliveries:
     """When each change was written, and how long each watcher waited for it."""
 
     written_at: dict[int, float] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
-    # Changes are numbered on from session to session: what is told first is the last one's.
+    # Changes are numbered on from session to session: what is sent first is the last one's.
     first: int = 0
 
-    def hear(self, change: int) -> None:
+    def received(self, change: int) -> None:
         if change >= self.first:
             self.seconds.append(time.perf_counter() - self.written_at[change])
 
@@ -53,9 +53,9 @@ class Told:
 class Watcher(asyncio.Protocol):
     """One open stream of events."""
 
-    def __init__(self, path: str, told: Told) -> None:
+    def __init__(self, path: str, deliveries: Deliveries) -> None:
         self._request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-        self._told = told
+        self._deliveries = deliveries
         self._transport: asyncio.Transport | None = None
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -68,7 +68,7 @@ class Watcher(asyncio.Protocol):
             self.begun.set_result(None)
         # An event of this benchmark is short, and comes in one piece.
         for mark in _MARK.finditer(data):
-            self._told.hear(int(mark[1]))
+            self._deliveries.received(int(mark[1]))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.begun.done():
@@ -87,38 +87,38 @@ class Session:
     written: Sequence[str]
     per_sec: float
     # How many watchers hear of each write.
-    heard_by: int
+    received_by: int
 
 
 async def measure(stack: HttpStack, session: Session, first: int) -> bool:
-    told = Told(first=first)
+    deliveries = Deliveries(first=first)
     bucket = await stack.nats_client.jetstream().key_value(BUCKET)
     gateway = stack.processes["gateway"]
-    watchers = await _watching(stack.port, session.paths, told)
+    watchers = await _watching(stack.port, session.paths, deliveries)
     try:
-        memory, cpu, began = weight(gateway), cpu_seconds(gateway), time.perf_counter()
-        await _write(bucket, session, told)
-        await _until_heard(told, len(session.written) * session.heard_by)
+        memory, cpu, began = memory_use(gateway), cpu_seconds(gateway), time.perf_counter()
+        await _write(bucket, session, deliveries)
+        await _until_received(deliveries, len(session.written) * session.received_by)
         busy = (cpu_seconds(gateway) - cpu) / (time.perf_counter() - began)
     finally:
         for watcher in watchers:
             watcher.close()
-    figures = centiles("told", told.seconds)
+    figures = centiles("received", deliveries.seconds)
     p50, p99 = figures["told_p50_ms"], figures["told_p99_ms"]
     print(
         f"{session.name:<38} {len(session.written):>5} changes, {session.per_sec:g}/s: "
-        f"p50 {p50:6.1f} ms   p99 {p99:6.1f} ms   max {max(told.seconds) * 1e3:6.1f} ms   "
+        f"p50 {p50:6.1f} ms   p99 {p99:6.1f} ms   max {max(deliveries.seconds) * 1e3:6.1f} ms   "
         f"gateway {memory.main_mb:.0f} MB, {busy:.0%} of a core"
     )
     return p99 <= TARGET_P99_MS
 
 
-async def _watching(port: int, paths: Iterable[str], told: Told) -> list[Watcher]:
+async def _watching(port: int, paths: Iterable[str], deliveries: Deliveries) -> list[Watcher]:
     """All of them, each with its first event."""
     watchers, todo = list[Watcher](), list(paths)
     async with asyncio.timeout(_STEP_LIMIT_SEC):
         for start in range(0, len(todo), _OPENED_AT_ONCE):
-            some = [Watcher(path, told) for path in todo[start : start + _OPENED_AT_ONCE]]
+            some = [Watcher(path, deliveries) for path in todo[start : start + _OPENED_AT_ONCE]]
             await asyncio.gather(*(_connect(each, port) for each in some))
             await asyncio.gather(*(each.begun for each in some))
             watchers += some
@@ -129,24 +129,24 @@ async def _connect(watcher: Watcher, port: int) -> None:
     await asyncio.get_running_loop().create_connection(lambda: watcher, "127.0.0.1", port)
 
 
-async def _write(bucket: KeyValue, session: Session, told: Told) -> None:
+async def _write(bucket: KeyValue, session: Session, deliveries: Deliveries) -> None:
     entries = {run_id: await bucket.get(run_id) for run_id in dict.fromkeys(session.written)}
     snapshots = {run_id: msgspec.json.decode(entry.value or b"") for run_id, entry in entries.items()}
     started = time.perf_counter()
-    for change, run_id in enumerate(session.written, told.first):
-        due = started + (change - told.first) / session.per_sec
+    for change, run_id in enumerate(session.written, deliveries.first):
+        due = started + (change - deliveries.first) / session.per_sec
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         snapshot: dict[str, Any] = snapshots[run_id]
         snapshot.update(error=f"change-{change}", updated_at=time.time())
-        told.written_at[change] = time.perf_counter()
+        deliveries.written_at[change] = time.perf_counter()
         await bucket.put(run_id, msgspec.json.encode(snapshot))
 
 
-async def _until_heard(told: Told, count: int) -> None:
+async def _until_received(deliveries: Deliveries, count: int) -> None:
     limit = time.perf_counter() + _STEP_LIMIT_SEC
-    while (heard := len(told.seconds)) < count:
+    while (received := len(deliveries.seconds)) < count:
         if time.perf_counter() > limit:
-            raise NotMeasured(f"{heard} of {count} changes were told within {_STEP_LIMIT_SEC:g} s")
+            raise NotMeasured(f"{received} of {count} changes were received within {_STEP_LIMIT_SEC:g} s")
         await asyncio.sleep(_POLL_SEC)
 
 

@@ -1,7 +1,7 @@
-"""`make bench-index`: what a list of runs costs with 100,000 and with 1,000,000 runs in the bucket.
+"""`make bench-index`: the cost of a list of runs with 100,000 and with 1,000,000 runs in the bucket.
 
 A page of 50 is asked for over HTTP, one request at a time, kind by kind; the bucket is filled by
-`benchmarks.seed`. Times are the client's: the NATS request is in them that makes a list up to date.
+`benchmarks.harness.seed`. Times are the client's: the NATS request is in them that makes a list up to date.
 """
 
 import argparse
@@ -16,11 +16,11 @@ from urllib.parse import urlencode
 
 import uvloop
 
-from benchmarks.gateways import started
-from benchmarks.load import HttpConnection, get_request
-from benchmarks.measures import centiles
-from benchmarks.processes import weight
-from benchmarks.seed import WORKERS, seed_runs
+from benchmarks.comparison.measures import centiles
+from benchmarks.harness.gateways import started
+from benchmarks.harness.http_load import HttpConnection, get_request
+from benchmarks.harness.processes import memory_use
+from benchmarks.harness.seed import WORKERS, seed_runs
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
 
@@ -80,7 +80,7 @@ async def measure(nats_url: str, folder: Path, size: int) -> bool:
         print(f"  restarted with its index: ready after {gateway.ready_sec:.2f} s")
         worst = await _ask_all(gateway.port)
         metrics = await _metrics(gateway.port)
-        memory = weight([gateway.pid]).main_mb
+        memory = memory_use([gateway.pid]).main_mb
     size_mb = sum(path.stat().st_size for path in (folder / ".pyoco/index").iterdir()) / 1e6
     print(f"  gateway memory {memory:.0f} MB, index file {size_mb:.0f} MB")
     verdicts = {
@@ -144,7 +144,7 @@ async def run(sizes: Sequence[int]) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.index", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scenarios.index", description=__doc__)
     parser.add_argument("--runs", type=int, nargs="+", default=list(SIZES), help="sizes, growing")
     options = parser.parse_args()
     return uvloop.run(run(options.runs))

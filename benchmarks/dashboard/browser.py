@@ -1,4 +1,4 @@
-"""A real browser as an instrument: what a page costs, by the browser's own counters."""
+"""A real browser, and the counters it has about a page."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from playwright.async_api import Browser, CDPSession, Page, async_playwright
 
-from benchmarks.environments import NotMeasured
+from benchmarks.harness.environments import NotMeasured
 
 _PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
 # Headless, and without any traffic of its own.

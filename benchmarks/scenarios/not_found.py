@@ -1,4 +1,4 @@
-"""Whether the time of a 404 tells that another tenant has such a run: one that is there and none, in turns.
+"""Whether the time of a 404 reveals a run of another tenant: an existing and a missing one, in turns.
 
 A few clients ask, each for one at a time, each pair in an order that is drawn. What is told is the median of
 each kind, and in how many pairs the run that is there took longer: in half, if there is nothing to tell.
@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.environments import NotMeasured
-from benchmarks.load import HttpConnection, RequestRefused, get_request, post_request
+from benchmarks.harness.environments import NotMeasured
+from benchmarks.harness.http_load import HttpConnection, RequestRefused, get_request, post_request
 
 PAIRS: Final = 400
 # Four standard deviations of so many pairs: less is chance.
@@ -40,7 +40,7 @@ Headers = dict[str, str]
 
 
 async def measure_not_found(port: int, owner: Headers, stranger: Headers) -> bool:
-    """Whether nothing can be told."""
+    """Whether no difference can be seen."""
     connections = [await HttpConnection.open(port) for _ in range(_CONNECTIONS)]
     even = True
     for size, length in _SIZES.items():
@@ -49,7 +49,7 @@ async def measure_not_found(port: int, owner: Headers, stranger: Headers) -> boo
         for method, path in _ENDPOINTS:
             asking = (_ask(each, method, path, theirs, stranger) for each in connections)
             pairs = [pair for some in await asyncio.gather(*asking) for pair in some]
-            even &= _tell(f"{method:<4} {path.format('{id}'):<18} {size:<5}", pairs)
+            even &= _report(f"{method:<4} {path.format('{id}'):<18} {size:<5}", pairs)
     for connection in connections:
         connection.close()
     return even
@@ -75,7 +75,7 @@ async def _ask(
     return pairs
 
 
-def _tell(what: str, pairs: Sequence[tuple[float, float]]) -> bool:
+def _report(what: str, pairs: Sequence[tuple[float, float]]) -> bool:
     slower = statistics.mean(there > none for there, none in pairs)
     there, none = (statistics.median(side) * 1e6 for side in zip(*pairs, strict=True))
     print(

@@ -1,4 +1,4 @@
-"""`make bench-dashboard`: how quick the dashboard is with 100,000 runs, and with a flow of 1,000 tasks.
+"""`make bench-dashboard`: the speed of the dashboard with 100,000 runs, and with a flow of 1,000 tasks.
 
 A real gateway, worker and NATS, and the system's Chromium, all on this machine. Beside times of the clock
 stands CPU time of the page's main thread, which does not depend on what else the machine does.
@@ -17,15 +17,15 @@ import msgspec
 import uvloop
 from playwright.async_api import Browser
 
-from benchmarks.browser import Instrument, browser
-from benchmarks.dashboard_memory import memory
-from benchmarks.dashboard_scripts import FLOW_PROBE, LOAD_PROBE, SCROLL, STATUS_PROBE, STATUSES_SEEN
-from benchmarks.environments import NotMeasured
-from benchmarks.load import HttpConnection
-from benchmarks.measures import quantile
+from benchmarks.comparison.measures import quantile
+from benchmarks.dashboard.browser import Instrument, browser
+from benchmarks.dashboard.memory import memory
+from benchmarks.dashboard.scripts import FLOW_PROBE, LOAD_PROBE, SCROLL, STATUS_PROBE, STATUSES_SEEN
+from benchmarks.harness.environments import NotMeasured
+from benchmarks.harness.http_load import HttpConnection
+from benchmarks.harness.seed import seed_runs
 from benchmarks.peers.http_stack import BUCKET, HttpStack
 from benchmarks.peers.ours import OURS
-from benchmarks.seed import seed_runs
 from pyoco_server.config import NatsBackendConfig
 
 RUNS: Final = 100_000
@@ -163,7 +163,7 @@ async def _scrolling(stack: HttpStack, chromium: Browser) -> None:
 
 
 async def _large_flow(stack: HttpStack, chromium: Browser) -> dict[str, bool]:
-    """A run of 1,000 tasks, looked at while it goes on, by somebody who walks through its tasks."""
+    """A run of 1,000 tasks, shown while it is executed, with one task after the other selected."""
     connection = await HttpConnection.open(stack.port)
     run_id = await stack.submit_flow(connection, "busy", task_sec=_FLOW_TASK_SEC)
     connection.close()

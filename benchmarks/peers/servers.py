@@ -1,4 +1,4 @@
-"""The peers' brokers as processes of the benchmark: own ports, own folders, gone afterwards."""
+"""The brokers of the peers, each with its own port and a temporary folder."""
 
 import asyncio
 import os
@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.environments import NotMeasured, server_program
-from benchmarks.processes import free_port, running, until_listening
+from benchmarks.harness.environments import NotMeasured, server_program
+from benchmarks.harness.processes import free_port, running, until_listening
 
 REDIS_PACKAGE = "redis-server"
 POSTGRES_PACKAGE = "postgresql"

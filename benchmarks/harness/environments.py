@@ -1,4 +1,4 @@
-"""What a peer needs installed: an environment of its own from PyPI, and server programs from Debian."""
+"""The installation of a peer: its virtual environment from PyPI, and server programs from Debian."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 _ENVIRONMENTS = ROOT / ".pyoco" / "bench"
 _INSTALLED = "installed.json"
 _INSTALL_LIMIT_SEC = 600
@@ -91,7 +91,7 @@ def server_program(program: str, package: str) -> str:
 
 
 def server_version(program: str, package: str) -> dict[str, str]:
-    """Have the program installed; its version, by what it says itself."""
+    """Install the program; return the version that it prints."""
     said = run_quietly([server_program(program, package), "--version"], f"{program} --version failed")
     found = re.search(r"\d+(\.\d+)+", said)
     return {program: found.group() if found else said.strip()}

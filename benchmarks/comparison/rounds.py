@@ -1,19 +1,19 @@
-"""Rounds of all measures over all peers, interleaved: what the machine does meanwhile hits all alike."""
+"""Rounds of all measurements over all peers, interleaved: other load on the machine affects all alike."""
 
 import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from benchmarks.environments import NotMeasured
-from benchmarks.measures import SESSIONS, Session, run_session
-from benchmarks.own_measures import OWN_SESSIONS
+from benchmarks.comparison.measures import SESSIONS, Session, run_session
+from benchmarks.comparison.own_measures import OWN_SESSIONS
+from benchmarks.harness.environments import NotMeasured
 from benchmarks.peers.ours import OURS
 from benchmarks.peers.peer import Peer
-from benchmarks.results import PeerResult, Results, machine, now
+from benchmarks.report.results import PeerResult, Results, machine, now
 
 
 async def take(peers: Sequence[Peer], *, rounds: int, quick: bool) -> Results:
-    """A peer or a measure that fails is told in the results, and never stops the others."""
+    """A peer or a measurement that fails is noted in the results, and never stops the others."""
     results = Results(now(), machine(), rounds, quick, [_prepared(peer) for peer in peers])
     for number in range(rounds):
         for found in results.peers:

@@ -1,6 +1,6 @@
-"""`make bench-waits`: what 10,000 runs cost that wait for people, and how soon a run goes on when answered.
+"""`make bench-waits`: the cost of 10,000 runs that wait for people, and how soon an answered one continues.
 
-From just before the answer is sent until the task has it in its hands, on an idle worker, with everything on
+From just before the answer is sent until the task has received it, on an idle worker, with everything on
 this machine. The waiting runs are looked at with every worker stopped: they need none.
 """
 
@@ -18,13 +18,13 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from benchmarks import load
-from benchmarks.environments import NotMeasured
-from benchmarks.load import HttpConnection
-from benchmarks.measures import centiles
+from benchmarks.comparison.measures import centiles
+from benchmarks.harness import http_load
+from benchmarks.harness.environments import NotMeasured
+from benchmarks.harness.http_load import HttpConnection
+from benchmarks.harness.processes import memory_use
 from benchmarks.peers.http_stack import HttpStack
 from benchmarks.peers.ours import OURS
-from benchmarks.processes import weight
 
 WAITING: Final = 10_000
 ANSWERED: Final = 300
@@ -39,28 +39,28 @@ async def main(waiting: int, answered: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="pyoco-bench-", dir="/var/tmp") as name:
         folder = Path(name)
         async with OURS.start(folder, workers=True) as stack:
-            weights = [_weight(stack)]
+            memory_mb = [_gateway_memory_mb(stack)]
             began = time.perf_counter()
             # Caches and the newest changes, which are bounded, come first; the second half shows what a run
             # costs.
             first = waiting // 2
             await _begin_to_wait(stack, first, total=first)
-            weights.append(_weight(stack))
+            memory_mb.append(_gateway_memory_mb(stack))
             await _begin_to_wait(stack, waiting - first, total=waiting)
             print(f"{waiting} runs wait after {time.perf_counter() - began:.1f} s")
             met = await _answers(stack, folder / "stamps", answered)
             await _without_workers(stack, waiting)
-            weights.append(_weight(stack))
-            _tell_weights(weights, first, waiting)
+            memory_mb.append(_gateway_memory_mb(stack))
+            _report_memory(memory_mb, first, waiting)
     return met
 
 
-def _weight(stack: HttpStack) -> float:
-    return weight(stack.processes["gateway"]).main_mb
+def _gateway_memory_mb(stack: HttpStack) -> float:
+    return memory_use(stack.processes["gateway"]).main_mb
 
 
-def _tell_weights(weights: list[float], first: int, waiting: int) -> None:
-    before, early, after = weights
+def _report_memory(memory_mb: list[float], first: int, waiting: int) -> None:
+    before, early, after = memory_mb
     each_kb = (after - early) * 1024 / max(1, waiting - first)
     print(
         f"gateway: {before:.0f} MB before, {early:.0f} MB with {first} waiting runs, {after:.0f} MB with "
@@ -70,7 +70,7 @@ def _tell_weights(weights: list[float], first: int, waiting: int) -> None:
 
 async def _begin_to_wait(stack: HttpStack, runs: int, *, total: int) -> None:
     body = {"flow_name": "asking", "params": {"stamps": ""}}
-    await load.submit(stack.port, body, runs=runs, connections=16, limit_sec=_LIMIT_SEC)
+    await http_load.submit(stack.port, body, runs=runs, connections=16, limit_sec=_LIMIT_SEC)
     # Not before: the gateway closes a connection that says nothing for a while.
     connection = await HttpConnection.open(stack.port)
     await _until(lambda: _total(connection, "/waits?limit=1"), total)
@@ -102,7 +102,7 @@ async def _answers(stack: HttpStack, stamps: Path, runs: int) -> bool:
 
 
 async def _without_workers(stack: HttpStack, waiting: int) -> None:
-    """They need nobody: no message in the queue, and no process beside the gateway and NATS."""
+    """Waiting runs need no message in the queue, and no process beside the gateway and NATS."""
     queued = await stack.queued()
     for pid in stack.workers.values():
         os.kill(pid, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""What is measured of the product alone: how soon a cancel takes effect, how a run goes on after a kill."""
+"""The measurements of the product alone: how soon a cancel takes effect, and a run continues after a kill."""
 
 import asyncio
 import os
@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.environments import NotMeasured
-from benchmarks.load import HttpConnection
-from benchmarks.measures import Figures, Session, centiles
+from benchmarks.comparison.measures import Figures, Session, centiles
+from benchmarks.harness.environments import NotMeasured
+from benchmarks.harness.http_load import HttpConnection
 from benchmarks.peers.http_stack import BUCKET, ENDED, HttpStack
 from benchmarks.peers.ours import OURS
 from benchmarks.peers.peer import Peer
@@ -36,7 +36,7 @@ async def cancels(peer: Peer, folder: Path) -> Figures:
 
 
 async def resume(peer: Peer, folder: Path) -> Figures:
-    """A worker is killed in the middle of a run, and another one goes on with it."""
+    """A worker is killed in the middle of a run, and another one continues it."""
     settings = {
         "PYOCO_CONSUMER_ACK_WAIT_SEC": str(RESUME_ACK_WAIT_SEC),
         "PYOCO_ACK_PROGRESS_INTERVAL_SEC": str(RESUME_ACK_WAIT_SEC / 4),

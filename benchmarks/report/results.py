@@ -1,4 +1,4 @@
-"""What a benchmark run has found, as one JSON record: every round, and the medians."""
+"""The results of `make bench` as one JSON record: every round, and the medians."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.measures import Figures
+from benchmarks.comparison.measures import Figures
 
 _PARTS = ("broker", "gateway", "worker", "driver")  # a library's driver does what a gateway does
 
@@ -56,7 +56,7 @@ class Results(msgspec.Struct):
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were taken on."""
+    """The machine that was measured."""
     model = "unknown"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -77,7 +77,7 @@ def now() -> str:
 
 
 def _derived(medians: Figures) -> Figures:
-    """Figures made of others."""
+    """Figures that are computed from others."""
     derived: Figures = {}
     if {"noop_runs_per_s", "noop_runs_per_s_tenfold"} <= medians.keys():
         derived["growth"] = medians["noop_runs_per_s_tenfold"] / medians["noop_runs_per_s"]
@@ -96,7 +96,7 @@ def _sum(medians: Figures, what: str) -> float:
 
 
 def _rounded(value: Any) -> Any:
-    """Five digits are more than a measurement is worth."""
+    """Five digits are more than the precision of a measurement."""
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, dict):

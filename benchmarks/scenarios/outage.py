@@ -1,4 +1,4 @@
-"""`make bench-outage`: the promises in seconds, measured: answers while NATS is away, and revoked API keys.
+"""`make bench-outage`: response times while NATS is down, and how soon revoked API keys are refused.
 
 Tests do not check seconds, since a machine may stand still. Each figure is the slowest of all requests.
 """
@@ -18,9 +18,9 @@ from typing import Final
 import httpx
 import uvloop
 
-from benchmarks.auth import PEPPER, administration
-from benchmarks.gateways import started
-from benchmarks.processes import free_port
+from benchmarks.harness.gateways import started
+from benchmarks.harness.processes import free_port
+from benchmarks.scenarios.auth import PEPPER, administration
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 
 ROUNDS: Final = 5
@@ -57,7 +57,7 @@ def _is_met(text: str, seconds: float, target: float) -> bool:
 
 
 async def _answers(folder: Path, rounds: int, outage: Outage) -> float:
-    """Submits and reads, while NATS is away. Every answer is a 503, and after the outage a 200."""
+    """Submits and reads, while NATS is down. Every answer is a 503, and after the outage a 200."""
     slowest = 0.0
     async with (
         EmbeddedNats(folder / "nats", port=free_port()) as server,
@@ -67,14 +67,14 @@ async def _answers(folder: Path, rounds: int, outage: Outage) -> float:
         run_id = (await http.post("/runs", json={"flow_name": "noop"})).json()["run_id"]
         for _ in range(rounds):
             async with outage(server):
-                answers = await _crowd(gateway.port, run_id)
+                answers = await _concurrent_requests(gateway.port, run_id)
             assert {answer.status_code for answer in answers} == {503}
             slowest = max(slowest, *(answer.elapsed.total_seconds() for answer in answers))
             await _until(lambda: http.get(f"/runs/{run_id}"), 200)
     return slowest
 
 
-async def _crowd(port: int, run_id: str) -> list[httpx.Response]:
+async def _concurrent_requests(port: int, run_id: str) -> list[httpx.Response]:
     """All requests at once, each on a new connection.
 
     The search for a free one among 64 took up to 0.8 s in httpx, which is no time of the gateway's.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.measures import FEW_RUNS, MANY_RUNS, TENFOLD
+from benchmarks.comparison.measures import FEW_RUNS, MANY_RUNS, TENFOLD
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A load of requests over raw HTTP/1.1: a client that costs less than what it measures."""
+"""A load of requests over raw HTTP/1.1, by a client that needs little CPU time."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 @dataclass
 class Load:
-    """What a load has done: run ids where it was told them, and the latency of each submit, in seconds."""
+    """The result of a load: run ids if the peer returned them, and the latency of each submit, in seconds."""
 
     run_ids: list[str] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Load:
 
 
 class RequestRefused(RuntimeError):
-    """The gateway answered something else than 200."""
+    """The response was not a 200."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -45,7 +45,7 @@ class HttpConnection(asyncio.Protocol):
         return connection
 
     async def call(self, request: bytes) -> bytes:
-        """The body of the answer."""
+        """The body of the response."""
         assert self._transport is not None
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)

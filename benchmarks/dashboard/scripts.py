@@ -1,4 +1,4 @@
-"""What the benchmark of the dashboard has the page measure itself."""
+"""Scripts that measure within the page."""
 
 from typing import Final
 

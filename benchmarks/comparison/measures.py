@@ -1,4 +1,4 @@
-"""What is measured of every peer. Each session starts the peer afresh: none inherits another's load."""
+"""The measurements of every peer. Each session starts the peer again, without the load of another."""
 
 import asyncio
 import statistics
@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.harness.processes import cpu_seconds, memory_use
 from benchmarks.peers.peer import Peer, Stack, Work
-from benchmarks.processes import cpu_seconds, weight
 
 CONNECTIONS = 32
 FEW_RUNS = 2_000
@@ -46,7 +46,7 @@ async def run_session(session: Session, peer: Peer) -> Figures:
 
 
 async def submits(peer: Peer, folder: Path) -> Figures:
-    """How fast runs are accepted while nobody works on them."""
+    """How fast runs are accepted while no worker executes them."""
     async with peer.start(folder, workers=False) as stack, asyncio.timeout(SUBMITS.limit_sec):
         load = await stack.submit(runs=FEW_RUNS, connections=CONNECTIONS, limit_sec=SUBMITS.limit_sec / 2)
     return {
@@ -125,10 +125,10 @@ def _memory(stack: Stack, suffix: str) -> Figures:
     figures: Figures = {}
     for part in ("gateway", "worker"):
         if part in stack.processes:
-            weighed = weight(stack.processes[part])
-            figures[f"{part}_mb{suffix}"] = weighed.main_mb
-            figures[f"{part}_child_mb{suffix}"] = weighed.child_mb
-            figures[f"{part}_total_mb{suffix}"] = weighed.total_mb
+            used = memory_use(stack.processes[part])
+            figures[f"{part}_mb{suffix}"] = used.main_mb
+            figures[f"{part}_child_mb{suffix}"] = used.child_mb
+            figures[f"{part}_total_mb{suffix}"] = used.total_mb
     return figures
 
 

@@ -1,4 +1,4 @@
-"""Gateways on their own, without workers: started on a free port, and ready when they are handed out."""
+"""Gateways without workers, each on a free port."""
 
 import asyncio
 import sys
@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.load import HttpConnection, RequestRefused
-from benchmarks.processes import free_port, running, until_listening
+from benchmarks.harness.http_load import HttpConnection, RequestRefused
+from benchmarks.harness.processes import free_port, running, until_listening
 
 _POLL_SEC: Final = 0.02
 _FILL_LIMIT_SEC: Final = 1800.0

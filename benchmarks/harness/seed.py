@@ -1,4 +1,4 @@
-"""`python -m benchmarks.seed --runs 1000000`: fill the runs bucket with what a busy year leaves behind.
+"""`python -m benchmarks.harness.seed --runs 1000000`: fill the runs bucket with the runs of a busy year.
 
 Snapshots are written straight into the bucket: no gateway, no worker, no queue. The same seed gives the same
 runs, up to their ids.
@@ -118,7 +118,7 @@ async def _write(connection: Connection, run: RunSnapshot) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.seed", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.harness.seed", description=__doc__)
     parser.add_argument("--runs", type=int, default=100_000, help="how many (default: 100000)")
     parser.add_argument("--nats-url", default="nats://127.0.0.1:4222", help="where NATS is")
     parser.add_argument("--seed", type=int, default=1, help="another number gives other runs")

@@ -1,10 +1,10 @@
-"""What the product has to reach, and whether it has."""
+"""The targets of the product, and whether they are met."""
 
 from dataclasses import dataclass
 
-from benchmarks.measures import FEW_RUNS, MANY_RUNS
+from benchmarks.comparison.measures import FEW_RUNS, MANY_RUNS
 from benchmarks.peers.peer import SLOTS
-from benchmarks.results import Results
+from benchmarks.report.results import Results
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class AtLeastTimes:
     def met(self, reached: float) -> bool:
         return reached >= self.factor
 
-    def told(self, reached: float) -> str:
+    def describe(self, reached: float) -> str:
         return f"{reached:.2f}×"
 
 
@@ -58,7 +58,7 @@ class Below:
     def met(self, reached: float) -> bool:
         return reached < self.limit
 
-    def told(self, reached: float) -> str:
+    def describe(self, reached: float) -> str:
         return f"{reached:.3g} {self.unit}"
 
 
@@ -111,5 +111,5 @@ def verdicts(results: Results) -> list[Verdict]:
         else:
             is_target = not isinstance(target, Beside)
             word = "no target" if not is_target else "met" if target.met(reached) else "NOT met"
-            found.append(Verdict(str(target), target.told(reached), word))
+            found.append(Verdict(str(target), target.describe(reached), word))
     return found

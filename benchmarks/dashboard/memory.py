@@ -1,4 +1,4 @@
-"""What the dashboard holds on to, when it is left open while runs come and go."""
+"""The memory of a dashboard that stays open while runs come and go."""
 
 import asyncio
 import time
@@ -7,8 +7,8 @@ from typing import Final
 
 from playwright.async_api import Browser
 
-from benchmarks.browser import Instrument
-from benchmarks.load import HttpConnection
+from benchmarks.dashboard.browser import Instrument
+from benchmarks.harness.http_load import HttpConnection
 from benchmarks.peers.http_stack import HttpStack
 
 _RUNS_PER_SEC: Final = 20.0
@@ -35,10 +35,10 @@ async def memory(stack: HttpStack, chromium: Browser, minutes: float) -> None:
             began = time.perf_counter()
             for look in range(_LOOKS):
                 await asyncio.sleep(began + seconds * look / (_LOOKS - 1) - time.perf_counter())
-                told = [f"{name} {heap:.1f} MB, {nodes} nodes" for name, (heap, nodes) in [
+                parts = [f"{name} {heap:.1f} MB, {nodes} nodes" for name, (heap, nodes) in [
                     (name, await tab.memory()) for name, tab in opened.items()
                 ]]  # fmt: skip
-                print(f"after {(time.perf_counter() - began) / 60:4.1f} min: {'; '.join(told)}")
+                print(f"after {(time.perf_counter() - began) / 60:4.1f} min: {'; '.join(parts)}")
             print(f"  {await coming} runs came meanwhile")
     await stack.until_ended(connection, run_id)
     connection.close()

@@ -1,0 +1,1 @@
+"""The measurements of `make bench`, of each peer and of the product alone."""

@@ -1,0 +1,1 @@
+"""`make bench-dashboard`: the dashboard in a real browser."""

@@ -1,0 +1,1 @@
+"""The results of `make bench`: figures, targets, tables, the page and its picture."""

@@ -1,0 +1,1 @@
+"""The measurements of the product alone: `make bench-index`, `-watch`, `-waits`, `-auth`, `-outage`."""
