@@ -6,7 +6,7 @@ They run in the event loop of the session, as the browser does. Each test file n
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,14 +33,15 @@ async def browser() -> AsyncIterator[Browser]:
         await launched.close()
 
 
-@pytest.fixture
-def dashboard_folder(monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="session")
+def dashboard_folder() -> Iterator[Path]:
     """The built dashboard; `DASHBOARD_UNDER_TEST` names another folder."""
     folder = Path(os.environ.get("DASHBOARD_UNDER_TEST", dashboard.FOLDER))
     if not (folder / "index.html").is_file():
         pytest.skip("the dashboard is not built: `make ui` builds it")
-    monkeypatch.setattr(dashboard, "FOLDER", folder)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dashboard, "FOLDER", folder)
+        yield folder
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -2,16 +2,40 @@
 
 import json
 import re
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Locator, Route, expect
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.workers import serving_worker
+from tests.support.settings import config_for_tests
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.fixture(scope="module")
+def config(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory) -> NatsBackendConfig:
+    """One account, gateway and worker for all: each test shows runs of its own."""
+    return config_for_tests(next(_unused_accounts), tmp_path_factory.mktemp("run-screen"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def gateway(config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(config) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def worker(config: NatsBackendConfig, gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
+    async with serving_worker(config, concurrency=2) as serving:
+        yield serving
 
 
 def part(tab: Tab, name: str) -> Locator:
@@ -121,18 +145,6 @@ async def test_a_run_is_cancelled_with_a_reason(tab: Tab, worker: PyocoNatsWorke
     await tab.page.get_by_role("tab", name="Events").click()
     await expect(details(tab)).to_contain_text("the wrong day")
     assert (await tab.gateway.get(run_id))["cancel_reason"] == "the wrong day"
-
-
-async def test_a_change_is_on_the_screen_without_a_reload(
-    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
-) -> None:
-    """How soon is measured by `make bench-dashboard`."""
-    release = tmp_path / "release"
-    run_id = await tab.gateway.submit("waiting", params={"path": str(release)})
-    await tab.open(f"/runs/{run_id}")
-    await expect(status(tab)).to_have_text("Running")
-    release.touch()
-    await expect(status(tab)).to_have_text("Completed")
 
 
 async def test_the_log_is_searched_filtered_and_downloaded(

@@ -51,13 +51,11 @@ async def test_a_compressed_file_is_served_when_accepted(gateway: RunningGateway
     await answer.aclose()
 
 
-@pytest.mark.parametrize(
-    "path", ["nothing.js", "..%2fsecret.txt", "../secret.txt", "assets", "assets/app-1a2b.js.gz", ""]
-)
-async def test_no_other_file_is_served(gateway: RunningGateway, path: str) -> None:
-    answer = await gateway.http.get(f"/static/{path}")
-    assert answer.status_code == 404
-    assert "not for everybody" not in answer.text
+async def test_no_other_file_is_served(gateway: RunningGateway) -> None:
+    for path in ("nothing.js", "..%2fsecret.txt", "../secret.txt", "assets", "assets/app-1a2b.js.gz", ""):
+        answer = await gateway.http.get(f"/static/{path}")
+        assert answer.status_code == 404, path
+        assert "not for everybody" not in answer.text, path
 
 
 async def test_pages_do_not_shadow_the_api(gateway: RunningGateway) -> None:

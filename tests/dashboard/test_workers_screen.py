@@ -1,14 +1,12 @@
 """The workers screen: state, details, pause, hide and drain."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Locator, expect
 
 from pyoco_server import __version__
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import (
     InstalledWheel,
     SkippedWheel,
@@ -21,12 +19,6 @@ from tests.dashboard.browser import Tab
 from tests.support.broker.worker_records import a_record, put_record, worker_is
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-@pytest.fixture
-def config(config: NatsBackendConfig) -> NatsBackendConfig:
-    """Workers that exist only as a record are not disconnected soon."""
-    return replace(config, worker_disconnect_timeout_sec=600.0)
 
 
 def row(tab: Tab, worker_id: str = "worker") -> Locator:
