@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,9 +17,9 @@ from pyoco_server.errors.error_table import Err
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.ports import port_to_keep
 from tests.support.processes import find_processes, is_alive
-from tests.support.programs import SERVER, environment, run_command, running
+from tests.support.programs import SERVER, run_command, running
 from tests.support.terminal import on_terminal
-from tests.support.waiting import LIMIT_SEC, eventually_sync
+from tests.support.waiting import eventually_sync
 
 NO_NATS = ("--nats-url", "nats://127.0.0.1:1")
 
@@ -36,9 +35,7 @@ def log_lines(text: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_it_serves_until_a_signal_and_then_ends_cleanly(
-    nats_url: str, number: signal.Signals, code: int
-) -> None:
+def test_it_serves_until_a_signal(nats_url: str, number: signal.Signals, code: int) -> None:
     with running(SERVER, "up", "--port", "0", "--nats-url", nats_url) as (program, gateway):
         with PyocoHttpClient(gateway["url"]) as client:
             eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
@@ -72,7 +69,7 @@ def test_the_log_on_a_terminal_is_text_unless_json_is_set(
         assert (as_text if is_json else as_json) not in terminal.text
 
 
-def test_it_starts_without_nats_and_says_that_it_waits() -> None:
+def test_it_starts_without_nats_and_logs_that_it_waits() -> None:
     with running(SERVER, "up", "--port", "0", *NO_NATS) as (program, gateway):
         with PyocoHttpClient(gateway["url"]) as client:
             health = client.health()
@@ -154,30 +151,24 @@ def test_a_nats_server_that_never_gets_ready_is_exit_code_1(tmp_path: Path) -> N
     assert "was not ready within 0.5 s" in done.stderr
 
 
+UP_WITH_NATS_PROGRAM_HERE = """
+import functools, os, sysconfig
+sysconfig.get_path = lambda name: os.getcwd()
+from pyoco_server.cli.server import up_command
+up_command.EmbeddedNats = functools.partial(up_command.EmbeddedNats, start_timeout_sec=0.5)
+from pyoco_server.cli.server.server_command import main
+main()
+"""
+
+
 def up_with_nats_program_in(folder: Path) -> subprocess.CompletedProcess[str]:
     """`up --with-nats-bootstrap` where the NATS server can only be in this folder."""
-    script = f"""
-import functools, sys, sysconfig
-sysconfig.get_path = lambda name: {str(folder)!r}
-from pyoco_server.cli.server import up_command as up
-up.EmbeddedNats = functools.partial(up.EmbeddedNats, start_timeout_sec=0.5)
-from pyoco_server.cli.entry import exit_code_of
-from pyoco_server.cli.server.server_command import app
-options = ["--port", "0", "--with-nats-bootstrap", "--nats-port", "{port_to_keep()}"]
-sys.exit(exit_code_of(app, "pyoco-server", ["up", *options]))
-"""
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment(PATH="/usr/bin:/bin"),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SEC,
-        check=False,
-    )
+    (folder / "up_here.py").write_text(UP_WITH_NATS_PROGRAM_HERE)
+    options = ("--port", "0", "--with-nats-bootstrap", "--nats-port", str(port_to_keep()))
+    return run_command("up_here", "up", *options, cwd=folder, PATH="/usr/bin:/bin")
 
 
-def test_it_does_not_go_on_without_the_nats_server_it_started(tmp_path: Path) -> None:
+def test_it_exits_when_the_nats_server_it_started_has_ended(tmp_path: Path) -> None:
     arguments = ("--with-nats-bootstrap", "--nats-port", str(port_to_keep()))
     with running(SERVER, "up", "--port", "0", *arguments, cwd=tmp_path) as (program, _):
         (nats,) = nats_servers(tmp_path)
@@ -191,7 +182,7 @@ def nats_servers(data: Path) -> list[int]:
     return [pid for pid in find_processes("nats-server", "--config", str(data)) if pid not in guards]
 
 
-def test_the_usual_port_is_taken_when_it_is_free_and_another_when_it_is_not(taken_port: int) -> None:
+def test_the_default_port_is_used_if_it_is_free(taken_port: int) -> None:
     free = port_to_keep()
     assert choose_port("127.0.0.1", None, free, option="--port") == free
     assert choose_port("127.0.0.1", None, taken_port, option="--port") not in (0, taken_port)

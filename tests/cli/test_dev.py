@@ -1,4 +1,4 @@
-"""`pyoco-server dev` and `make demo`: all runs, comes back after a crash, and leaves nothing behind."""
+"""`pyoco-server dev` and `make demo`: programs are started, restarted after a crash, and all ended."""
 
 import os
 import re
@@ -79,7 +79,7 @@ def all_end(pids: list[int]) -> None:
     eventually_sync(lambda: not [pid for pid in pids if is_alive(pid)], describe=f"all of {pids} have ended")
 
 
-def test_it_shows_what_runs_and_what_to_try_and_completes_a_run(everything: Dev) -> None:
+def test_it_shows_its_programs_and_commands_that_work(everything: Dev) -> None:
     screen, data = everything.program.stdout, everything.folder / ".pyoco"
     assert "Worker     dev, 2 slots, tags default" in screen
     assert "Flows      check_orders, greet, invoice, invoice_approval, sales_report" in screen
@@ -99,15 +99,7 @@ def test_it_shows_what_runs_and_what_to_try_and_completes_a_run(everything: Dev)
     assert (data / "logs" / "worker.log").exists()
 
 
-def test_everything_is_kept_below_the_data_folder(tmp_path: Path) -> None:
-    with dev(tmp_path, "--data-dir", "mine") as everything:
-        everything.completes_a_run()
-        assert everything.client.list_runs()
-        assert {folder.name for folder in (tmp_path / "mine").iterdir()} >= {"nats", "index", "logs"}
-    assert [folder.name for folder in tmp_path.iterdir()] == ["mine"]
-
-
-def test_a_killed_worker_comes_back_and_the_next_run_completes(everything: Dev) -> None:
+def test_a_killed_worker_is_restarted(everything: Dev) -> None:
     everything.completes_a_run()
     worker = everything.child("pyoco_server.cli.worker_command")
     os.kill(worker, signal.SIGKILL)
@@ -117,14 +109,14 @@ def test_a_killed_worker_comes_back_and_the_next_run_completes(everything: Dev) 
     everything.completes_a_run()
 
 
-def test_a_killed_gateway_comes_back_at_its_address(everything: Dev) -> None:
+def test_a_killed_gateway_is_restarted_at_its_address(everything: Dev) -> None:
     os.kill(everything.child("pyoco_server.cli.server.server_command"), signal.SIGKILL)
     everything.program.writes("The gateway is running again.")
     has_nats(everything)
     everything.completes_a_run()
 
 
-def test_a_killed_nats_comes_back_with_its_data(everything: Dev) -> None:
+def test_a_killed_nats_is_restarted_with_its_data(everything: Dev) -> None:
     run_id = everything.client.submit_run("greet")["run_id"]
     everything.client.wait(run_id, 30)
     config = str(everything.folder / ".pyoco" / "nats")
@@ -142,9 +134,12 @@ def has_nats(everything: Dev) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_everything_in_order(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    with dev(tmp_path, PYOCO_LOG_LEVEL="INFO") as everything:
+def test_a_signal_ends_everything_in_order_and_leaves_only_the_data_folder(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    with dev(tmp_path, "--data-dir", "mine", PYOCO_LOG_LEVEL="INFO") as everything:
         everything.completes_a_run()
+        assert everything.client.list_runs()
         family = everything.family()
         assert len(family) >= 7, "the supervisor, three programs with a guard each, and an executor"
         everything.program.send(number)
@@ -153,9 +148,11 @@ def test_a_signal_ends_everything_in_order(tmp_path: Path, number: signal.Signal
     said = everything.program.stdout
     assert said.index("draining") < said.index("Finished server process") < said.index("Stopped. Data")
     assert not re.search(r"WARNING|ERROR|is killed", said), "something lost NATS before its own end"
+    assert {folder.name for folder in (tmp_path / "mine").iterdir()} >= {"nats", "index", "logs"}
+    assert [folder.name for folder in tmp_path.iterdir()] == ["mine"]
 
 
-def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+def test_all_programs_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     with dev(tmp_path) as everything:
         family = everything.family()
         everything.program.send(signal.SIGKILL)
@@ -171,7 +168,7 @@ def test_it_does_not_start_when_the_worker_cannot(tmp_path: Path) -> None:
         all_end(find_processes(str(tmp_path)))
 
 
-def test_a_second_one_in_the_same_folder_is_refused_with_the_reason(everything: Dev) -> None:
+def test_a_second_stack_in_the_same_folder_is_refused(everything: Dev) -> None:
     with forked(SERVER, "dev", *PORTS, cwd=everything.folder) as second:
         assert second.end() == 1
         assert second.stderr.startswith("ERR-PYOCO-0018 ")
@@ -182,7 +179,7 @@ def test_a_second_one_in_the_same_folder_is_refused_with_the_reason(everything: 
         assert "PYOCO_NATS" not in second.stderr
 
 
-def test_the_demo_completes_its_run_and_shows_what_to_try(tmp_path: Path) -> None:
+def test_the_demo_completes_its_run_and_shows_commands_that_work(tmp_path: Path) -> None:
     command = [sys.executable, str(PROJECT / "examples" / "demo.py"), "--data-dir", str(tmp_path)]
     with started(command, cwd=PROJECT) as program:
         program.writes("Serving. Press Ctrl-C to stop everything.")
@@ -205,7 +202,7 @@ def test_the_demo_completes_its_run_and_shows_what_to_try(tmp_path: Path) -> Non
         assert program.end() == 130
 
 
-def test_ctrl_c_ends_make_demo_without_a_complaint(tmp_path: Path) -> None:
+def test_ctrl_c_ends_make_demo_without_an_error(tmp_path: Path) -> None:
     # As if the package had been installed by make, into the environment of this Python.
     command = ["make", "-o", ".venv/package", "demo", f"BIN={Path(sys.executable).parent}"]
     with command_on_terminal([*command, f"ARGS=--data-dir {tmp_path}"], cwd=PROJECT) as terminal:

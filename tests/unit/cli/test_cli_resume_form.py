@@ -1,4 +1,4 @@
-"""The form of `pyoco-client resume`: what it asks for by a schema, and what it makes of what is typed."""
+"""The form of `pyoco-client resume`: its questions by schema, and the answer that the typed lines make."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -17,24 +17,24 @@ from pyoco_server.records.wait_models import Decision
 
 
 class Typing:
-    """Somebody who types these lines; what was asked and told is kept."""
+    """A dialogue with these typed lines; it keeps the questions and the printed lines."""
 
     def __init__(self, *lines: str) -> None:
         self._lines = list(lines)
         self.asked: list[str] = []
-        self.told: list[str] = []
+        self.printed: list[str] = []
 
     def ask(self, question: str) -> str:
         self.asked.append(question)
-        assert self._lines, f"nothing was left to type at {question!r}; told: {self.told}"
+        assert self._lines, f"nothing was left to type at {question!r}; printed: {self.printed}"
         return self._lines.pop(0)
 
     def print(self, line: str) -> None:
-        self.told.append(line)
+        self.printed.append(line)
 
     @property
-    def complaints(self) -> list[str]:
-        return [line for line in self.told if line.startswith("! ")]
+    def errors(self) -> list[str]:
+        return [line for line in self.printed if line.startswith("! ")]
 
     def all_typed(self) -> bool:
         return not self._lines
@@ -92,14 +92,14 @@ NUMBER = {"type": "number"}
         ({}, "0", 0),
     ],
 )
-def test_a_plain_answer_is_what_its_schema_wants(schema: Any, typed: str, answer: object) -> None:
+def test_a_typed_value_has_the_type_of_its_schema(schema: Any, typed: str, answer: object) -> None:
     value, typing = filled(schema, typed)
     assert (value, type(value)) == (answer, type(answer))
-    assert typing.complaints == []
+    assert typing.errors == []
 
 
 @pytest.mark.parametrize(
-    ("schema", "wrong", "right", "complaint"),
+    ("schema", "wrong", "right", "error"),
     [
         (NUMBER, "ten", "10", "'ten': expected a number such as 12 or 3.5"),
         (NUMBER, "true", "10", "expected a number"),
@@ -121,12 +121,12 @@ def test_a_plain_answer_is_what_its_schema_wants(schema: Any, typed: str, answer
         (None, "\udcff", "x", "is not UTF-8 text"),
     ],
 )
-def test_a_wrong_value_is_told_at_once_and_asked_for_again(
-    schema: Any, wrong: str, right: str, complaint: str
+def test_an_invalid_value_is_explained_and_asked_for_again(
+    schema: Any, wrong: str, right: str, error: str
 ) -> None:
     _, typing = filled(schema, wrong, right)
-    assert len(typing.complaints) == 1
-    assert complaint in typing.complaints[0]
+    assert len(typing.errors) == 1
+    assert error in typing.errors[0]
     assert typing.asked[0] == typing.asked[1]
 
 
@@ -149,7 +149,7 @@ def test_an_object_is_asked_for_field_by_field() -> None:
         "note (text, optional)",
         "urgent (yes or no, - leaves it out) [false]",
     ]
-    assert typing.told == [
+    assert typing.printed == [
         "# What the invoice says.",
         "! amount=-1: -1 is less than the minimum of 0",
         "  1) approved",
@@ -193,11 +193,11 @@ def test_a_list_is_asked_for_item_by_item_within_its_limits() -> None:
     ]
 
 
-def test_a_list_that_is_wrong_as_a_whole_is_gone_through_again() -> None:
+def test_an_invalid_list_is_edited_item_by_item() -> None:
     schema = {"type": "array", "items": TEXT, "uniqueItems": True}
     answer, typing = filled(schema, "y", "a", "y", "a", "n", "", "-", "n")
     assert answer == ["a"]
-    assert "has non-unique elements" in typing.complaints[0]
+    assert "has non-unique elements" in typing.errors[0]
 
 
 def test_a_list_of_objects_may_be_empty() -> None:
@@ -210,33 +210,33 @@ def test_an_object_with_free_names_is_asked_for_entry_by_entry() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 1}
     answer, typing = filled(schema, "", "a", "x", "1", "b", "2", "a", "5", "")
     assert answer == {"a": 5, "b": 2}
-    assert ["should be non-empty" in typing.complaints[0], "whole number" in typing.complaints[1]] == [
+    assert ["should be non-empty" in typing.errors[0], "whole number" in typing.errors[1]] == [
         True,
         True,
     ]
 
 
-def test_of_several_forms_one_is_chosen() -> None:
+def test_one_of_several_alternatives_is_chosen() -> None:
     card = an_object(["number"], number=TEXT) | {"title": "by card"}
     schema = an_object(["pay"], pay={"anyOf": [card, {"type": "string", "title": "in words"}]})
     assert filled(schema, "1", "4711")[0] == {"pay": {"number": "4711"}}
     answer, typing = filled(schema, "in words", "cash")
     assert answer == {"pay": "cash"}
-    assert typing.told == ["  1) by card", "  2) in words"]
+    assert typing.printed == ["  1) by card", "  2) in words"]
 
 
-def test_what_no_field_says_is_checked_with_the_whole() -> None:
+def test_rules_across_fields_are_checked_with_the_whole_answer() -> None:
     schema = an_object(["decision"], decision={"enum": ["approved", "rejected"]}, note=TEXT) | {
         "if": {"properties": {"decision": {"const": "rejected"}}},
         "then": {"required": ["note"]},
     }
     answer, typing = filled(schema, "2", "", "", "too dear")
     assert answer == {"decision": "rejected", "note": "too dear"}
-    assert typing.complaints == ["! note: this is missing"]
+    assert typing.errors == ["! note: this is missing"]
     assert typing.asked[2] == 'decision (one of these) ["rejected"]'
 
 
-def test_an_answer_that_is_there_is_changed_and_not_asked_for_anew() -> None:
+def test_a_previous_answer_is_edited() -> None:
     schema = an_object(
         ["lines"],
         lines={"type": "array", "items": an_object(price=NUMBER)},
@@ -273,11 +273,11 @@ def test_a_pydantic_model_is_a_form() -> None:
         "note": "ok",
     }
     assert Verdict.model_validate(answer).line.price == Decimal("12.5")
-    assert "# In euros." in typing.told
-    assert len(typing.complaints) == 1
+    assert "# In euros." in typing.printed
+    assert len(typing.errors) == 1
 
 
-def test_a_schema_that_contains_itself_ends_where_the_person_ends_it() -> None:
+def test_a_recursive_schema_ends_where_the_user_stops() -> None:
     tree = {"$defs": {"t": an_object(name=TEXT, below={"$ref": "#/$defs/t"})}, "$ref": "#/$defs/t"}
     assert filled(tree, "a", "y", "b", "n")[0] == {"name": "a", "below": {"name": "b"}}
     circle = {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, NUMBER]}}, "$ref": "#/$defs/a"}
@@ -290,8 +290,8 @@ def test_references_to_elsewhere_are_answered_as_json_and_checked_as_a_whole() -
     schema = an_object(["a", "b"], a=NUMBER, b={"$ref": "#/properties/a"}) | {"description": "Two."}
     answer, typing = filled(schema, '{"a": 1, "b": "x"}', '{"a": 1, "b": 2}')
     assert answer == {"a": 1, "b": 2}
-    assert typing.told[0] == "# Two."
-    assert "'x' is not of type 'number'" in typing.complaints[0]
+    assert typing.printed[0] == "# Two."
+    assert "'x' is not of type 'number'" in typing.errors[0]
 
 
 def a_wait(**fields: Any) -> Any:
@@ -310,7 +310,7 @@ def test_a_proposal_is_approved_edited_or_rejected() -> None:
     assert drafted(Typing("3", ""), wait, Draft()).note is None
 
 
-def test_an_edited_proposal_is_edited_further() -> None:
+def test_an_edited_proposal_can_be_edited_again() -> None:
     wait = a_wait(proposal={"a": 1}, proposal_digest="d", schema=an_object(["a"], a=NUMBER))
     earlier = Draft({"a": 7}, Decision.EDITED)
     assert drafted(Typing("2", ""), wait, earlier).payload == {"a": 7}
@@ -323,12 +323,12 @@ def test_a_proposal_without_a_schema_is_edited_by_its_shape() -> None:
     assert shape_of(True) == {"type": "boolean"}
 
 
-def test_a_wait_that_takes_no_answer_says_so() -> None:
+def test_a_wait_that_accepts_no_answer_is_an_error() -> None:
     with pytest.raises(CommandFailed, match="accepts no answer"):
         drafted(Typing(), a_wait(schema=False), Draft())
 
 
-def test_a_draft_is_shown_as_it_will_be_sent() -> None:
+def test_the_lines_of_a_draft() -> None:
     assert Draft({"a": "é"}, Decision.EDITED, "n").lines() == [
         "decision: edited",
         "{",
@@ -350,11 +350,11 @@ def test_a_question_with_a_default_takes_enter() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "", "NaN", "'a'", '"\\ud800"'])
-def test_json_that_is_none_is_told(text: str) -> None:
+def test_invalid_json_is_explained(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not (JSON|UTF-8)"):
         parsed_json(text)
 
 
-def test_text_is_json_only_where_it_is() -> None:
+def test_text_is_parsed_as_json_if_it_is_json() -> None:
     assert [json_or_text(text) for text in ("3", "three", '"3"')] == [3, "three", "3"]
     assert value_of("  x ", SchemaPart(TEXT)) == "  x "
