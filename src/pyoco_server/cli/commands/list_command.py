@@ -20,16 +20,7 @@ from pyoco_server.cli.views.list_views import runs_view
 from pyoco_server.cli.views.run_views import is_waiting_for_answer
 from pyoco_server.http_client import PyocoHttpClient, RunFilter, RunListing
 from pyoco_server.http_client.response_types import RunItem
-
-
-class Sort(StrEnum):
-    UPDATED_AT = "updated_at"
-    SUBMITTED_AT = "submitted_at"
-    START_TIME = "start_time"
-    END_TIME = "end_time"
-    DURATION = "duration"
-    FLOW_NAME = "flow_name"
-    STATUS = "status"
+from pyoco_server.runs.index.pagination import SortField
 
 
 class Order(StrEnum):
@@ -38,7 +29,7 @@ class Order(StrEnum):
 
 
 SortBy = Annotated[
-    Sort | None,
+    SortField | None,
     option(
         "updated_at (default), submitted_at, start_time, end_time, duration, flow_name or status.",
         "FIELD",
@@ -76,7 +67,7 @@ def list_runs(
     else:
         if limit is not None and sort is None:
             # The pages are in the order of submission unless a sort is given.
-            listing["sort"] = Sort.UPDATED_AT
+            listing["sort"] = SortField.UPDATED_AT
         runs = list(islice(client.iter_runs(min(limit or PAGE_SIZE, PAGE_SIZE), **listing), limit))
     show(runs, output, runs_view)
     _note_questions(runs, output)
@@ -122,5 +113,5 @@ def _note_questions(runs: Sequence[RunItem], output: Output | None) -> None:
         )
 
 
-def _listing(filters: RunFilter, sort: Sort | None, order: Order | None, full: bool) -> RunListing:
+def _listing(filters: RunFilter, sort: SortField | None, order: Order | None, full: bool) -> RunListing:
     return RunListing(**filters, sort=sort, order=order, include=["full"] if full else [])
