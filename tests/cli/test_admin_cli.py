@@ -41,7 +41,7 @@ def test_a_key_is_shown_once_accepted_by_a_gateway_and_revoked(nats_url: str) ->
     assert (key["state"], key["expires_at"], key["peppered"]) == ("active", None, True)
     assert key["api_key"].startswith(f"pyoco_{key['key_id']}_")
     settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AUTH_PEPPER": pepper}
-    with running(SERVER, "up", "--port", "0", **settings) as (_, facts):
+    with running(SERVER, "up", "--port", "0", cwd=None, **settings) as (_, facts):
         headers = {"X-API-Key": key["api_key"]}
         with httpx.Client(base_url=facts["url"], headers=headers) as http:
             assert http.get("/workers").status_code == 200

@@ -63,7 +63,15 @@ def test_a_mistake_in_a_flow_yaml_is_shown_with_line_and_column(
 def test_a_submit_sends_a_time_limit_and_an_idempotency_key(
     client: ClientCommand, command: str, tmp_path: Path
 ) -> None:
-    words = (command, "--flow-name", "noop", "--tag", "nobody", "--idempotency-key", f"k-{command}")
+    words: tuple[str, ...] = (
+        command,
+        "--flow-name",
+        "noop",
+        "--tag",
+        "nobody",
+        "--idempotency-key",
+        f"k-{command}",
+    )
     if command == "submit-yaml":
         (tmp_path / "flow.yaml").write_text(GOOD_YAML)
         words += ("--workflow-file", "flow.yaml")
@@ -218,12 +226,12 @@ def full_disk() -> Iterator[int]:
 def test_output_that_cannot_be_written_is_reported_in_one_line(
     client: ClientCommand, ended_run: str, full_disk: int, more: tuple[str, ...]
 ) -> None:
-    done = client.run("get", "--run-id", ended_run, *more, stdout=full_disk)
+    done = client.run_into(full_disk, "get", "--run-id", ended_run, *more)
     assert (done.returncode, done.stderr) == (1, "I/O error: No space left on device\n")
 
 
 def test_a_version_that_cannot_be_written_is_reported_in_one_line(full_disk: int) -> None:
-    done = ClientCommand("http://127.0.0.1:1").run("--version", stdout=full_disk)
+    done = ClientCommand("http://127.0.0.1:1").run_into(full_disk, "--version")
     assert (done.returncode, done.stderr) == (1, "I/O error: No space left on device\n")
 
 
@@ -231,5 +239,5 @@ def test_a_reader_that_closes_its_pipe_causes_no_message(client: ClientCommand, 
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as closed:
-        done = client.run("get", "--run-id", ended_run, stdout=closed.fileno())
+        done = client.run_into(closed.fileno(), "get", "--run-id", ended_run)
     assert (done.returncode, done.stderr) == (1, "")

@@ -15,7 +15,17 @@ from pyoco_server.cli import client_command as client
 from pyoco_server.cli import worker_command as worker
 from pyoco_server.cli.entry import exit_code_of
 from pyoco_server.cli.server import server_command as server
-from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER, Program, environment, forked, run_command
+from tests.support.programs import (
+    ADMIN,
+    CLIENT,
+    SERVER,
+    WORKER,
+    Program,
+    environment,
+    forked,
+    run_command,
+    run_command_into,
+)
 from tests.support.terminal import Terminal, on_terminal
 
 _COMMANDS = {
@@ -81,12 +91,16 @@ class ClientCommand:
         assert (done.returncode, done.stdout) == (1, ""), done.stdout
         return done.stderr
 
-    def run(self, *arguments: str, stdout: int | None = None) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """In a process of its own."""
-        return run_command(CLIENT, *arguments, stdout=stdout, **self._settings)
+        return run_command(CLIENT, *arguments, cwd=None, **self._settings)
+
+    def run_into(self, stdout: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The same with this file as its standard output."""
+        return run_command_into(stdout, CLIENT, *arguments, **self._settings)
 
     def start(self, *arguments: str) -> AbstractContextManager[Program]:
-        return forked(CLIENT, *arguments, **self._settings)
+        return forked(CLIENT, *arguments, cwd=None, **self._settings)
 
     def on_terminal(self, *arguments: str, **settings: str) -> AbstractContextManager[Terminal]:
-        return on_terminal(CLIENT, *arguments, **{**self._settings, **settings})
+        return on_terminal(CLIENT, *arguments, cwd=None, **{**self._settings, **settings})

@@ -40,13 +40,24 @@ def environment(**settings: str) -> dict[str, str]:
 
 
 def run_command(
-    module: str, *arguments: str, cwd: Path | None = None, stdout: int | None = None, **settings: str
+    module: str, *arguments: str, cwd: Path | None = None, **settings: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a process of its own (a fork, see fork_server.py) to its end."""
-    fork = _fork(module, *arguments, cwd=cwd, env=environment(**settings))
-    with closing(Program(lambda out, err: fork(out if stdout is None else stdout, err))) as program:
+    return _run_to_end(_fork(module, *arguments, cwd=cwd, env=environment(**settings)))
+
+
+def run_command_into(
+    stdout: int, module: str, *arguments: str, **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """The same with this file as its standard output."""
+    fork = _fork(module, *arguments, cwd=None, env=environment(**settings))
+    return _run_to_end(lambda _, stderr: fork(stdout, stderr))
+
+
+def _run_to_end(start: Callable[[int, int], ForkedProcess]) -> subprocess.CompletedProcess[str]:
+    with closing(Program(start)) as program:
         code = program.end()
-    return subprocess.CompletedProcess([module, *arguments], code, program.stdout, program.stderr)
+    return subprocess.CompletedProcess(program.process.args, code, program.stdout, program.stderr)
 
 
 class Program:
