@@ -63,18 +63,9 @@ def test_a_mistake_in_a_flow_yaml_is_shown_with_line_and_column(
 def test_a_submit_sends_a_time_limit_and_an_idempotency_key(
     client: ClientCommand, command: str, tmp_path: Path
 ) -> None:
-    words: tuple[str, ...] = (
-        command,
-        "--flow-name",
-        "noop",
-        "--tag",
-        "nobody",
-        "--idempotency-key",
-        f"k-{command}",
-    )
-    if command == "submit-yaml":
-        (tmp_path / "flow.yaml").write_text(GOOD_YAML)
-        words += ("--workflow-file", "flow.yaml")
+    (tmp_path / "flow.yaml").write_text(GOOD_YAML)
+    file = ("--workflow-file", "flow.yaml") if command == "submit-yaml" else ()
+    words = (command, *file, "--flow-name", "noop", "--tag", "nobody", "--idempotency-key", f"k-{command}")
     first = client.json(*words, "--run-timeout-sec", "30", cwd=tmp_path)
     assert client.json(*words, "--run-timeout-sec", "30.0", cwd=tmp_path) == first
     assert client.json("get", "--run-id", first["run_id"])["timeout_sec"] == 30
