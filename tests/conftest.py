@@ -18,7 +18,7 @@ from tests.support.broker.nats_server import NatsServer
 from tests.support.fork_server import fork_executors, fork_server
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
-from tests.support.settings import config_for_tests
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC
 
 # The time of an example depends on the machine, so it has no deadline.
 settings.register_profile(
@@ -83,10 +83,33 @@ def own_nats(tmp_path: Path) -> Iterator[NatsServer]:
     server.stop()
 
 
+def _config(nats_url: str, folder: Path) -> NatsBackendConfig:
+    """The defaults, with faster heartbeats and with all files below the folder.
+
+    Timeouts for NATS, slow workers and runs never elapse, because a machine may stall. A test of one sets it.
+    """
+    return NatsBackendConfig(
+        nats_url=nats_url,
+        nats_request_timeout_sec=LIMIT_SEC,
+        nats_data_dir=str(folder / "nats"),
+        run_dir=str(folder / "runs"),
+        index_dir=str(folder / "index"),
+        wheel_sync_dir=str(folder / "wheels"),
+        run_heartbeat_interval_sec=0.1,
+        worker_heartbeat_interval_sec=0.2,
+        worker_disconnect_timeout_sec=600.0,
+        consumer_ack_wait_sec=NEVER_SEC,
+        ack_progress_interval_sec=0.5,
+        cancel_grace_period_sec=NEVER_SEC,
+        drain_timeout_sec=NEVER_SEC,
+        load_dotenv=False,
+    )
+
+
 @pytest.fixture
 def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
     """Settings with an account and a folder of the test's own."""
-    return config_for_tests(nats_url, tmp_path)
+    return _config(nats_url, tmp_path)
 
 
 @pytest.fixture
@@ -111,7 +134,7 @@ async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
 def shared_config(
     _unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory
 ) -> NatsBackendConfig:
-    return config_for_tests(_next_account(_unused_accounts), tmp_path_factory.mktemp("shared"))
+    return _config(_next_account(_unused_accounts), tmp_path_factory.mktemp("shared"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -138,7 +161,7 @@ async def working_gateway(
     _unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[RunningGateway]:
     """Like `shared_gateway`, in another account, with a worker that executes what is submitted."""
-    config = config_for_tests(_next_account(_unused_accounts), tmp_path_factory.mktemp("working"))
+    config = _config(_next_account(_unused_accounts), tmp_path_factory.mktemp("working"))
     async with running_gateway(config) as running, serving_worker(config, tags=["default", "gpu"]):
         yield running
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,26 +15,20 @@ from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
-from tests.support.settings import config_for_tests
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest.fixture(scope="module")
-def config(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory) -> NatsBackendConfig:
-    """One account, gateway and worker for all: each test shows runs of its own."""
-    return config_for_tests(next(_unused_accounts), tmp_path_factory.mktemp("run-screen"))
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(config) as running:
+async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
+    """One for all: each test shows runs of its own."""
+    async with running_gateway(shared_config) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def worker(config: NatsBackendConfig, gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
-    async with serving_worker(config, concurrency=2) as serving:
+async def worker(gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
+    async with serving_worker(gateway.inside.config, concurrency=2) as serving:
         yield serving
 
 

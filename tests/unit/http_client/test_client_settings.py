@@ -67,5 +67,13 @@ def test_the_api_key_is_sent_in_its_header() -> None:
     assert not any("key" in name for name in seen[1])
 
 
+def test_a_client_can_be_subclassed() -> None:
+    class TeamClient(PyocoHttpClient):
+        pass
+
+    with stub([answer(status="ok")]) as (url, _), TeamClient(url) as client:
+        assert client.health()["status"] == "ok"
+
+
 def test_a_path_parameter_is_quoted() -> None:
     assert GET_RUN.url(run_id="a/../b c") == "/runs/a%2F..%2Fb%20c"
