@@ -249,6 +249,7 @@ def test_a_run_continues_after_its_answer(
     submit = ("submit", "--flow-name", "invoice", "--tag", "people", "--wait", "--output", "json")
     with running(WORKER, *worker, cwd=tmp_path), client.start(*submit) as program:
         program.writes("approve asks: Is it right?")
+        program.writes("pyoco-client resume ")
         run_id = program.stderr.partition("pyoco-client resume ")[2].split()[0]
         resumed(client, run_id, "--json", '{"amount": 3}')
         assert program.end() == 0, program.stderr

@@ -102,6 +102,7 @@ class ForkServer:
         stderr: int,
         terminal: int | None = None,
         pass_fds: Sequence[int] = (),
+        forks_executors: bool = True,
     ) -> ForkedProcess:
         """Start a program whose exit is reported by the server.
 
@@ -110,7 +111,8 @@ class ForkServer:
         reading, writing = os.pipe()
         stdin = {} if terminal is None else {0: terminal}
         files = {**stdin, 1: stdout, 2: stderr, **{fd: fd for fd in pass_fds}}
-        request = _request(module, arguments, cwd, env, list(files)) | {"on_terminal": bool(stdin)}
+        request = _request(module, arguments, cwd, env, list(files))
+        request |= {"on_terminal": bool(stdin), "forks_executors": forks_executors}
         with self._lock:
             pid = self._send(request, [writing, *files.values()])
         os.close(writing)
@@ -319,7 +321,7 @@ def _run(request: dict[str, Any]) -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         assert isinstance(sys.stdout, TextIOWrapper)
         sys.stdout.reconfigure(line_buffering=True)
-    if request["module"] in _WORKERS:
+    if request["module"] in _WORKERS and request["forks_executors"]:
         server = _forked_server()
         fork_executors(lambda: server)
     gc.unfreeze()

@@ -45,6 +45,8 @@ class Service:
                 stdout=log.fileno(),
                 stderr=log.fileno(),
                 pass_fds=(writing,),
+                # The executors that are killed are those of production.
+                forks_executors=False,
             )
         os.close(writing)
         with os.fdopen(reading) as announcement:

@@ -183,6 +183,16 @@ async def test_nats_that_hangs_is_503_and_not_ready(config: NatsBackendConfig, o
         await eventually(ready, describe="NATS is ready again")
 
 
+async def test_a_submit_does_not_wait_for_a_long_request_timeout(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        assert gateway.inside.config.nats_request_timeout_sec == LIMIT_SEC
+        with own_nats.paused():
+            response = await gateway.http.post("/runs", json={"flow_name": "f"})
+    assert "no response within" in assert_problem(response, 503, 3)["detail"]
+
+
 async def test_a_gateway_starts_without_nats_and_uses_it_when_it_comes(
     config: NatsBackendConfig, own_nats: NatsServer
 ) -> None:
