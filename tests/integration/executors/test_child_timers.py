@@ -115,6 +115,7 @@ async def test_a_run_that_is_queued_again_while_it_is_recalled_is_recalled_later
         assert not second.outcome.done()
 
 
+@pytest.mark.usefixtures("new_interpreters")
 async def test_a_task_that_has_closed_the_link_and_holds_the_gil_is_killed(tmp_path: Path) -> None:
     (tmp_path / "closing.py").write_text(CLOSING_FLOW)
     started = tmp_path / "started"

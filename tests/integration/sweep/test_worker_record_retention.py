@@ -11,6 +11,7 @@ from pyoco_server.broker.stores import worker_registry
 from pyoco_server.broker.stores.worker_registry import OwnRecord, WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import WorkerState
+from pyoco_server.runs.sweep import retention
 from pyoco_server.runs.sweep.retention import WorkerRecordRetention
 from tests.support.broker.connections import connected
 from tests.support.broker.worker_records import a_record, put_record
@@ -27,10 +28,12 @@ async def known(registry: WorkerRegistry) -> list[str]:
     return sorted(record.worker_id for record in await registry.all())
 
 
-async def test_the_sweep_removes_expired_worker_records(config: NatsBackendConfig) -> None:
+async def test_the_sweep_removes_expired_worker_records(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "_WORKER_CHECK_SEC", 0.0)
     config = replace(config, worker_heartbeat_interval_sec=0.1, sweep_interval_sec=0.2)
     async with running_gateway(config) as gateway:
-        gateway.inside.sweeper._worker_records._check_sec = 0.0
         now = time.time()
         for record in (
             a_record("gone", seen_at=now),

@@ -164,14 +164,13 @@ class WorkerRecordRetention:
         self._registry = WorkerRegistry(connection)
         self._keep_sec = connection.config.worker_record_retention_sec
         self._disconnect_sec = connection.config.worker_disconnect_timeout_sec
-        self._check_sec = _WORKER_CHECK_SEC
         self._next_check = 0.0
 
     async def remove(self) -> int:
         """Remove expired records; returns how many."""
         if not self._keep_sec or time.monotonic() < self._next_check:
             return 0
-        self._next_check = time.monotonic() + self._check_sec
+        self._next_check = time.monotonic() + _WORKER_CHECK_SEC
         # Read first: a record that is written meanwhile is younger.
         written_before = await self._registry.server_time() - self._keep_sec
         records = await self._registry.stored()
