@@ -104,7 +104,7 @@ async def measure(stack: HttpStack, session: Session, first: int) -> bool:
         for watcher in watchers:
             watcher.close()
     figures = centiles("received", deliveries.seconds)
-    p50, p99 = figures["told_p50_ms"], figures["told_p99_ms"]
+    p50, p99 = figures["received_p50_ms"], figures["received_p99_ms"]
     print(
         f"{session.name:<38} {len(session.written):>5} changes, {session.per_sec:g}/s: "
         f"p50 {p50:6.1f} ms   p99 {p99:6.1f} ms   max {max(deliveries.seconds) * 1e3:6.1f} ms   "

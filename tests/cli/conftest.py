@@ -10,7 +10,7 @@ from tests.support.commands import ClientCommand
 from tests.support.places import FLOWS
 from tests.support.programs import WORKER, running
 from tests.support.running.gateway import gateway_beside
-from tests.support.waiting import eventually_sync
+from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 
 @pytest.fixture(scope="session")
@@ -52,4 +52,4 @@ def http(server: str) -> Iterator[PyocoHttpClient]:
 @pytest.fixture(scope="session")
 def ended_run(http: PyocoHttpClient) -> str:
     """A completed run of the flow `chain`."""
-    return http.wait(http.submit_run("chain", {"x": 4})["run_id"], 60)["run_id"]
+    return http.wait(http.submit_run("chain", {"x": 4})["run_id"], LIMIT_SEC)["run_id"]

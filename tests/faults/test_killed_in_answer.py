@@ -145,7 +145,9 @@ REPEATED_TWICE = ["answer stored", "repeated"]
         (["answer stored"], "respond", False),
         (["answer stored"], "resume", True),
         (["answer reported"], "respond", False),
+        (["answer reported"], "respond", True),
         (["run queued"], "respond", True),
+        (["run queued"], "respond", False),
         # The client repeats its answer, and that gateway crashes as well.
         (REPEATED_TWICE, "resume", True),
         (REPEATED_TWICE, "respond", False),

@@ -70,7 +70,8 @@ class NatsBackendConfig:
     )
     nats_request_timeout_sec: float = _nats(
         1.5,
-        "Timeout of one request to NATS. While NATS hangs, every answer of a gateway takes this long.",
+        "Timeout of one request to NATS. While NATS hangs, an answer of a gateway may take this long "
+        "(a submit: 2 s at most). Keep it below PYOCO_CONSUMER_ACK_WAIT_SEC.",
         above=0,
         maximum=600.0,
     )

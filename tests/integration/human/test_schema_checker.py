@@ -113,6 +113,7 @@ async def test_slow_schemas_of_one_owner_do_not_delay_others_and_are_rejected_wh
     checker: SchemaChecker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each takes half a second to be given up: all of them together two."""
+    assert schema_checker._MAX_CHECKS_OF_OWNER == 10  # as documented
     monkeypatch.setattr(schema_checker, "_MAX_CHECKS_OF_OWNER", 4)
     await checker.check("a", ENDLESS, at="payload", owner="bob")
     slow = [asyncio.create_task(refusal(checker, SLOW_VALUE, ENDLESS)) for _ in range(4)]

@@ -99,6 +99,21 @@ async def test_a_chain_resumes_after_its_last_finished_task(
     assert run["task_records"]["three"]["output"] == "three"
 
 
+async def test_parallel_branches_resume(interrupted: InterruptedRun) -> None:
+    await interrupted.begin("interrupted-branches", held="left", journalled=2, end=signal.SIGKILL)
+    assert (await interrupted.goes_on())["status"] == "COMPLETED"
+    assert sorted(interrupted.book) == ["end", "left", "left", "right", "start"]
+
+
+async def test_loops_resume_in_the_right_iteration(interrupted: InterruptedRun) -> None:
+    items = ["p", "q"]
+    await interrupted.begin("interrupted-loop", held="middle", journalled=4, end=signal.SIGKILL, items=items)
+    assert (await interrupted.goes_on())["status"] == "COMPLETED"
+    turns = [f"turn@repeat[{number}]" for number in range(3)]
+    assert interrupted.book[:6] == ["begin", *turns, "middle", "middle"]
+    assert [line.partition("@")[0] for line in interrupted.book[6:]] == ["turn_again"] * 2
+
+
 async def test_a_step_of_the_task_in_flight_is_not_executed_again(interrupted: InterruptedRun) -> None:
     await interrupted.begin("stepping", held="charge", journalled=1, end=signal.SIGKILL)
     run = await interrupted.goes_on()

@@ -99,7 +99,12 @@ async def running_gateway(
 @contextmanager
 def gateway_beside(nats_url: str, folder: Path) -> Iterator[str]:
     """The address of a gateway in a thread, for a test without an event loop."""
-    config = NatsBackendConfig(nats_url=nats_url, index_dir=str(folder / "index"), load_dotenv=False)
+    config = NatsBackendConfig(
+        nats_url=nats_url,
+        nats_request_timeout_sec=LIMIT_SEC,
+        index_dir=str(folder / "index"),
+        load_dotenv=False,
+    )
     with (
         start_blocking_portal(backend_options={"use_uvloop": True}) as portal,
         portal.wrap_async_context_manager(running_gateway(config)) as gateway,

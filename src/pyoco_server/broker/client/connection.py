@@ -44,6 +44,8 @@ _FORBIDDEN = re.compile(
     r"(permissions|authorization) violation|this user may not|authentication", re.IGNORECASE
 )
 _HANG_UPS = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
+# A socket that was closed, before nats-py has noticed, is an OSError; uvloop raises a RuntimeError for it.
+_LOST = (nats.errors.Error, OSError, RuntimeError)
 
 
 class PayloadTooLarge(NatsUnavailable):
@@ -306,8 +308,7 @@ class Connection:
             await self._client.publish(subject, payload, reply, dict(headers) if headers else None)
         except nats.errors.MaxPayloadError:
             raise PayloadTooLarge(f"{len(payload)} bytes, the server takes {self.max_payload}") from None
-        except (nats.errors.Error, OSError, RuntimeError) as error:
-            # A socket that was closed, before nats-py has noticed; uvloop raises a RuntimeError for it.
+        except _LOST as error:
             raise self.unavailable(str(error)) from error
 
     async def subscribe(self, subject: str, sink: MessageSink) -> Subscription:
@@ -317,7 +318,7 @@ class Connection:
         """
         try:
             return await self._client.subscribe_direct(subject, sink)
-        except nats.errors.Error as error:
+        except _LOST as error:
             raise self.unavailable(str(error)) from error
 
     async def _supervise(self) -> None:
@@ -476,5 +477,5 @@ class RenewableSubscription:
                 return
             try:
                 await (subscription.drain() if drain else subscription.unsubscribe())  # type: ignore[no-untyped-call]
-            except nats.errors.Error as error:
+            except _LOST as error:
                 log.debug("the subscription ended with its connection: %s", error or type(error).__name__)
