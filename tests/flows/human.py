@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +71,6 @@ def _branch(name: str) -> Task:
         return ctx.human(f"{name}?", name=name)
 
     return Task(func=ask, name=name)
-
-
-def _noting(name: str) -> Callable[[str], None]:
-    def note(notes: str) -> None:
-        _note(notes, name)
-
-    return note
 
 
 def _two_branches() -> Flow:

@@ -129,7 +129,9 @@ class NatsBackendConfig:
     idempotency_ttl_sec: int = _runs(86400, "How long an Idempotency-Key is kept.", minimum=60)
     waits_kv_bucket: str = _waits("pyoco_waits", "The bucket of waits.", form=NAME)
     wait_event_stream: str = _waits(
-        "PYOCO_WAIT_EVENTS", "The stream of wait events: answers and rejected answers.", form=NAME
+        "PYOCO_WAIT_EVENTS",
+        "The stream of wait events: opened, answered, refused, expired, cancelled.",
+        form=NAME,
     )
     wait_event_subject_prefix: str = _waits(
         "pyoco.wait_events",

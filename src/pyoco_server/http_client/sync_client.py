@@ -21,12 +21,12 @@ from pyoco_server.http_client.filter_params import LogFilter
 from pyoco_server.http_client.response_types import LogLine, Run
 from pyoco_server.http_client.retry_policy import Polling, Retries, StreamPosition
 from pyoco_server.http_client.run_calls import RunFollowing
-from pyoco_server.http_client.transport import Connection
+from pyoco_server.http_client.transport import ClientBase
 
 T = TypeVar("T")
 
 
-class PyocoHttpClient(Connection[httpx.Client], ClientMethods, is_async=False):
+class PyocoHttpClient(ClientBase[httpx.Client], ClientMethods, is_async=False):
     """A connection to one gateway. Close it when done, or use it in a `with` statement."""
 
     _http_class = httpx.Client

@@ -16,7 +16,7 @@ Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 T = TypeVar("T")
 
 
-class Connection(Generic[Http]):
+class ClientBase(Generic[Http]):
     """A connection to one gateway."""
 
     _http_class: type[Http]

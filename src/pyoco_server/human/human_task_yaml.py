@@ -23,7 +23,7 @@ class SlowSchemaCheck(Exception):
     """The file contains schemas, so that checking it would block the event loop."""
 
 
-def check_flow_yaml(source: bytes, *, fast_only: bool = False) -> CheckedFlow:
+def check_submitted_flow(source: bytes, *, fast_only: bool = False) -> CheckedFlow:
     """The flow, or InvalidRequest with the field, line and column of each error.
 
     With `fast_only`, SlowSchemaCheck is raised for a file that should be checked in a thread.

@@ -7,7 +7,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidRequest
-from pyoco_server.human.human_task_yaml import HUMAN_TASK, SlowSchemaCheck, ask, check_flow_yaml
+from pyoco_server.human.human_task_yaml import HUMAN_TASK, SlowSchemaCheck, ask, check_submitted_flow
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 from tests.support.running.gateway import RunningGateway
@@ -40,7 +40,7 @@ def asking(inputs: str, **tasks: str) -> str:
 
 def problems_of(source: str) -> tuple[FieldProblem, ...]:
     with pytest.raises(InvalidRequest) as caught:
-        check_flow_yaml(source.encode())
+        check_submitted_flow(source.encode())
     return caught.value.problems
 
 
@@ -59,7 +59,7 @@ def test_every_input_can_be_given() -> None:
         "      assignees: [ada, grace]\n"
         "      default: {amount: 0}\n"
     )
-    [task] = check_flow_yaml(source.encode()).tasks.values()
+    [task] = check_submitted_flow(source.encode()).tasks.values()
     assert task.use == HUMAN_TASK
     assert task.inputs["timeout_ms"] == 60000
 
@@ -67,7 +67,7 @@ def test_every_input_can_be_given() -> None:
 def test_every_input_can_be_a_reference() -> None:
     names = ("message", "schema", "timeout_ms", "name", "proposal", "assignees", "default")
     source = asking("".join(f"      {name}: $ctx.params.{name}\n" for name in names))
-    assert set(check_flow_yaml(source.encode()).tasks["approve"].inputs) == set(names)
+    assert set(check_submitted_flow(source.encode()).tasks["approve"].inputs) == set(names)
 
 
 def test_a_missing_message_is_reported_at_the_task() -> None:
@@ -123,14 +123,16 @@ def test_a_schema_that_many_questions_share_counts_once() -> None:
         f"  ask: {{use: pyoco/human, inputs: {{message: a?, schema: {{properties: {{{properties}}}}}}}}}\n"
     )
     tasks = shared + "".join(f"  {name}: {{use: ask}}\n" for name in names)
-    flow = check_flow_yaml(f"flow: {{graph: {' >> '.join(names)}}}\ntasks:\n{tasks}".encode())
+    flow = check_submitted_flow(f"flow: {{graph: {' >> '.join(names)}}}\ntasks:\n{tasks}".encode())
     assert len(flow.tasks) == 20
 
 
 def test_fast_only_rejects_files_with_schemas() -> None:
     with pytest.raises(SlowSchemaCheck):
-        check_flow_yaml(asking("      message: a?\n      schema: {type: string}\n").encode(), fast_only=True)
-    assert check_flow_yaml(asking("      message: a?\n").encode(), fast_only=True).tasks
+        check_submitted_flow(
+            asking("      message: a?\n      schema: {type: string}\n").encode(), fast_only=True
+        )
+    assert check_submitted_flow(asking("      message: a?\n").encode(), fast_only=True).tasks
 
 
 def test_an_unknown_input_is_reported_with_the_nearest_one() -> None:
@@ -159,7 +161,7 @@ tasks:
   first: {use: ask}
   second: {use: ask, inputs: {message: Really?}}
 """
-    tasks = check_flow_yaml(source.encode()).tasks
+    tasks = check_submitted_flow(source.encode()).tasks
     assert {name: task.inputs["message"] for name, task in tasks.items()} == {
         "first": "Right?",
         "second": "Really?",
@@ -170,7 +172,7 @@ tasks:
 
 def test_a_task_that_the_graph_does_not_reach_is_not_looked_at() -> None:
     source = 'flow: {graph: load}\ntasks:\n  load: {callable: "a:b"}\n  approve: {use: pyoco/human}\n'
-    assert set(check_flow_yaml(source.encode()).tasks) == {"load"}
+    assert set(check_submitted_flow(source.encode()).tasks) == {"load"}
 
 
 def test_it_is_allowed_whatever_the_policy_says() -> None:

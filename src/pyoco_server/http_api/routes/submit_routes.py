@@ -22,7 +22,7 @@ from pyoco_server.http_api.requests.bodies import (
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, idempotency_key
 from pyoco_server.http_api.requests.multipart import FileField, open_form
 from pyoco_server.http_api.routing import handles
-from pyoco_server.human.human_task_yaml import SlowSchemaCheck, check_flow_yaml
+from pyoco_server.human.human_task_yaml import SlowSchemaCheck, check_submitted_flow
 from pyoco_server.records.models import Job, encode
 from pyoco_server.runs.flow_yaml import CheckedFlow
 from pyoco_server.runs.lifecycle.idempotency import keyed_submission
@@ -84,8 +84,8 @@ async def _checked(source: bytes) -> CheckedFlow:
     """A large file is checked in a thread, so as not to block the event loop."""
     if len(source) <= _QUICKLY_CHECKED_BYTES:
         with suppress(SlowSchemaCheck):
-            return check_flow_yaml(source, fast_only=True)
-    return await asyncio.to_thread(check_flow_yaml, source)
+            return check_submitted_flow(source, fast_only=True)
+    return await asyncio.to_thread(check_submitted_flow, source)
 
 
 async def _submitted(gateway: Gateway, request: Request, job: Job) -> Response:

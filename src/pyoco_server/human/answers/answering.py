@@ -102,7 +102,7 @@ class AnswerHandler:
             except (NatsUnavailable, AnswersBusy):
                 raise
             except PyocoError as error:
-                await self._publish_rejection(wait.record, answer, actor, error)
+                await self._publish_refusal(wait.record, answer, actor, error)
                 raise
             if receipt is not None:
                 return receipt
@@ -131,7 +131,9 @@ class AnswerHandler:
         await self._check_run(record)
         check_answer_form(record, answer)
         if record.schema is not None and answer.payload is not UNSET:
-            await self._schemas.check(answer.payload, record.schema, at="payload", owner=_check_owner(record))
+            await self._schemas.check(
+                answer.payload, record.schema, at="payload", owner=_schema_check_owner(record)
+            )
         return await self._decide(wait, answer, actor, now)
 
     async def _decide(self, wait: StoredWait, answer: Answer, actor: Actor, now: float) -> Receipt | None:
@@ -191,7 +193,7 @@ class AnswerHandler:
             extra = {"wait_id": record.wait_id, "run_id": record.run_id}
             log.warning("a wait is decided, its run will be continued later: %s", error, extra=extra)
 
-    async def _publish_rejection(
+    async def _publish_refusal(
         self, record: WaitRecord, answer: Answer, actor: Actor, error: PyocoError
     ) -> None:
         await self._continuations.publish_best_effort(
@@ -218,7 +220,7 @@ def _check_assignee(record: WaitRecord, caller: Caller, actor: Actor) -> None:
         raise NotAssigned(f"the assignees are {', '.join(record.assignees)}")
 
 
-def _check_owner(record: WaitRecord) -> str:
+def _schema_check_owner(record: WaitRecord) -> str:
     """Slow checks are limited per tenant, or without tenants per flow."""
     return f"tenant {record.tenant_id}" if record.tenant_id is not None else f"flow {record.flow_name}"
 

@@ -327,7 +327,7 @@ class ChildProcess(asyncio.Protocol):
 
     async def force_end(self, execution: Execution, status: str, error: str) -> bool:
         """Ask for the outcome at once, and kill a process that does not send it; false if it does not run."""
-        if not await self.recall_or_started(execution):
+        if not await self.must_kill_to_end(execution):
             return False
         self.recall()
         if self.current is execution:
@@ -353,7 +353,7 @@ class ChildProcess(asyncio.Protocol):
         # The process may have read one of them meanwhile, so that the first is queued after it now.
         self._watch_queue()
 
-    async def recall_or_started(self, execution: Execution) -> bool:
+    async def must_kill_to_end(self, execution: Execution) -> bool:
         """Recall a queued run; true if it could not be recalled and is the current one now."""
         self.recall(only=execution)
         while self.current is not execution and not self._lost and execution in self._runs:

@@ -20,11 +20,11 @@ from pyoco_server.worker.executors.executor import ExecutorFailedToStart, RunEve
 from pyoco_server.worker.ipc.protocol import Cancel, Outcome, Progress, Ready, Run, Setup
 
 # Sessions for each executor: those that claim a run, have one queued, or store an end.
-_SESSIONS = 20
+_MAX_SESSIONS = 20
 # A worker takes no more than this part of what all workers of a tag may hold (but never fewer sessions than
 # the minimum): the runs of a worker that dies have no owner until AckWait is over.
 _MIN_SESSIONS = 6
-_PART_OF_ALLOWANCE = 4
+_ALLOWANCE_DIVISOR = 4
 # A shorter wait costs less than waking up another executor.
 _SHORT_WAIT_SEC = 0.001
 _WAIT_SEC = itemgetter(0)
@@ -98,7 +98,7 @@ class ProcessExecutor:
             await child.close()
 
 
-# An executor and its child, with the execution if the run is queued there.
+# An executor, and the execution if the run is queued there (None: the executor is idle).
 Assignment = tuple[ProcessExecutor, Execution | None]
 
 
@@ -237,10 +237,10 @@ class ExecutorPool:
 
 def max_sessions(executors: int, allowance: int) -> int:
     """How many runs a worker may hold; an allowance of 0 or less means no limit."""
-    most = _SESSIONS * executors
+    most = _MAX_SESSIONS * executors
     if allowance <= 0:
         return most
-    return min(most, max(_MIN_SESSIONS * executors, allowance // _PART_OF_ALLOWANCE))
+    return min(most, max(_MIN_SESSIONS * executors, allowance // _ALLOWANCE_DIVISOR))
 
 
 class ExecutorLease:
@@ -330,7 +330,7 @@ class ExecutorLease:
 
     async def kill(self) -> None:
         child, execution = self._child, self._execution
-        if child is not None and execution is not None and await child.recall_or_started(execution):
+        if child is not None and execution is not None and await child.must_kill_to_end(execution):
             await child.kill()
 
     def _release(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final
 from pyoco.core.models import Flow
 
 from pyoco_server.errors import ConfigError, FlowNotFound, InvalidCliArgument, InvalidRequest
-from pyoco_server.human.human_task_yaml import check_flow_yaml
+from pyoco_server.human.human_task_yaml import check_submitted_flow
 from pyoco_server.runs.flow_yaml import is_callable_path
 from pyoco_server.worker.engine.flow_graph import in_order
 from pyoco_server.worker.engine.flow_shape import FlowShape
@@ -139,7 +139,7 @@ class FlowFolder:
     def _load_yaml(self, file: Path) -> None:
         try:
             content = file.read_bytes()
-            defaults = check_flow_yaml(content).defaults
+            defaults = check_submitted_flow(content).defaults
         except (OSError, InvalidRequest) as exc:
             self._fail(file.name, str(exc))
             return

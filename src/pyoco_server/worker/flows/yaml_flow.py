@@ -15,7 +15,7 @@ from pyoco.core.models import Flow, Task
 from pyoco.dsl.graph import build_flow_from_graph
 
 from pyoco_server.errors import FieldProblem
-from pyoco_server.human.human_task_yaml import HUMAN_TASK, ask, check_flow_yaml
+from pyoco_server.human.human_task_yaml import HUMAN_TASK, ask, check_submitted_flow
 from pyoco_server.runs.flow_yaml import TaskDeclaration, did_you_mean
 from pyoco_server.worker.engine.pyoco_adapter import discover_plugin_tasks
 from pyoco_server.worker.flows.callable_policy import (
@@ -35,7 +35,7 @@ def build_yaml_flow(source: bytes, flow_name: str, policy: CallablePolicy) -> tu
     Raises InvalidRequest for an invalid file, CallableRefused for a callable that the policy does not allow,
     FlowBuildError for a task that cannot be imported or found.
     """
-    checked = check_flow_yaml(source)
+    checked = check_submitted_flow(source)
     _check_policy(checked.tasks, policy)
     uses_plugins = any(declaration.use not in (None, HUMAN_TASK) for declaration in checked.tasks.values())
     plugins = PluginTasks.discover() if uses_plugins else PluginTasks()
