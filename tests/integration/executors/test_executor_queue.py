@@ -1,8 +1,10 @@
 """Runs that are queued at an executor process: they start after the current run, or not at all."""
 
 import asyncio
+import gc
 import socket
 import time
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from pyoco_server.worker.child.executor_link import ExecutorLink
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.child_process import Execution
+from pyoco_server.worker.executors.executor_pool import ExecutorPool
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run, frame
 from pyoco_server.worker.session.slots import SMALL_JOB_BYTES
@@ -277,6 +280,23 @@ async def test_a_forced_end_does_not_affect_the_next_run(executor: ExecutorUnder
 
 
 @pytest.mark.usefixtures("never_recalled")
+async def test_an_ended_run_is_freed_without_the_garbage_collector(executor: ExecutorUnderTest) -> None:
+    """A cycle for each run cost the worker a tenth of its CPU time."""
+    with await ExecutorPool([executor], allowance=0).reserve() as lease:
+        # As in a session, whose events and lease refer to each other.
+        events = RunEventLog()
+        events.lease = lease  # type: ignore[attr-defined]
+        await lease.execute(a_run("noop"), events)
+    freed = weakref.ref(events)
+    gc.disable()
+    try:
+        del events, lease
+        await asyncio.sleep(0)
+        assert freed() is None
+    finally:
+        gc.enable()
+
+
 async def test_progress_of_an_ended_run_is_ignored(executor: ExecutorUnderTest, tmp_path: Path) -> None:
     first = await begin_first(executor, tmp_path)
     executor.started.data_received(frame(Progress(run_id="another", tasks={"late": "RUNNING"})))

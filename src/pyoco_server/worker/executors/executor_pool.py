@@ -335,5 +335,7 @@ class ExecutorLease:
 
     def _release(self) -> None:
         executor, self._executor = self._executor, None
+        # The events of the execution refer to this lease: a cycle would be left to the garbage collector.
+        self._child = self._execution = None
         if executor is not None:
             self._pool.release(executor)
