@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BIN := .venv/bin
 # More than there are cores: many tests wait for a timeout or a program.
-TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(min(6, (os.cpu_count() or 1) + 3))')
+TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(min(8, (os.cpu_count() or 1) + 5))')
 # The exit code of a program that Ctrl-C has ended. The shell must not end before it (trap).
 CTRL_C := 130
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null

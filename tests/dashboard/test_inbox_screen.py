@@ -360,6 +360,22 @@ async def test_a_validation_error_of_the_gateway_is_shown_at_its_field(tab: Tab)
     assert (await asked_in.wait()).note == "paid already"
 
 
+async def test_a_pattern_that_never_ends_does_not_block_the_page(tab: Tab) -> None:
+    schema = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^(a+)+$"}}}
+    asked_in = await a_question(tab.gateway, "Which one?", schema=schema)
+    await tab.open(f"/waits/{asked_in.wait_id}")
+    await tab.page.get_by_label("code").fill("b")
+    await button(tab, "Send the answer").click()
+    await expect(tab.page.get_by_text("Must match ^(a+)+$.")).to_be_visible()
+    # In the page's own thread this one would take years.
+    await tab.page.get_by_label("code").fill("a" * 60 + "!")
+    await button(tab, "Send the answer").click()
+    await expect(tab.page.get_by_text("its schema takes longer than 2 s to check")).to_be_visible()
+    await tab.page.get_by_label("code").fill("aa")
+    await button(tab, "Send the answer").click()
+    await expect(tab.page.get_by_text("Answered", exact=True)).to_be_visible()
+
+
 async def without_schema(route: Route) -> None:
     """Without a schema the page checks nothing, so that the gateway does."""
     answer = await route.fetch()

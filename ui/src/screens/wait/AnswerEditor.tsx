@@ -9,7 +9,7 @@ import { resolved } from "../../schemaForm/references";
 import { SchemaForm } from "../../schemaForm/SchemaForm";
 import { KeptTexts, type TypedTexts } from "../../schemaForm/typedText";
 import type { Problems } from "../../schemaForm/validation";
-import { Segments } from "../../ui/controls";
+import { joined, Segments } from "../../ui/controls";
 import { UserText } from "../../ui/UserText";
 import styles from "./Answer.module.css";
 import { messages } from "./messages";
@@ -62,7 +62,7 @@ export function AnswerEditor({ schema, value, problems, onChange, mode, onMode, 
   return (
     <div className={styles.editor}>
       {modes.length > 1 && (
-        <div className={styles.modes}>
+        <div className={joined(styles.modes, problems.has("") && styles.aboveProblem)}>
           <Segments
             label={t("answerAs")}
             value={chosen}
