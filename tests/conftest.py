@@ -18,6 +18,7 @@ from tests.support.broker.nats_server import NatsServer
 from tests.support.fork_server import fork_executors, fork_server
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
+from tests.support.settings import PatientConfig
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC
 
 # The time of an example depends on the machine, so it has no deadline.
@@ -88,7 +89,7 @@ def _config(nats_url: str, folder: Path) -> NatsBackendConfig:
 
     Timeouts for NATS, slow workers and runs never elapse, because a machine may stall. A test of one sets it.
     """
-    return NatsBackendConfig(
+    return PatientConfig(
         nats_url=nats_url,
         nats_request_timeout_sec=LIMIT_SEC,
         nats_data_dir=str(folder / "nats"),

@@ -29,6 +29,8 @@ from typing import Any, Final
 import pyoco_server
 from pyoco_server.worker.executors import child_process
 from tests.support.places import ROOT
+from tests.support.settings import allow_patient_programs
+from tests.support.waiting import LIMIT_SEC
 
 _PRELOADED: Final = (
     *("pyoco_server.cli.server.server_command", "pyoco_server.cli.worker_command"),
@@ -309,6 +311,9 @@ def _run(request: dict[str, Any]) -> None:
     """What `python -m` does, in a process that has imported the module's package already."""
     os.environ.clear()
     os.environ.update(request["env"])
+    if "dev" not in request["arguments"]:
+        # The programs that `dev` starts are no forks, and reject it.
+        os.environ.setdefault("PYOCO_NATS_REQUEST_TIMEOUT_SEC", f"{LIMIT_SEC:g}")
     os.chdir(request["cwd"])
     paths = [path for path in request["env"].get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:1] = [request["cwd"], *paths]
@@ -350,6 +355,7 @@ def _forked_server() -> ForkServer:
 if __name__ == "__main__":
     for name in _PRELOADED:
         import_module(name)
+    allow_patient_programs()
     # The commands import these when they are called.
     assert all((pyoco_server.create_app, pyoco_server.PyocoNatsWorker))
     assert threading.active_count() == 1, "a process with threads cannot be forked"

@@ -34,7 +34,6 @@ def environment(**settings: str) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "PYOCO_LOAD_DOTENV": "0",
         "PYOCO_INDEX_DIR": _index.name,
-        "PYOCO_NATS_REQUEST_TIMEOUT_SEC": f"{LIMIT_SEC:g}",
     }
     return {**kept, **defaults, **settings}
 

@@ -68,13 +68,7 @@ class NatsBackendConfig:
     nats_replicas: int = _nats(
         1, "Number of copies of every stream and bucket that is created.", minimum=1, maximum=5
     )
-    nats_request_timeout_sec: float = _nats(
-        1.5,
-        "Timeout of one request to NATS. While NATS hangs, an answer of a gateway may take this long "
-        "(a submit: 2 s at most). Keep it below PYOCO_CONSUMER_ACK_WAIT_SEC.",
-        above=0,
-        maximum=600.0,
-    )
+    nats_request_timeout_sec: float = _nats(1.5, "Timeout of one request to NATS.", above=0, maximum=2.0)
     nats_data_dir: str = _nats(".pyoco/nats", "Data folder of the embedded NATS server.")
     nats_user: str = _nats(
         "", "NATS user, with PYOCO_NATS_PASSWORD. Not together with a user in PYOCO_NATS_URL."

@@ -15,6 +15,7 @@ from anyio.from_thread import start_blocking_portal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.gateway import Gateway
+from tests.support.settings import PatientConfig
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 
@@ -99,7 +100,7 @@ async def running_gateway(
 @contextmanager
 def gateway_beside(nats_url: str, folder: Path) -> Iterator[str]:
     """The address of a gateway in a thread, for a test without an event loop."""
-    config = NatsBackendConfig(
+    config = PatientConfig(
         nats_url=nats_url,
         nats_request_timeout_sec=LIMIT_SEC,
         index_dir=str(folder / "index"),

@@ -24,7 +24,7 @@ from functools import cache, lru_cache
 from typing import Any, Final
 
 import nats.errors
-from nats.aio.client import Client
+from nats.aio.client import DEFAULT_FLUSH_TIMEOUT, Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
@@ -96,6 +96,15 @@ class PublicClient(Client):
 
         # No limits: a sink never blocks, and must not miss a message.
         return await self.subscribe(subject, cb=deliver, pending_msgs_limit=0, pending_bytes_limit=0)
+
+    async def flush(self, timeout: int = DEFAULT_FLUSH_TIMEOUT) -> None:
+        """As nats-py's, for all that was sent before.
+
+        Its PING overtakes commands that are still pending, so that a drained subscription could miss messages
+        that were on their way. It sends them meanwhile: the second PING comes after them.
+        """
+        await super().flush(timeout)
+        await super().flush(timeout)
 
     def _connect_command(self) -> bytes:
         """Refuse to send credentials in the clear: nats-py itself relies on what the server announces."""

@@ -23,7 +23,7 @@ from pyoco_server.errors import EmbeddedServerError
 _log = logging.getLogger(__name__)
 
 _PROGRAM = "nats-server"
-_HOST = "127.0.0.1"  # it asks nobody for a password
+_HOST = "127.0.0.1"  # it has no authentication
 _FREE_PORT = -1  # nats-server chooses one: no race between choosing and listening
 _READY_POLL_SEC = 0.01
 
