@@ -23,6 +23,15 @@ def test_module_names_are_unique() -> None:
     assert [name for name, count in Counter(path.stem for path in modules).items() if count > 1] == []
 
 
+def test_every_folder_of_tests_is_described() -> None:
+    """In the table of CONTRIBUTING.md that says which test goes where."""
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/__init__.py")} - {"flows", "support"}
+    described = re.findall(
+        r"^\| `tests/(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted(described) == sorted(folders)
+
+
 def test_every_direct_dependency_is_locked() -> None:
     """Fails after a change of pyproject.toml: run `make lock`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
