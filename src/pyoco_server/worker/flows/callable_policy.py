@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,24 +18,13 @@ from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.errors import ConfigError, FieldProblem, PyocoError
 from pyoco_server.errors.error_table import Err
+from pyoco_server.worker.flows.installed_modules import is_standard_library, modules_of_dependencies
 
 SETTING: Final = "PYOCO_CALLABLE_ALLOW"
 
 _OWN: Final = frozenset({"pyoco_server", "__main__", "__mp_main__"})
 
-# Installed wherever the server is, and `yaml:unsafe_load` or `pip:main` run anything.
-# fmt: off
-_DEPENDENCIES: Final = frozenset({
-    "_yaml", "annotated_doc", "annotated_types", "anyio", "attr", "attrs", "certifi", "click", "dotenv",
-    "fastapi", "h11", "httpcore", "httptools", "httpx", "idna", "jsonschema", "jsonschema_specifications",
-    "markdown_it", "mdurl", "msgspec", "multipart", "nats", "opentelemetry", "packaging",
-    "prometheus_client", "pydantic", "pydantic_core", "pygments", "pyoco", "python_multipart",
-    "referencing", "rich", "rpds", "shellingham", "starlette", "typer", "typing_extensions",
-    "typing_inspection", "uvicorn", "uvloop", "yaml",
-    # what older versions of them need, or other systems
-    "colorama", "exceptiongroup", "importlib_metadata", "sniffio", "zipp",
-})
-# fmt: on
+# In most virtual environments, although nothing requires them.
 _INSTALLERS: Final = frozenset({"_distutils_hack", "pip", "pkg_resources", "setuptools", "wheel"})
 _PATTERN: Final = re.compile(r"[\w.*?\[\]!-]+")
 
@@ -100,9 +88,9 @@ class CallablePolicy:
     def _refusal(self, module: str) -> str | None:
         top = module.partition(".")[0]
         matching = [pattern for pattern in self.patterns if fnmatchcase(module, pattern)]
+        if any(pattern.partition(".")[0] == top for pattern in matching):
+            return None
         if reason := _reserved(top):
-            if any(pattern.partition(".")[0] == top for pattern in matching):
-                return None
             return f"{top!r} is {reason}; {self._remedy(module)}"
         if self.patterns and not matching:
             return (
@@ -119,9 +107,12 @@ def _reserved(top: str) -> str | None:
     """Why a top-level package needs an explicit pattern; None if it does not."""
     if top in _OWN:
         return "part of the server itself"
-    if top in sys.stdlib_module_names:
+    if is_standard_library(top):
         return "part of Python's standard library"
-    return "installed with the server" if top in _DEPENDENCIES | _INSTALLERS else None
+    dependencies = modules_of_dependencies()
+    if dependencies is None:
+        return "perhaps installed with the server, which has no metadata here to tell (install it with pip)"
+    return "installed with the server" if top in dependencies or top in _INSTALLERS else None
 
 
 def task_function(found: object) -> Callable[..., Any] | None:
