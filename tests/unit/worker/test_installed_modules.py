@@ -124,7 +124,7 @@ class TestDependencies:
         for name in ("speedy", "slow", "added"):
             _install(modules, name, ["the-server"])
         monkeypatch.setattr(installed_modules, "_DISTRIBUTION", "the-server")
-        assert modules_of_dependencies() == {"the_server", "one_part", "speedy", "added"}
+        assert modules_of_dependencies() == frozenset({"the_server", "one_part", "speedy", "added"})
 
     @pytest.mark.usefixtures("fresh_dependencies")
     def test_a_package_of_the_operating_system_has_only_its_names(
@@ -133,7 +133,7 @@ class TestDependencies:
         modules.write("debianised-1.dist-info/METADATA", _metadata("debianised", []))
         modules.write("debianised-1.dist-info/top_level.txt", "_inner\ndebianised\n")
         monkeypatch.setattr(installed_modules, "_DISTRIBUTION", "debianised")
-        assert modules_of_dependencies() == {"_inner", "debianised"}
+        assert modules_of_dependencies() == frozenset({"_inner", "debianised"})
 
     @pytest.mark.usefixtures("fresh_dependencies")
     def test_without_metadata_every_module_needs_a_pattern(self, monkeypatch: pytest.MonkeyPatch) -> None:

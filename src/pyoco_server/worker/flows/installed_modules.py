@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
-from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import Final
 
@@ -33,7 +33,7 @@ def is_standard_library(top: str) -> bool:
     except (ImportError, ValueError):  # a module in sys.modules that was not imported from anywhere
         return False
     return spec is not None and (
-        spec.loader in (BuiltinImporter, FrozenImporter) or any(map(_is_below_python, _locations(spec)))
+        spec.origin in ("built-in", "frozen") or any(map(_is_below_python, _locations(spec)))
     )
 
 
