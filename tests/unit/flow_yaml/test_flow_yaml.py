@@ -312,6 +312,17 @@ tasks:
             ("{callable: m:f, inputs: {d: $node.a}}", "tasks.load.inputs.d", "after '$' must come"),
             ("{callable: m:f, inputs: {d: $ctx.scratch.a}}", "tasks.load.inputs.d", "after '$' must come"),
             (
+                "{callable: m:f, inputs: {d: $node.a.output.__init__.x}}",
+                "tasks.load.inputs.d",
+                "begins with '_'",
+            ),
+            (
+                "{callable: m:f, inputs: {d: $node.a.output.rows._x}}",
+                "tasks.load.inputs.d",
+                "begins with '_'",
+            ),
+            ("{callable: m:f, inputs: {d: $ctx.params.__class__}}", "tasks.load.inputs.d", "begins with '_'"),
+            (
                 "{callable: m:f, outputs: scratch.a}",
                 "tasks.load.outputs",
                 "must be a list of texts, not text",

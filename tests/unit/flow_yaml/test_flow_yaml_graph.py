@@ -88,6 +88,34 @@ class TestGraph:
         ):
             assert "no bound" in the_problem(flow(graph)).message
 
+    @pytest.mark.parametrize(
+        ("expression", "part"),
+        [
+            ("$ctx.loop.__init__.__globals__", "__init__"),
+            ("$ctx.loop.__init__.__globals__.sys.modules", "__init__"),
+            ("$ctx.results.load.__class__ == 1", "__class__"),
+            ("1 == $ctx.results.load.rows._private", "_private"),
+            ("not ($ctx.params.a or -$ctx.params.b.__len__)", "__len__"),
+            ("$ctx.__class__", "__class__"),
+            ("$ctx._x", "_x"),
+        ],
+    )
+    def test_paths_out_of_the_data_of_the_run(self, expression: str, part: str) -> None:
+        for graph in (
+            f'until(cond="{expression}"){{load}}',
+            f"repeat(count={{{{ {expression} }}}}){{load}}",
+            f'switch(on="{expression}"){{x: load}}',
+            f'load >> foreach(over="{expression}"){{load}}',
+        ):
+            problem = the_problem(flow(graph))
+            assert problem.field == "flow.graph"
+            assert f"'{part}' begins with '_'" in problem.message
+            assert "name a public field" in problem.message
+            assert expression[:20] in str(problem.value)
+
+    def test_an_environment_variable_may_begin_with_an_underscore(self) -> None:
+        assert check_flow_yaml(flow('until(cond="$env._X == 1"){load}').encode())
+
     def test_operators_with_a_bound(self) -> None:
         expression = "$ctx.params.n * 3 % 2 == 1 and ($ctx.params.a == 'x') * 1 > 0"
         assert check_flow_yaml(flow(f'until(cond="{expression}"){{load}}').encode())

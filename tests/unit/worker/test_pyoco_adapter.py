@@ -10,6 +10,7 @@ import pytest
 from pyoco import Flow
 from pyoco.core.context import Context
 from pyoco.core.engine import Engine
+from pyoco.dsl.expressions import Expression
 
 from pyoco_server.errors import ConfigError
 from pyoco_server.telemetry.fast_paths import fast_paths
@@ -107,6 +108,40 @@ class TestLoops:
         outcome = under_test.execute()
         assert (outcome.status, outcome.tasks["body"]) == ("WAITING_HUMAN", "WAITING")
         assert len(under_test.asked) == 1
+
+
+@pytest.mark.usefixtures("hooked")
+class TestBoundedEvaluation:
+    @pytest.mark.parametrize(
+        ("condition", "words"),
+        [
+            ("$ctx.loop.__init__.__globals__", "begins with '_'"),
+            ("$ctx.results.body.gi_frame", "is not data"),
+            ("$ctx.params.s * 2000000000 == 1", "two numbers"),
+            ("'%999999999d' % 1 == 1", "two numbers"),
+        ],
+    )
+    def test_an_expression_of_a_loop(self, condition: str, words: str) -> None:
+        body = Executed().task("body", lambda: (None for _ in ()))
+        outcome = FlowUnderTest(Flow("loop") >> body % condition).execute({"s": "a"})
+        assert outcome.status == "FAILED"
+        assert words in (outcome.error or "")
+
+    def test_an_input_of_a_task_in_a_loop(self) -> None:
+        executed = Executed()
+        body, after = executed.task("body", lambda: 1), executed.task("after", lambda x: x)
+        after.task.inputs["x"] = "$node.body.output.__class__"
+        outcome = FlowUnderTest(Flow("loop") >> body[1] >> after).execute()
+        assert (outcome.status, outcome.tasks["after"]) == ("FAILED", "FAILED")
+        assert "'__class__' begins with '_'" in (outcome.error or "")
+
+
+def test_pyoco_itself_is_unchanged_after_a_run_without_hooks(hooked: bool) -> None:
+    methods = Context.resolve, Expression.evaluate
+    assert (
+        FlowUnderTest(Flow("loop") >> Executed().task("body", lambda: 1)[2]).execute().status == "COMPLETED"
+    )
+    assert (Context.resolve, Expression.evaluate) == methods
 
 
 def test_both_ways_are_tested(hooked: bool, request: pytest.FixtureRequest) -> None:

@@ -73,6 +73,18 @@ pipes: {counting: count}
     assert results(flow, defaults) == {"load": ["a.csv"] * 3, "count": 3, "again": 3}
 
 
+@pytest.mark.parametrize(
+    "flow",
+    [
+        "flow: {graph: 'until(cond=\"$ctx.loop.__init__.x\"){a}'}\ntasks: {a: {callable: steps:f}}\n",
+        "flow: {graph: a}\ntasks: {a: {callable: steps:f, inputs: {x: $node.b.output.__init__}}}\n",
+    ],
+)
+def test_a_path_to_code_is_refused_although_the_job_is_in_the_queue(flow: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"'__init__' begins with '_'"):
+        build(flow)
+
+
 def test_only_tasks_of_the_graph_are_imported(modules: ModuleFolder) -> None:
     modules.write("wanted.py", "def f(): return 1\n")
     modules.write("unwanted.py", "raise RuntimeError('imported')\n")

@@ -4,7 +4,6 @@ pyoco reports one problem of a graph, often without a position. So each name and
 checked on its own, where its location is known; then pyoco builds the whole flow with placeholder tasks.
 """
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyoco.core.models import Flow, Task
-from pyoco.dsl.expressions import Expression, translate
+from pyoco.dsl.expressions import Expression
 from pyoco.dsl.graph import (
     MAX_PIPE_EXPANSION_DEPTH,
     build_flow_from_graph,
@@ -21,6 +20,7 @@ from pyoco.dsl.graph import (
     validate_graph_terms,
 )
 
+from pyoco_server.runs.flow_yaml.expression_check import expression_problem
 from pyoco_server.runs.flow_yaml.graph_scan import (
     ARGUMENTS,
     Argument,
@@ -159,45 +159,18 @@ def _check_argument(argument: Argument, problems: ProblemList) -> None:
     probe = f"{argument.word}({others}{argument.key}={argument.written}\n){{{body}}}"
     try:
         flow = _built(probe, {}, ["task"])
-        operator = _unbounded_operator(_expression_source(argument.word, flow))
+        refusal = expression_problem(_expression_source(argument.word, flow))
     except (_RefusedByPyoco, RecursionError) as exc:
         problems.add(argument.source.field, f"{argument.key}=: {exc}", argument.location)
         return
-    if operator is not None and argument.key == required:
-        problems.add(argument.source.field, f"{argument.key}=: {operator}", argument.location)
+    if refusal is not None and argument.key == required:
+        message = f"{argument.key}=: {refusal}"
+        problems.add(argument.source.field, message, argument.location, argument.written.strip())
 
 
 def _expression_source(word: str, flow: Flow) -> str:
     compiled: Any = getattr(flow.build_program().steps[0], _EXPRESSION_OF[word])
     return str(compiled.source) if isinstance(compiled, Expression) else ""
-
-
-def _unbounded_operator(expression: str) -> str | None:
-    """Why the expression is refused, or None: pyoco allows operators without a bound on time or memory."""
-    if not expression:
-        return None
-    for node in ast.walk(ast.parse(translate(expression), mode="eval")):
-        if not isinstance(node, ast.BinOp):
-            continue
-        if isinstance(node.op, ast.Pow):
-            return "the operator ** is not allowed, because its result has no bound; compute it in a task"
-        if isinstance(node.op, ast.Mult) and (_is_text(node.left) or _is_text(node.right)):
-            return "a text cannot be repeated with *, because the result has no bound; make it in a task"
-        if isinstance(node.op, ast.Mod) and _is_text(node.left):
-            return "a text cannot be formatted with %, because the result has no bound; make it in a task"
-    return None
-
-
-def _is_text(node: ast.expr) -> bool:
-    match node:
-        case ast.Constant(value=str() | bytes()):
-            return True
-        case ast.BinOp():
-            return _is_text(node.left) or _is_text(node.right)
-        case ast.BoolOp():
-            return any(_is_text(value) for value in node.values)
-        case _:
-            return False  # a reference, a number, or a comparison, which is a truth value
 
 
 class _RefusedByPyoco(Exception):

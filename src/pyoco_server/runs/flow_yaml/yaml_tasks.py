@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
+from pyoco_server.runs.flow_yaml.expression_check import path_problem
 from pyoco_server.runs.flow_yaml.source_map import Location
 from pyoco_server.runs.flow_yaml.yaml_problems import did_you_mean
 from pyoco_server.runs.flow_yaml.yaml_tree import Node, Scalar
@@ -26,6 +27,14 @@ InputCheck = Callable[[dict[str, Any]], Iterable[tuple[str, str]]]
 def is_reference(value: object) -> bool:
     """Whether an input is resolved only when the task runs."""
     return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
+
+
+def _reference_problem(text: str) -> str | None:
+    if _REFERENCE.fullmatch(text) is None:
+        return "after '$' must come node.<node>.output, ctx.params.<key> or env.<name>"
+    root, _, *path = text.split(".", 2)
+    # The name of a variable or of a node is not part of a path.
+    return None if root == "$env" else path_problem(".".join(path) if root == "$node" else text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +152,7 @@ class DeclaredTasks:
             locations[name] = value.location
             if not isinstance(value, Scalar) or value.kind != "str" or not value.text.startswith("$"):
                 continue
-            if _REFERENCE.fullmatch(value.text) is None:
-                message = "after '$' must come node.<node>.output, ctx.params.<key> or env.<name>"
+            message = _reference_problem(value.text)
+            if message is not None:
                 self._read.problems.add(child(where, name), message, value.location, value.text)
         return self._read.json_mapping(node, where)

@@ -7,10 +7,12 @@ and the worker does not start.
 
 import inspect
 import io
-from collections.abc import Callable
-from contextlib import redirect_stdout
+import os
+from collections import ChainMap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any, Final
@@ -19,10 +21,12 @@ from pyoco.core.context import Context
 from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, RunContext, Task, TaskRecord
 from pyoco.discovery.loader import TaskLoader
+from pyoco.dsl.expressions import Expression
 from pyoco.trace.backend import TraceBackend
 
 from pyoco_server.errors import ConfigError
 from pyoco_server.telemetry.fast_paths import report_fast_path
+from pyoco_server.worker.engine import expressions
 
 # The folder for a flow's artifacts, in its working directory.
 ARTIFACTS: Final = "artifacts"
@@ -39,6 +43,7 @@ _REQUIRED: Final[dict[type, set[str]]] = {
 _HOOKS: Final = {
     "_run_flow": ["self", "flow", "ctx", "run_ctx", "log_capture"],
     "_execute_task": ["self", "task", "ctx", "log_capture"],
+    "_eval_expression": ["self", "expression", "ctx"],
 }
 
 ExecuteTask = Callable[[Task, Context], None]
@@ -86,6 +91,9 @@ class FlowContext(Context):  # type: ignore[misc]
     def __post_init__(self) -> None:
         self.artifact_dir = f"./{ARTIFACTS}"
 
+    def resolve(self, value: Any) -> Any:
+        return expressions.resolve_input(value, super().resolve)
+
 
 class _HookedEngine(Engine):  # type: ignore[misc]
     def __init__(self, execute_task: ExecuteTask) -> None:
@@ -99,6 +107,11 @@ class _HookedEngine(Engine):  # type: ignore[misc]
     def _execute_task(self, task: Task, ctx: Context, log_capture: Any = None) -> None:
         self._execute(task, ctx)
 
+    def _eval_expression(self, expression: Any, ctx: Context) -> Any:
+        if not isinstance(expression, Expression):
+            return expression
+        return expressions.evaluate(expression, ctx.expression_data(), ChainMap(ctx.env, os.environ))
+
 
 def run_loops(flow: Flow, params: dict[str, Any], run: RunContext, execute_task: ExecuteTask) -> None:
     """Run a flow with loops or branches to its end; its tasks are wrapped functions in either way."""
@@ -106,7 +119,20 @@ def run_loops(flow: Flow, params: dict[str, Any], run: RunContext, execute_task:
         context = FlowContext(params=params, run_context=run)
         _HookedEngine(execute_task).run_loops(flow, context, run)
     else:
-        Engine(trace_backend=_NoTrace()).run(flow, params, run)
+        with _bounded_evaluation():
+            Engine(trace_backend=_NoTrace()).run(flow, params, run)
+
+
+@contextmanager
+def _bounded_evaluation() -> Iterator[None]:
+    """For the engine's own contexts and expressions, which cannot be replaced by ours."""
+    resolve, evaluate = Context.resolve, Expression.evaluate
+    Context.resolve = lambda self, value: expressions.resolve_input(value, partial(resolve, self))
+    Expression.evaluate = expressions.evaluate
+    try:
+        yield
+    finally:
+        Context.resolve, Expression.evaluate = resolve, evaluate
 
 
 def discover_plugin_tasks() -> tuple[dict[str, Task], list[str]]:
