@@ -73,7 +73,8 @@ def evaluate(expression: Expression, ctx: Mapping[str, Any], env: Mapping[str, A
 
 @lru_cache(maxsize=1024)
 def _parsed(source: str) -> ast.expr:
-    return ast.parse(translate(source), mode="eval").body
+    body: ast.expr = ast.parse(translate(source), mode="eval").body
+    return body
 
 
 def _value(node: ast.expr, roots: Roots) -> Any:
