@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint docs lock ui browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-dashboard chaos clean
+.PHONY: help demo test test-unit lint docs lock ui browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-growth bench-dashboard chaos clean
 .SUFFIXES:
 # Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
@@ -91,6 +91,9 @@ bench-auth: .venv/tools ## Measure the cost of API keys, and whether the time of
 
 bench-outage: .venv/tools ## Measure how soon requests are answered while NATS is down, and revoked keys refused
 	@$(BIN)/python -m benchmarks.scenarios.outage $(ARGS)
+
+bench-growth: .venv/tools ## Measure runs/s while 1,000,000 runs accumulate, beside a plain client of NATS, in about 12 minutes
+	@$(BIN)/python -m benchmarks.scenarios.growth $(ARGS)
 
 bench-dashboard: .venv/tools ui browser ## Measure the dashboard with 100,000 runs and a flow of 1,000 tasks, in a real browser
 	@$(BIN)/python -m benchmarks.dashboard $(ARGS)

@@ -46,10 +46,15 @@ def write_page() -> None:
 
 
 def write_picture() -> None:
+    plot("plot.py", LATEST, PICTURE)
+
+
+def plot(program: str, results: Path, picture: Path) -> None:
+    """Make a picture of stored results, in an environment with matplotlib."""
     _PLOTTING.prepare()
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    program = str(Path(__file__).parent / "plot.py")
-    run_quietly([_PLOTTING.python, program, str(LATEST), str(PICTURE)], "the plot failed")
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    path = str(Path(__file__).parent / program)
+    run_quietly([_PLOTTING.python, path, str(results), str(picture)], "the plot failed")
 
 
 def made_part(results: Results) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pyoco_server.broker.jetstream.stream_cursor import reader_access
 from pyoco_server.broker.queue.advisories import advisory_subject
 from pyoco_server.broker.queue.wake_up import wake_up_subject
 from pyoco_server.broker.queue.work_queue import consumer_name
@@ -113,6 +114,8 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             f"{_API}.CONSUMER.INFO.{config.work_stream}.*",
             f"{_API}.CONSUMER.LIST.{config.work_stream}",
             *notify_access(config),
+            *reader_access(f"KV_{config.runs_kv_bucket}"),
+            *reader_access(f"KV_{config.waits_kv_bucket}"),
             *(f"$KV.{bucket}.>" for bucket in buckets),
             # When a key was used; the keys themselves are written by administrators only.
             f"$KV.{config.auth_kv_bucket}.used.*",

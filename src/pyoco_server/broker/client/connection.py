@@ -265,14 +265,21 @@ class Connection:
         cure = f": {_NO_RESPONDERS_CURE}" if subject.startswith("$JS.API.") else ""
         return NoResponders(self._with_address(f"nothing answers on {subject}{cure}"))
 
-    async def request_many(self, subject: str, payload: bytes = b"") -> AsyncIterator[Message]:
-        """Publish and yield each reply as it comes; the caller recognizes the last one and stops there."""
+    async def request_many(
+        self, subject: str, payload: bytes = b"", *, inbox: "DeliveryInbox | None" = None
+    ) -> AsyncIterator[Message]:
+        """Publish and yield each reply as it comes; the caller recognizes the last one and stops there.
+
+        Deliveries of a consumer come to an `inbox`: unlike other replies, each has the subject under which
+        it was stored.
+        """
         if not self.state.up:
             raise self.unavailable()
         token = str(next(self._tokens))
         replies = self._reply_streams[token] = ReplyStream()
+        reply_to = self._reply_prefix + token if inbox is None else inbox.receive(replies)
         try:
-            await self.publish(subject, payload, reply=self._reply_prefix + token)
+            await self.publish(subject, payload, reply=reply_to)
             while True:
                 # They arrive by the dozen, and taking one costs less than a timeout.
                 if not replies.arrived:
@@ -479,3 +486,27 @@ class RenewableSubscription:
                 await (subscription.drain() if drain else subscription.unsubscribe())  # type: ignore[no-untyped-call]
             except _LOST as error:
                 log.debug("the subscription ended with its connection: %s", error or type(error).__name__)
+
+
+class DeliveryInbox:
+    """An inbox for the deliveries of a consumer, for one pull at a time."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._subscription = RenewableSubscription(connection, self._on_message)
+        self._replies: ReplyStream | None = None
+
+    async def renew(self) -> None:
+        await self._subscription.renew()
+
+    async def end(self) -> None:
+        self._replies = None
+        await self._subscription.end()
+
+    def receive(self, replies: ReplyStream) -> str:
+        """Pass on what arrives from now on; returns the subject to deliver to."""
+        self._replies = replies
+        return self._subscription.subject
+
+    def _on_message(self, message: Message) -> None:
+        if self._replies is not None:
+            self._replies.add(message)

@@ -5,6 +5,7 @@ from typing import Self
 
 _VERSION = "NATS/1.0"
 _NO_STATUS = b"NATS/1.0\r\n"
+_SHORT_REPLY_TOKENS = 9
 
 
 class Message:
@@ -46,6 +47,13 @@ class Message:
         if self._headers is None:
             self._headers = _parse(self.head)
         return self._headers
+
+
+def delivery_tokens(reply: str) -> list[str]:
+    """Of the reply subject of a delivery: its number, stream sequence, consumer sequence, time, and more."""
+    tokens = reply.split(".")
+    # $JS.ACK[.<domain>.<account>].<stream>.<consumer> comes before them, one random token may come after.
+    return tokens[4:] if len(tokens) == _SHORT_REPLY_TOKENS else tokens[6:]
 
 
 MessageSink = Callable[[Message], None]

@@ -16,14 +16,8 @@ from pyoco_server.broker.client.connection import Connection, RenewableSubscript
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.jetstream.feed_history import Checkpoint, Comparison, FeedHistory, FeedReader
 from pyoco_server.broker.jetstream.removed_keys import RemovedKeys
-from pyoco_server.broker.jetstream.stream_reads import (
-    EVERYTHING,
-    StreamMessage,
-    StreamState,
-    read_batch,
-    require_end,
-    stream_state,
-)
+from pyoco_server.broker.jetstream.stream_cursor import StreamCursor
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState, require_end, stream_state
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err, ErrorSpec
 
@@ -53,6 +47,7 @@ class BucketFeed:
         self._stream = f"KV_{bucket}"
         prefix = f"$KV.{bucket}."
         self._history = FeedHistory(connection, self._stream, prefix)
+        self._cursor = StreamCursor(connection, self._stream)
         self._removed = RemovedKeys(connection, self._stream, prefix, reader)
         # The connection's count of interruptions when the history was last compared.
         self._compared_history_at: int | None = None
@@ -82,6 +77,8 @@ class BucketFeed:
         await self._loop.close()
         self._barriers.fail(self._connection.unavailable("this gateway is stopping"))
         await self._writes.end()
+        await self._removed.close()
+        await self._cursor.close()
 
     def require_nats(self) -> None:
         """Raise NatsUnavailable while NATS cannot be read."""
@@ -160,9 +157,10 @@ class BucketFeed:
         await self._begin(state, interruptions)
         self._barriers.set_goal(barriers, state.last_sequence)
         while self._reader.checkpoint.revision < state.last_sequence != self._last_missing:
-            batch = await self._read(after=self._reader.checkpoint.revision)
+            after = self._reader.checkpoint.revision
+            batch = await self._read(after=after)
             if not batch:
-                await require_end(self._connection, self._stream, after=self._reader.checkpoint.revision)
+                await require_end(self._connection, self._stream, after=after)
             if self._connection.interruptions != interruptions:
                 return  # this may be of another history than what was compared
             if not batch:
@@ -241,9 +239,7 @@ class BucketFeed:
             self._removed.explain(known - state.messages, upto=revision)
 
     async def _read(self, *, after: int) -> list[StreamMessage]:
-        return await read_batch(
-            self._connection, self._stream, EVERYTHING, after=after, limit=_BATCH, max_bytes=_BATCH_BYTES
-        )
+        return await self._cursor.read(after=after, limit=_BATCH, max_bytes=_BATCH_BYTES)
 
 
 class _Barriers:

@@ -12,7 +12,8 @@ from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.feed_history import FeedReader
-from pyoco_server.broker.jetstream.stream_reads import EVERYTHING, last_sequence, read_batch
+from pyoco_server.broker.jetstream.stream_cursor import StreamCursor
+from pyoco_server.broker.jetstream.stream_reads import last_sequence
 
 # How often there is a round, of how many steps, and how much each step reads.
 _ROUND_SEC: Final = 1.0
@@ -31,6 +32,7 @@ class RemovedKeys:
         self._stream = stream
         self._prefix = prefix
         self._reader = reader
+        self._cursor = StreamCursor(connection, stream)
         # Up to this revision markers were looked up; None: they need not be.
         self._looked_up: int | None = None
         # How many messages are still to be explained by markers.
@@ -39,6 +41,9 @@ class RemovedKeys:
         self._compared: int | None = None
         self._upto = 0
         self._next_at = 0.0
+
+    async def close(self) -> None:
+        await self._cursor.close()
 
     def stop(self) -> None:
         self._looked_up = self._compared = None
@@ -81,9 +86,7 @@ class RemovedKeys:
 
     async def _compare(self, after: int) -> int | None:
         """Return up to where that was done; None when it is finished."""
-        batch = await read_batch(
-            self._connection, self._stream, EVERYTHING, after=after, limit=_BATCH, max_bytes=_BATCH_BYTES
-        )
+        batch = await self._cursor.read(after=after, limit=_BATCH, max_bytes=_BATCH_BYTES)
         upto = min(batch[-1].sequence, self._upto) if batch else self._upto
         there = [message.sequence for message in batch]
         others = await self._reader.others(after, upto, there, limit=_BATCH)

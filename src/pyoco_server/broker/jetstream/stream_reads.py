@@ -210,6 +210,19 @@ async def newest_message(connection: Connection, stream: str, subject: str) -> S
     return None if reply.status is not None else _message(reply)
 
 
+async def message_after(connection: Connection, stream: str, sequence: int) -> StreamMessage | None:
+    """The first message after this sequence; None at the end.
+
+    Unlike a batch, it costs the same wherever it is: for a batch that begins in the first half of a stream,
+    the server counts all subjects of the stream, and nothing is written meanwhile.
+    """
+    query = msgspec.json.encode({"seq": sequence + 1, "next_by_subj": EVERYTHING})
+    reply = await connection.request(f"$JS.API.DIRECT.GET.{stream}", query)
+    if reply.status not in (None, _NOT_FOUND):
+        raise connection.unavailable(f"{stream}: {reply.status} {reply.headers['Description']}")
+    return None if reply.status is not None else _message(reply)
+
+
 async def read_batch(
     connection: Connection,
     stream: str,

@@ -11,7 +11,7 @@ import msgspec
 from nats.js.api import AckPolicy, ConsumerConfig
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.message import Message, delivery_tokens
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_at
@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 _SAFE_PART = 0.75
 # Lets the first worker claim a run without reading its snapshot first.
 _REVISION_HEADER = "Pyoco-Run-Revision"
-_SHORT_REPLY_TOKENS = 9
 
 
 class Delivery:
@@ -52,14 +51,12 @@ class Delivery:
         self._renewed_at = sent_at
         self.subject = message.subject
         self.tag = tag
-        numbers = message.reply.split(".")
-        # $JS.ACK[.<domain>.<account>].<stream>.<consumer> comes before them, one random token may come after.
-        first = 4 if len(numbers) == _SHORT_REPLY_TOKENS else 6
+        tokens = delivery_tokens(message.reply)
         # How often this message has been delivered, this time included.
-        self.number = int(numbers[first])
-        self.stream_seq = int(numbers[first + 1])
+        self.number = int(tokens[0])
+        self.stream_seq = int(tokens[1])
         # How many more jobs were waiting at that moment.
-        self.waiting = int(numbers[first + 4])
+        self.waiting = int(tokens[4])
         revision = message.headers.get(_REVISION_HEADER, "")
         # The snapshot's revision when the job was published, if the publisher sent it.
         self.revision = int(revision) if revision.isdigit() else None

@@ -18,7 +18,7 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.jetstream.stream_reads import EVERYTHING, StreamMessage, read_batch, stream_state
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_after, stream_state
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
@@ -64,24 +64,29 @@ class Retention:
             self._created, self._after = self._runs.created, 0
         # By the server's clock: if ours jumped ahead, young runs would be removed.
         ended_before = (await stream_state(self._connection, self._stream)).server_time - self._keep_sec
-        while batch := await read_batch(
-            self._connection, self._stream, EVERYTHING, after=self._after, limit=_AT_ONCE
-        ):
-            old = [message for message in batch if message.stored_at < ended_before]
+        while old := await self._oldest(stored_before=ended_before):
             removed = sum(await _all_of(self._remove(message) for message in old if _has_ended(message)))
             if removed:
                 log.info("removed %d ended runs", removed)
-            if old:
-                self._after = old[-1].sequence
+            self._after = old[-1].sequence
             yield removed
-            if len(old) < len(batch):
-                return
 
     async def remove_markers(self) -> AsyncIterator[None]:
         """Remove old delete markers, and records of those runs that were written later."""
         while group := self._runs.take_markers(older_than_sec=self._marker_sec, most=_AT_ONCE):
             await self._remove_markers(group)
             yield
+
+    async def _oldest(self, *, stored_before: float) -> list[StreamMessage]:
+        old: list[StreamMessage] = []
+        after = self._after
+        while len(old) < _AT_ONCE:
+            message = await message_after(self._connection, self._stream, after)
+            if message is None or message.stored_at >= stored_before:
+                break
+            old.append(message)
+            after = message.sequence
+        return old
 
     async def _remove(self, message: StreamMessage) -> bool:
         """Delete the run and its records; false if it was written since it was read."""
