@@ -16,6 +16,7 @@ from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.fork_server import fork_executors, fork_server
+from tests.support.order import is_long, spread
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 from tests.support.settings import PatientConfig
@@ -33,6 +34,12 @@ ACCOUNTS = 2000  # a start with all of them takes 0.6 s
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Tests run on the event loop of production."""
     return {"uvloop": uvloop.new_event_loop}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes > 1:
+        items[:] = spread(items, processes, lambda item: is_long(item.nodeid))
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from nats.js import JetStreamContext
 from pyoco_server.config import NatsBackendConfig
 from tests.support import waiting
 from tests.support.broker.nats_server import NatsServer
+from tests.support.order import spread
 from tests.support.programs import run_command
 from tests.support.waiting import eventually, eventually_sync
 
@@ -88,3 +89,13 @@ def test_forked_program_that_is_killed_or_fails(tmp_path: Path) -> None:
     failed = run_command("failing", cwd=tmp_path)
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.endswith("ValueError: broken\n")
+
+
+@pytest.mark.parametrize("processes", [2, 7])
+@pytest.mark.parametrize("count", [0, 5, 100])
+def test_spread_order_keeps_every_test_and_begins_with_long_ones(count: int, processes: int) -> None:
+    tests = list(range(count))
+    ordered = spread(tests, processes, lambda number: number % 10 == 3)
+    assert sorted(ordered) == tests
+    if count == 100 and processes == 2:
+        assert [ordered.index(number) for number in (3, 23, 13, 33)] == [0, 11, 50, 61]

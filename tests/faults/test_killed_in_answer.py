@@ -117,6 +117,8 @@ async def deployment(
         PYOCO_NATS_URL=shared_config.nats_url,
         PYOCO_SWEEP_INTERVAL_SEC="0.5",
         PYOCO_NOTIFY_URL=receiver.url,
+        # What a killed gateway was sending is sent again five seconds after this.
+        PYOCO_NOTIFY_TIMEOUT_SEC="1",
         PYTHONPATH=str(ROOT),
         PYOCO_INDEX_DIR=str(folder / "index"),
     )
