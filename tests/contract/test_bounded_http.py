@@ -1,12 +1,10 @@
 """The HTTP server: limits on heads and bodies, HTTPS, and the warning about a public address."""
 
-import asyncio
 import io
 import json
 import signal
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,92 +16,20 @@ from rich.console import Console
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pyoco_server.cli.server.dev_command import DevOptions, DevScreen, WorkerFacts
-from pyoco_server.cli.server.listening import listen, open_access_warning
+from pyoco_server.cli.server.listening import open_access_warning
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.server import uvicorn_adapter
-from pyoco_server.http_api.server.asgi_server import protocol_options, serve_gateway
-from pyoco_server.http_api.server.uvicorn_adapter import (
-    MAX_HEAD_BYTES,
-    MAX_UNREAD_BYTES,
-    BoundedHttpProtocol,
-)
+from pyoco_server.http_api.server.asgi_server import protocol_options
+from pyoco_server.http_api.server.request_head import MAX_HEAD_BYTES
+from pyoco_server.http_api.server.uvicorn_adapter import MAX_UNREAD_BYTES, BoundedHttpProtocol
 from pyoco_server.telemetry.fast_paths import fast_paths
 from tests.support.clocks import FakeClockLoop
 from tests.support.programs import SERVER, run_command, running
+from tests.support.raw_http import answer_to, connected, echo, refuse_at_once
 from tests.support.samples.certificates import Certificates
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import eventually
 
 NO_NATS = ("--nats-url", "nats://127.0.0.1:1")
-
-Address = tuple[str, int]
-
-
-async def refuse_at_once(scope: Any, receive: Any, send: Any) -> None:
-    """Responds without reading the body."""
-    if scope["type"] == "lifespan":
-        while (await receive())["type"] != "lifespan.shutdown":
-            await send({"type": "lifespan.startup.complete"})
-        await send({"type": "lifespan.shutdown.complete"})
-        return
-    await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"no"})
-
-
-async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Responds with the body."""
-    if scope["type"] == "lifespan":
-        await refuse_at_once(scope, receive, send)
-        return
-    body, message = b"", {"more_body": True}
-    while message.get("more_body"):
-        message = await receive()
-        body += message.get("body", b"")
-    asked = b",".join(name for name, _ in scope["headers"])
-    headers = [(b"content-length", b"%d" % len(body)), (b"asked", asked)]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-@asynccontextmanager
-async def serving(app: Callable[..., Any] = refuse_at_once) -> AsyncIterator[Address]:
-    listener, stop, ready = listen("127.0.0.1", 0), asyncio.Event(), asyncio.Event()
-    task = asyncio.create_task(
-        serve_gateway(app, listener, on_ready=ready.set, on_stop=lambda: None, until=stop.wait())
-    )
-    await ready.wait()
-    try:
-        yield listener.getsockname()
-    finally:
-        stop.set()
-        await task
-        listener.close()
-
-
-@asynccontextmanager
-async def connected(
-    app: Callable[..., Any] = refuse_at_once,
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    async with serving(app) as address, asyncio.timeout(LIMIT_SEC):
-        reader, writer = await asyncio.open_connection(*address)
-        yield reader, writer
-        writer.close()
-
-
-async def answer_to(app: Callable[..., Any], *parts: bytes) -> tuple[bytes, bool]:
-    """The response, and whether the connection was closed before all parts were sent."""
-    cut_off = False
-    async with connected(app) as (reader, writer):
-        try:
-            for part in parts:
-                writer.write(part)
-                await writer.drain()
-            writer.write_eof()
-        except ConnectionError:
-            cut_off = True
-        try:
-            return await reader.read(), cut_off
-        except ConnectionError:
-            return b"", True
 
 
 @pytest.fixture

@@ -52,6 +52,8 @@ class Response:
                 **options,
             }
         )
+        # The request is complete.
+        self.cycle.more_body = False
 
     async def sent(self, status: int, headers: list[tuple[bytes, bytes]], *bodies: bytes) -> object:
         """The bytes sent and the state of the cycle, or the error."""

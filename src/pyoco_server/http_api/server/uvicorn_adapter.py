@@ -4,7 +4,10 @@ The only module that uses internals of uvicorn; `mismatch` compares them with wh
 
 A head may have 64 KiB and take 30 seconds. A body may take 30 seconds, and one more for every 16 KiB
 received. Of a body that continues after its response, 1 MiB is read, so that the client can read the
-response; then the connection is closed.
+response; then the connection is closed. Trailers are dropped.
+
+A request that is refused gets its response after those of the requests before it, and is the last one of the
+connection.
 
 A request for a protocol upgrade is served as plain HTTP. httptools stops after the head of such a request and
 would lose its body: the head is parsed again, without the upgrade headers.
@@ -12,7 +15,6 @@ would lose its body: the head is parsed again, without the upgrade headers.
 
 import asyncio
 import logging
-import sys
 from collections.abc import Coroutine
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -28,15 +30,24 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from pyoco_server.http_api.server.coalescing_transport import CoalescingTransport
+from pyoco_server.http_api.server.request_head import (
+    HEAD_TOO_LARGE,
+    MAX_HEAD_BYTES,
+    final_response,
+    refusal,
+)
 
 if TYPE_CHECKING:
-    from uvicorn._types import ASGISendEvent
+    from uvicorn._types import ASGI3Application, ASGISendEvent
 
-MAX_HEAD_BYTES: Final = 64 * 1024
+log = logging.getLogger(__name__)
+
 MAX_UNREAD_BYTES: Final = 1024 * 1024
 _HEAD_SEC: Final = 30.0
 _BODY_SEC: Final = 30.0
 _MIN_BYTES_PER_SEC: Final = 16 * 1024
+# Of a chunked body: the sizes and extensions of its chunks, and its trailers. A chunk of one byte has 5.
+_FRAMING_PER_BYTE: Final = 8
 
 _UPGRADE_HEADERS: Final = frozenset({b"upgrade", b"http2-settings"})
 
@@ -48,9 +59,20 @@ _STATEFUL_HEADERS: Final = frozenset({b"connection", b"transfer-encoding"})
 _NEEDED: Final = {
     HttpToolsProtocol.__init__: {"transport", "parser", "headers", "cycle", "pipeline", "loop"},
     HttpToolsProtocol.on_message_begin: {"url"},
-    HttpToolsProtocol.data_received: {"feed_data", "HttpParserUpgrade", "_unsupported_upgrade_warning"},
-    HttpToolsProtocol.on_headers_complete: {"cycle", "RequestResponseCycle", "should_upgrade"},
+    HttpToolsProtocol.data_received: {"_unset_keepalive_if_required", "feed_data", "HttpParserUpgrade"},
+    HttpToolsProtocol.on_headers_complete: {
+        "RequestResponseCycle",
+        "_start_asgi_task",
+        "appendleft",
+        "cycle",
+        "on_response_complete",
+        "pipeline",
+    },
+    HttpToolsProtocol.on_response_complete: {"pipeline", "pop", "_start_asgi_task"},
+    HttpToolsProtocol.connection_lost: {"cycle", "disconnected", "message_event"},
     RequestResponseCycle.run_asgi: {"send"},
+    RequestResponseCycle.send: {"keep_alive", "response_complete", "waiting_for_100_continue"},
+    RequestResponseCycle.receive: {"disconnected", "more_body"},
 }
 _PROBE_HEADERS: Final = ((b"Content-Length", b"2"), (b"content-type", b"application/json"))
 
@@ -72,6 +94,9 @@ class CachedHeadCycle(RequestResponseCycle):
     responses of one second have the same head, so that it is written from a cache."""
 
     async def send(self, message: "ASGISendEvent") -> None:
+        if message["type"] == "http.response.start" and self.waiting_for_100_continue and self.more_body:
+            # The client may leave the body out now: what follows could be a body or the next request.
+            self.keep_alive = False
         if message["type"] == "http.response.start" and self._can_start:
             cached = _cached_head(message["status"], (*self.default_headers, *message.get("headers", ())))
             if cached is not None:
@@ -113,7 +138,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._in_head = True
-        self._head_bytes = 0
+        # Of a head that is not complete: at least and at most this many bytes.
+        self._head_bytes = self._head_reads = 0
+        self._read_bytes = 0
         self._heads = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self._in_body = False
@@ -122,9 +149,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._body_timer: asyncio.TimerHandle | None = None
         # Of a body that continues after its response.
         self._unread_bytes = 0
-        # Whether the parser has stopped at a head with an upgrade, and the data that it got.
+        # Beside the bytes of the body itself.
+        self._framing_bytes = 0
+        # Whether the parser has stopped at a head with an upgrade.
         self._stopped = False
-        self._data = b""
+        # The cycle whose response is next; later ones are in the pipeline.
+        self._running: RequestResponseCycle | None = None
+        # The last response of the connection, when all earlier ones are sent; then it is closed.
+        self._refusal: bytes | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(CoalescingTransport(transport))
@@ -133,37 +165,84 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
         self._end_body()
+        # uvicorn notifies the newest request only.
+        if self._running is not None and not self._running.response_complete:
+            _disconnect(self._running)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        was_in_head, heads, self._data = self._in_head, self._heads, data
-        super().data_received(data)
-        if not self._in_head or self.transport.is_closing():
-            if self._in_body and self._body_timer is None and not self.transport.is_closing():
-                self._start_body_timer()
+        if self._refusal is not None:
             return
-        # A head that begins in the middle of `data` is counted from the next data on.
-        if was_in_head and heads == self._heads:
-            self._head_bytes += len(data)
+        self._unset_keepalive_if_required()
+        self._read_bytes = len(data)
+        was_in_head, was_in_body = self._in_head, self._in_body
+        heads, body_bytes = self._heads, self._body_bytes
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            self._refuse(_refusal_in(error) or _NOT_HTTP)
+        if self._refusal is not None:
+            return
+        # A head or body that begins in the middle of `data` is counted from the next data on.
+        same_request = heads == self._heads
+        if self._in_body:
+            framing = len(data) - (self._body_bytes - body_bytes)
+            self._continue_body(framing if was_in_body and same_request else 0)
+        elif self._in_head:
+            self._continue_head(len(data) if was_in_head and same_request else 0)
+
+    def _feed(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while True:
+            try:
+                self.parser.feed_data(rest)
+            except httptools.HttpParserUpgrade as stopped:
+                # The position is in what was fed, which is `rest`.
+                rest = rest[stopped.args[0] :]
+            else:
+                return
+            head, self.parser = self._head_without_upgrade(), httptools.HttpRequestParser(self)
+            # As uvicorn does.
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self.parser.feed_data(head)
+
+    def _continue_head(self, received: int) -> None:
+        self._head_bytes += received
+        self._head_reads += self._read_bytes
         if self._head_bytes > MAX_HEAD_BYTES:
-            self.transport.write(_HEAD_TOO_LARGE)
-            self.transport.close()
+            self._refuse(HEAD_TOO_LARGE)
         elif self._head_timer is None:
             self._start_head_timer()
 
+    def _continue_body(self, framing_bytes: int) -> None:
+        self._framing_bytes += framing_bytes
+        if self._framing_bytes > MAX_HEAD_BYTES + _FRAMING_PER_BYTE * self._body_bytes:
+            self._refuse(_FRAMING_TOO_LARGE)
+        elif self._body_timer is None:
+            self._start_body_timer()
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_head, self._head_bytes, self._body_bytes, self._unread_bytes = True, 0, 0, 0
+        self._in_head, self._head_bytes, self._head_reads = True, 0, 0
+        self._body_bytes = self._unread_bytes = self._framing_bytes = 0
 
     def on_headers_complete(self) -> None:
         self._heads += 1
         self._end_head()
         self._stopped = self.parser.should_upgrade()
-        if not self._stopped:
-            self._in_body = True
-            super().on_headers_complete()
-            # uvicorn has no option for the class of its cycles. The task of this one has not run yet.
-            self.cycle.__class__ = CachedHeadCycle
+        received = self._head_reads + self._read_bytes
+        if refused := refusal(self.url, self.parser.get_http_version(), self.headers, received=received):
+            raise _Refused(refused)
+        if self._stopped:
+            if self.parser.get_method() == b"CONNECT":
+                raise _Refused(_NO_PROXY)
+            return
+        super().on_headers_complete()
+        self._in_body = True
+        # uvicorn has no option for the class of its cycles. The task of this one has not run yet.
+        self.cycle.__class__ = CachedHeadCycle
+        # The parser reports trailers as headers: they must not get into those of the request.
+        self.headers = []
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
@@ -178,17 +257,41 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._end_body()
             super().on_message_complete()
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """uvicorn calls this while it handles the parser's exception, which has the position in the data."""
-        stopped = sys.exception()
-        assert isinstance(stopped, httptools.HttpParserUpgrade)
-        if self.parser.get_method() == b"CONNECT":
-            self.send_400_response("This is no proxy.")
+    def on_response_complete(self) -> None:
+        if self._refusal is None or self.pipeline:
+            super().on_response_complete()
+        else:
+            self._close_with(self._refusal)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: "ASGI3Application") -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _refuse(self, response: bytes) -> None:
+        """The last response of the connection, for the request that is being received."""
+        in_body = self._in_body
+        self._end_head()
+        self._end_body()
+        if self._refusal is not None:
             return
-        head, self.parser = self._head_without_upgrade(), httptools.HttpRequestParser(self)
-        # As uvicorn does.
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        super().data_received(head + self._data[stopped.args[0] :])
+        self._refusal = response
+        status = response.partition(b"\r\n")[0].decode() or "closed without a response"
+        log.info("refused a request of %s: %s", self.client and self.client[0], status)
+        if in_body and self.pipeline:
+            # The request itself; those before it are complete.
+            self.pipeline.popleft()
+        elif in_body:
+            if self.cycle.response_started:
+                self._refusal = b""
+            _disconnect(self.cycle)
+            self._close_with(self._refusal)
+        elif self._running is None or self._running.response_complete:
+            self._close_with(response)
+
+    def _close_with(self, response: bytes) -> None:
+        if response and not self.transport.is_closing():
+            self.transport.write(response)
+        self.transport.close()
 
     def _head_without_upgrade(self) -> bytes:
         lines = [
@@ -213,11 +316,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if left_sec > 0:
             self._body_timer = self.loop.call_later(left_sec, self._check_body_rate)
             return
-        self._body_timer = None
-        # A pipelined request must not get its response before the earlier ones.
-        if not self.cycle.response_started and not self.pipeline:
-            self.transport.write(_BODY_TOO_SLOW)
-        self.transport.close()
+        self._refuse(_BODY_TOO_SLOW)
 
     def _end_body(self) -> None:
         self._in_body = False
@@ -235,24 +334,34 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._head_timer = None
 
     def _on_head_timeout(self) -> None:
-        self._head_timer = None
-        self.transport.close()
+        self._refuse(b"")
 
 
-def _final_response(status: str, text: str) -> bytes:
-    """A response after which the connection is closed."""
-    body = text.encode()
-    head = (
-        f"HTTP/1.1 {status}\r\nconnection: close\r\n"
-        f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+class _Refused(Exception):
+    """Raised in a callback of the parser, which stops there."""
+
+    def __init__(self, response: bytes) -> None:
+        super().__init__()
+        self.response = response
 
 
-_HEAD_TOO_LARGE: Final = _final_response(
-    "431 Request Header Fields Too Large", f"The request's headers are larger than {MAX_HEAD_BYTES} bytes."
+def _refusal_in(error: httptools.HttpParserError) -> bytes | None:
+    cause = error.__context__
+    return cause.response if isinstance(cause, _Refused) else None
+
+
+def _disconnect(cycle: RequestResponseCycle) -> None:
+    """The application receives `http.disconnect`, and what it sends is dropped."""
+    cycle.disconnected = True
+    cycle.message_event.set()
+
+
+_NOT_HTTP: Final = final_response("400 Bad Request", "Invalid HTTP request received.")
+_NO_PROXY: Final = final_response("400 Bad Request", "This is no proxy.")
+_FRAMING_TOO_LARGE: Final = final_response(
+    "400 Bad Request", "The body has more bytes of chunk sizes, chunk extensions and trailers than expected."
 )
-_BODY_TOO_SLOW: Final = _final_response(
+_BODY_TOO_SLOW: Final = final_response(
     "408 Request Timeout",
     f"The body takes too long; expected within {_BODY_SEC:g} seconds, and one more for every "
     f"{_MIN_BYTES_PER_SEC} bytes.",
@@ -271,7 +380,6 @@ class _RecordingTransport(asyncio.Transport):
 def _probe(cycle_class: type[RequestResponseCycle]) -> object:
     """The bytes of one response by a cycle of this class, and the state of the cycle after it."""
     transport = _RecordingTransport()
-    log = logging.getLogger(__name__)
     cycle = RequestResponseCycle(
         scope={"type": "http", "method": "GET"},  # type: ignore[typeddict-item]
         transport=transport,
@@ -286,6 +394,7 @@ def _probe(cycle_class: type[RequestResponseCycle]) -> object:
         on_response=lambda: None,
     )
     cycle.__class__ = cycle_class
+    cycle.more_body = False
     _complete(cycle.send({"type": "http.response.start", "status": 200, "headers": _PROBE_HEADERS}))
     _complete(cycle.send({"type": "http.response.body", "body": b"ok", "more_body": False}))
     ignored = {"flow", "transport", "message_event", "on_response"}
