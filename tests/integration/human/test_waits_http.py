@@ -228,6 +228,14 @@ async def test_an_answer_may_be_anything_and_continues_the_run(
     assert "127.0.0.1" in assert_worded(other, 409, 36, "already_decided")["message"]
 
 
+async def test_a_number_of_any_size_is_checked_against_its_schema(gateway: RunningGateway) -> None:
+    [wait] = await ask(gateway.inside, schema={"multipleOf": 0.1})
+    problem = assert_worded(await respond(gateway, wait, payload=0.25), 422, 39, "invalid_answer")
+    assert problem["errors"][0]["field"] == "payload"
+    assert (await respond(gateway, wait, payload=10**400)).status_code == 200
+    assert (await gateway.http.get(f"/waits/{wait.wait_id}")).json()["payload"] == 10**400
+
+
 async def test_an_invalid_body_is_rejected_and_the_wait_stays_open(config: NatsBackendConfig) -> None:
     async with running_gateway(replace(config, wait_answer_max_bytes=1024)) as gateway:
         [wait] = await ask(gateway.inside)

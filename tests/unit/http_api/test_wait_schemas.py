@@ -1,13 +1,22 @@
 """Schemas of answers: validation, error messages, and no remote references."""
 
+import re
 import socket
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.human.answers.schema_validation import check_schema, problems_of
+from pyoco_server.human.answers import schema_validation
+from pyoco_server.human.answers.schema_validation import (
+    Check,
+    CheckResult,
+    check_schema,
+    problems_of,
+    run_check,
+)
 from pyoco_server.records.wait_models import canonical, digest_of
 
 INVOICE: dict[str, Any] = {
@@ -115,6 +124,74 @@ def test_empty_values_are_values(value: Any) -> None:
     assert told(value, True) == told(value, {}) == {}
     assert told(value, {"enum": [None, False, 0, "", {}, []]}) == {}
     assert set(told(value, False, "payload")) == {"payload"}
+
+
+@pytest.mark.parametrize(
+    ("value", "step", "valid"),
+    [
+        (10**400, 0.1, True),
+        (10**400 + 1, 1.5, False),
+        (0.3, 0.1, True),
+        (0.35, 0.1, False),
+        (1e308, 5e-324, True),
+        (7, 10**400, False),
+        (4.0, 2, True),
+        (True, 2, True),
+        ("text", 2, True),
+    ],
+)
+def test_multiples_are_exact_at_any_size(value: Any, step: float, valid: bool) -> None:
+    assert (told({"n": value}, {"properties": {"n": {"multipleOf": step}}}) == {}) is valid
+
+
+@pytest.mark.parametrize(("value", "named"), [(float("nan"), "NaN|nan"), (float("inf"), "inf")])
+def test_a_number_that_is_none_is_a_problem(value: float, named: str) -> None:
+    [(field, message)] = told(value, {"multipleOf": 0.1}, at="payload").items()
+    assert field == "payload"
+    assert re.search(f"cannot be checked against its schema: .*{named}", message)
+
+
+def test_a_failing_validator_is_a_problem_of_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(schema_validation._Validator, "iter_errors", fails)
+    expected = "this value cannot be checked against its schema: ZeroDivisionError: division by zero"
+    assert told(1, {}, at="payload") == {"payload": expected}
+
+
+def test_a_failing_check_of_a_schema_is_a_problem_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(schema_validation.Draft202012Validator, "check_schema", fails)
+    result = run_check(Check(1, {}, "payload"))
+    assert result.schema_error == "it cannot be used: ZeroDivisionError: division by zero"
+
+
+NUMBERS = st.sampled_from([0, 1, -1, 0.1, 1e308, -1e308, 5e-324, 10**400, -(10**400), 2**63, 2**64])
+LEAVES = st.none() | st.booleans() | NUMBERS | st.sampled_from(["", "a", "(", "#", "http://[", "\u0000"])
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=6,
+)
+WORDS = st.sampled_from(
+    [*sorted(schema_validation.Draft202012Validator.VALIDATORS), "$id", "$defs", "$anchor"]
+)
+SCHEMAS = st.recursive(
+    st.booleans() | st.dictionaries(WORDS, VALUES, max_size=2),
+    lambda inner: st.dictionaries(
+        WORDS, inner | st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner), max_size=3
+    ),
+    max_leaves=6,
+)
+
+
+@given(VALUES, SCHEMAS)
+def test_any_schema_and_value_have_a_result(value: Any, schema: Any) -> None:
+    result = run_check(Check(value, schema, "payload"))
+    assert msgspec.json.decode(msgspec.json.encode(result), type=CheckResult) == result
 
 
 def test_a_long_value_is_not_repeated_in_full() -> None:

@@ -7,11 +7,13 @@ import re
 import sys
 from collections.abc import Iterator
 from datetime import datetime
+from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from jsonschema.validators import extend
 from msgspec import Struct
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
@@ -40,6 +42,21 @@ def _is_date_time(value: object) -> bool:
     return True
 
 
+def _multiple_of(_: Any, step: float, value: Any, __: Any) -> Iterator[ValidationError]:
+    """Exact, as the numbers are written. jsonschema divides floats: 0.3 is no multiple of 0.1 there, and
+    10^400 an OverflowError."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and (_exact(value) / _exact(step)).denominator != 1:
+        yield ValidationError(f"{value!r} is not a multiple of {step!r}")
+
+
+def _exact(number: float) -> Fraction:
+    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
+
+
+_Validator: Final = extend(Draft202012Validator, {"multipleOf": _multiple_of})
+
+
 def check_schema(schema: Schema) -> None:
     """ValueError says what is wrong with it, and where."""
     try:
@@ -51,11 +68,15 @@ def check_schema(schema: Schema) -> None:
         raise ValueError(f"{where} is not JSON Schema: {_short(error.message)}") from None
     except RecursionError:
         raise ValueError("the schema is nested too deeply") from None
+    except ValueError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it has, a schema must not fail a request
+        raise ValueError(f"it cannot be used: {_described(error)}") from None
 
 
 def problems_of(value: Any, schema: Schema, *, at: str = "") -> list[FieldProblem]:
     """What is wrong with the value, each with its path below `at`."""
-    validator = Draft202012Validator(schema, registry=_EMPTY_REGISTRY, format_checker=_formats)
+    validator = _Validator(schema, registry=_EMPTY_REGISTRY, format_checker=_formats)
     found: dict[str, FieldProblem] = {}
     try:
         for error in validator.iter_errors(value):
@@ -68,6 +89,8 @@ def problems_of(value: Any, schema: Schema, *, at: str = "") -> list[FieldProble
     except Unresolvable as error:
         # Only possible with a schema that was not checked.
         return [FieldProblem(at, f"its schema refers to {error.ref!r}, which does not exist")]
+    except Exception as error:  # noqa: BLE001 - whatever it has, an answer must not fail a request
+        return [FieldProblem(at, f"this value cannot be checked against its schema: {_described(error)}")]
     return sorted(found.values(), key=lambda problem: problem.field)
 
 
@@ -95,6 +118,10 @@ def _check_references(resource: Resource[Any], resolver: Any) -> None:
                 raise ValueError(f"there is nothing at {shortened(reference)}: {expected}") from None
     for inner in resource.subresources():
         _check_references(inner, resolver.in_subresource(inner))
+
+
+def _described(error: Exception) -> str:
+    return _short(f"{type(error).__name__}: {error}")
 
 
 def _short(message: str) -> str:
