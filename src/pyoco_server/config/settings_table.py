@@ -33,6 +33,8 @@ from pyoco_server.errors import ConfigError, FieldProblem
 _log = logging.getLogger(__name__)
 
 _MIB: Final = 1024 * 1024
+# A worker extends its deliveries every tenth of a second at most: a shorter AckWait ends before that.
+MIN_ACK_WAIT_SEC: Final = 1.0
 
 # One for each group of the reference page.
 _nats = partial(setting, "NATS")
@@ -244,7 +246,9 @@ class NatsBackendConfig:
 
     # The takeover time: after the death of a worker, another one continues its runs.
     consumer_ack_wait_sec: float = _queue(
-        30.0, "A job that is not acknowledged for this long is delivered again.", minimum=1
+        30.0,
+        "A job that is not acknowledged for this long is delivered again.",
+        minimum=MIN_ACK_WAIT_SEC,
     )
     ack_progress_interval_sec: float = _queue(
         10.0,

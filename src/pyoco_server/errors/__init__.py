@@ -5,6 +5,7 @@
     │   └── WheelTooLarge                        413
     ├── NatsUnavailable         ERR-PYOCO-0003   503
     │   ├── NatsForbidden
+    │   ├── UnusableConsumer
     │   └── EmbeddedServerError
     ├── RunNotFound             ERR-PYOCO-0005   404
     ├── FlowNotFound            ERR-PYOCO-0006
@@ -122,6 +123,20 @@ class NatsForbidden(NatsUnavailable):
         "`pyoco-server-admin nats-config` prints the permissions that each part needs.",
         cure_ja="NATS のユーザー設定（PYOCO_NATS_*）と権限を確認してください"
         "（必要な権限は `pyoco-server-admin nats-config` で確認できます）。",
+    )
+
+
+class UnusableConsumer(NatsUnavailable):
+    """An existing consumer has settings with which a worker would execute runs twice."""
+
+    error = replace(
+        Err.NATS_UNAVAILABLE,
+        en="The consumer of a tag cannot be used",
+        ja="タグのコンシューマーを使用できません",
+        cure_en="Change its AckWait with `nats consumer edit --wait 30s`, or delete the consumer: a worker "
+        "creates it again with PYOCO_CONSUMER_ACK_WAIT_SEC.",
+        cure_ja="`nats consumer edit --wait 30s` で AckWait を変更するか、コンシューマーを削除してください"
+        "（ワーカーが PYOCO_CONSUMER_ACK_WAIT_SEC で作り直します）。",
     )
 
 

@@ -232,7 +232,7 @@ class _WorkerParts:
             await sync.close()
             await connection.close()
             raise
-        services = WorkerServices(connection, presence, run_dir=run_dir, ack_wait_sec=intake.ack_wait_sec)
+        services = WorkerServices(connection, presence, intake, run_dir=run_dir)
         wake_ups = WakeUps(
             connection,
             worker_id=worker_id,

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from pyoco_server.human.answers import schema_validation
 from pyoco_server.human.answers.schema_validation import (
@@ -164,7 +165,7 @@ def test_a_failing_check_of_a_schema_is_a_problem_of_the_schema(monkeypatch: pyt
     def fails(*_: Any) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(schema_validation.Draft202012Validator, "check_schema", fails)
+    monkeypatch.setattr(Draft202012Validator, "check_schema", fails)
     result = run_check(Check(1, {}, "payload"))
     assert result.schema_error == "it cannot be used: ZeroDivisionError: division by zero"
 
@@ -176,9 +177,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
     max_leaves=6,
 )
-WORDS = st.sampled_from(
-    [*sorted(schema_validation.Draft202012Validator.VALIDATORS), "$id", "$defs", "$anchor"]
-)
+WORDS = st.sampled_from([*sorted(Draft202012Validator.VALIDATORS), "$id", "$defs", "$anchor"])
 SCHEMAS = st.recursive(
     st.booleans() | st.dictionaries(WORDS, VALUES, max_size=2),
     lambda inner: st.dictionaries(

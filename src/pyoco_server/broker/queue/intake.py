@@ -25,11 +25,13 @@ from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection, RenewableSubscription
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue, consumer_name
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, UnusableConsumer
 
 log = logging.getLogger(__name__)
 
 _MAINTENANCE_SEC = 0.5
+# How often the consumers are read: someone may have changed their AckWait.
+_CHECK_SEC = 5.0
 # A delivery that no slot took within this time is handed back.
 _BUFFERED_SEC = 1.0
 # A slot that takes two deliveries within this time has short runs.
@@ -72,6 +74,9 @@ class Intake:
         self._closed = asyncio.Event()
         self._paused = False
         self._bind_again = False
+        self._checked_at = 0.0
+        # Whether an AckWait has become too short since the start.
+        self._unusable = False
         # The AckWait that applies: an existing consumer keeps its own.
         self.ack_wait_sec = connection.config.consumer_ack_wait_sec
         # Called when a delivery is buffered.
@@ -197,9 +202,15 @@ class Intake:
 
     async def _bind(self) -> None:
         for tag in self._tags:
-            self.ack_wait_sec = min(self.ack_wait_sec, await tag.bind())
+            await tag.bind()
+        self._use_ack_waits()
         if self._takers:
             await self._pull_for_takers()
+
+    def _use_ack_waits(self) -> None:
+        self.ack_wait_sec = min(tag.ack_wait_sec for tag in self._tags)
+        self._checked_at = time.monotonic()
+        self._unusable = False
 
     @property
     def _demand(self) -> int:
@@ -231,7 +242,7 @@ class Intake:
                 await tag.wait_settled()
 
     async def _pull(self, tag: TagPulls, batch: int, *, wait: bool = False) -> None:
-        if not self._closed.is_set() and not self._paused:
+        if not self._closed.is_set() and not self._paused and not self._unusable:
             await tag.pull(batch, wait=wait)
 
     def pull_expired(self) -> None:
@@ -269,6 +280,8 @@ class Intake:
         await self._maintenance.pause(_MAINTENANCE_SEC)
         self._tick()
         await self._hand_back_unused()
+        if self._connection.ready and time.monotonic() - self._checked_at >= _CHECK_SEC:
+            await self._check_consumers()
         if (self._takers or self._bind_again) and self._connection.ready:
             await self._pull_again()
 
@@ -280,14 +293,35 @@ class Intake:
             for tag in self._tags:
                 tag.tick()
 
+    async def _check_consumers(self) -> None:
+        """Take no runs while an AckWait is too short; runs in progress continue."""
+        was_unusable = self._unusable
+        self._checked_at = time.monotonic()
+        try:
+            for tag in self._tags:
+                await tag.read_ack_wait()
+        except UnusableConsumer as error:
+            self._unusable = True
+            if not was_unusable:
+                log.error("taking no more runs: %s %s", error, error.error.cure("en"))
+                await self._release()
+        except NatsUnavailable as error:
+            log.debug("the consumers could not be read: %s", error)
+        else:
+            self._use_ack_waits()
+            if was_unusable:
+                log.warning("taking runs again: every AckWait is long enough")
+                self._bind_again = True
+
     async def _pull_again(self) -> None:
         silent = [tag.name for tag in self._tags if tag.is_silent]
         if silent:
             log.warning("no reply to the pulls for %s; pulling again", ", ".join(silent))
         try:
             if silent or self._bind_again:
-                await self._bind()
-                self._bind_again = False
+                if not self._unusable:
+                    await self._bind()
+                    self._bind_again = False
             else:
                 await self._pull_for_takers()
         except NatsUnavailable as error:
@@ -326,18 +360,20 @@ class TagPulls:
         self._inbox = RenewableSubscription(connection, self._on_message)
         self._settled = asyncio.Event()
         self._received_at = 0.0
-        self._ack_wait_sec = connection.config.consumer_ack_wait_sec
+        self.ack_wait_sec = connection.config.consumer_ack_wait_sec
         self._ticked_at = time.monotonic()
         # Since when the process was paused, if that was seen at the last tick.
         self._stalled_since: float | None = None
 
-    async def bind(self) -> float:
-        """Create the consumer if it is missing, and subscribe; return the consumer's AckWait."""
-        self._ack_wait_sec = await self._queue.ensure_consumer(self.name)
+    async def bind(self) -> None:
+        """Create the consumer if it is missing, and subscribe."""
+        self.ack_wait_sec = await self._queue.ensure_consumer(self.name)
         await self._inbox.renew()
         # Pulls of an earlier connection ended with it.
         self._set_outstanding(0)
-        return self._ack_wait_sec
+
+    async def read_ack_wait(self) -> None:
+        self.ack_wait_sec = await self._queue.ack_wait(self.name)
 
     def tick(self) -> None:
         """Called regularly: a process that was paused finds deliveries that have waited in its socket."""
@@ -346,7 +382,7 @@ class TagPulls:
         self._ticked_at = now
 
     def _was_stalled_at(self, now: float) -> bool:
-        return now - self._ticked_at > min(_STALL_SEC, _STALL_PART * self._ack_wait_sec)
+        return now - self._ticked_at > min(_STALL_SEC, _STALL_PART * self.ack_wait_sec)
 
     @property
     def _sent_at(self) -> float:
@@ -407,7 +443,7 @@ class TagPulls:
                 self._connection,
                 message,
                 self.name,
-                ack_wait_sec=self._ack_wait_sec,
+                ack_wait_sec=self.ack_wait_sec,
                 sent_at=self._sent_at,
             )
             self.waiting = delivery.waiting

@@ -16,6 +16,8 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_at
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config.settings_table import MIN_ACK_WAIT_SEC
+from pyoco_server.errors import UnusableConsumer
 from pyoco_server.records.models import Job, encode
 from pyoco_server.telemetry import tracing
 
@@ -201,6 +203,19 @@ class WorkQueue:
         """Remove a message that will not be acknowledged."""
         await jetstream_api.delete_message(self._connection, self._config.work_stream, sequence)
 
+    async def ack_wait(self, tag: str) -> float:
+        """The AckWait of a tag's consumer; UnusableConsumer when it is too short."""
+        return self._usable(tag, (await self.limits(tag)).ack_wait_sec)
+
+    def _usable(self, tag: str, ack_wait_sec: float) -> float:
+        if ack_wait_sec < MIN_ACK_WAIT_SEC:
+            raise UnusableConsumer(
+                f"the consumer {consumer_name(tag)} of the stream {self._config.work_stream} has an AckWait "
+                f"of {ack_wait_sec:g} s; expected at least {MIN_ACK_WAIT_SEC:g} s, because a worker cannot "
+                "extend a delivery in a shorter time, and its run would be executed twice"
+            )
+        return ack_wait_sec
+
     async def limits(self, tag: str) -> DeliveryLimits:
         """The limits of a tag's consumer; the settings while it does not exist."""
         info = await consumer_info(self._connection, tag)
@@ -212,7 +227,10 @@ class WorkQueue:
         return info is not None and int(info["delivered"]["stream_seq"]) >= sequence
 
     async def ensure_consumer(self, tag: str) -> float:
-        """Create the tag's durable consumer if it is missing; return the AckWait that applies."""
+        """Create the tag's durable consumer if it is missing; return the AckWait that applies.
+
+        UnusableConsumer when an existing one has too short a one.
+        """
         config = self._config
         consumer = ConsumerConfig(
             durable_name=consumer_name(tag),
@@ -223,7 +241,7 @@ class WorkQueue:
             max_ack_pending=config.consumer_max_ack_pending,
         )
         applies = await jetstream_api.ensure_consumer(self._connection, config.work_stream, consumer)
-        return limits_in(applies).ack_wait_sec
+        return self._usable(tag, limits_in(applies).ack_wait_sec)
 
 
 async def consumer_info(connection: Connection, tag: str) -> dict[str, Any] | None:

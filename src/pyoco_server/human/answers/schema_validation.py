@@ -54,7 +54,7 @@ def _exact(number: float) -> Fraction:
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
 
 
-_Validator: Final = extend(Draft202012Validator, {"multipleOf": _multiple_of})
+_Validator: Final = extend(Draft202012Validator, {"multipleOf": _multiple_of})  # type: ignore[no-untyped-call]
 
 
 def check_schema(schema: Schema) -> None:

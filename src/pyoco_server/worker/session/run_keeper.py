@@ -133,13 +133,12 @@ class RunKeeper:
 
     async def _watch(self) -> None:
         config = self._services.connection.config
-        ack_every_sec = min(config.ack_progress_interval_sec, self._services.ack_wait_sec / 2)
         beat_every_sec = config.run_heartbeat_interval_sec
         acked_at = beat_at = time.monotonic()
         while True:
             await self._next_tick()
             now = time.monotonic()
-            if now - acked_at >= ack_every_sec:
+            if now - acked_at >= min(config.ack_progress_interval_sec, self._services.ack_wait_sec / 2):
                 await self._extend_ack_wait()
                 acked_at = now
             if self._may_write and (self._has_progress() or now - beat_at >= beat_every_sec):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.journal_store import Journal
@@ -17,14 +18,14 @@ from pyoco_server.worker.session.presence import Presence
 
 class WorkerServices:
     def __init__(
-        self, connection: Connection, presence: Presence, *, run_dir: Path | None, ack_wait_sec: float
+        self, connection: Connection, presence: Presence, intake: Intake, *, run_dir: Path | None
     ) -> None:
         self.connection = connection
         self.presence = presence
         self.worker_id = presence.worker_id
         # Parent of the runs' working directories; None if runs use that of this process.
         self.run_dir = run_dir
-        self.ack_wait_sec = ack_wait_sec
+        self._intake = intake
         self.store = RunStore(connection)
         self.queue = WorkQueue(connection)
         self.journal = Journal(connection)
@@ -37,6 +38,11 @@ class WorkerServices:
             worker_id=presence.worker_id,
             publish_execution_errors=connection.config.dlq_publish_execution_error,
         )
+
+    @property
+    def ack_wait_sec(self) -> float:
+        """As it is now: the consumer of a tag may be changed."""
+        return self._intake.ack_wait_sec
 
     @property
     def max_snapshot_bytes(self) -> int:
