@@ -147,7 +147,7 @@ def demo(
 ) -> None:
     """Start everything on this machine, run an example flow, show it, and serve until Ctrl-C."""
     options = DevOptions(config=dev_settings(data_dir), flows=FLOWS, log_dir=data_dir / "logs")
-    raise typer.Exit(serve(lambda stop: demonstrate(stop, options, once=once)))
+    raise typer.Exit(serve(lambda stop: demonstrate(stop, options, once=once), options.config))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ async def started(nats_url: str, folder: Path, **settings: str) -> AsyncIterator
     port = free_port()
     command = [sys.executable, "-m", "pyoco_server.cli.server.server_command", "up"]
     options = ["--port", str(port), "--nats-url", nats_url]
-    env = {"PYOCO_LOG_LEVEL": "WARNING", "PYOCO_LOAD_DOTENV": "0", **settings}
+    # Not hidden: its memory is measured.
+    unhidden = {"PYOCO_HIDE_PROCESS": "0"}
+    env = {"PYOCO_LOG_LEVEL": "WARNING", "PYOCO_LOAD_DOTENV": "0", **unhidden, **settings}
     began = time.perf_counter()
     async with running([*command, *options], log=folder / "gateway.log", env=env, cwd=folder) as process:
         await until_listening(port)

@@ -55,6 +55,7 @@ class Ours:
             "PYOCO_LOG_LEVEL": "WARNING",
             "PYOCO_RUN_DIR": str(folder / "runs"),
             "PYOCO_LOAD_DOTENV": "0",
+            "PYOCO_HIDE_PROCESS": "0",  # its memory is measured
             "PYTHONPATH": os.pathsep.join(filter(None, [str(PROGRAMS), os.environ.get("PYTHONPATH")])),
             **settings,
         }

@@ -48,7 +48,7 @@ def run_worker(
         ready_fd=ready_fd,
     )
     with tracing(config, service=_SERVICE):
-        return serve(process.run)
+        return serve(process.run, config)
 
 
 def default_worker_id() -> str:

@@ -56,6 +56,7 @@ _dashboard = partial(setting, "Dashboard")
 _logging = partial(setting, "Logging")
 _tracing = partial(setting, "Tracing")
 _env_file = partial(setting, "Environment file")
+_processes = partial(setting, "Processes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -317,6 +318,12 @@ class NatsBackendConfig:
     load_dotenv: bool = _env_file(True, "Whether the environment file is read.")
     env_file: str = _env_file(
         ".env", "A file of settings. The environment takes precedence; a file named here must exist."
+    )
+
+    hide_process: bool = _processes(
+        True,
+        "Whether other processes of the same user, such as tasks, are kept from reading the memory and the "
+        "environment of a gateway or a worker (Linux). Off: for debuggers and core dumps.",
     )
 
     def __post_init__(self) -> None:

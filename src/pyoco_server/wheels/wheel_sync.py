@@ -22,6 +22,7 @@ from packaging.tags import Tag, sys_tags
 
 from pyoco_server.broker.jetstream.stream_reads import MessageInfo
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import InstalledWheel, SkippedWheel, WheelSyncResult, WheelSyncState
@@ -252,7 +253,7 @@ async def pip_install(wheel: Path, target: Path, *, temporary: Path, timeout_sec
         stdout=PIPE,
         stderr=STDOUT,
         # On the same disk as the target, so that pip moves files instead of copying them.
-        env={**os.environ, "TMPDIR": str(temporary)},
+        env={**environment_without_secrets(), "TMPDIR": str(temporary)},
         start_new_session=True,
     )
     try:

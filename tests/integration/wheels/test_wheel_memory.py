@@ -49,7 +49,7 @@ async def test_a_large_wheel_is_uploaded_and_synchronised_with_flat_memory(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     content = wheel_bytes("large", files={"large.bin": os.urandom(WHEEL_MIB * MIB)})
-    settings = {"PYOCO_NATS_URL": config.nats_url, "TMPDIR": str(tmp_path)}
+    settings = {"PYOCO_NATS_URL": config.nats_url, "TMPDIR": str(tmp_path), "PYOCO_HIDE_PROCESS": "0"}
     syncing = {"PYOCO_WHEEL_SYNC_ENABLED": "1", "PYOCO_WHEEL_SYNC_DIR": str(tmp_path / "wheels")}
     with (
         spawned(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (server, ready),

@@ -18,6 +18,7 @@ from typing import Self
 
 from pyoco_server.broker.embedded.data_folder import Holder, ServerFolder
 from pyoco_server.broker.embedded.server_guard import guarded_command
+from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.errors import EmbeddedServerError
 
 _log = logging.getLogger(__name__)
@@ -146,6 +147,7 @@ class EmbeddedNats:
                 stdout=log,
                 stderr=log,
                 pass_fds=(guard_end, lock),
+                env=environment_without_secrets(),
                 start_new_session=True,
             )
         except BaseException:

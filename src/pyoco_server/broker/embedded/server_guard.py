@@ -80,7 +80,16 @@ def _use_batch_scheduling() -> None:
         sys.stderr.write(f"the server runs with the default scheduling policy: {error.strerror}\n")
 
 
+def _hide_process() -> None:
+    """As config/process_isolation.py does, which cannot be imported here: the environment has secrets."""
+    if sys.platform == "linux":
+        import ctypes  # noqa: PLC0415 - after the fork, so that the server does not wait for it
+
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+
+
 def _guard(server_pid: int, lifeline: int, server_ended: int, grace_sec: float) -> None:
+    _hide_process()
     first, _, _ = select.select([lifeline, server_ended], [], [])
     if server_ended in first:
         return

@@ -86,7 +86,7 @@ def dev(
     options = DevOptions(
         config=config, flows=flows, host=host, port=port, nats_port=nats_port, log_dir=log_dir
     )
-    raise typer.Exit(serve(lambda stop: _serve_dev(options, stop, DevScreen(stdout_console()))))
+    raise typer.Exit(serve(lambda stop: _serve_dev(options, stop, DevScreen(stdout_console())), config))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

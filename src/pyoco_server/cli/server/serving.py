@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar
 import uvloop
 
 from pyoco_server.cli.entry import INTERRUPTED, OK
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config.process_isolation import hide_process
 
 T = TypeVar("T")
 
@@ -56,8 +58,10 @@ class StopRequest:
         self.event.set()
 
 
-def serve(main: Callable[[StopRequest], Awaitable[None]]) -> int:
+def serve(main: Callable[[StopRequest], Awaitable[None]], config: NatsBackendConfig) -> int:
     """Run `main` until it returns; the exit code is that of the signal that stopped it, or 0."""
+    if config.hide_process:
+        hide_process()
 
     async def watched() -> int:
         stop = StopRequest()

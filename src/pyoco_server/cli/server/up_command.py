@@ -88,7 +88,7 @@ def up(
         ready_fd=ready_fd,
     )
     with tracing(config, service="pyoco-server:http"):
-        code = serve(gateway.run)
+        code = serve(gateway.run, config)
     raise typer.Exit(code)
 
 

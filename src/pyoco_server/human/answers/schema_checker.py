@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.errors import AnswersBusy, FieldProblem, InvalidAnswer
 from pyoco_server.human.answers.schema_validation import Check, CheckResult, Schema, run_check
 
@@ -159,6 +160,7 @@ class _CheckProcess:
                 stdout=PIPE,
                 stderr=DEVNULL,
                 limit=_MAX_LINE,
+                env=environment_without_secrets(),
             )
             # The time to start does not count against the schema.
             await self._exchange(self._process, _EMPTY_CHECK, _START_SEC)

@@ -19,6 +19,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
+from pyoco_server.config.process_isolation import close_other_descriptors, hide_process
 from pyoco_server.errors import FieldProblem, shortened
 
 Schema = dict[str, Any] | bool
@@ -150,6 +151,8 @@ def run_check(check: Check) -> CheckResult:
 
 def main() -> None:
     """Checks from standard input, results to standard output, each one line of JSON."""
+    hide_process()
+    close_other_descriptors()
     decode = msgspec.json.Decoder(Check).decode
     for line in sys.stdin.buffer:
         sys.stdout.buffer.write(msgspec.json.encode(run_check(decode(line))) + b"\n")

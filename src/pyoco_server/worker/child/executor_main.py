@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from pyoco_server.aio.garbage_collection import freeze_loaded_code
+from pyoco_server.config.process_isolation import close_other_descriptors
 from pyoco_server.records.models import Reason, RunStatus
 from pyoco_server.records.wait_models import encode
 from pyoco_server.worker.child.descriptor_output import DescriptorOutput
@@ -267,6 +268,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
     faulthandler.enable()
+    close_other_descriptors([int(number) for number in sys.argv[1:7]])
     die_with_worker(int(sys.argv[6]))
     link, prefetch, replies = (socket.socket(fileno=int(number)) for number in sys.argv[1:4])
     pipes = int(sys.argv[4]), int(sys.argv[5])

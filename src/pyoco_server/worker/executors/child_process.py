@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, cast
 
-from pyoco_server.config import SETTINGS
+from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.records.models import LogLine, RunStatus
 from pyoco_server.records.wait_models import decode_question
 from pyoco_server.worker.child.run_folder import remove_unused_folders
@@ -568,17 +568,11 @@ async def _spawn(
             stdout=pipes.write_ends[0],
             stderr=pipes.write_ends[1],
             start_new_session=True,
-            env=_environment(),
+            env=environment_without_secrets(),
         )
     finally:
         pipes.close_executor_ends()
         death.close_read_end()
-
-
-def _environment() -> dict[str, str]:
-    """Without the server's secrets: a flow.yaml may read any variable (`$env.X`) into the run's record."""
-    secrets = {setting.name for setting in SETTINGS if setting.secret} | {"PYOCO_NATS_URL", "PYOCO_API_KEY"}
-    return {name: value for name, value in os.environ.items() if name not in secrets}
 
 
 async def _exit_of(process: Process) -> int:
