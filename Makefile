@@ -74,7 +74,7 @@ browser: ## Install the browser that the dashboard is tested with, if there is n
 	  echo 'Chromium not found: the tests of the dashboard are skipped. Install it to run them.'; \
 	fi
 
-bench: .venv/tools ## Measure the product and its peers side by side, in about 20 minutes (ARGS=--quick: 12)
+bench: .venv/tools ## Measure the product and its peers side by side, in about an hour (ARGS=--quick: 20 minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 bench-index: .venv/tools ## Measure lists with 100,000 and with 1,000,000 runs, in about 4 minutes

@@ -38,8 +38,8 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="leave out the 20,000 runs")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds to take the medians of (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="leave out the 30 s of load")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds to take the medians of (default: 5)")
     parser.add_argument("--peers", type=_list, default=[], help=f"some of {_names()}, separated by commas")
     parser.add_argument("--json", type=Path, help="where to write every round (default: said at the end)")
     parser.add_argument("--page", action="store_true", help="only make the page and the picture again")

@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.harness.environments import NotMeasured
 from benchmarks.harness.processes import cpu_seconds, memory_use
 from benchmarks.peers.peer import Peer, Stack, Work
 
 CONNECTIONS = 32
 FEW_RUNS = 2_000
-MANY_RUNS = 20_000
+SUSTAINED_SEC = 30.0
 IDLE_RUNS = 300
 IDLE_EVERY_SEC = 0.02
 CHAIN_TASKS = 40
@@ -58,7 +59,7 @@ async def submits(peer: Peer, folder: Path) -> Figures:
 async def everyday(peer: Peer, folder: Path) -> Figures:
     """No-op runs and bare functions, then single runs on idle workers, then chains."""
     async with _limited(peer, folder, EVERYDAY.limit_sec) as stack:
-        figures = await _throughput(stack, FEW_RUNS, EVERYDAY.limit_sec / 2, "")
+        figures = await _throughput(stack, EVERYDAY.limit_sec / 2)
         figures |= await _functions(stack, EVERYDAY.limit_sec / 4)
         figures |= await _submit_to_start(stack, folder / "stamps")
         chains = [
@@ -74,17 +75,28 @@ async def large_flow(peer: Peer, folder: Path) -> Figures:
         return {"large_flow_s": seconds}
 
 
-async def tenfold(peer: Peer, folder: Path) -> Figures:
-    """The no-op runs again, ten times as many."""
-    async with _limited(peer, folder, 2 * TENFOLD.limit_sec) as stack:
-        return await _throughput(stack, MANY_RUNS, TENFOLD.limit_sec, "_tenfold")
+async def sustained(peer: Peer, folder: Path) -> Figures:
+    """No-op runs without a pause: a short load is over before anything slows down."""
+    async with _limited(peer, folder, SUSTAINED.limit_sec) as stack:
+        before = _cpu(stack)
+        load = await stack.sustain(seconds=SUSTAINED_SEC, connections=CONNECTIONS)
+        figures = {
+            "noop_runs_per_s_sustained": load.ended / load.seconds,
+            "noop_runs_sustained": load.ended,
+            **centiles("busy_submit", load.latencies),
+            **_cpu_per_run(stack, before, load.ended, "_sustained"),
+            **_memory(stack, "_sustained"),
+        }
+        if missing := await stack.wait(limit_sec=SUSTAINED.limit_sec / 2):
+            raise NotMeasured(f"{missing} runs had not ended {SUSTAINED.limit_sec / 2:g} s after the load")
+        return figures
 
 
 SUBMITS = Session("submits", submits, limit_sec=60)
 EVERYDAY = Session("everyday", everyday, limit_sec=120)
 LARGE_FLOW = Session("large flow", large_flow, limit_sec=60)
-TENFOLD = Session("tenfold", tenfold, limit_sec=60, full_only=True)
-SESSIONS = (SUBMITS, EVERYDAY, LARGE_FLOW, TENFOLD)
+SUSTAINED = Session("sustained", sustained, limit_sec=4 * SUSTAINED_SEC, full_only=True)
+SESSIONS = (SUBMITS, EVERYDAY, LARGE_FLOW, SUSTAINED)
 
 
 @asynccontextmanager
@@ -93,21 +105,31 @@ async def _limited(peer: Peer, folder: Path, limit_sec: float) -> AsyncIterator[
         yield stack
 
 
-async def _throughput(stack: Stack, runs: int, limit_sec: float, suffix: str) -> Figures:
+async def _throughput(stack: Stack, limit_sec: float) -> Figures:
     """From the first submit to the last end. At the limit, what has ended by then counts."""
-    before = {part: cpu_seconds(pids) for part, pids in stack.processes.items()}
+    before = _cpu(stack)
     started = time.perf_counter()
-    load = await stack.submit(runs=runs, connections=CONNECTIONS, limit_sec=limit_sec)
+    load = await stack.submit(runs=FEW_RUNS, connections=CONNECTIONS, limit_sec=limit_sec)
     missing = await stack.wait(limit_sec=max(0.0, started + limit_sec - time.perf_counter()))
     seconds = time.perf_counter() - started
     ended = max(1, load.submitted - missing)
-    cpu = {part: cpu_seconds(pids) - before[part] for part, pids in stack.processes.items()}
     return {
-        f"noop_runs_per_s{suffix}": ended / seconds,
-        f"noop_runs{suffix}": ended,
-        f"busy_submits_per_s{suffix}": load.submitted / load.seconds,
-        **{f"{part}_cpu_ms_per_run{suffix}": seconds * 1e3 / ended for part, seconds in cpu.items()},
-        **_memory(stack, suffix),
+        "noop_runs_per_s": ended / seconds,
+        "noop_runs": ended,
+        "busy_submits_per_s": load.submitted / load.seconds,
+        **_cpu_per_run(stack, before, ended),
+        **_memory(stack),
+    }
+
+
+def _cpu(stack: Stack) -> dict[str, float]:
+    return {part: cpu_seconds(pids) for part, pids in stack.processes.items()}
+
+
+def _cpu_per_run(stack: Stack, before: dict[str, float], runs: int, suffix: str = "") -> Figures:
+    return {
+        f"{part}_cpu_ms_per_run{suffix}": (seconds - before[part]) * 1e3 / max(1, runs)
+        for part, seconds in _cpu(stack).items()
     }
 
 
@@ -121,7 +143,7 @@ async def _functions(stack: Stack, limit_sec: float) -> Figures:
     return {"functions_per_s": (load.submitted - missing) / (time.perf_counter() - started)}
 
 
-def _memory(stack: Stack, suffix: str) -> Figures:
+def _memory(stack: Stack, suffix: str = "") -> Figures:
     figures: Figures = {}
     for part in ("gateway", "worker"):
         if part in stack.processes:

@@ -18,8 +18,7 @@ async def take(peers: Sequence[Peer], *, rounds: int, quick: bool) -> Results:
     for number in range(rounds):
         for found in results.peers:
             found.rounds.append({})
-        # Slow peers need minutes for the large load: it is taken once, and tells growth rather than speed.
-        for session, peer, found in _order(peers, results, quick=quick or number > 0):
+        for session, peer, found in _order(peers, results, quick=quick):
             if not found.not_measured.keys().isdisjoint({"all", session.name}):
                 continue
             started = time.perf_counter()

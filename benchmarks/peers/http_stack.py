@@ -16,9 +16,9 @@ from nats.js.errors import NotFoundError
 
 from benchmarks.harness import http_load
 from benchmarks.harness.environments import NotMeasured
-from benchmarks.harness.http_load import HttpConnection, Load
+from benchmarks.harness.http_load import HttpConnection, Load, post_request
 from benchmarks.harness.processes import free_port, running, until_listening
-from benchmarks.peers.peer import WARM_UP_RUNS, Work
+from benchmarks.peers.peer import MOST_QUEUED, WARM_UP_RUNS, Sustained, Work
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 
 FLOWS = Path(__file__).parent.parent / "flows"
@@ -59,6 +59,28 @@ class HttpStack:
         )
         self._expected += done.run_ids
         return done
+
+    async def sustain(self, *, seconds: float, connections: int) -> Sustained:
+        opened = [await HttpConnection.open(self.port) for _ in range(connections)]
+        queued_before, may_submit, load = await self.queued(), asyncio.Event(), Load()
+        started = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for connection in opened:
+                group.create_task(_submit_while_allowed(connection, may_submit, load, started + seconds))
+            while time.perf_counter() < started + seconds:
+                queued = await self.queued()
+                if queued < MOST_QUEUED:
+                    may_submit.set()
+                else:
+                    may_submit.clear()
+                await asyncio.sleep(_POLL_SEC)
+            may_submit.set()
+        ended = queued_before + len(load.run_ids) - await self.queued()
+        elapsed = time.perf_counter() - started
+        for connection in opened:
+            connection.close()
+        self._expected += load.run_ids
+        return Sustained(ended, elapsed, load.latencies)
 
     async def wait(self, *, limit_sec: float) -> int:
         """A job leaves the queue when its run's last snapshot is stored. `check` looks at each of these."""
@@ -158,6 +180,18 @@ async def http_stack(
         yield running_stack
         if workers:
             await running_stack.check()
+
+
+async def _submit_while_allowed(
+    connection: HttpConnection, may_submit: asyncio.Event, load: Load, limit: float
+) -> None:
+    request = post_request("/runs", NOOP)
+    while time.perf_counter() < limit:
+        await may_submit.wait()
+        sent_at = time.perf_counter()
+        answer = await connection.call(request)
+        load.latencies.append(time.perf_counter() - sent_at)
+        load.run_ids.append(msgspec.json.decode(answer)["run_id"])
 
 
 async def _until_accepting(stack: HttpStack) -> None:

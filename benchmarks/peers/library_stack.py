@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.harness.environments import Environment, NotMeasured
 from benchmarks.harness.http_load import Load
 from benchmarks.harness.processes import running
-from benchmarks.peers.peer import WARM_UP_RUNS, Work
+from benchmarks.peers.peer import MOST_QUEUED, WARM_UP_RUNS, Sustained, Work
 from benchmarks.peers.servers import Server
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -31,6 +31,12 @@ class LibraryStack:
             "submit", runs=runs, connections=connections, limit_sec=limit_sec, work=work.value
         )
         return Load(latencies=answer["latencies"], seconds=answer["seconds"])
+
+    async def sustain(self, *, seconds: float, connections: int) -> Sustained:
+        answer = await self._order(
+            "sustain", seconds=seconds, connections=connections, most_queued=MOST_QUEUED
+        )
+        return Sustained(answer["ended"], answer["seconds"], answer["latencies"])
 
     async def wait(self, *, limit_sec: float) -> int:
         missing: int = (await self._order("wait", limit_sec=limit_sec))["missing"]

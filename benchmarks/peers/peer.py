@@ -1,6 +1,7 @@
 """The interface of a peer, and of the product."""
 
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -9,6 +10,18 @@ from benchmarks.harness.http_load import Load
 
 SLOTS = 4  # tasks at once, for every peer
 WARM_UP_RUNS = 50
+# Of a sustained load: submits pause while so many wait, so that the slowest part decides.
+MOST_QUEUED = 1_500
+
+
+@dataclass(frozen=True)
+class Sustained:
+    """What a load that goes on has brought."""
+
+    ended: int
+    seconds: float
+    # Of each submit.
+    latencies: list[float]
 
 
 class Work(StrEnum):
@@ -31,6 +44,9 @@ class Stack(Protocol):
 
     async def submit(self, *, runs: int, connections: int, limit_sec: float, work: Work = Work.FLOW) -> Load:
         """Submit no-op runs, from so many connections at once."""
+
+    async def sustain(self, *, seconds: float, connections: int) -> Sustained:
+        """Submit no-op runs for so long, with at most MOST_QUEUED in the queue."""
 
     async def wait(self, *, limit_sec: float) -> int:
         """Until all that was submitted has ended; how many have not when the time is up."""

@@ -43,6 +43,16 @@ class Results(msgspec.Struct):
     def medians(self, peer: str) -> Figures:
         return next((found.medians for found in self.peers if found.name == peer), {})
 
+    def each_round(self) -> "list[Results]":
+        """The same results, with one round each."""
+        return [
+            msgspec.structs.replace(
+                self,
+                peers=[msgspec.structs.replace(peer, rounds=peer.rounds[n : n + 1]) for peer in self.peers],
+            )
+            for n in range(self.rounds)
+        ]
+
     def write(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         record = msgspec.to_builtins(self)
@@ -79,12 +89,12 @@ def now() -> str:
 def _derived(medians: Figures) -> Figures:
     """Figures that are computed from others."""
     derived: Figures = {}
-    if {"noop_runs_per_s", "noop_runs_per_s_tenfold"} <= medians.keys():
-        derived["growth"] = medians["noop_runs_per_s_tenfold"] / medians["noop_runs_per_s"]
+    if {"noop_runs_per_s", "noop_runs_per_s_sustained"} <= medians.keys():
+        derived["growth"] = medians["noop_runs_per_s_sustained"] / medians["noop_runs_per_s"]
     if "noop_runs_per_s" in medians and "functions_per_s" not in medians:
         # A server of flows executes a flow all the same.
         derived["functions_per_s"] = medians["noop_runs_per_s"]
-    for suffix in ("", "_tenfold"):
+    for suffix in ("", "_sustained"):
         if f"worker_total_mb{suffix}" in medians:
             derived[f"total_mb{suffix}"] = _sum(medians, f"total_mb{suffix}")
             derived[f"cpu_ms_per_run{suffix}"] = _sum(medians, f"cpu_ms_per_run{suffix}")

@@ -38,8 +38,9 @@ def own(results: Results) -> Table:
 
 
 def target_table(results: Results) -> Table:
-    rows = [[found.target, found.reached, found.verdict] for found in verdicts(results)]
-    return Table(title="targets", header=["target", "reached", ""], rows=rows, numbers=False)
+    rows = [[found.target, found.reached, found.spread, found.verdict] for found in verdicts(results)]
+    header = ["target", "median", "all rounds", ""]
+    return Table(title="targets", header=header, rows=rows, numbers=False)
 
 
 def durability(results: Results) -> Table:

@@ -9,7 +9,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +18,7 @@ import uvloop
 
 from benchmarks.comparison.measures import CONNECTIONS, centiles
 from benchmarks.harness.environments import ROOT, NotMeasured
-from benchmarks.harness.http_load import HttpConnection, post_request
 from benchmarks.harness.processes import cpu_seconds, memory_use
-from benchmarks.peers.http_stack import NOOP, HttpStack
 from benchmarks.peers.ours import OURS
 from benchmarks.report import page
 from benchmarks.report.results import machine, now
@@ -38,9 +36,6 @@ PICTURE: Final = ROOT / "docs" / "images" / "growth.png"
 
 _FIRST_SEC: Final = 60.0
 _WINDOW_SEC: Final = 10.0
-_POLL_SEC: Final = 0.02
-# Submits pause while so many runs wait: the rate is that of the slowest part.
-_MOST_QUEUED: Final = 1_500
 # Not /tmp, which may be memory.
 _DATA: Final = Path("/var/tmp")
 _VALUE: Final = bytes(500)
@@ -55,78 +50,23 @@ class Growth(msgspec.Struct):
     plain: list[Window]
 
 
-class _Progress:
-    """What was done so far, and how long each step took."""
-
-    def __init__(self) -> None:
-        self.done = 0
-        self.latencies: list[float] = []
-
-    async def windows(self, goal: int, cpu: Callable[[], dict[str, float]]) -> AsyncIterator[Window]:
-        """A figure of each window, until the goal is reached."""
-        done, at, used = self.done, time.perf_counter(), cpu()
-        while self.done < goal:
-            await asyncio.sleep(_WINDOW_SEC)
-            new, elapsed = self.done - done, time.perf_counter() - at
-            spent = {part: seconds - used[part] for part, seconds in cpu().items()}
-            window = {"stored": float(self.done), "runs_per_s": new / elapsed}
-            window |= {f"{part}_cpu_ms": seconds * 1e3 / max(1, new) for part, seconds in spent.items()}
-            if len(self.latencies) > 1:
-                window |= centiles("submit", self.latencies)
-            self.latencies.clear()
-            yield window
-            done, at, used = self.done, time.perf_counter(), cpu()
-
-
 async def ours(folder: Path, goal: int) -> list[Window]:
     """Constant submits over HTTP, with one worker."""
     found: list[Window] = []
+    stored = 0
     async with OURS.start(folder, workers=True) as stack:
-        progress = _Progress()
-        async with asyncio.TaskGroup() as group:
-            load = group.create_task(_submit(stack, progress, goal))
-
-            def cpu() -> dict[str, float]:
-                return {part: cpu_seconds(pids) for part, pids in stack.processes.items()}
-
-            async for window in progress.windows(goal, cpu):
-                window["gateway_mb"] = memory_use(stack.processes["gateway"]).main_mb
-                found.append(window)
-                _print("ours", window)
-            await load
+        while stored < goal:
+            before = _cpu(stack.processes)
+            load = await stack.sustain(seconds=_WINDOW_SEC, connections=CONNECTIONS)
+            stored += load.ended
+            window = _window(stored, load.ended, load.seconds, before, _cpu(stack.processes))
+            window |= centiles("submit", load.latencies)
+            window["gateway_mb"] = memory_use(stack.processes["gateway"]).main_mb
+            found.append(window)
+            _print("ours", window)
         if missing := await stack.wait(limit_sec=60):
             raise NotMeasured(f"{missing} runs were not done")
     return found
-
-
-async def _submit(stack: HttpStack, progress: _Progress, goal: int) -> None:
-    request = post_request("/runs", NOOP)
-    submitted = 0
-    may_submit = asyncio.Event()
-
-    async def on_one_connection() -> None:
-        nonlocal submitted
-        connection = await HttpConnection.open(stack.port)
-        while progress.done < goal:
-            await may_submit.wait()
-            sent_at = time.perf_counter()
-            await connection.call(request)
-            progress.latencies.append(time.perf_counter() - sent_at)
-            submitted += 1
-        connection.close()
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(CONNECTIONS):
-            group.create_task(on_one_connection())
-        while progress.done < goal:
-            queued = await stack.queued()
-            progress.done = max(progress.done, submitted - queued)
-            if queued < _MOST_QUEUED:
-                may_submit.set()
-            else:
-                may_submit.clear()
-            await asyncio.sleep(_POLL_SEC)
-        may_submit.set()
 
 
 async def plain(folder: Path, goal: int) -> list[Window]:
@@ -138,24 +78,42 @@ async def plain(folder: Path, goal: int) -> list[Window]:
         connection.add_hook(lambda: ensure_resources(connection))
         await connection.start()
         await connection.wait_ready(10.0)
-        bucket, progress = Bucket(connection, config.runs_kv_bucket), _Progress()
-        async with asyncio.TaskGroup() as group:
-            for _ in range(CONNECTIONS):
-                group.create_task(_write(bucket, progress, goal))
-            async for window in progress.windows(goal, lambda: {"broker": cpu_seconds([server.pid])}):
-                found.append(window)
-                _print("plain client", window)
+        bucket, parts, stored = Bucket(connection, config.runs_kv_bucket), {"broker": [server.pid]}, 0
+        while stored < goal:
+            before, started = _cpu(parts), time.perf_counter()
+            async with asyncio.TaskGroup() as group:
+                limit = started + _WINDOW_SEC
+                writers = [group.create_task(_write_until(limit, bucket)) for _ in range(CONNECTIONS)]
+            written = sum(writer.result() for writer in writers)
+            stored += written
+            window = _window(stored, written, time.perf_counter() - started, before, _cpu(parts))
+            found.append(window)
+            _print("plain client", window)
         await connection.close()
     return found
 
 
-async def _write(bucket: Bucket, progress: _Progress, goal: int) -> None:
-    while progress.done < goal:
+async def _write_until(limit: float, bucket: Bucket) -> int:
+    """How many runs were written."""
+    written = 0
+    while time.perf_counter() < limit:
         key = new_run_id()
         revision = await bucket.create(key, _VALUE)
         for _ in range(2):
             revision = await bucket.update(key, _VALUE, revision=revision)
-        progress.done += 1
+        written += 1
+    return written
+
+
+def _cpu(parts: dict[str, list[int]]) -> dict[str, float]:
+    return {part: cpu_seconds(pids) for part, pids in parts.items()}
+
+
+def _window(
+    stored: int, runs: int, seconds: float, before: dict[str, float], after: dict[str, float]
+) -> Window:
+    cost = {f"{part}_cpu_ms": (after[part] - before[part]) * 1e3 / max(1, runs) for part in after}
+    return {"stored": float(stored), "runs_per_s": runs / seconds, **cost}
 
 
 def kept(windows: Sequence[Window]) -> float:

@@ -54,6 +54,21 @@ class Driver:
         self._awaited = finished_before + len(latencies)
         return {"seconds": seconds, "latencies": latencies}
 
+    def sustain(self, seconds: float, connections: int, most_queued: int) -> dict[str, Any]:
+        """Flows for so long, a part of the queue at a time, each when there is room for it."""
+        finished_before = self._library.finished()
+        latencies: list[float] = []
+        started = time.perf_counter()
+        part = most_queued // 4
+        while time.perf_counter() < started + seconds:
+            if len(latencies) - (self._library.finished() - finished_before) > most_queued - part:
+                time.sleep(_POLL_SEC)
+            else:
+                self._enqueue(self._library.flow, _WhileTime(part, started + seconds), connections, latencies)
+        ended = self._library.finished() - finished_before
+        self._awaited = finished_before + len(latencies)
+        return {"ended": ended, "seconds": time.perf_counter() - started, "latencies": latencies}
+
     def wait(self, limit_sec: float) -> dict[str, Any]:
         """Until all that was submitted has ended, or the time is up."""
         limit = time.perf_counter() + limit_sec
