@@ -9,28 +9,24 @@ waits.
 """
 
 import asyncio
-import base64
-import binascii
-import hmac
 import logging
 import random
 import time
 from collections import Counter
-from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import httpx
 import msgspec
 
 from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.wait_notices import ConsumerGone, WaitNotice, WaitNotices
 from pyoco_server.broker.stores.wait_store import WaitStore
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord
-from pyoco_server.version import __version__
+
+if TYPE_CHECKING:
+    from pyoco_server.human.webhook_client import WebhookClient
 
 log = logging.getLogger(__name__)
 
@@ -45,78 +41,6 @@ _RETRY_SEC = 0.5
 # ten minutes.
 _DELIVERIES_WITHOUT_WAIT = 120
 _MAX_RETRY_SEC = 5.0
-_ENCODED_SECRET: Final = "whsec_"  # noqa: S105 - the prefix of a secret in base64
-# A short response is read to its end, so that the connection can be reused.
-_READ_BYTES: Final = 64 * 1024
-
-
-class DeliveryResult(StrEnum):
-    DELIVERED = "delivered"
-    FAILED = "failed"
-    # The receiver wants no more of it (status 410).
-    GONE = "gone"
-
-
-class WebhookClient:
-    def __init__(self, config: NatsBackendConfig) -> None:
-        self._url = config.notify_url
-        self._key = signing_key(config.notify_secret)
-        self._timeout_sec = config.notify_timeout_sec
-        # A redirect is not followed: the signature is for this receiver.
-        self._http = httpx.AsyncClient(timeout=config.notify_timeout_sec, follow_redirects=False)
-
-    async def close(self) -> None:
-        await self._http.aclose()
-
-    async def post(self, event: WaitEvent, body: bytes) -> tuple[DeliveryResult, str]:
-        headers = headers_of(event.event_id, body, self._key, int(time.time()))
-        try:
-            # The timeout of httpx is for each part of a request.
-            async with asyncio.timeout(self._timeout_sec):
-                status = await self._status(headers, body)
-        except (TimeoutError, httpx.TimeoutException):
-            return DeliveryResult.FAILED, f"no response within {self._timeout_sec:g} s"
-        except httpx.InvalidURL:
-            # The text of this error may contain a password.
-            return DeliveryResult.FAILED, "the URL is not valid"
-        except (httpx.HTTPError, OSError) as error:
-            return DeliveryResult.FAILED, f"{type(error).__name__}: {error}"
-        if httpx.codes.is_success(status):
-            return DeliveryResult.DELIVERED, ""
-        gone = status == httpx.codes.GONE
-        return DeliveryResult.GONE if gone else DeliveryResult.FAILED, f"the receiver answered with {status}"
-
-    async def _status(self, headers: dict[str, str], body: bytes) -> int:
-        async with self._http.stream("POST", self._url, content=body, headers=headers) as response:
-            received = 0
-            async for part in response.aiter_raw():
-                received += len(part)
-                if received > _READ_BYTES:
-                    break
-            return response.status_code
-
-
-def signing_key(secret: str) -> bytes:
-    """Base64 after the prefix `whsec_`, otherwise the text itself."""
-    if secret.startswith(_ENCODED_SECRET):
-        try:
-            return base64.b64decode(secret.removeprefix(_ENCODED_SECRET), validate=True)
-        except binascii.Error:
-            return secret.encode()
-    return secret.encode()
-
-
-def headers_of(event_id: str, body: bytes, key: bytes, now: int) -> dict[str, str]:
-    headers = {
-        "content-type": "application/json",
-        "user-agent": f"pyoco-server/{__version__}",
-        "webhook-id": event_id,
-        "webhook-timestamp": str(now),
-    }
-    if key:
-        signed = hmac.digest(key, f"{event_id}.{now}.".encode() + body, "sha256")
-        headers["webhook-signature"] = f"v1,{base64.b64encode(signed).decode()}"
-    return headers
 
 
 def body_of(event: WaitEvent, wait: WaitRecord, public_url: str) -> bytes:
@@ -185,6 +109,8 @@ class Notifier:
             log.info("the consumer of notifications is kept until the next start: %s", error)
 
     async def _deliver_all(self) -> None:
+        from pyoco_server.human.webhook_client import WebhookClient  # noqa: PLC0415 - httpx takes 5 MB
+
         receiver = WebhookClient(self._config)
         try:
             async with asyncio.TaskGroup() as senders:
@@ -216,7 +142,7 @@ class Notifier:
                 created = False
                 await asyncio.sleep(_RETRY_SEC)
 
-    async def _deliver(self, receiver: WebhookClient, notice: WaitNotice) -> None:
+    async def _deliver(self, receiver: "WebhookClient", notice: WaitNotice) -> None:
         try:
             if notice.event.kind in NOTIFIED:
                 await self._post(receiver, notice)
@@ -228,7 +154,7 @@ class Notifier:
         finally:
             self._senders.release()
 
-    async def _post(self, receiver: WebhookClient, notice: WaitNotice) -> None:
+    async def _post(self, receiver: "WebhookClient", notice: WaitNotice) -> None:
         event, delivery = notice.event, notice.delivery
         extra = {"run_id": event.run_id, "wait_id": event.wait_id}
         wait = await self._waits.get_from_leader(event.wait_id)
@@ -240,11 +166,11 @@ class Notifier:
                 await delivery.ack()
             return
         body = body_of(event, wait.record, self._config.public_url)
-        result, why = await receiver.post(event, body)
-        if result is DeliveryResult.DELIVERED:
+        result, why = await receiver.post(event.event_id, body)
+        if result == "delivered":
             self.outcomes["delivered"] += 1
             await delivery.ack()
-        elif result is DeliveryResult.GONE or time.time() - event.at >= self._config.notify_max_age_sec:
+        elif result == "gone" or time.time() - event.at >= self._config.notify_max_age_sec:
             self.outcomes["given_up"] += 1
             self._log_given_up(notice, wait.record, why)
             await delivery.term()

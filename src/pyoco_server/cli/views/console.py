@@ -6,11 +6,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import typer
-from rich.console import Console, RenderableType
-from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
 
 T = TypeVar("T")
 
@@ -23,11 +25,15 @@ class Output(StrEnum):
     TABLE = "table"
 
 
-def stdout_console() -> Console:
+def stdout_console() -> "Console":
+    from rich.console import Console  # noqa: PLC0415 - a server needs none, and it takes 4 MB
+
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def stderr_console() -> Console:
+def stderr_console() -> "Console":
+    from rich.console import Console  # noqa: PLC0415 - see above
+
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
@@ -38,7 +44,7 @@ def output_form(output: Output | None) -> Output:
     return Output.TABLE if stdout_console().is_terminal else Output.JSON
 
 
-def show(result: T, output: Output | None, view: Callable[[T], RenderableType]) -> None:
+def show(result: T, output: Output | None, view: "Callable[[T], RenderableType]") -> None:
     """Write a command's result to the standard output."""
     console = stdout_console()
     if output_form(output) is Output.TABLE:
@@ -58,8 +64,10 @@ def print_note_on_terminal(line: str) -> None:
         print_note(line)
 
 
-def pairs(rows: Iterable[tuple[str, RenderableType]]) -> Table:
+def pairs(rows: "Iterable[tuple[str, RenderableType]]") -> "Table":
     """Names and values in two columns."""
+    from rich.table import Table  # noqa: PLC0415 - see above
+
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column(overflow="fold")

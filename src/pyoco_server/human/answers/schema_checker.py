@@ -21,7 +21,7 @@ import msgspec
 
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.errors import AnswersBusy, FieldProblem, InvalidAnswer
-from pyoco_server.human.answers.schema_validation import Check, CheckResult, Schema, run_check
+from pyoco_server.human.answers.schema_check import Check, CheckResult, Schema
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,12 @@ class SchemaChecker:
         """InvalidAnswer says what is wrong with the value, or that the schema cannot be used."""
         check = Check(value, schema, at)
         line = msgspec.json.encode(check) + b"\n"
-        result = run_check(check) if _is_quick(check, line) else await self._check_in_process(line, owner)
+        if _is_quick(check, line):
+            from pyoco_server.human.answers.schema_validation import run_check  # noqa: PLC0415 - takes 6 MB
+
+            result = run_check(check)
+        else:
+            result = await self._check_in_process(line, owner)
         if result.schema_error is not None:
             detail = f"no answer can be checked against the schema of this wait: {result.schema_error}"
             raise InvalidAnswer(problems=[FieldProblem("", detail)])

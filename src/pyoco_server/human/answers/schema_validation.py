@@ -14,15 +14,13 @@ import msgspec
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError, ValidationError, best_match
 from jsonschema.validators import extend
-from msgspec import Struct
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from pyoco_server.config.process_isolation import close_other_descriptors, hide_process
 from pyoco_server.errors import FieldProblem, shortened
-
-Schema = dict[str, Any] | bool
+from pyoco_server.human.answers.schema_check import Check, CheckResult, Schema
 
 _REFERENCES: Final = ("$ref", "$dynamicRef")
 _MAX_PROBLEMS: Final = 20
@@ -127,18 +125,6 @@ def _described(error: Exception) -> str:
 
 def _short(message: str) -> str:
     return message if len(message) <= _MESSAGE_CHARS else f"{message[: _MESSAGE_CHARS - 1]}…"
-
-
-class Check(Struct):
-    value: Any
-    schema: Schema
-    at: str
-
-
-class CheckResult(Struct):
-    problems: list[FieldProblem] = []
-    # What is wrong with the schema itself.
-    schema_error: str | None = None
 
 
 def run_check(check: Check) -> CheckResult:
