@@ -39,7 +39,7 @@ async def finished_run(connection: Connection) -> str:
     """A run that failed because nobody answered: it can be rerun, and retried."""
     run = await failed_run(connection)
     for task in ("load", "clean"):
-        await Journal(connection).append(run.run_id, entry(task))
+        await Journal(connection).append("default", run.run_id, entry(task))
     await RunLogs(connection).publish(run.run_id, [LogLine(ts=1.0, stream="stdout", text="hello")])
     return run.run_id
 
@@ -96,7 +96,7 @@ async def can_be_taken_up_again(connection: Connection, http: httpx.AsyncClient,
     for run_id in run_ids:
         rerun = await http.post(f"/runs/{run_id}/rerun", json={"mode": "failed"})
         assert rerun.status_code == 200, rerun.text
-        copied = await Journal(connection).entries(rerun.json()["run_id"])
+        copied = await Journal(connection).entries("default", rerun.json()["run_id"])
         assert [each.task for each in copied] == ["load", "clean"]
         retry = await http.post(f"/runs/{run_id}/retry")
         assert retry.status_code == 200, retry.text

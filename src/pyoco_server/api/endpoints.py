@@ -228,7 +228,7 @@ RERUN = Endpoint(
     OPERATE,
     "Rerun an ended run as a new run: from the start, from what failed, or from a task.",
     runs.RerunAccepted,
-    (*_RUN_ERRORS, Err.RUN_CONFLICT, Err.IDEMPOTENCY_CONFLICT, Err.WORKFLOW_TOO_LARGE),
+    (*_RUN_ERRORS, Err.RUN_CONFLICT, Err.UNVERIFIED_RUN, Err.IDEMPOTENCY_CONFLICT, Err.WORKFLOW_TOO_LARGE),
     Body(runs.RerunRequest, required=False),
     creates="run",
 )
@@ -289,7 +289,7 @@ RETRY_RUN = Endpoint(
     OPERATE,
     "Ask an expired question again; finished tasks are not executed again.",
     RunSnapshot,
-    (Err.RUN_NOT_FOUND, Err.WAIT_CONFLICT, Err.INVALID_REQUEST, _NATS),
+    (Err.RUN_NOT_FOUND, Err.WAIT_CONFLICT, Err.UNVERIFIED_RUN, Err.INVALID_REQUEST, _NATS),
     Body(waits.RetryRequest, required=False),
     repeatable=True,
 )
@@ -324,6 +324,7 @@ REPLAY_LETTER = Endpoint(
     (
         Err.DEAD_LETTER_NOT_FOUND,
         Err.NOT_REPLAYABLE,
+        Err.UNVERIFIED_RUN,
         Err.IDEMPOTENCY_CONFLICT,
         Err.INVALID_REQUEST,
         Err.WORKFLOW_TOO_LARGE,

@@ -54,6 +54,8 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
     waits = f"KV_{config.waits_kv_bucket}"
     wheels = f"OBJ_{config.wheel_object_store_bucket}"
     consumers = [consumer_name(tag) for tag in tags] or ["*"]
+    # Results may be pickles: what a group of workers reads, no other group may write.
+    journals = [f"{config.journal_subject_prefix}.{tag}.*" for tag in tags or ["*"]]
     return WorkerAccess(
         requests=[
             f"{_API}.INFO",
@@ -64,7 +66,7 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
             f"$KV.{config.runs_kv_bucket}.*",
             f"$KV.{config.waits_kv_bucket}.*.*",
             f"$KV.{config.workers_kv_bucket}.*",
-            f"{config.journal_subject_prefix}.*",
+            *journals,
             f"{config.run_log_subject_prefix}.*",
             f"{config.wait_event_subject_prefix}.*.*.*",
             f"{config.dlq_subject_prefix}.>",
@@ -122,7 +124,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             f"$O.{wheels}.>",
             f"{config.work_subject_prefix}.>",
             f"{config.dlq_subject_prefix}.>",
-            f"{config.journal_subject_prefix}.*",
+            f"{config.journal_subject_prefix}.*.*",
             f"{config.run_log_subject_prefix}.*",
             f"{config.wait_event_subject_prefix}.*.*.*",
             wake_up_subject("*"),
@@ -134,7 +136,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             f"$KV.{config.workers_kv_bucket}.*",
             f"$KV.{config.auth_kv_bucket}.>",
             f"$O.{wheels}.M.>",
-            f"{config.journal_subject_prefix}.*",
+            f"{config.journal_subject_prefix}.>",
             f"{config.run_log_subject_prefix}.*",
             advisory_subject(config),
         ],

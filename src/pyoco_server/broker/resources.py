@@ -1,7 +1,8 @@
 """The streams and buckets that must exist: created when missing, not changed when they exist.
 
-One exception: in a bucket that accepts `Nats-Rollup`, a single write of any record can erase all others.
-Buckets of earlier versions are changed not to accept it, where the NATS user may do that.
+Two exceptions, for those of earlier versions, where the NATS user may do that. In a bucket that accepts
+`Nats-Rollup`, a single write of any record can erase all others: it is changed not to accept it. The journal
+had no tag in its subjects: it is changed to accept those of now, and is not usable before.
 """
 
 import logging
@@ -13,7 +14,7 @@ from pyoco_server.broker.client.connection import Connection, NoResponders
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.queue.advisories import advisory_subject
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsForbidden, NatsUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +41,16 @@ async def ensure_resources(connection: Connection) -> None:
     await _check_server(connection)
     for stream in resources(connection.config):
         await _ensure_guarded(connection, stream)
+    await _ensure_journal(connection)
 
 
 async def ensure_worker_resources(connection: Connection) -> None:
     """The same for what a worker uses; it may have no access to the others."""
     await _check_server(connection)
     for stream in worker_resources(connection.config):
-        await jetstream_api.ensure_stream(connection, stream)
+        applies = await jetstream_api.ensure_stream(connection, stream)
+        if stream.name == connection.config.journal_stream:
+            _check_journal(stream, applies)
 
 
 async def ensure_api_keys(connection: Connection) -> None:
@@ -75,6 +79,32 @@ async def _ensure_guarded(connection: Connection, config: StreamConfig) -> None:
         )
 
 
+async def _ensure_journal(connection: Connection) -> None:
+    """Have a journal of an earlier version accept the subjects of now; NatsForbidden if that is refused."""
+    config = _journal(connection.config)
+    applies = await jetstream_api.ensure_stream(connection, config)
+    if not _accepts(config, applies):
+        try:
+            wider = {**applies, "subjects": config.subjects}
+            applies = (await jetstream_api.call(connection, f"STREAM.UPDATE.{config.name}", wider))["config"]
+        except (jetstream_api.ApiRefused, NatsUnavailable) as refused:
+            log.warning("this NATS user may not change the stream %s: %s", config.name, refused)
+    _check_journal(config, applies)
+
+
+def _check_journal(config: StreamConfig, applies: dict[str, Any]) -> None:
+    if not _accepts(config, applies):
+        raise NatsForbidden(
+            f"the stream {config.name} is of an earlier version and accepts "
+            f"{', '.join(applies['subjects'])}, expected {', '.join(config.subjects or [])}: "
+            "run `pyoco-server-admin nats-setup`"
+        )
+
+
+def _accepts(config: StreamConfig, applies: dict[str, Any]) -> bool:
+    return set(config.subjects or []) <= set(applies["subjects"])
+
+
 def resources(config: NatsBackendConfig) -> list[StreamConfig]:
     """All streams; buckets and object stores are streams of a known form."""
     wheels = config.wheel_object_store_bucket
@@ -94,7 +124,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
             max_msgs=config.dlq_max_msgs,
             max_bytes=config.dlq_max_bytes,
         ),
-        _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.*"]),
+        _journal(config),
         _stream(
             config,
             config.run_log_stream,
@@ -151,6 +181,10 @@ def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:
         f"OBJ_{config.wheel_object_store_bucket}",
     }
     return [stream for stream in resources(config) if stream.name in used]
+
+
+def _journal(config: NatsBackendConfig) -> StreamConfig:
+    return _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.>"])
 
 
 def _stream(config: NatsBackendConfig, name: str, subjects: list[str], **options: Any) -> StreamConfig:

@@ -115,7 +115,9 @@ class NatsBackendConfig:
         "PYOCO_JOURNAL", "The stream of results of finished tasks, for resuming runs.", form=NAME
     )
     journal_subject_prefix: str = _runs(
-        "pyoco.journal", "A finished task is journalled under this prefix, a dot, and its run.", form=SUBJECT
+        "pyoco.journal",
+        "A finished task is journalled under this prefix, the tag and the id of its run, joined by dots.",
+        form=SUBJECT,
     )
     journal_value_max_bytes: int = _runs(
         64 * _MIB,

@@ -35,6 +35,7 @@
     ├── NotAssigned             ERR-PYOCO-0040   403
     ├── UploadsBusy             ERR-PYOCO-0042   503
     ├── AnswersBusy             ERR-PYOCO-0043   503
+    ├── UnverifiedRun           ERR-PYOCO-0044   409
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
 
@@ -266,6 +267,10 @@ class UploadsBusy(PyocoError):
 class AnswersBusy(PyocoError):
     error = Err.ANSWERS_BUSY
     word = "busy"
+
+
+class UnverifiedRun(PyocoError):
+    error = Err.UNVERIFIED_RUN
 
 
 class InvalidCliArgument(PyocoError):

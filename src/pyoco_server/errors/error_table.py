@@ -384,6 +384,16 @@ class Err:
         cure_en="Wait for the time in Retry-After, then send it again; a simpler schema is checked faster.",
         cure_ja="Retry-After の秒数だけ待って再送してください。スキーマを簡単にすると検証が速くなります。",
     )
+    UNVERIFIED_RUN: Final = ErrorSpec(
+        number=44,
+        status=409,
+        en="The stored run does not match its signature and is not executed again",
+        ja="保存されている run が署名と一致しないため、再実行できません",
+        cure_en="Submit it again. If no worker of an earlier version is left, find out who has written the "
+        "run: renew the NATS credentials of that worker group.",
+        cure_ja="もう一度 submit してください。旧バージョンのワーカーが残っていない場合は、run を書き換えた"
+        "ワーカーグループを調べ、その NATS の認証情報を更新してください。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(

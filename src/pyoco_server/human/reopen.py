@@ -29,6 +29,7 @@ from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, TaskStat
 from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
 from pyoco_server.runs.bulk.letter_operations import forget_failure
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
+from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.runs.lifecycle.waiting_state import waiting
 
@@ -39,7 +40,7 @@ _ENDED_WAITING: Final = (TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 
 async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: Actor) -> RunSnapshot:
-    """The run, suspended again; WaitConflict if it did not fail with human_timeout.
+    """The run, suspended again; WaitConflict if it did not fail with human_timeout, or UnverifiedRun.
 
     Idempotent: a run that was retried, and has not failed like that since, is returned as it is.
     """
@@ -49,9 +50,10 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
         stored = await find_run(store, run_id, caller)
         if not _failed_by_expiry(stored.snapshot):
             return await _retried_earlier(connection, stored.snapshot, actor)
+        failed = await signatures_of(connection).verified(stored)
         await continuations.close_waits(run_id)
         asked = [wait.record for wait in await waits.of_run_from_leader(run_id)]
-        again = _waiting_again(stored.snapshot, asked)
+        again = _waiting_again(failed, asked)
         try:
             await store.replace(compact_run_snapshot(again, room), revision=stored.revision)
         except RevisionConflict:

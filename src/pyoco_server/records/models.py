@@ -40,10 +40,15 @@ RunTimeout = Annotated[
 RunId = Annotated[str, Meta(pattern=RUN_ID_PATTERN, description="A lower-case UUID.")]
 
 _RUN_ID = re.compile(RUN_ID_PATTERN)
+_TAG = re.compile(TAG_PATTERN)
 
 
 def is_run_id(text: str) -> bool:
     return _RUN_ID.fullmatch(text) is not None
+
+
+def is_tag(text: str) -> bool:
+    return _TAG.fullmatch(text) is not None
 
 
 def new_run_id() -> str:
@@ -149,6 +154,8 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     api_key_id: str | None = None
     # How often the run had waited for people when this was published: the job is valid until the next time.
     generation: int = 0
+    # Of the gateway (runs/lifecycle/job_signatures.py); workers keep it in the snapshot.
+    signature: str | UnsetType = UNSET
 
 
 class OpenWait(Struct, kw_only=True):
@@ -213,6 +220,8 @@ class RunSnapshot(Struct, kw_only=True):
     # Encoded JSON: decoded only where they are read.
     task_records: dict[str, Raw] | UnsetType = UNSET
     task_records_truncated: bool = False
+    # Of the job, by the gateway that accepted it. Workers may write any snapshot, but cannot sign it.
+    signature: str | UnsetType = UNSET
 
 
 def pending_snapshot(job: Job) -> RunSnapshot:
@@ -237,6 +246,7 @@ def pending_snapshot(job: Job) -> RunSnapshot:
         tenant_id=job.tenant_id,
         api_key_id=job.api_key_id,
         task_records={},
+        signature=job.signature,
     )
 
 
@@ -259,13 +269,14 @@ def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
         tenant_id=snapshot.tenant_id,
         api_key_id=snapshot.api_key_id,
         generation=snapshot.generation,
+        signature=snapshot.signature,
     )
 
 
 class JournalEntry(Struct, kw_only=True, omit_defaults=True):
     """The result of one finished task, or of one step of it, with which it need not be executed again.
 
-    One message of `<journal prefix>.<run_id>`. Only executors decode the values.
+    One message of `<journal prefix>.<tag>.<run_id>`. Only executors decode the values.
     """
 
     # `task|loop path|occurrence`, and for a step of it also `|step|occurrence`.

@@ -15,6 +15,7 @@ from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.wake_up import WakeUps
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import ensure_worker_resources
+from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN, WORKER_ID_EXPECTED, WORKER_ID_PATTERN
 from pyoco_server.wheels.wheel_sync import WheelSync
@@ -219,6 +220,7 @@ class _WorkerParts:
         await connection.start()
         try:
             await connection.wait_ready(timeout_sec)
+            await Journal(connection).check_writable(tags)
             intake = Intake(connection, WorkQueue(connection), tags)
             await intake.start()
             commands = OperatorCommands(intake)

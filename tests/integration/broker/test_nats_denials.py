@@ -88,10 +88,10 @@ async def test_an_administrator_may_make_the_same_requests(installation: Install
 
 
 REPLIES_OF_THE_SERVER = (
-    ("$JS.API.DIRECT.GET.PYOCO_JOURNAL", b'{"next_by_subj": "pyoco.journal.mine", "seq": 1}'),
-    ("$JS.API.STREAM.MSG.GET.PYOCO_JOURNAL", b'{"last_by_subj": "pyoco.journal.mine"}'),
+    ("$JS.API.DIRECT.GET.PYOCO_JOURNAL", b'{"next_by_subj": "pyoco.journal.default.mine", "seq": 1}'),
+    ("$JS.API.STREAM.MSG.GET.PYOCO_JOURNAL", b'{"last_by_subj": "pyoco.journal.default.mine"}'),
     ("$JS.API.STREAM.INFO.PYOCO_JOURNAL", b""),
-    ("pyoco.journal.mine", b"an acknowledgement is an answer too"),
+    ("pyoco.journal.default.mine", b"an acknowledgement is an answer too"),
 )
 
 
@@ -102,7 +102,7 @@ async def test_a_reply_subject_does_not_reach_another_account(
     """The server answers with its own rights: within one account, this would forge a key."""
     await new_key(installation.settings("admin"))
     async with installation.client("worker") as (worker, _), installation.client("admin") as (admin, _):
-        await worker.publish("pyoco.journal.mine", b'{"filter": ">"}')
+        await worker.publish("pyoco.journal.default.mine", b'{"filter": ">"}')
         for subject, payload in REPLIES_OF_THE_SERVER:
             await worker.publish(subject, payload, reply=target)
         await worker.flush()
@@ -120,8 +120,8 @@ async def test_a_reply_subject_reaches_everything_within_one_account(installatio
         installation.client("admin") as (admin, _),
     ):
         await gateway.publish(KEY, b"forged")
-        await gateway.publish("pyoco.journal.mine", b"forged")
-        direct = "$JS.API.DIRECT.GET.PYOCO_JOURNAL.pyoco.journal.mine"
+        await gateway.publish("pyoco.journal.default.mine", b"forged")
+        direct = "$JS.API.DIRECT.GET.PYOCO_JOURNAL.pyoco.journal.default.mine"
         await gateway.publish(direct, b"", reply=KEY)
         await gateway.flush()
 

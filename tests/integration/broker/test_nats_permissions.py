@@ -116,7 +116,7 @@ async def test_a_run_is_resumed_and_old_ones_are_removed(
             await eventually(lambda: book.exists() and "two" in book.read_text(), describe="it began")
             # The report of its executor is stored a little later than the next task begins.
             journal = Journal(gateway.inside.connection)
-            await eventually(lambda: journal.entries(run_id), describe="the first task is kept")
+            await eventually(lambda: journal.entries("default", run_id), describe="the first task is kept")
         release.touch()
         async with serving_worker(installation.settings("worker"), worker_id="second"):
             assert (await gateway.ends(run_id))["status"] == "COMPLETED"

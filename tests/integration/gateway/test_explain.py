@@ -107,7 +107,7 @@ async def test_runs_of_a_worker_that_is_busy_and_then_stopped(
             assert executing["evidence"]["last_finished_task"] is None
             before = time.time()
             entry = JournalEntry(key="load||0", task="load", attempt=1, started_at=1.0, ended_at=2.0)
-            await Journal(gateway.inside.connection).append(blocking, entry)
+            await Journal(gateway.inside.connection).append("default", blocking, entry)
             executing, limit = (await explain(gateway, blocking))["findings"]
             assert executing["evidence"]["last_finished_task"] == "load"
             assert before - 1 <= executing["evidence"]["last_finished_at"] <= time.time()

@@ -59,7 +59,7 @@ def awaited(snapshot: RunSnapshot) -> list[str]:
 async def test_the_run_waits_again_with_another_wait_and_all_that_it_has_done(connection: Connection) -> None:
     run = await waiting_run(connection, {"timeout_sec": 7200.0}, timeout_sec=500.0)
     entry = JournalEntry(key="load||1", task="load", attempt=1, started_at=1.0, ended_at=2.0)
-    await Journal(connection).append(run.run_id, entry)
+    await Journal(connection).append("default", run.run_id, entry)
     await run.becomes(tasks={"load": TaskStatus.SUCCEEDED, "approve": TaskStatus.WAITING})
     old = run.waits[0]
     await run.expires()
@@ -83,7 +83,7 @@ async def test_the_run_waits_again_with_another_wait_and_all_that_it_has_done(co
     assert began <= new.created_at <= time.time()
     assert (again.wait_message, again.wait_deadline_at) == (new.message, new.deadline_at)
     # It keeps its results, and has no job in the queue.
-    assert await Journal(connection).entries(run.run_id) == [entry]
+    assert await Journal(connection).entries("default", run.run_id) == [entry]
     assert await run.jobs() == []
     opened = [event for event in await run.events() if event.kind == "opened"]
     assert [(event.wait_id, event.actor) for event in opened] == [(old.wait_id, None), (new_id, ANN)]

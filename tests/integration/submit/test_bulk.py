@@ -180,16 +180,18 @@ class TestRuns:
 
     async def test_a_rerun_from_what_failed(self, gateway: RunningGateway) -> None:
         [origin] = await ended_runs(gateway, 1, tasks={"load": "SUCCEEDED", "store": "FAILED"})
-        await Journal(gateway.inside.connection).append(origin, entry("load"))
+        await Journal(gateway.inside.connection).append("default", origin, entry("load"))
         await ends(gateway, await start(gateway, "/bulk/rerun", expected_count=1, mode="failed"))
         [run_id] = await stored_run_ids(gateway) - {origin}
         assert (await gateway.get(run_id))["rerun_mode"] == "failed"
-        assert [each.task for each in await Journal(gateway.inside.connection).entries(run_id)] == ["load"]
+        assert [
+            each.task for each in await Journal(gateway.inside.connection).entries("default", run_id)
+        ] == ["load"]
 
     async def test_a_repeated_step_leaves_no_second_journal(self, gateway: RunningGateway) -> None:
         [origin] = await ended_runs(gateway, 1, tasks={"load": "SUCCEEDED", "store": "FAILED"})
         journal = Journal(gateway.inside.connection)
-        await journal.append(origin, entry("load"))
+        await journal.append("default", origin, entry("load"))
         record = BulkRecord(
             bulk_id=new_run_id(),
             action=BulkAction.RERUN,
@@ -203,8 +205,8 @@ class TestRuns:
         for _ in range(3):
             assert await gateway.inside.bulk.runner._steps.take(record, BulkItem(origin)) is StepResult.DONE
         [run_id] = await stored_run_ids(gateway) - {origin}
-        state = await stream_state(gateway.inside.connection, "PYOCO_JOURNAL", subjects="pyoco.journal.*")
-        assert set(state.subjects) == {f"pyoco.journal.{each}" for each in (origin, run_id)}
+        state = await stream_state(gateway.inside.connection, "PYOCO_JOURNAL", subjects="pyoco.journal.>")
+        assert set(state.subjects) == {f"pyoco.journal.default.{each}" for each in (origin, run_id)}
 
 
 class TestLetters:

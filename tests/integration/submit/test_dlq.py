@@ -14,7 +14,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import DeadLetter, RunStatus, TaskStatus, new_run_id
 from pyoco_server.runs.bulk import letter_operations
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, matching_letters
-from tests.integration.submit.test_rerun import YAML, end
+from tests.integration.submit.test_rerun import YAML, YAML_DIGEST, end
 from tests.integration.submit.test_submit import queued_job
 from tests.support.broker.nats_server import NatsServer
 from tests.support.problems import assert_problem
@@ -218,7 +218,7 @@ async def test_a_replay_is_a_new_run_of_the_same_work(gateway: RunningGateway) -
     }
     run = await gateway.get(accepted["run_id"])
     assert (run["tag"], run["rerun_mode"], run["params"]) == ("gpu", "start", {"x": 41})
-    assert await Journal(gateway.inside.connection).source(accepted["run_id"]) == YAML
+    assert await Journal(gateway.inside.connection).source("gpu", accepted["run_id"], YAML_DIGEST) == YAML
     job = await queued_job(gateway)
     assert (job.run_id, job.workflow_yaml) == (accepted["run_id"], YAML)
     assert await seqs(gateway) == [1]

@@ -1,5 +1,6 @@
 """Reruns: a new run of the same work, which starts with what it can reuse."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ flow: {graph: load, defaults: {x: 41}}
 tasks:
   load: {callable: "tests.flows.basics:load"}
 """
+YAML_DIGEST = sha256(YAML.encode()).hexdigest()
 FAILED_TASKS = {"load": TaskStatus.SUCCEEDED, "clean": TaskStatus.FAILED, "store": TaskStatus.PENDING}
 
 
@@ -93,7 +95,8 @@ async def test_a_rerun_of_a_flow_yaml_runs_the_same_file(working_gateway: Runnin
     for run in (first, second, third):
         assert run["status"] == "COMPLETED", run["error"]
         assert run["task_records"]["load"]["output"] == 42
-        assert await Journal(working_gateway.inside.connection).source(run["run_id"]) == YAML
+        journal, digest = Journal(working_gateway.inside.connection), run["workflow_yaml_sha256"]
+        assert await journal.source("default", run["run_id"], digest) == YAML
     digests = {(run["workflow_yaml_sha256"], run["workflow_yaml_bytes"]) for run in (first, second, third)}
     assert len(digests) == 1
     assert (second["origin_run_id"], third["origin_run_id"]) == (first["run_id"], second["run_id"])
@@ -115,13 +118,13 @@ async def test_a_resuming_rerun_has_the_journal_of_its_origin(
     origin = await end(gateway, (await gateway.submit_yaml(YAML)).json()["run_id"], status)
     entries = [entry("load"), entry("big")]
     for each in entries:
-        await journal.append(origin, each)
+        await journal.append("default", origin, each)
     run_id = (await rerun(gateway, origin, **body))["run_id"]
-    assert await journal.entries(origin) == entries
-    copied = await journal.entries(run_id)
+    assert await journal.entries("default", origin) == entries
+    copied = await journal.entries("default", run_id)
     reused = [] if body["mode"] == "start" else entries
     assert [(each.key, each.output) for each in copied] == [(each.key, each.output) for each in reused]
-    assert await journal.source(run_id) == YAML
+    assert await journal.source("default", run_id, YAML_DIGEST) == YAML
     run, job = await gateway.get(run_id), await queued_job(gateway)
     for record in (run, structs.asdict(job)):
         assert (record["rerun_mode"], record["rerun_task"]) == (body["mode"], body.get("task"))
@@ -237,7 +240,7 @@ async def test_a_failed_rerun_leaves_no_journal(
     own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin = await end(own_gateway, await own_gateway.submit("chain"))
-    await Journal(own_gateway.inside.connection).append(origin, entry("load"))
+    await Journal(own_gateway.inside.connection).append("default", origin, entry("load"))
     copied: set[str] = set()
 
     async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:

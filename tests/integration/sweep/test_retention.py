@@ -127,7 +127,7 @@ async def remains(gateway: RunningGateway, run_id: str) -> dict[str, int]:
 
 async def write_records(gateway: RunningGateway, run_id: str) -> None:
     entry = JournalEntry(key="t||0", task="t", attempt=1, started_at=1.0, ended_at=2.0)
-    await Journal(gateway.inside.connection).append(run_id, entry)
+    await Journal(gateway.inside.connection).append("default", run_id, entry)
     await gateway.inside.runs.logs.publish(run_id, [LogLine(ts=1.0, stream="stdout", text="hello")])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
@@ -16,7 +17,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound
 from pyoco_server.human.reopen import retry_run
 from pyoco_server.human.wait_transitions import event_of
-from pyoco_server.records.models import JournalEntry, LogLine, RunStatus
+from pyoco_server.records.models import LogLine, RunStatus
 from pyoco_server.records.wait_models import Actor, WaitEventKind
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.sweep.open_runs import OpenRuns
@@ -79,7 +80,7 @@ async def remove_markers(retention: Retention) -> None:
 async def unanswered_run(connection: Connection) -> WaitingRun:
     """A run that can be reopened, with messages in every stream."""
     run = await failed_run(connection)
-    await Journal(connection).append(run.run_id, entry("load"))
+    await Journal(connection).append("default", run.run_id, entry("load"))
     await RunLogs(connection).publish(run.run_id, [LogLine(ts=1.0, stream="stdout", text="hello")])
     return run
 
@@ -118,7 +119,7 @@ async def test_a_reopened_run_keeps_everything_or_is_not_found(connection: Conne
         stored = await WaitStore(connection).of_run_from_leader(run.run_id)
         assert awaited
         assert awaited <= {wait.record.wait_id for wait in stored}
-        assert await Journal(connection).entries(run.run_id) == [entry("load")]
+        assert await Journal(connection).entries("default", run.run_id) == [entry("load")]
         assert await RunLogs(connection).last_sequence(run.run_id)
     else:
         assert (retried, removed) == (["not found"], 1)
@@ -130,7 +131,7 @@ async def test_a_rerun_during_removal_reuses_all_or_nothing(config: NatsBackendC
     async with running_gateway(replace(config, run_retention_sec=0.0)) as gateway:
         journal = Journal(gateway.inside.connection)
         origin = await end(gateway, await gateway.submit("chain"))
-        await journal.append(origin, entry("load"))
+        await journal.append("default", origin, entry("load"))
         async with connected(config) as connection:
             retention = Retention(connection, OpenRuns())
             before(retention, step, dies)
@@ -139,7 +140,7 @@ async def test_a_rerun_during_removal_reuses_all_or_nothing(config: NatsBackendC
         response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
         if step == "key":
             assert response.status_code == 200, response.text
-            assert len(await journal.entries(response.json()["run_id"])) == 1
+            assert len(await journal.entries("default", response.json()["run_id"])) == 1
         else:
             assert_problem(response, 404, 5)
 
@@ -151,25 +152,25 @@ async def test_an_origin_removed_during_the_journal_copy_is_not_rerun(
         inside = gateway.inside
         origin = await end(gateway, await gateway.submit("chain"))
         for task in ("load", "clean"):
-            await Journal(inside.connection).append(origin, entry(task))
-        read_entries, copies = Journal.entries, []
+            await Journal(inside.connection).append("default", origin, entry(task))
+        read_messages, copies = Journal._messages, []
 
-        async def removed_before(journal: Journal, run_id: str) -> list[JournalEntry]:
+        async def removed_before(journal: Journal, subject: str) -> list[StreamMessage]:
             """Retention finishes before the copy, which reads the rest."""
             stored = await inside.runs.store.get_from_leader(origin)
             assert stored is not None
             await inside.runs.store.delete(origin, revision=stored.revision)
             await journal.remove(origin)
-            await journal.append(origin, entry("load"))
-            copies.append(run_id)
-            return await read_entries(journal, run_id)
+            await journal.append("default", origin, entry("load"))
+            copies.append(subject)
+            return await read_messages(journal, subject)
 
-        monkeypatch.setattr(Journal, "entries", removed_before)
+        monkeypatch.setattr(Journal, "_messages", removed_before)
         response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
         assert_problem(response, 404, 5)
-        assert copies == [origin]
+        assert copies == [f"pyoco.journal.default.{origin}"]
         info = await inside.connection.client.jetstream().stream_info("PYOCO_JOURNAL", subjects_filter=">")
-        assert set(info.state.subjects or {}) == {f"pyoco.journal.{origin}"}
+        assert set(info.state.subjects or {}) == {f"pyoco.journal.default.{origin}"}
 
 
 # The gateway dies
@@ -223,7 +224,7 @@ async def nothing_remains(gateway: RunningGateway, run_id: str) -> None:
 async def test_a_restored_run_is_not_removed_by_its_marker(connection: Connection) -> None:
     """As after restoring an older backup."""
     [run_id] = await write(RunStore(connection), ended())
-    await Journal(connection).append(run_id, entry("load"))
+    await Journal(connection).append("default", run_id, entry("load"))
     runs = OpenRuns()
     runs.remember_marker(run_id)
     await remove_markers(Retention(connection, runs, marker_sec=-1.0))

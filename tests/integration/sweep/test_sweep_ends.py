@@ -155,7 +155,7 @@ async def test_invalid_records_do_not_stop_the_sweep(
     await publish_acked(connection, "$KV.pyoco_runs.half-a-run", msgspec.json.encode(half))
     broken = await store_without_job(gateway, workflow_yaml=YAML.encode())
     no_text = {"Pyoco-Kind": "source"}
-    await publish_acked(connection, f"pyoco.journal.{broken.run_id}", b"\xff", no_text)
+    await publish_acked(connection, f"pyoco.journal.default.{broken.run_id}", b"\xff", no_text)
     job = await store_without_job(gateway)
     await eventually_equals(lambda: messages_in_queue(gateway), 1, describe="the run after them gets its job")
     await rounds(gateway, 3)

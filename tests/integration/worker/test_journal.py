@@ -1,5 +1,7 @@
 """The stored journal of a run."""
 
+from hashlib import sha256
+
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
@@ -8,6 +10,8 @@ from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.records.models import JournalEntry, new_run_id
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+YAML = "version: 1 # あ"
 
 
 @pytest.fixture
@@ -25,67 +29,66 @@ async def test_entries_are_read_in_write_order(journal: Journal) -> None:
     run_id = new_run_id()
     written = [entry(f"t{number}||0") for number in range(1200)]
     for each in written:
-        await journal.append(run_id, each)
-    await journal.append(new_run_id(), entry("other||0"))
-    assert await journal.entries(run_id) == written
+        await journal.append("default", run_id, each)
+    await journal.append("default", new_run_id(), entry("other||0"))
+    assert await journal.entries("default", run_id) == written
 
 
 async def test_an_entry_larger_than_a_message_is_read_whole(journal: Journal) -> None:
     run_id = new_run_id()
     large = entry("big||0", output=bytes(range(256)) * 20_000)
-    await journal.append(run_id, large)
-    assert await journal.entries(run_id) == [large]
+    await journal.append("default", run_id, large)
+    assert await journal.entries("default", run_id) == [large]
 
 
 async def test_the_entry_of_the_latest_attempt_counts(journal: Journal) -> None:
     run_id = new_run_id()
     for attempt, output in ((1, b"old"), (2, b"new"), (1, b"late word of a worker that was fenced")):
-        await journal.append(run_id, entry("t||0", attempt=attempt, output=output))
-    assert [each.output for each in await journal.entries(run_id)] == [b"new"]
+        await journal.append("default", run_id, entry("t||0", attempt=attempt, output=output))
+    assert [each.output for each in await journal.entries("default", run_id)] == [b"new"]
 
 
 async def test_a_copy_outlives_its_original(journal: Journal) -> None:
     origin, copy = new_run_id(), new_run_id()
-    await journal.keep_source(origin, "version: 1 # あ")
-    await journal.append(origin, entry("t||0"))
-    await journal.append(origin, entry("big||0", output=b"x" * 2_000_000))
-    await journal.copy(origin, copy)
+    await journal.keep_source("default", origin, YAML)
+    await journal.append("default", origin, entry("t||0"))
+    await journal.append("default", origin, entry("big||0", output=b"x" * 2_000_000))
+    await journal.copy("default", origin, copy)
     await journal.remove(origin)
-    assert await journal.entries(origin) == []
-    assert await journal.source(origin) is None
-    assert [each.key for each in await journal.entries(copy)] == ["t||0", "big||0"]
-    assert await journal.source(copy) == "version: 1 # あ"
+    assert await journal.entries("default", origin) == []
+    assert await journal.source("default", origin, sha256(YAML.encode()).hexdigest()) is None
+    assert [each.key for each in await journal.entries("default", copy)] == ["t||0", "big||0"]
 
 
 async def test_a_copy_of_a_copy_has_only_adopted_entries(journal: Journal) -> None:
     origin, rerun, second_rerun = new_run_id(), new_run_id(), new_run_id()
-    await journal.append(origin, entry("used||0", attempt=3))
-    await journal.append(origin, entry("stale||0", attempt=3))
-    await journal.copy(origin, rerun)
-    assert [(each.key, each.attempt) for each in await journal.entries(rerun)] == [
+    await journal.append("default", origin, entry("used||0", attempt=3))
+    await journal.append("default", origin, entry("stale||0", attempt=3))
+    await journal.copy("default", origin, rerun)
+    assert [(each.key, each.attempt) for each in await journal.entries("default", rerun)] == [
         ("used||0", 0),
         ("stale||0", 0),
     ]
-    await journal.append(rerun, entry("used||0", attempt=1, output=b"own"))
-    await journal.copy(rerun, second_rerun)
-    assert [(each.key, each.attempt, each.output) for each in await journal.entries(second_rerun)] == [
-        ("used||0", 0, b"own")
-    ]
+    await journal.append("default", rerun, entry("used||0", attempt=1, output=b"own"))
+    await journal.copy("default", rerun, second_rerun)
+    assert [
+        (each.key, each.attempt, each.output) for each in await journal.entries("default", second_rerun)
+    ] == [("used||0", 0, b"own")]
 
 
 async def test_a_copy_has_no_results_of_a_fenced_worker(journal: Journal) -> None:
     origin, rerun = new_run_id(), new_run_id()
-    await journal.append(origin, entry("t||0", attempt=2, output=b"owner"))
-    await journal.append(origin, entry("t||0", attempt=1, output=b"fenced"))
-    await journal.copy(origin, rerun)
-    assert [each.output for each in await journal.entries(rerun)] == [b"owner"]
+    await journal.append("default", origin, entry("t||0", attempt=2, output=b"owner"))
+    await journal.append("default", origin, entry("t||0", attempt=1, output=b"fenced"))
+    await journal.copy("default", origin, rerun)
+    assert [each.output for each in await journal.entries("default", rerun)] == [b"owner"]
 
 
 async def test_an_undecodable_entry_is_ignored(
     shared_connection: Connection, journal: Journal, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = new_run_id()
-    await publish_acked(shared_connection, f"pyoco.journal.{run_id}", b"\xc1 none")
-    await journal.append(run_id, entry("t||0"))
-    assert [each.key for each in await journal.entries(run_id)] == ["t||0"]
+    await publish_acked(shared_connection, f"pyoco.journal.default.{run_id}", b"\xc1 none")
+    await journal.append("default", run_id, entry("t||0"))
+    assert [each.key for each in await journal.entries("default", run_id)] == ["t||0"]
     assert "unreadable journal entry" in caplog.text

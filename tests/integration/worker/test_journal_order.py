@@ -27,12 +27,12 @@ async def test_a_run_resumes_in_another_process_with_its_whole_journal(
     append, entries, flush = Journal.append, Journal.entries, RunRecorder.flush
     nats_is_back, settled = asyncio.Event(), itertools.count(1)
 
-    async def held(self: Journal, run_id: str, each: JournalEntry) -> None:
+    async def held(self: Journal, tag: str, run_id: str, each: JournalEntry) -> None:
         await nats_is_back.wait()
-        await append(self, run_id, each)
+        await append(self, tag, run_id, each)
 
-    async def read_too_early(self: Journal, run_id: str) -> list[JournalEntry]:
-        found = await entries(self, run_id)
+    async def read_too_early(self: Journal, tag: str, run_id: str) -> list[JournalEntry]:
+        found = await entries(self, tag, run_id)
         nats_is_back.set()
         return found
 
@@ -59,6 +59,7 @@ def new_recorder(connection: Connection, run_id: str) -> RunRecorder:
         Journal(connection),
         RunLogs(connection),
         run_id,
+        tag="default",
         ask=nothing,
         assure_ownership=nothing,
     )
@@ -69,12 +70,12 @@ async def test_an_entry_whose_publish_was_lost_keeps_its_position(
 ) -> None:
     append, lost, later_is_stored = Journal.append, asyncio.Event(), asyncio.Event()
 
-    async def losing(self: Journal, run_id: str, each: JournalEntry) -> None:
+    async def losing(self: Journal, tag: str, run_id: str, each: JournalEntry) -> None:
         if each.key == "a" and not lost.is_set():
             lost.set()
             await later_is_stored.wait()
             raise self._connection.unavailable("no answer")
-        await append(self, run_id, each)
+        await append(self, tag, run_id, each)
 
     monkeypatch.setattr(Journal, "append", losing)
     journal, run_id = Journal(shared_connection), new_run_id()
@@ -84,13 +85,13 @@ async def test_an_entry_whose_publish_was_lost_keeps_its_position(
     recorder.finished(entry("b", 2))
 
     async def stored() -> bool:
-        return len(await journal._messages(run_id)) == 1
+        return len(await journal._messages(f"pyoco.journal.default.{run_id}")) == 1
 
     await eventually(stored, describe="the second entry is stored")
-    assert await journal.entries(run_id) == []
+    assert await journal.entries("default", run_id) == []
     later_is_stored.set()
     await recorder.flush()
-    assert [each.key for each in await journal.entries(run_id)] == ["a", "b"]
+    assert [each.key for each in await journal.entries("default", run_id)] == ["a", "b"]
     await recorder.close()
 
 
@@ -99,10 +100,10 @@ async def test_an_entry_that_nats_rejects_leaves_no_gap(
 ) -> None:
     append = Journal.append
 
-    async def refusing(self: Journal, run_id: str, each: JournalEntry) -> None:
+    async def refusing(self: Journal, tag: str, run_id: str, each: JournalEntry) -> None:
         if len(each.output) > 100:
             raise PayloadTooLarge("the stream takes 100 bytes")
-        await append(self, run_id, each)
+        await append(self, tag, run_id, each)
 
     monkeypatch.setattr(Journal, "append", refusing)
     journal, run_id = Journal(shared_connection), new_run_id()
@@ -110,7 +111,7 @@ async def test_an_entry_that_nats_rejects_leaves_no_gap(
     recorder.finished(entry("large", 1, output=b"x" * 101))
     recorder.finished(entry("b", 2))
     await recorder.flush()
-    found = await journal.entries(run_id)
+    found = await journal.entries("default", run_id)
     assert [(each.key, each.output) for each in found] == [("large", b""), ("b", b"1")]
     await recorder.close()
 
@@ -119,10 +120,10 @@ async def test_a_copy_is_numbered_again_in_order(shared_connection: Connection) 
     journal, origin, rerun = Journal(shared_connection), new_run_id(), new_run_id()
     # The first one is stored in parts, and others overtake it.
     for each in (entry("b", 2), entry("c", 3, attempt=2, base=2), entry("late", 3)):
-        await journal.append(origin, each)
-    await journal.append(origin, entry("a", 1, output=b"x" * 2_000_000))
-    await journal.copy(origin, rerun)
-    found = await journal.entries(rerun)
+        await journal.append("default", origin, each)
+    await journal.append("default", origin, entry("a", 1, output=b"x" * 2_000_000))
+    await journal.copy("default", origin, rerun)
+    found = await journal.entries("default", rerun)
     assert [(each.key, each.attempt, each.number, each.base) for each in found] == [
         ("a", 0, 1, 0),
         ("b", 0, 2, 0),

@@ -42,6 +42,7 @@ class Recording:
             self.journal,
             self.logs,
             self.run_id,
+            tag="default",
             ask=self._ask,
             assure_ownership=self._assure,
         )
@@ -76,7 +77,7 @@ class Recording:
         return [text for message in await self.messages() for text in message]
 
     async def keys(self) -> list[str]:
-        return [entry.key for entry in await self.journal.entries(self.run_id)]
+        return [entry.key for entry in await self.journal.entries("default", self.run_id)]
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -209,11 +210,11 @@ async def test_entries_are_stored_in_order(
     publish = Journal._publish
     refused: list[bytes] = []
 
-    async def watched(self: Journal, run_id: str, payload: bytes, headers: Any) -> None:
+    async def watched(self: Journal, subject: str, payload: bytes, headers: Any) -> None:
         if trouble == "an outage" and not refused:
             refused.append(payload)
             raise recording.connection.unavailable("once")
-        await publish(self, run_id, payload, headers)
+        await publish(self, subject, payload, headers)
         seen.append(await recording.keys())
 
     monkeypatch.setattr(Journal, "_publish", watched)
@@ -273,10 +274,10 @@ async def test_a_question_is_stored_after_earlier_entries(
     """A person must not see inputs that the next owner might compute differently."""
     append, stored = Journal.append, asyncio.Event()
 
-    async def held(self: Journal, run_id: str, entry: JournalEntry) -> None:
+    async def held(self: Journal, tag: str, run_id: str, entry: JournalEntry) -> None:
         if entry.key == "before":
             await stored.wait()
-        await append(self, run_id, entry)
+        await append(self, tag, run_id, entry)
 
     monkeypatch.setattr(Journal, "append", held)
     recording.finishes("before")

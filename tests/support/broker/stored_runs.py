@@ -11,6 +11,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.records.models import RunSnapshot, RunStatus, pending_snapshot
+from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.submission import new_job
 
 
@@ -24,6 +25,11 @@ def snapshot(**fields: Any) -> RunSnapshot:
 def ended(status: RunStatus = RunStatus.COMPLETED, *, at: float = 1000.0, **fields: Any) -> RunSnapshot:
     times = {"submitted_at": at - 2, "start_time": at - 1, "end_time": at, "updated_at": at}
     return snapshot(**{"status": status, **times, **fields})
+
+
+async def signed(connection: Connection, run: RunSnapshot) -> RunSnapshot:
+    """As the gateway that accepted it has signed it."""
+    return structs.replace(run, signature=await signatures_of(connection).sign(run))
 
 
 async def write(store: RunStore, *runs: RunSnapshot) -> list[str]:

@@ -10,7 +10,7 @@ from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.models import RunSnapshot, TaskStatus
 from pyoco_server.records.wait_models import WaitRecord, WaitState, digest_of, wait_id_of
 from pyoco_server.runs.lifecycle.waiting_state import waiting
-from tests.support.broker.stored_runs import snapshot
+from tests.support.broker.stored_runs import signed, snapshot
 
 
 def a_wait(run_id: str, name: str = "approve", **fields: Any) -> WaitRecord:
@@ -51,7 +51,7 @@ async def ask(inside: Gateway, *names: str, **fields: Any) -> list[WaitRecord]:
     run, waits = waiting_run(*names, **fields)
     for wait in waits:
         await inside.waits.store.create(wait)
-    await inside.runs.store.create(run)
+    await inside.runs.store.create(await signed(inside.connection, run))
     return waits
 
 

@@ -15,6 +15,7 @@ from pyoco_server.records.models import Job, RunStatus, pending_snapshot
 from pyoco_server.records.operation_models import BulkItem, BulkRecord
 from pyoco_server.runs.bulk.bulk_runner import StepResult
 from pyoco_server.runs.lifecycle.submission import new_job
+from tests.support.broker.stored_runs import signed
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import eventually
 
@@ -68,7 +69,7 @@ async def ended_runs(gateway: RunningGateway, count: int, **fields: Any) -> set[
 
     async def store(job: Job) -> None:
         ended = structs.replace(pending_snapshot(job), status=RunStatus.FAILED, **fields)
-        await gateway.inside.runs.store.create(ended)
+        await gateway.inside.runs.store.create(await signed(gateway.inside.connection, ended))
         run_ids.add(job.run_id)
 
     for start in range(0, count, 100):

@@ -28,9 +28,9 @@ def _die_before_journalling(task: str) -> None:
     append, create = Journal.append, WaitStore.create
     asked = asyncio.Event()
 
-    async def last_append(self: Journal, run_id: str, entry: Any) -> None:
+    async def last_append(self: Journal, tag: str, run_id: str, entry: Any) -> None:
         if entry.task != task:
-            await append(self, run_id, entry)
+            await append(self, tag, run_id, entry)
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_SEC):

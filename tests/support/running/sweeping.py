@@ -19,6 +19,7 @@ from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.sweep import sweep_rules
 from pyoco_server.worker import PyocoNatsWorker
 from tests.flows import basics
+from tests.support.broker.stored_runs import signed
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import LIMIT_SEC, eventually
 
@@ -82,7 +83,9 @@ async def stored(gateway: RunningGateway, run_id: str) -> RunSnapshot:
 async def store_without_job(gateway: RunningGateway, **fields: Any) -> Job:
     """As a gateway that is killed between its two writes."""
     job = new_job(**{"flow_name": "noop", "tag": "default", **fields})
-    await gateway.inside.runs.store.create(pending_snapshot(job))
+    run = await signed(gateway.inside.connection, pending_snapshot(job))
+    await gateway.inside.runs.store.create(run)
+    job.signature = run.signature
     return job
 
 

@@ -25,7 +25,7 @@ from pyoco_server.records.wait_models import (
 )
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import waiting
-from tests.support.broker.stored_runs import snapshot
+from tests.support.broker.stored_runs import signed, snapshot
 from tests.support.broker.stored_waits import a_wait
 from tests.support.waiting import eventually
 
@@ -143,7 +143,7 @@ async def waiting_run(
     connection: Connection, *waits: dict[str, Any], suspended: bool = True, **fields: Any
 ) -> WaitingRun:
     """A run with these waits; RUNNING unless it is suspended."""
-    begun = snapshot(status=RunStatus.RUNNING, start_time=time.time(), **fields)
+    begun = await signed(connection, snapshot(status=RunStatus.RUNNING, start_time=time.time(), **fields))
     asked = [
         wait_of(begun, **{"task": task, **wait}) for task, wait in zip(PLACES, waits or ({},), strict=False)
     ]

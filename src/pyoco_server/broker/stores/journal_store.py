@@ -1,22 +1,35 @@
 """The journal of a run: the results of its finished tasks, and the flow.yaml it was submitted with.
 
-One subject per run, so that one purge removes everything. An entry that is too large for one message is
-stored in parts; an incomplete entry is ignored.
+One subject per run, `<prefix>.<tag>.<run_id>`. Results may be pickles, so NATS lets a group of workers write
+those of its own tags only (broker/permissions.py), and a journal is read and copied under one tag. An entry
+that is too large for one message is stored in parts; an incomplete entry is ignored.
+
+Earlier versions stored `<prefix>.<run_id>`, which every worker could write. Only gateways read that: a
+flow.yaml, which has a digest, and the results that were there when the runs were first signed.
 """
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from uuid import uuid4
 
 import msgspec
 from msgspec import structs
 
-from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.connection import Connection, NoResponders
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.jetstream.publishing import publish_acked
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, last_sequence, newest_message, read_to
+from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
+from pyoco_server.broker.jetstream.stream_reads import (
+    StreamMessage,
+    last_sequence,
+    newest_message,
+    read_to,
+    stream_state,
+)
+from pyoco_server.errors import NatsForbidden
 from pyoco_server.records.journal_order import valid_entries
 from pyoco_server.records.models import JournalEntry
 
@@ -30,6 +43,11 @@ _SOURCE = "source"
 _PART_HEADER = "Pyoco-Part"
 # The entry is from the run that this one repeats.
 _COPIED_HEADER = "Pyoco-Copied"
+_OWN_HEADERS = (_KIND_HEADER, _PART_HEADER, _COPIED_HEADER)
+_PART = re.compile(r"(?P<record>\S{1,64}) (?P<index>\d{1,9}) (?P<count>\d{1,9})")
+_BOM = "\ufeff"
+# No stream has that many messages.
+_NO_SEQUENCE = 2**53
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(JournalEntry).decode
@@ -42,45 +60,34 @@ class Journal:
         self._connection = connection
         self._stream = connection.config.journal_stream
 
-    async def append(self, run_id: str, entry: JournalEntry) -> None:
-        await self._write(run_id, _encode(entry), {})
+    async def append(self, tag: str, run_id: str, entry: JournalEntry) -> None:
+        await self._write(tag, run_id, _encode(entry), {})
 
-    async def keep_source(self, run_id: str, workflow_yaml: str) -> None:
+    async def keep_source(self, tag: str, run_id: str, workflow_yaml: str) -> None:
         """Store the flow.yaml of a run, which is too large for its snapshot."""
-        await self._write(run_id, workflow_yaml.encode(), {_KIND_HEADER: _SOURCE})
+        await self._write(tag, run_id, workflow_yaml.encode(), {_KIND_HEADER: _SOURCE})
 
-    async def entries(self, run_id: str) -> list[JournalEntry]:
+    async def entries(self, tag: str, run_id: str) -> list[JournalEntry]:
         """The valid entries in the order in which the tasks finished, one of each key.
 
         Entries of the run that this one repeats are of attempt 0.
         """
-        stored: list[JournalEntry] = []
-        for headers, payload in await self._payloads(run_id):
-            if headers.get(_KIND_HEADER) != _SOURCE:
-                try:
-                    entry = _decode(payload)
-                except msgspec.DecodeError as error:
-                    # Ignored: its task is executed again.
-                    log.error("unreadable journal entry: %s", error, extra={"run_id": run_id})
-                    continue
-                if _COPIED_HEADER in headers:
-                    entry.attempt = 0
-                stored.append(entry)
-        return valid_entries(stored)
+        return _entries_in(await self._messages(self._subject(tag, run_id)), run_id)
 
-    async def source(self, run_id: str) -> str | None:
-        """The stored flow.yaml of the run, if it has one."""
-        for headers, payload in await self._payloads(run_id):
-            if headers.get(_KIND_HEADER) == _SOURCE:
-                return payload.decode()
+    async def source(self, tag: str, run_id: str, digest: str) -> str | None:
+        """The stored flow.yaml of the run with this SHA-256, if it has one."""
+        for subject in (self._subject(tag, run_id), self._old_subject(run_id)):
+            for headers, payload in _records_in(await self._messages(subject)):
+                if headers.get(_KIND_HEADER) == _SOURCE and _has_digest(payload, digest):
+                    return payload.decode()
         return None
 
-    async def last_finished(self, run_id: str) -> tuple[str | None, str] | None:
+    async def last_finished(self, tag: str, run_id: str) -> tuple[str | None, str] | None:
         """The task of this run that finished last, and when by the server's clock; None when none has.
 
         The task is unknown when its entry has several parts: they are not read for that.
         """
-        newest = await newest_message(self._connection, self._stream, self._subject(run_id))
+        newest = await newest_message(self._connection, self._stream, self._subject(tag, run_id))
         if newest is None or newest.headers.get(_KIND_HEADER) == _SOURCE or _COPIED_HEADER in newest.headers:
             return None
         if _PART_HEADER in newest.headers:
@@ -91,59 +98,121 @@ class Journal:
         except msgspec.DecodeError:
             return None, newest.timestamp
 
-    async def copy(self, origin: str, to: str) -> None:
-        """Copy the results of another run, and its flow.yaml, to a new run.
+    async def copy(self, tag: str, origin: str, to: str, *, old_up_to: int = 0) -> None:
+        """Copy the results of another run to a new run of the same tag.
 
-        Entries that are copies in the other run, too, and that it did not use, are left out.
+        Entries that are copies in the other run, too, and that it did not use, are left out. Those under the
+        subject of earlier versions are copied up to the sequence `old_up_to`.
         """
-        source = await self.source(origin)
-        if source is not None:
-            await self.keep_source(to, source)
-        own = (entry for entry in await self.entries(origin) if entry.attempt)
+        messages = await self._old_messages(origin, old_up_to)
+        messages += await self._messages(self._subject(tag, origin))
+        own = (entry for entry in _entries_in(messages, origin) if entry.attempt)
         # Numbered again: entries that are left out would leave gaps.
         numbered = (
             structs.replace(entry, number=number, base=0) for number, entry in enumerate(own, start=1)
         )
         while group := list(itertools.islice(numbered, _COPIES_IN_FLIGHT)):
             await asyncio.gather(
-                *(self._write(to, _encode(entry), {_COPIED_HEADER: origin}) for entry in group)
+                *(self._write(tag, to, _encode(entry), {_COPIED_HEADER: origin}) for entry in group)
             )
 
-    async def remove(self, run_id: str) -> None:
-        await jetstream_api.purge(self._connection, self._stream, self._subject(run_id))
+    async def adopt_old(self, tag: str, run_id: str, up_to: int) -> None:
+        """Store what is under the subject of earlier versions, up to a sequence, under that of the tag."""
+        for message in await self._old_messages(run_id, up_to):
+            kept = {name: message.headers[name] for name in _OWN_HEADERS if name in message.headers}
+            # One that is stored twice is the same entry of the same attempt.
+            headers = {**kept, "Nats-Msg-Id": f"{run_id}.{message.sequence}"}
+            await self._publish(self._subject(tag, run_id), message.data, headers)
 
-    async def _write(self, run_id: str, payload: bytes, headers: Mapping[str, str]) -> None:
+    async def last_sequence(self) -> int:
+        return (await stream_state(self._connection, self._stream)).last_sequence
+
+    async def check_writable(self, tags: Iterable[str]) -> None:
+        """NatsForbidden when this NATS user may not write the journals of these tags."""
+        # Refused by the stream, if it gets there.
+        never = {"Nats-Expected-Last-Subject-Sequence": str(_NO_SEQUENCE)}
+        for tag in tags:
+            subject = self._subject(tag, "check")
+            try:
+                await publish_acked(self._connection, subject, b"", never)
+            except RevisionConflict:
+                continue
+            except NoResponders as nobody:
+                raise NatsForbidden(
+                    f"this NATS user may not write journals of the tag {tag} ({subject}): write the accounts "
+                    "anew with `pyoco-server-admin nats-config`, and run `pyoco-server-admin nats-setup`"
+                ) from nobody
+
+    async def remove(self, run_id: str) -> None:
+        await jetstream_api.purge(self._connection, self._stream, self._subject("*", run_id))
+        await jetstream_api.purge(self._connection, self._stream, self._old_subject(run_id))
+
+    async def _write(self, tag: str, run_id: str, payload: bytes, headers: Mapping[str, str]) -> None:
+        subject = self._subject(tag, run_id)
         size = min(_PART_BYTES, self._connection.max_record_bytes)
         if len(payload) <= size:
-            await self._publish(run_id, payload, headers)
+            await self._publish(subject, payload, headers)
             return
         whole = uuid4().hex
         parts = [payload[start : start + size] for start in range(0, len(payload), size)]
         for index, part in enumerate(parts):
-            await self._publish(run_id, part, {**headers, _PART_HEADER: f"{whole} {index} {len(parts)}"})
+            place = f"{whole} {index} {len(parts)}"
+            await self._publish(subject, part, {**headers, _PART_HEADER: place})
 
-    async def _publish(self, run_id: str, payload: bytes, headers: Mapping[str, str]) -> None:
-        await publish_acked(self._connection, self._subject(run_id), payload, headers or None)
+    async def _publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> None:
+        await publish_acked(self._connection, subject, payload, headers or None)
 
-    async def _payloads(self, run_id: str) -> list[tuple[Mapping[str, str], bytes]]:
-        """Headers and content of each complete record."""
-        found: list[tuple[Mapping[str, str], bytes]] = []
-        incomplete: dict[str, dict[int, bytes]] = {}
-        for message in await self._messages(run_id):
-            if _PART_HEADER not in message.headers:
-                found.append((message.headers, message.data))
-                continue
-            whole, index, count = message.headers[_PART_HEADER].split()
-            parts = incomplete.setdefault(whole, {})
-            parts[int(index)] = message.data
-            if len(parts) == int(count):
-                found.append((message.headers, b"".join(parts[each] for each in range(int(count)))))
-        return found
-
-    async def _messages(self, run_id: str) -> list[StreamMessage]:
-        subject = self._subject(run_id)
+    async def _messages(self, subject: str) -> list[StreamMessage]:
         last = await last_sequence(self._connection, self._stream, subject)
         return [each async for each in read_to(self._connection, self._stream, subject, last)]
 
-    def _subject(self, run_id: str) -> str:
+    async def _old_messages(self, run_id: str, up_to: int) -> list[StreamMessage]:
+        if not up_to:
+            return []
+        messages = await self._messages(self._old_subject(run_id))
+        return [message for message in messages if message.sequence <= up_to]
+
+    def _subject(self, tag: str, run_id: str) -> str:
+        return f"{self._connection.config.journal_subject_prefix}.{tag}.{run_id}"
+
+    def _old_subject(self, run_id: str) -> str:
         return f"{self._connection.config.journal_subject_prefix}.{run_id}"
+
+
+def _entries_in(messages: Iterable[StreamMessage], run_id: str) -> list[JournalEntry]:
+    stored: list[JournalEntry] = []
+    for headers, payload in _records_in(messages):
+        if headers.get(_KIND_HEADER) == _SOURCE:
+            continue
+        try:
+            entry = _decode(payload)
+        except msgspec.DecodeError as error:
+            # Ignored: its task is executed again.
+            log.error("unreadable journal entry: %s", error, extra={"run_id": run_id})
+            continue
+        if _COPIED_HEADER in headers:
+            entry.attempt = 0
+        stored.append(entry)
+    return valid_entries(stored)
+
+
+def _records_in(messages: Iterable[StreamMessage]) -> Iterator[tuple[Mapping[str, str], bytes]]:
+    """Headers and content of each complete record."""
+    incomplete: dict[str, dict[int, bytes]] = {}
+    for message in messages:
+        if _PART_HEADER not in message.headers:
+            yield message.headers, message.data
+            continue
+        found = _PART.fullmatch(message.headers[_PART_HEADER])
+        if found is None:
+            continue
+        parts = incomplete.setdefault(found["record"], {})
+        parts[int(found["index"])] = message.data
+        count = int(found["count"])
+        if len(parts) == count and set(parts) == set(range(count)):
+            yield message.headers, b"".join(parts[each] for each in range(count))
+
+
+def _has_digest(payload: bytes, digest: str) -> bool:
+    """The digest is that of the uploaded file, which may have begun with a byte order mark."""
+    return digest in (sha256(payload).hexdigest(), sha256(_BOM.encode() + payload).hexdigest())

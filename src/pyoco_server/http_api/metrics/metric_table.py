@@ -105,6 +105,11 @@ METRICS: Final = (
     _gauge("pyoco_dlq_messages_total", "messages", "Stored dead letters."),
     _gauge("pyoco_dlq_bytes", "bytes", "Size of the stored dead letters."),
     _counter("pyoco_sweep_actions_total", "actions", "Actions of the sweep of this gateway.", "action"),
+    _counter(
+        "pyoco_unverified_runs_total",
+        "runs",
+        "Runs that this gateway did not execute again because they do not match their signature.",
+    ),
     _counter("pyoco_sweep_rounds_total", "rounds", "Sweep rounds of this gateway."),
     _gauge("pyoco_sweep_leader", "boolean", "1 if this gateway holds the lease of the sweep.", of=Of.GATEWAY),
     _gauge(

@@ -134,6 +134,7 @@ def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
     """What needs no request to NATS."""
     for action, count in gateway.sweeper.actions.items():
         page.put("pyoco_sweep_actions_total", count, action)
+    page.put("pyoco_unverified_runs_total", gateway.runs.submitter.signatures.refused)
     page.put("pyoco_sweep_rounds_total", gateway.sweeper.rounds)
     page.put("pyoco_sweep_leader", gateway.sweeper.lease.held)
     for outcome, count in gateway.notifications.outcomes.items():

@@ -7,7 +7,6 @@ from starlette.responses import Response
 from pyoco_server.api import operation_types as ops
 from pyoco_server.api.endpoints import DELETE_LETTER, GET_LETTER, LIST_LETTERS, REPLAY_LETTER
 from pyoco_server.broker.stores.dead_letters import StoredLetter
-from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import FieldProblem, InvalidListQuery, InvalidRequest
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
@@ -82,7 +81,7 @@ async def replay_letter(request: Request, seq: str) -> Response:
         # Before the letter is read: the first request may have removed it.
         return await _accepted(gateway, body, int(seq), earlier.run_id, earlier.origin_run_id, replayed=True)
     stored = await _find(request, seq)
-    job = await replay_job(gateway.runs.store, Journal(gateway.connection), stored, caller, mode=body.mode)
+    job = await replay_job(gateway.connection, stored, caller, mode=body.mode)
     run_id = await gateway.runs.submitter.submit(job, request=keyed)
     assert job.origin_run_id is not None
     replayed = run_id != job.run_id

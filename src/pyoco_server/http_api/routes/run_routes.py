@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from pyoco_server.api import run_types
 from pyoco_server.api.endpoints import CANCEL_RUN, EXPLAIN_RUN, GET_RUN, GET_TASKS, RERUN
-from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_api.gateway import Gateway, gateway_of
@@ -106,12 +105,12 @@ async def rerun(request: Request, run_id: str) -> Response:
     gateway = gateway_of(request)
     cure = "a rerun takes a mode and a task"
     body = await optional_record(request, run_types.RerunRequest, field="task", cure=cure)
-    journal, caller = Journal(gateway.connection), caller_of(request)
+    caller = caller_of(request)
     keyed = keyed_by_header(request, caller, "rerun", run_id, body.mode, body.task)
     earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
     if earlier is not None:
         return _accepted(earlier.run_id, run_id, replayed=True)
-    job = await rerun_job(gateway.runs.store, journal, run_id, caller, mode=body.mode, task=body.task)
+    job = await rerun_job(gateway.connection, run_id, caller, mode=body.mode, task=body.task)
     with tracing.submitting(job, lambda: request.headers):
         new_id = await gateway.runs.submitter.submit(job, request=keyed)
     return _accepted(new_id, run_id, replayed=new_id != job.run_id)

@@ -19,7 +19,6 @@ from pyoco_server.broker.jetstream.lease import Lease
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
 from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
-from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
@@ -60,7 +59,6 @@ class BulkSteps:
         self._connection = connection
         self._submitter = submitter
         self._runs = RunStore(connection)
-        self._journal = Journal(connection)
         self._letters = DeadLetters(connection)
 
     async def take(self, record: BulkRecord, item: BulkItem) -> StepResult:
@@ -70,7 +68,7 @@ class BulkSteps:
                 return await self._cancel(record, item.name)
             case BulkAction.RERUN:
                 mode = record.mode or RerunMode.START
-                job = await rerun_job(self._runs, self._journal, item.name, _caller(record), mode=mode)
+                job = await rerun_job(self._connection, item.name, _caller(record), mode=mode)
                 await self._submit(record, job)
                 return StepResult.DONE
             case BulkAction.REPLAY_LETTERS:
@@ -90,7 +88,7 @@ class BulkSteps:
         if stored is None:
             return StepResult.SKIPPED
         mode = record.mode or RerunMode.START
-        job = await replay_job(self._runs, self._journal, stored, _caller(record), mode=mode)
+        job = await replay_job(self._connection, stored, _caller(record), mode=mode)
         await self._submit(record, job)
         if record.delete:
             await self._letters.delete(stored.seq)

@@ -8,9 +8,8 @@ import logging
 from dataclasses import dataclass
 from functools import cached_property
 
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import (
     DeadLetterNotFound,
     InvalidRequest,
@@ -130,9 +129,7 @@ async def matching_letters(
     return found[:limit]
 
 
-async def replay_job(
-    store: RunStore, journal: Journal, stored: StoredLetter, caller: Caller, *, mode: RerunMode
-) -> Job:
+async def replay_job(connection: Connection, stored: StoredLetter, caller: Caller, *, mode: RerunMode) -> Job:
     """The job that reruns the letter's run; NotReplayable says why there is none."""
     letter = stored.letter
     if letter.run_id is None:
@@ -140,7 +137,7 @@ async def replay_job(
             f"dead letter {stored.seq} ({letter.reason}) names no run: its job could not be read"
         )
     try:
-        return await rerun_job(store, journal, letter.run_id, caller, mode=mode)
+        return await rerun_job(connection, letter.run_id, caller, mode=mode)
     except RunNotFound:
         raise NotReplayable(
             f"run {letter.run_id} of dead letter {stored.seq} is not stored any more"

@@ -41,6 +41,8 @@ class Facts:
     now: float
     snapshot: RunSnapshot
     timing: TimingSettings
+    # Of an open run: whether it matches its signature.
+    authentic: bool = True
     workers: tuple[WorkerRecord, ...] = ()
     # None for an ended run.
     queue: TagQueue | None = None

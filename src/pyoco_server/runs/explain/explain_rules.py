@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from pyoco_server.broker.queue.queue_position import Standing
+from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import (
     Reason,
     RerunMode,
@@ -43,6 +44,11 @@ class Finding:
 
 def explain(facts: Facts) -> list[Finding]:
     """Never empty."""
+    unverified = [] if facts.authentic else [Finding("unverified", {"tag": facts.snapshot.tag})]
+    return unverified + _explained(facts)
+
+
+def _explained(facts: Facts) -> list[Finding]:
     match facts.snapshot.status:
         case RunStatus.PENDING:
             return list(_pending(facts))
@@ -288,6 +294,8 @@ def _ended(run: RunSnapshot) -> Finding:
     if run.status is RunStatus.CANCELLED:
         evidence |= {"requested_by": run.cancel_requested_by, "cancel_reason": run.cancel_reason}
         return Finding("cancel_forced" if run.reason == Reason.CANCEL_FORCED else "cancelled", evidence)
+    if run.reason == Reason.INVALID_JOB and (run.error or "").startswith(Err.UNVERIFIED_RUN.err_id):
+        return Finding("failed_unverified", evidence)
     return Finding(f"failed_{run.reason}" if run.reason in _KNOWN_REASONS else "failed", evidence)
 
 

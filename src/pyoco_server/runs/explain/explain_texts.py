@@ -219,6 +219,17 @@ TEXTS: Final[Mapping[str, Text]] = {
         actions=(SEE_WORKERS,),
     ),
     # RUNNING
+    "unverified": Text(
+        en="The stored run does not match its signature: its flow, params, tag or tenant was changed, and "
+        "not by a gateway.",
+        ja="保存されている run が署名と一致しません（フロー・params・タグ・テナントのいずれかが、"
+        "ゲートウェイ以外によって書き換えられています）。",
+        next_en="A job that is in the queue is executed as it was submitted. The run is not queued again: "
+        "without a job, it fails.",
+        next_ja="キュー内のジョブは submit された内容のまま実行されます。再びキューに入ることはなく、"
+        "ジョブがなければ run は失敗します。",
+        actions=(SEE_WORKERS, CANCEL),
+    ),
     "executing": Text(
         en="Worker {worker_id} is executing {running_tasks}; no task has finished for {quiet_sec}.",
         ja="ワーカー {worker_id} が {running_tasks} を実行中です"
@@ -368,6 +379,11 @@ TEXTS: Final[Mapping[str, Text]] = {
         en="The run's job in the queue could not be read: {error}",
         ja="キュー内のジョブを読み取れませんでした: {error}",
         actions=(RERUN, SEE_DEAD_LETTERS),
+    ),
+    "failed_unverified": _ended(
+        en="The stored run did not match its signature, so it was not queued again: {error}",
+        ja="保存されている run が署名と一致しないため、キューに戻されませんでした: {error}",
+        actions=(SEE_WORKERS, SEE_DEAD_LETTERS),
     ),
     "failed_executor_crashed": _ended(
         en="The process that executed the flow crashed: {error}",

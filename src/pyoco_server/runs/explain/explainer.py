@@ -11,11 +11,12 @@ from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.errors import NatsUnavailable, RunNotFound
-from pyoco_server.records.models import RunSnapshot, RunStatus, is_run_id
+from pyoco_server.records.models import RunSnapshot, RunStatus, is_run_id, is_tag
 from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask, TimingSettings
 from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_unavailable
 from pyoco_server.runs.explain.visible_workers import workers_seen_by
 from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 
 # A response within 2 s is promised, also when NATS is slow or unavailable.
@@ -31,6 +32,7 @@ class Explainer:
         self._places = QueuePlaces(connection)
         self._journal = Journal(connection)
         self._logs = RunLogs(connection)
+        self._signatures = signatures_of(connection)
         self._timing = TimingSettings.of(connection.config)
 
     async def explain(self, run_id: str, caller: Caller) -> tuple[RunStatus | None, list[Finding]]:
@@ -53,17 +55,22 @@ class Explainer:
         return facts.snapshot.status, explain(facts)
 
     async def _gather(self, run_id: str, caller: Caller) -> Facts:
-        run = (await find_run(self._runs, run_id, caller)).snapshot
-        if run.status.terminal or run.status is RunStatus.WAITING_HUMAN:
+        stored = await find_run(self._runs, run_id, caller)
+        run = stored.snapshot
+        if run.status.terminal:
             return Facts(now=time.time(), snapshot=run, timing=self._timing)
+        authentic = await self._signatures.is_authentic(stored)
+        if run.status is RunStatus.WAITING_HUMAN or not is_tag(run.tag):
+            return Facts(now=time.time(), snapshot=run, timing=self._timing, authentic=authentic)
         queue = await self._places.queue(run.tag)
-        finished = await self._journal.last_finished(run_id)
+        finished = await self._journal.last_finished(run.tag, run_id)
         printed_at = await self._logs.last_timestamp(run_id)
         workers = await self._workers.all()
         return Facts(
             now=time.time(),
             snapshot=run,
             timing=self._timing,
+            authentic=authentic,
             workers=tuple(await workers_seen_by(caller, workers, self._lists, known=frozenset({run_id}))),
             queue=queue,
             place=await self._place(run, queue),

@@ -180,6 +180,8 @@ def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:
         cancel_requested_at=stored.cancel_requested_at,
         cancel_requested_by=stored.cancel_requested_by,
         cancel_reason=stored.cancel_reason,
+        # A gateway signs the runs of earlier versions while they are executed.
+        signature=stored.signature,
     )
 
 
@@ -217,7 +219,7 @@ async def claim(
         _check_open(stored.snapshot, job.generation)
         if stored.snapshot.delivery is not None:
             await _check_delivery(queue, stored.snapshot, stored.snapshot.delivery, delivery)
-        claimed = _claimed(stored.snapshot, delivery, worker_id)
+        claimed = _claimed(stored.snapshot, job, delivery, worker_id)
         if claimed.timeout_sec is not None:
             claimed.used_sec = await _time_used_until_now(store, stored)
         try:
@@ -255,7 +257,7 @@ async def _check_delivery(
         raise DuplicateJob(f"message {owned[0]} is the run's job, and this is {delivery[0]}")
 
 
-def _claimed(current: RunSnapshot, delivery: tuple[int, int], worker_id: str) -> RunSnapshot:
+def _claimed(current: RunSnapshot, job: Job, delivery: tuple[int, int], worker_id: str) -> RunSnapshot:
     now = time.time()
     return structs.replace(
         current,
@@ -267,6 +269,8 @@ def _claimed(current: RunSnapshot, delivery: tuple[int, int], worker_id: str) ->
         start_time=current.start_time or now,
         heartbeat_at=now,
         updated_at=now,
+        # Of the job, if it has one: only gateways publish jobs.
+        signature=job.signature or current.signature,
         **not_waiting(current),
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import FieldProblem, InvalidRequest, RunConflict, shortened
@@ -22,34 +23,36 @@ from pyoco_server.records.models import (
     job_of,
     new_run_id,
 )
+from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 
 _MAX_NAMES = 20
 
 
 async def rerun_job(
-    store: RunStore,
-    journal: Journal,
+    connection: Connection,
     run_id: str,
     caller: Caller,
     *,
     mode: RerunMode,
     task: str | None = None,
 ) -> Job:
-    """The job of the new run; InvalidRequest or RunConflict say why there is none.
+    """The job of the new run; InvalidRequest, RunConflict or UnverifiedRun say why there is none.
 
     It belongs to the tenant of the origin, whoever the caller is.
     """
     _check_mode(mode, task)
-    origin = (await find_run(store, run_id, caller)).snapshot
+    stored = await find_run(RunStore(connection), run_id, caller)
+    origin = stored.snapshot
     if not origin.status.terminal:
         raise RunConflict(f"run {run_id} is {origin.status}; wait for its end, or cancel it, then rerun it")
     if mode is RerunMode.FAILED and _nothing_failed(origin):
         raise _invalid("mode", "nothing failed in this run; use 'start', or 'task' with a task", mode)
     if task is not None:
         _check_task(task, origin.tasks)
+    origin = await signatures_of(connection).verified(stored)
     return structs.replace(
-        job_of(origin, await _source(journal, origin)),
+        job_of(origin, await _source(Journal(connection), origin)),
         run_id=new_run_id(),
         submitted_at=time.time(),
         origin_run_id=run_id,
@@ -88,7 +91,7 @@ def _check_task(task: str, known: Iterable[str]) -> None:
 async def _source(journal: Journal, origin: RunSnapshot) -> str | None:
     if origin.workflow_yaml_sha256 is None:
         return None
-    source = await journal.source(origin.run_id)
+    source = await journal.source(origin.tag, origin.run_id, origin.workflow_yaml_sha256)
     if source is None:
         raise RunConflict(f"the flow.yaml of run {origin.run_id} is not kept any more; submit the file again")
     return source

@@ -25,7 +25,9 @@ from pyoco_server.errors import (
     WorkflowTooLarge,
 )
 from pyoco_server.records.models import Job, RerunMode, RunSnapshot, encode, new_run_id, pending_snapshot
+from pyoco_server.records.operation_models import LAST_SEQUENCE
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests
+from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.withdrawal import (
     BEFORE_RESPONSE_SEC,
     Undo,
@@ -63,13 +65,13 @@ def new_job(
 
 
 class _Submission:
-    """A job and its snapshot, encoded once."""
+    """A job and its snapshot, signed, encoded once."""
 
     __slots__ = ("job", "job_bytes", "snapshot", "snapshot_bytes")
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.snapshot = pending_snapshot(job)
+    def __init__(self, job: Job, snapshot: RunSnapshot, signature: str) -> None:
+        self.job, self.snapshot = job, snapshot
+        job.signature = snapshot.signature = signature
         self.snapshot_bytes, self.job_bytes = encode(self.snapshot), encode(job)
 
 
@@ -80,6 +82,7 @@ class Submitter:
         self._queue = WorkQueue(connection)
         self._journal = Journal(connection)
         self._keys = KeyedRequests(connection)
+        self.signatures = signatures_of(connection)
         self.withdrawer = Withdrawer(connection)
         self._budget = TimeBudget(_BUDGET_SEC)
 
@@ -101,7 +104,8 @@ class Submitter:
         """
         if not self._connection.ready:
             raise self._connection.unavailable()
-        submission = _Submission(job)
+        snapshot = pending_snapshot(job)
+        submission = _Submission(job, snapshot, await self.signatures.sign(snapshot))
         self._check_size(submission)
         try:
             if _reuses_journal(job):
@@ -135,8 +139,8 @@ class Submitter:
 
     async def _store_and_queue(self, submission: _Submission) -> None:
         job = submission.job
-        if job.workflow_yaml is not None and not _reuses_journal(job):
-            await self._journal.keep_source(job.run_id, job.workflow_yaml)
+        if job.workflow_yaml is not None:
+            await self._journal.keep_source(job.tag, job.run_id, job.workflow_yaml)
         revision = await self._store.create(submission.snapshot, encoded=submission.snapshot_bytes)
         await self._queue.publish(job, run_revision=revision, encoded=submission.job_bytes)
 
@@ -145,7 +149,11 @@ class Submitter:
         origin = job.origin_run_id
         if origin is None:
             return
-        await self._journal.copy(origin, job.run_id)
+        trusted = await self.signatures.trusted()
+        # The journal has one tag: results of other workers are never copied to those of this one.
+        await self._journal.copy(
+            job.tag, origin, job.run_id, old_up_to=LAST_SEQUENCE if trusted is None else trusted.journal
+        )
         if not await self._store.exists(origin):
             # The key is deleted before the journal: if the key exists, the copy is complete.
             await self._journal.remove(job.run_id)

@@ -17,10 +17,11 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import CorruptSnapshot, RunStore, StoredRun
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, UnverifiedRun
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, job_of
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
+from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.ownership import apply_cancel
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting
 
@@ -47,6 +48,7 @@ class RunRepairer:
         self.store = RunStore(connection)
         self.queue = WorkQueue(connection)
         self.journal = Journal(connection)
+        self.signatures = signatures_of(connection)
         # How often each repair was made.
         self.actions: Counter[str] = Counter()
 
@@ -90,11 +92,14 @@ class RunRepairer:
         `replaces` is the sequence of its message whose deliveries are exhausted.
         """
         try:
-            job = await self._job(stored.snapshot)
+            job = await self._job(stored)
             subject = await self.queue.publish_again(job, revision=stored.revision, replaces=replaces)
         except (_JobLost, PayloadTooLarge) as why:
             error = f"the run's job was lost and cannot be published again: {why}; submit it again"
             await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error))
+            return None
+        except UnverifiedRun as forged:
+            await self._end_unverified(stored, forged)
             return None
         if replaces is None:
             self._log(stored.snapshot, "the run had no job in the queue: published one")
@@ -106,17 +111,27 @@ class RunRepairer:
     async def publish_continuation(self, stored: StoredRun) -> None:
         """Publish the job that continues a run after a wait; ends the run if its job is lost."""
         try:
-            await self.queue.publish_continuation(await self._job(stored.snapshot))
+            await self.queue.publish_continuation(await self._job(stored))
         except (_JobLost, PayloadTooLarge) as why:
             error = f"the run has its answer, but its job cannot be published: {why}; submit it again"
             await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error))
+        except UnverifiedRun as forged:
+            await self._end_unverified(stored, forged)
 
-    async def _job(self, snapshot: RunSnapshot) -> Job:
+    async def _end_unverified(self, stored: StoredRun, forged: UnverifiedRun) -> None:
+        """A forged run is not queued, and does not come back with each sweep."""
+        spec = Err.UNVERIFIED_RUN
+        error = f"{spec.err_id}: {forged}. {spec.cure_en}"
+        if await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error)):
+            self.actions["unverified"] += 1
+
+    async def _job(self, stored: StoredRun) -> Job:
+        snapshot = await self.signatures.verified(stored)
         if not snapshot.tag:
             raise _JobLost("its snapshot names no tag")
         source: str | None = None
         if snapshot.workflow_yaml_sha256 is not None:
-            source = await self.journal.source(snapshot.run_id)
+            source = await self.journal.source(snapshot.tag, snapshot.run_id, snapshot.workflow_yaml_sha256)
             if source is None:
                 raise _JobLost("its flow.yaml was not kept")
         return job_of(snapshot, source)

@@ -22,6 +22,7 @@ from pyoco_server.runs.sweep.orphaned_runs import OrphanedRuns
 from pyoco_server.runs.sweep.retention import Retention, WorkerRecordRetention
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
+from pyoco_server.runs.sweep.unsigned_runs import UnsignedRuns
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Sweeper:
         runs.on_ended(self._queued.forget)
         # A waiting run has no job in the queue.
         runs.on_waiting(self._queued.forget_before)
+        self._unsigned = UnsignedRuns(connection, runs)
         self._retention = Retention(connection, self._runs)
         self._worker_records = WorkerRecordRetention(connection)
         self._advisories = Advisories(connection)
@@ -111,6 +113,8 @@ class Sweeper:
         if not was_held:
             log.info("acquired the sweep lease")
             self._runs.reset_silence()
+        # Before any repair, which needs the signature.
+        await self._unsigned.sign()
         counted = await self._queued.count()
         await self._lists.caught_up()
         await self._queued.compare(counted)

@@ -127,6 +127,7 @@ class RunExecution:
                 services.journal,
                 services.logs,
                 self._job.run_id,
+                tag=self._job.tag,
                 ask=self._questions.ask,
                 assure_ownership=lambda: self._owned.verify(services.ack_wait_sec / 2),
             )
@@ -171,7 +172,7 @@ class RunExecution:
             rerun_task=job.rerun_task,
         )
         if owned.snapshot.attempt > 1 or job.rerun_mode in _REUSING:
-            run.journal = await self._services.journal.entries(job.run_id)
+            run.journal = await self._services.journal.entries(job.tag, job.run_id)
         if owned.snapshot.attempt > 1:
             await self._questions.load()
         while True:
@@ -182,7 +183,7 @@ class RunExecution:
             if not outcome.must_resume:
                 return outcome
             await self._flush_journal()
-            run.journal = await self._services.journal.entries(job.run_id)
+            run.journal = await self._services.journal.entries(job.tag, job.run_id)
             # The run may have been taken over, cancelled or ended meanwhile.
             await owned.refresh()
             if owned.snapshot.cancel_requested_at is not None:

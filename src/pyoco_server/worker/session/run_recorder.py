@@ -44,6 +44,7 @@ class RunRecorder:
         logs: RunLogs,
         run_id: str,
         *,
+        tag: str,
         ask: Callable[[Question], Awaitable[object]],
         assure_ownership: Callable[[], Awaitable[None]],
     ) -> None:
@@ -51,6 +52,7 @@ class RunRecorder:
         self._journal = journal
         self._logs = logs
         self._run_id = run_id
+        self._tag = tag
         self._ask = ask
         self._assure_ownership = assure_ownership
         self._storing: set[asyncio.Task[None]] = set()
@@ -154,7 +156,9 @@ class RunRecorder:
                 await self._append(entry.without_value(f"its result is not stored: {error.detail}", digest))
 
     async def _append(self, entry: JournalEntry) -> None:
-        await self._retry("a finished task", lambda: self._journal.append(self._run_id, entry), in_order=True)
+        await self._retry(
+            "a finished task", lambda: self._journal.append(self._tag, self._run_id, entry), in_order=True
+        )
 
     async def _open(self, question: Question, *, after: set[asyncio.Task[None]]) -> None:
         # A person must not see a question whose inputs the next owner might compute differently.

@@ -1,0 +1,107 @@
+"""Signatures of jobs: whether a stored run is still what a gateway has accepted.
+
+A job that is queued again is rebuilt from its snapshot, and any worker may write any snapshot: its params,
+its tag, its tenant. So a gateway signs the job when it accepts it, with a secret that workers cannot read,
+and verifies the snapshot before it queues the run again or repeats it.
+
+Signed is what never changes: the job as encoded, without its generation, and with the digest of its flow.yaml
+in place of the file. A new field of `Job` needs a default, or no earlier run would verify.
+
+Runs of earlier versions have no signature. The first sweep signs those that have not ended
+(runs/sweep/unsigned_runs.py). The others are trusted if they were written before that: NATS assigns the
+revision of a write, and no worker can choose it.
+"""
+
+import hmac
+import logging
+from hashlib import blake2b
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from msgspec import UNSET, structs
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.broker.stores.shared_secret import shared_secret
+from pyoco_server.broker.stores.trusted_records import TrustedRecords, trusted_records
+from pyoco_server.errors import UnverifiedRun
+from pyoco_server.errors.error_table import Err
+from pyoco_server.records.models import RunSnapshot, encode, job_of
+
+log = logging.getLogger(__name__)
+
+_DIGEST_BYTES: Final = 16
+_PURPOSE: Final = b"pyoco job"
+
+
+def signature_of(snapshot: RunSnapshot, secret: bytes) -> str:
+    job = job_of(snapshot, None)
+    job.generation, job.signature = 0, UNSET
+    return blake2b(encode(job), key=secret, digest_size=_DIGEST_BYTES, person=_PURPOSE).hexdigest()
+
+
+class JobSignatures:
+    """The signatures of one gateway; `signatures_of` returns that of a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._secret: bytes | None = None
+        # How many runs were not queued because they did not verify.
+        self.refused = 0
+        connection.add_hook(self._forget)
+
+    async def sign(self, snapshot: RunSnapshot) -> str:
+        secret = self._secret
+        if secret is None:
+            secret = await self._read_secret()
+        return signature_of(snapshot, secret)
+
+    async def is_signed(self, snapshot: RunSnapshot) -> bool:
+        return hmac.compare_digest(await self.sign(snapshot), snapshot.signature or "")
+
+    async def is_authentic(self, stored: StoredRun) -> bool:
+        """Whether it is what a gateway has accepted, as far as that is known for a run without signature."""
+        if await self.is_signed(stored.snapshot):
+            return True
+        trusted = await self.trusted()
+        return trusted is None or stored.revision <= trusted.runs
+
+    async def verified(self, stored: StoredRun) -> RunSnapshot:
+        """The snapshot, signed; UnverifiedRun if it is not what a gateway has accepted.
+
+        The run must have been read from the leader, which alone knows its revision for sure.
+        """
+        snapshot = stored.snapshot
+        if await self.is_authentic(stored):
+            return structs.replace(snapshot, signature=await self.sign(snapshot))
+        self.refused += 1
+        error = UnverifiedRun(
+            f"run {snapshot.run_id} is not as a gateway accepted it: its flow, params, tag, tenant or "
+            "another part of its job was changed with the NATS credentials of a worker, or its signature was "
+            "dropped by a worker of an earlier version"
+        )
+        fields = {"run_id": snapshot.run_id, "tag": snapshot.tag, "worker_id": snapshot.worker_id}
+        log.error("%s", error, extra=Err.UNVERIFIED_RUN.log_fields(**fields))
+        raise error
+
+    async def trusted(self) -> TrustedRecords | None:
+        return await trusted_records(self._connection)
+
+    async def _read_secret(self) -> bytes:
+        self._secret = secret = await shared_secret(self._connection, "jobs")
+        return secret
+
+    async def _forget(self) -> None:
+        # A server that lost its data has another secret.
+        self._secret = None
+
+
+_OF_CONNECTION: WeakKeyDictionary[Connection, JobSignatures] = WeakKeyDictionary()
+
+
+def signatures_of(connection: Connection) -> JobSignatures:
+    """One for all parts of a gateway: they share the secret and the count."""
+    found = _OF_CONNECTION.get(connection)
+    if found is None:
+        found = _OF_CONNECTION[connection] = JobSignatures(connection)
+    return found

@@ -1,0 +1,75 @@
+"""Signs the open runs of an earlier version, once, and decides which unsigned runs are trusted from then on.
+
+Their workers keep the signature. Runs that have ended are not written: they are trusted up to the revision at
+which this was done. Results in the journal of an earlier version move to the subject of the tag.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from msgspec import UNSET, structs
+
+from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_store import CorruptSnapshot, RunStore
+from pyoco_server.broker.stores.trusted_records import present_records, trust_records
+from pyoco_server.records.models import is_tag
+from pyoco_server.runs.lifecycle.job_signatures import signatures_of
+from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 64
+# Its worker may write it in the same moment, and a worker that always does must not hold this up.
+_TRIES: Final = 10
+
+
+class UnsignedRuns:
+    def __init__(self, connection: Connection, runs: OpenRuns) -> None:
+        self._connection = connection
+        self._runs = runs
+        self._store = RunStore(connection)
+        self._journal = Journal(connection)
+        self._signatures = signatures_of(connection)
+
+    async def sign(self) -> None:
+        """Does nothing when it was done before."""
+        if await self._signatures.trusted() is not None:
+            return
+        before = await present_records(self._connection)
+        signed = 0
+        async for group in self._runs.groups():
+            for start in range(0, len(group), _AT_ONCE):
+                some = group[start : start + _AT_ONCE]
+                signed += sum(await asyncio.gather(*(self._sign(run, before.journal) for run in some)))
+        # Read again: runs that ended meanwhile have a later revision.
+        now = await present_records(self._connection)
+        await trust_records(self._connection, structs.replace(now, journal=before.journal))
+        if signed:
+            log.info("signed %d open runs of an earlier version", signed)
+
+    async def _sign(self, run: OpenRun, journal_up_to: int) -> bool:
+        for _ in range(_TRIES):
+            try:
+                stored = await self._store.get_from_leader(run.run_id)
+                if stored is None or stored.snapshot.status.terminal:
+                    return False
+                snapshot = stored.snapshot
+                if await self._signatures.is_signed(snapshot) or not is_tag(snapshot.tag):
+                    return False
+                if snapshot.signature is UNSET:
+                    await self._journal.adopt_old(snapshot.tag, run.run_id, journal_up_to)
+                signature = await self._signatures.sign(snapshot)
+                await self._store.replace(
+                    structs.replace(snapshot, signature=signature), revision=stored.revision
+                )
+            except RevisionConflict:
+                continue
+            except (CorruptSnapshot, PayloadTooLarge) as error:
+                log.error("a run cannot be signed: %s", error, extra={"run_id": run.run_id})
+                return False
+            return True
+        log.warning("a run was not signed: it was written all the time", extra={"run_id": run.run_id})
+        return False
