@@ -40,8 +40,8 @@ Run = TypedDict("Run", {
     "open_waits": NotRequired[list[OpenWait]], "wait_message": NotRequired[str | None],
     "wait_schema": NotRequired[str | None], "wait_deadline_at": NotRequired[float | None],
     "task_records": NotRequired[dict[str, Any]], "task_records_truncated": bool,
-    "worker_alive": NotRequired[bool | None], "worker_heartbeat_at": NotRequired[float | None],
-    "worker_tags": NotRequired[list[str] | None],
+    "signature": NotRequired[str], "worker_alive": NotRequired[bool | None],
+    "worker_heartbeat_at": NotRequired[float | None], "worker_tags": NotRequired[list[str] | None],
 })
 SnapshotPage = TypedDict("SnapshotPage", {
     "items": list[Run], "next_cursor": str | None, "total": NotRequired[int],

@@ -220,9 +220,9 @@ class _WorkerParts:
         await connection.start()
         try:
             await connection.wait_ready(timeout_sec)
-            await Journal(connection).check_writable(tags)
             intake = Intake(connection, WorkQueue(connection), tags)
             await intake.start()
+            await Journal(connection).check_writable(tags)
             commands = OperatorCommands(intake)
             presence = Presence(
                 connection, worker_id=worker_id, tags=tags, slots=len(executors), on_record=commands.apply

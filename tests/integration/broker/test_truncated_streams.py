@@ -20,6 +20,7 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys
 from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.trusted_records import present_records, trust_records
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
@@ -71,8 +72,11 @@ async def store_of(config: NatsBackendConfig) -> AsyncIterator[RunStore]:
 
 
 async def written(config: NatsBackendConfig, *runs: RunSnapshot) -> list[str]:
-    async with store_of(config) as store:
-        return await write(store, *runs)
+    async with connected(config) as connection:
+        written = await write(RunStore(connection), *runs)
+        # Or a gateway would sign them, which is a write.
+        await trust_records(connection, await present_records(connection))
+        return written
 
 
 @asynccontextmanager

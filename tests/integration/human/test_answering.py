@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -105,7 +106,7 @@ async def test_each_of_ten_answers_continues_the_run(connection: Connection, ans
 
 
 async def test_the_flow_yaml_goes_with_the_job(connection: Connection, answers: AnswerHandler) -> None:
-    run = await waiting_run(connection, workflow_yaml_sha256="0" * 64)
+    run = await waiting_run(connection, workflow_yaml_sha256=sha256(b"version: 1").hexdigest())
     await answers._continuations._repairer.journal.keep_source("default", run.run_id, "version: 1")
     await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
     [job] = await run.jobs()

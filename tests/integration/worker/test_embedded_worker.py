@@ -119,7 +119,7 @@ async def test_the_output_of_a_killed_run_is_not_captured_by_the_next(
         assert all(text in shown for text in ("stubborn ends\n", "the program goes on\n", "second ends\n"))
         # What an abandoned run still does has no effect, and it stops where it can.
         assert not talkers.followed.is_set()
-        assert await Journal(gateway.inside.connection).entries("default", abandoned) == []
+        assert await Journal(gateway.inside.connection).entries(own_queue.tag, abandoned) == []
     finally:
         talkers.release_all()
         await worker.close()

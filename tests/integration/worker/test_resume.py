@@ -38,7 +38,7 @@ class InterruptedRun:
         return self._book.read_text().splitlines() if self._book.exists() else []
 
     async def journal(self) -> list[JournalEntry]:
-        return await Journal(self._queue.gateway.inside.connection).entries("default", self.run_id)
+        return await Journal(self._queue.gateway.inside.connection).entries(self._queue.tag, self.run_id)
 
     async def begin(
         self, flow: str, *, held: str, journalled: int, end: signal.Signals, **params: Any
@@ -131,4 +131,4 @@ async def test_a_result_larger_than_a_message_is_replayed(interrupted: Interrupt
 
 async def test_the_only_task_of_a_run_leaves_no_journal(served: RunningGateway) -> None:
     run = await served.run("noop")
-    assert await Journal(served.inside.connection).entries("default", run["run_id"]) == []
+    assert await Journal(served.inside.connection).entries(run["tag"], run["run_id"]) == []

@@ -140,7 +140,7 @@ async def test_a_note_that_is_too_large_is_not_retried(
 async def test_an_entry_that_nats_rejects_is_not_retried(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def refuse(self: Journal, run_id: str, entry: JournalEntry) -> None:
+    async def refuse(self: Journal, tag: str, run_id: str, entry: JournalEntry) -> None:
         raise PayloadTooLarge("the stream takes 1 byte")
 
     monkeypatch.setattr(Journal, "append", refuse)

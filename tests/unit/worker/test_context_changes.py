@@ -15,6 +15,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.worker.engine.context_changes import Changes, ContextChanges, groups_that_share
+from pyoco_server.worker.engine.journal_values import load_changes
 from tests.support.running.flow_runs import FlowUnderTest, record
 from tests.support.waiting import LIMIT_SEC
 
@@ -304,7 +305,7 @@ class TestSharedObjects:
         assert ends_the_same_wherever_it_is_cut_off(make)["scratch"] == {"x": [0, 2], "y": [1]}
         run = FlowUnderTest(make())
         run.execute()
-        changed, _ = pickle.loads(run.written[2].changes)
+        changed, _ = load_changes(run.written[2].changes)
         assert list(changed) == [("scratch", "x")]
 
     def test_sharing_is_transitive_and_only_through_mutable_objects(self) -> None:

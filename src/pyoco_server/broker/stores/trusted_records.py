@@ -3,6 +3,7 @@
 The sequences of both streams, beside the secret, where workers can neither read nor write.
 """
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -19,6 +20,8 @@ class TrustedRecords(msgspec.Struct, frozen=True, omit_defaults=True):
     # The last revision of the runs bucket, and the last sequence of the journal, that are trusted.
     runs: int = 0
     journal: int = 0
+    # When both streams were created: others of these names would count from 1.
+    created: tuple[str, str] = ("", "")
 
 
 _decode = msgspec.json.Decoder(TrustedRecords).decode
@@ -26,30 +29,42 @@ _decode = msgspec.json.Decoder(TrustedRecords).decode
 
 async def trusted_records(connection: Connection) -> TrustedRecords | None:
     """None while the runs of an earlier version are not signed yet: then all are trusted."""
-    stored = await Bucket(connection, connection.config.lease_kv_bucket).get_from_leader(_KEY)
-    return None if stored is None else _decode(stored.value)
+    stored = await _bucket(connection).get_from_leader(_KEY)
+    if stored is None:
+        return None
+    trusted = _decode(stored.value)
+    present = await present_records(connection)
+    return trusted if trusted.created == present.created else TrustedRecords(created=present.created)
+
+
+async def is_decided(connection: Connection) -> bool:
+    """Whether there is an answer to `trusted_records`."""
+    return await _bucket(connection).get_from_leader(_KEY) is not None
 
 
 async def present_records(connection: Connection) -> TrustedRecords:
-    """What there is now."""
+    """All that is stored now."""
     config = connection.config
     runs = await stream_state(connection, f"KV_{config.runs_kv_bucket}")
     journal = await stream_state(connection, config.journal_stream)
-    return TrustedRecords(runs=runs.last_sequence, journal=journal.last_sequence)
+    return TrustedRecords(
+        runs=runs.last_sequence, journal=journal.last_sequence, created=(runs.created, journal.created)
+    )
 
 
 async def trust_records(connection: Connection, records: TrustedRecords) -> None:
     """Decided once, by the first caller."""
-    bucket = Bucket(connection, connection.config.lease_kv_bucket)
-    try:
-        await bucket.create(_KEY, msgspec.json.encode(records))
-    except RevisionConflict:
-        return
+    with suppress(RevisionConflict):
+        await _bucket(connection).create(_KEY, msgspec.json.encode(records))
 
 
 async def trust_again(connection: Connection) -> None:
-    """Forget what was trusted, so that the next sweep signs what is stored by then."""
-    bucket = Bucket(connection, connection.config.lease_kv_bucket)
+    """Forget what was trusted: the next sweep signs what is stored by then."""
+    bucket = _bucket(connection)
     stored = await bucket.get_from_leader(_KEY)
     if stored is not None:
         await bucket.delete(_KEY, revision=stored.revision)
+
+
+def _bucket(connection: Connection) -> Bucket:
+    return Bucket(connection, connection.config.lease_kv_bucket)

@@ -8,9 +8,10 @@ import typer
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import ensure_resources, resources
+from pyoco_server.broker.stores.trusted_records import trust_again
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import settings_with
-from pyoco_server.cli.options.shared_options import NatsUrl, checked_tag, option
+from pyoco_server.cli.options.shared_options import NatsUrl, checked_tag, flag, option
 from pyoco_server.config import NatsBackendConfig
 
 _CONNECT_SEC: Final = 10.0
@@ -27,15 +28,29 @@ Tags = Annotated[
 ]
 
 
+SignStoredRuns = Annotated[
+    bool,
+    flag(
+        "--sign-stored-runs",
+        "Trust the runs that are stored now: gateways sign those without a valid signature. "
+        "Once, after workers or gateways of an earlier version have run beside new ones.",
+    ),
+]
+
+
 @examples("pyoco-server-admin nats-setup", "pyoco-server-admin nats-setup --tag default --tag gpu")
-def nats_setup(*, tag: Tags = None, nats_url: NatsUrl = None) -> None:
+def nats_setup(
+    *, tag: Tags = None, sign_stored_runs: SignStoredRuns = False, nats_url: NatsUrl = None
+) -> None:
     config = settings_with(nats_url=nats_url)
     tags = tag or [config.default_tag]
-    asyncio.run(_set_up(config, tags))
+    asyncio.run(_set_up(config, tags, sign_stored_runs=sign_stored_runs))
     typer.echo(f"{len(resources(config))} streams and buckets exist, and the queues of {', '.join(tags)}.")
+    if sign_stored_runs:
+        typer.echo("The next sweep of a gateway signs the runs that are stored.")
 
 
-async def _set_up(config: NatsBackendConfig, tags: list[str]) -> None:
+async def _set_up(config: NatsBackendConfig, tags: list[str], *, sign_stored_runs: bool) -> None:
     connection = Connection(config, name="pyoco-server:admin")
     connection.add_hook(lambda: ensure_resources(connection))
     await connection.start()
@@ -44,5 +59,7 @@ async def _set_up(config: NatsBackendConfig, tags: list[str]) -> None:
         queue = WorkQueue(connection)
         for tag in tags:
             await queue.ensure_consumer(tag)
+        if sign_stored_runs:
+            await trust_again(connection)
     finally:
         await connection.close()

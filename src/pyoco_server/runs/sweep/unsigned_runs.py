@@ -14,7 +14,7 @@ from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import CorruptSnapshot, RunStore
-from pyoco_server.broker.stores.trusted_records import present_records, trust_records
+from pyoco_server.broker.stores.trusted_records import is_decided, present_records, trust_records
 from pyoco_server.records.models import is_tag
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
@@ -36,7 +36,7 @@ class UnsignedRuns:
 
     async def sign(self) -> None:
         """Does nothing when it was done before."""
-        if await self._signatures.trusted() is not None:
+        if await is_decided(self._connection):
             return
         before = await present_records(self._connection)
         signed = 0

@@ -1,11 +1,6 @@
-"""The journal of one execution: entries of earlier attempts to replay, and new ones to store.
-
-Values are pickled: a resumed flow must get back exactly what its tasks returned. Only workers write journals;
-whoever may write there may run code on workers, like whoever may submit a flow.yaml.
-"""
+"""The journal of one execution: entries of earlier attempts to replay, and new ones to store."""
 
 import itertools
-import pickle
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +11,7 @@ from msgspec.structs import replace
 from pyoco_server.records.models import JournalEntry, value_digest
 from pyoco_server.worker.engine.context_changes import Changes
 from pyoco_server.worker.engine.flow_shape import FlowShape
+from pyoco_server.worker.engine.journal_values import dump_changes, dump_value, load_changes, load_value
 from pyoco_server.worker.engine.json_values import error_message
 
 _NO_CHANGES: Changes = ({}, [])
@@ -23,7 +19,7 @@ _FLOW_CHANGED = "the flow has changed since it finished, at this task or before 
 
 
 class UnreadableEntry(Exception):
-    """A journalled value cannot be unpickled, for example because its class has been removed."""
+    """A journalled value cannot be loaded, for example because its class has been removed."""
 
 
 class JournalKeys:
@@ -121,7 +117,7 @@ class TaskJournal:
         within: str | None = None,
     ) -> None:
         """Record a result, or why it cannot be stored. A step's result is also found by this attempt."""
-        values = self._pickled(task, output, changes)
+        values = self._stored(task, output, changes)
         entry = self._entry(key, task, started_at)
         entry.same_as = self._compare_with_previous(key, within, values)
         if values is not None:
@@ -142,7 +138,7 @@ class TaskJournal:
         """Record that the task failed for good, and what it changed; its flow continues."""
         self._compare_with_previous(key, None, None)
         entry = self._entry(key, task, started_at)
-        values = self._pickled(task, None, changes)
+        values = self._stored(task, None, changes)
         if values is not None:
             entry.error, entry.changes = error, values[1]
         self._append(self._bounded(entry))
@@ -164,11 +160,10 @@ class TaskJournal:
         if not entry.same_as or entry.key not in self._order:
             self._order[entry.key] = next(self._places)
 
-    def _pickled(self, task: str, output: Any, changes: Changes) -> tuple[bytes, bytes] | None:
+    def _stored(self, task: str, output: Any, changes: Changes) -> tuple[bytes, bytes] | None:
         """Both as they are stored; None if they cannot be, with the reason in `not_journalled`."""
         try:
-            stored = pickle.dumps(output, protocol=5)
-            return stored, b"" if changes == _NO_CHANGES else pickle.dumps(changes, protocol=5)
+            return dump_value(output), b"" if changes == _NO_CHANGES else dump_changes(changes)
         except Exception as error:  # noqa: BLE001 - pickling runs the user's code
             self.not_journalled[task] = (
                 f"its result cannot be stored: {type(error).__name__}: {error_message(error)}"
@@ -238,8 +233,7 @@ class TaskJournal:
 def output_of(entry: JournalEntry) -> tuple[Any, Changes]:
     """The result of an entry, None for a failed task, and what the task changed."""
     try:
-        changes: Changes = pickle.loads(entry.changes) if entry.changes else _NO_CHANGES  # noqa: S301
-        output = None if entry.error is not None else pickle.loads(entry.output)  # noqa: S301 - see above
-        return output, changes
+        changes = load_changes(entry.changes) if entry.changes else _NO_CHANGES
+        return None if entry.error is not None else load_value(entry.output), changes
     except Exception as error:
         raise UnreadableEntry(f"{type(error).__name__}: {error}") from error
