@@ -58,6 +58,14 @@ async def trust_records(connection: Connection, records: TrustedRecords) -> None
         await _bucket(connection).create(_KEY, msgspec.json.encode(records))
 
 
+async def decide_if_empty(connection: Connection) -> None:
+    """In a new installation there is nothing to trust, from the first moment on."""
+    if not await is_decided(connection):
+        present = await present_records(connection)
+        if not present.runs:
+            await trust_records(connection, present)
+
+
 async def trust_again(connection: Connection) -> None:
     """Forget what was trusted: the next sweep signs what is stored by then."""
     bucket = _bucket(connection)
