@@ -12,7 +12,7 @@ from pyoco_server.records.models import DeadLetter, Reason, RunStatus, new_run_i
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 from tests.integration.submit.test_rerun import YAML
 from tests.integration.submit.test_submit import queued_job
-from tests.support.broker.stored_runs import ended, snapshot, write
+from tests.support.broker.stored_runs import ended, signed, snapshot, write
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.event_reading import reading_events
 from tests.support.problems import assert_problem
@@ -58,7 +58,7 @@ def owned_by(tenant: Tenant, caller: Tenant | None = None) -> tuple[str, str]:
 async def ended_run(tenant: Tenant, status: RunStatus = RunStatus.FAILED, **fields: Any) -> str:
     """A run of the tenant that has ended, as its worker would have written it."""
     run = ended(status, tenant_id=tenant.tenant_id, api_key_id=tenant.api_key_id, **fields)
-    [run_id] = await write(tenant.inside.runs.store, run)
+    [run_id] = await write(tenant.inside.runs.store, await signed(tenant.inside.connection, run))
     return run_id
 
 

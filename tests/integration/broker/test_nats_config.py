@@ -55,7 +55,7 @@ def test_the_configuration_follows_the_settings(monkeypatch: pytest.MonkeyPatch)
     text = json.dumps(printed())
     assert "pyoco_runs" not in text
     assert "KV_other_runs" in text
-    assert '"other.journal.*"' in text
+    assert '"other.journal.*.*"' in text
 
 
 def test_given_keys_and_hashes_are_used(monkeypatch: pytest.MonkeyPatch) -> None:

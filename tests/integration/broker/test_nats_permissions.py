@@ -1,21 +1,26 @@
 """The configuration that `nats-config` prints: everything works with it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.worker import PyocoNatsWorker
+from tests.support.broker.connections import connected
+from tests.support.broker.nats_server import SecuredNats
 from tests.support.event_reading import reading_events
 from tests.support.places import EXAMPLES
 from tests.support.running.api_keys import new_key
 from tests.support.running.gateway import RunningGateway, running_gateway
-from tests.support.running.installation import Installation, installation, started, violations
+from tests.support.running.installation import Installation, installation, printed, started, violations
 from tests.support.running.workers import serving_worker
 from tests.support.samples.wheel_uploads import greeting, greetings, registered, synced
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT_SEC, eventually
 from tests.support.webhooks import webhook_receiver
 
 __all__ = ["installation", "started"]
@@ -170,3 +175,38 @@ async def test_workers_of_a_group_serve_its_tags_only(installation: Installation
         await PyocoNatsWorker.connect(
             installation.settings("gpu"), flow_resolver=lambda _: None, tags=["default"], timeout_sec=3
         )
+
+
+async def test_a_gateway_that_may_not_change_an_old_journal_waits_for_nats_setup(
+    installation: Installation,
+) -> None:
+    async with installation.client("admin") as (admin, _):
+        journal = (await admin.jetstream().stream_info("PYOCO_JOURNAL")).config
+        await admin.jetstream().update_stream(journal.evolve(subjects=["pyoco.journal.*"]))
+    async with running_gateway(installation.settings("gateway"), ready=False) as gateway:
+        connection = gateway.inside.connection
+        await eventually(lambda: "nats-setup" in connection.state.detail, describe="it says what to do")
+        assert not connection.ready
+        async with connected(installation.settings("admin")):
+            await connection.wait_ready(LIMIT_SEC)
+
+
+async def test_a_worker_with_accounts_of_an_earlier_version_names_the_command(
+    tmp_path: Path, config: NatsBackendConfig
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYOCO_LOAD_DOTENV", "0")
+        accounts = json.loads(json.dumps(printed()).replace("pyoco.journal.*.*", "pyoco.journal.*"))
+    server = SecuredNats(tmp_path / "secured", accounts=accounts)
+    server.start()
+    try:
+        users = {user["user"]: user for account in accounts.values() for user in account["users"]}
+        installation = Installation(server, users, config)
+        async with connected(installation.settings("admin")) as admin:
+            await WorkQueue(admin).ensure_consumer("default")
+        with pytest.raises(NatsForbidden, match=r"pyoco.journal.default.*nats-config.*nats-setup"):
+            await PyocoNatsWorker.connect(
+                installation.settings("worker"), flow_resolver=lambda _: None, timeout_sec=LIMIT_SEC
+            )
+    finally:
+        server.stop()

@@ -2,10 +2,12 @@
 
 from hashlib import sha256
 
+import msgspec
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.records.models import JournalEntry, new_run_id
 
@@ -92,3 +94,44 @@ async def test_an_undecodable_entry_is_ignored(
     await journal.append("default", run_id, entry("t||0"))
     assert [each.key for each in await journal.entries("default", run_id)] == ["t||0"]
     assert "unreadable journal entry" in caplog.text
+
+
+@pytest.mark.parametrize("part", ["0", "nonsense", "x 0", "x -1 2", "x 0 999999999999", "x one two"])
+async def test_a_malformed_part_is_ignored(
+    journal: Journal, shared_connection: Connection, part: str
+) -> None:
+    run_id = new_run_id()
+    await publish_acked(shared_connection, f"pyoco.journal.default.{run_id}", b"x", {"Pyoco-Part": part})
+    await journal.append("default", run_id, entry("t||0"))
+    assert [each.key for each in await journal.entries("default", run_id)] == ["t||0"]
+
+
+async def test_a_journal_is_of_one_tag_and_is_removed_whole(
+    journal: Journal, shared_connection: Connection
+) -> None:
+    run_id, rerun = new_run_id(), new_run_id()
+    await journal.append("gpu", run_id, entry("t||0"))
+    await publish_acked(shared_connection, f"pyoco.journal.{run_id}", msgspec.msgpack.encode(entry("old||0")))
+    assert await journal.entries("default", run_id) == []
+    assert [each.key for each in await journal.entries("gpu", run_id)] == ["t||0"]
+    await journal.copy("default", run_id, rerun)
+    assert await journal.entries("default", rerun) == []
+    await journal.remove(run_id)
+    state = await stream_state(shared_connection, "PYOCO_JOURNAL", subjects=f"pyoco.journal.*.{run_id}")
+    old = await stream_state(shared_connection, "PYOCO_JOURNAL", subjects=f"pyoco.journal.{run_id}")
+    assert (state.subjects, old.subjects) == ({}, {})
+
+
+async def test_a_flow_yaml_is_found_by_its_digest_alone(
+    journal: Journal, shared_connection: Connection
+) -> None:
+    """Also under the subject of earlier versions, where any worker could write."""
+    run_id, source = new_run_id(), {"Pyoco-Kind": "source"}
+    digest = sha256(YAML.encode()).hexdigest()
+    for subject in (f"pyoco.journal.default.{run_id}", f"pyoco.journal.{run_id}"):
+        await publish_acked(shared_connection, subject, b"version: 2", source)
+        await publish_acked(shared_connection, subject, b"\xff", source)
+    assert await journal.source("default", run_id, digest) is None
+    await publish_acked(shared_connection, f"pyoco.journal.{run_id}", YAML.encode(), source)
+    assert await journal.source("default", run_id, digest) == YAML
+    assert await journal.source("default", run_id, "0" * 64) is None

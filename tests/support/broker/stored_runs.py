@@ -74,5 +74,5 @@ class WrittenRun:
 
 async def written(connection: Connection, **fields: Any) -> WrittenRun:
     """A PENDING run that is stored, and in no queue."""
-    store, run = RunStore(connection), snapshot(**fields)
+    store, run = RunStore(connection), await signed(connection, snapshot(**fields))
     return WrittenRun(store, run, await store.create(run))

@@ -22,13 +22,7 @@ from msgspec import structs
 from pyoco_server.broker.client.connection import Connection, NoResponders
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
-from pyoco_server.broker.jetstream.stream_reads import (
-    StreamMessage,
-    last_sequence,
-    newest_message,
-    read_to,
-    stream_state,
-)
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, last_sequence, newest_message, read_to
 from pyoco_server.errors import NatsForbidden
 from pyoco_server.records.journal_order import valid_entries
 from pyoco_server.records.models import JournalEntry
@@ -124,9 +118,6 @@ class Journal:
             headers = {**kept, "Nats-Msg-Id": f"{run_id}.{message.sequence}"}
             await self._publish(self._subject(tag, run_id), message.data, headers)
 
-    async def last_sequence(self) -> int:
-        return (await stream_state(self._connection, self._stream)).last_sequence
-
     async def check_writable(self, tags: Iterable[str]) -> None:
         """NatsForbidden when this NATS user may not write the journals of these tags."""
         # Refused by the stream, if it gets there.
@@ -144,8 +135,10 @@ class Journal:
                 ) from nobody
 
     async def remove(self, run_id: str) -> None:
-        await jetstream_api.purge(self._connection, self._stream, self._subject("*", run_id))
-        await jetstream_api.purge(self._connection, self._stream, self._old_subject(run_id))
+        subjects = (self._subject("*", run_id), self._old_subject(run_id))
+        await asyncio.gather(
+            *(jetstream_api.purge(self._connection, self._stream, each) for each in subjects)
+        )
 
     async def _write(self, tag: str, run_id: str, payload: bytes, headers: Mapping[str, str]) -> None:
         subject = self._subject(tag, run_id)
