@@ -207,6 +207,12 @@ class NatsBackendConfig:
     auth_pepper: str = _auth("", "A secret mixed into the stored hash of every API key.", secret=True)
 
     worker_concurrency: int = _worker(1, "Number of runs that a worker executes at once.", minimum=1)
+    executor_reuse: str = _worker(
+        "tenant",
+        "Which runs an executor process executes one after the other: those of one tenant, those of all "
+        "tenants (`always`), or only one run (`never`).",
+        choices=("tenant", "always", "never"),
+    )
     run_dir: str = _worker(".pyoco/runs", "Folder of the working directories of runs.")
     callable_allow: str = _worker(
         "",

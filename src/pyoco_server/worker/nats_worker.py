@@ -97,7 +97,7 @@ class PyocoNatsWorker:
         tags = _checked_names(config, worker_id, tags)
         wheels = await first_sync(config, worker_id, tags, timeout_sec)
         setup = structs.replace(setup, code_folders=wheels.folders)
-        executors = [ProcessExecutor(setup) for _ in range(concurrency)]
+        executors = [ProcessExecutor(setup, reuse=config.executor_reuse) for _ in range(concurrency)]
         # Executors change their working directory, which a relative path would follow.
         run_dir = Path(config.run_dir).absolute()  # noqa: ASYNC240 - only once, at the start
         try:

@@ -223,9 +223,12 @@ class ChildProcess(asyncio.Protocol):
         """End it: closing the link asks it to exit."""
         if self.transport is not None:
             self.transport.close()
-        await self._wait_exit()
-        self._pipes.close()
-        self._death.close()
+        try:
+            await self._wait_exit()
+        finally:
+            self._pipes.close()
+            # This kills a process that has not exited, when the wait is cancelled.
+            self._death.close()
         if self._last_run is not None:
             await self._remove_folders(self._last_run)
 

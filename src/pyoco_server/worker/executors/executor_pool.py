@@ -4,13 +4,18 @@ A session holds a lease: an executor is reserved for it before it pulls a delive
 outcome of its run is known. While runs are short, there are more leases than executors: these runs are queued
 after others. A run that cannot be queued, or that is recalled because the one before it is long, was not
 started; its session returns it to the work queue, where any worker may take it.
+
+A process has runs of one tenant only, unless `PYOCO_EXECUTOR_REUSE` says otherwise: what a task has changed
+in it, such as a patched function, sees the params of later runs. A run of another tenant gets a new process.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from types import TracebackType
+from typing import Final
 
 from msgspec import structs
 
@@ -19,6 +24,10 @@ from pyoco_server.worker.executors.child_process import ChildProcess, Execution
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart, RunEvents
 from pyoco_server.worker.ipc.protocol import Cancel, Outcome, Progress, Ready, Run, Setup
 
+log = logging.getLogger(__name__)
+
+# The tenant of a process that has had no run yet.
+_NOBODY: Final = object()
 # Sessions for each executor: those that claim a run, have one queued, or store an end.
 _MAX_SESSIONS = 20
 # A worker takes no more than this part of what all workers of a tag may hold (but never fewer sessions than
@@ -33,9 +42,14 @@ _WAIT_SEC = itemgetter(0)
 class ProcessExecutor:
     """A place for one executor process: keeps it warm between runs, and replaces it when it has exited."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, *, reuse: str = "tenant") -> None:
+        """`reuse` is the setting `executor_reuse`."""
         self._setup = setup
+        self._reuse = reuse
         self.child: ChildProcess | None = None
+        # Whose runs the child has had.
+        self._tenant: object = _NOBODY
+        self._renewal: asyncio.Task[None] | None = None
         self._retired = False
         self._starting = False
         # The import folders of the child.
@@ -45,17 +59,53 @@ class ProcessExecutor:
 
     async def start(self) -> ChildProcess:
         """A usable child, or ExecutorFailedToStart."""
+        if self._renewal is not None:
+            await asyncio.wait({self._renewal})
+            self._renewal = None
         if self.child is not None and self.child.is_usable and not self._retired:
             return self.child
+        return await self._replace()
+
+    async def start_for(self, tenant: str | None) -> ChildProcess:
+        """A usable child that executes the next run of this tenant, or ExecutorFailedToStart."""
+        child = await self.start()
+        if not self.may_run(tenant):
+            child = await self._replace()
+        self._tenant = tenant
+        return child
+
+    def may_run(self, tenant: str | None) -> bool:
+        """Whether the child may execute a run of this tenant after those that it has had."""
+        if self._tenant is _NOBODY or self._reuse == "always":
+            return True
+        return self._reuse == "tenant" and self._tenant == tenant
+
+    @property
+    def is_fresh(self) -> bool:
+        return self._tenant is _NOBODY
+
+    def renew(self) -> None:
+        """Start a new child now, if the present one may not have another run."""
+        if self._reuse == "never" and not self.is_fresh and self._renewal is None:
+            self._renewal = asyncio.create_task(self._renew(), name="executor-renewal")
+
+    async def _renew(self) -> None:
+        try:
+            await self._replace()
+        except ExecutorFailedToStart as error:
+            log.warning("no executor could be started, which the next run tries again: %s", error)
+
+    async def _replace(self) -> ChildProcess:
         self._starting = True
         try:
-            return await self._replace()
+            return await self._spawn()
         finally:
             self._starting = False
 
-    async def _replace(self) -> ChildProcess:
-        await self.close()
+    async def _spawn(self) -> ChildProcess:
+        await self._close_child()
         self._retired = False
+        self._tenant = _NOBODY
         self._code = self._setup.code_folders
         try:
             child = self.child = await ChildProcess.spawn(self._setup)
@@ -63,13 +113,16 @@ class ProcessExecutor:
             raise ExecutorFailedToStart(f"no process could be started: {error}") from error
         self.ready = await child.wait_ready()
         if self.ready.error is not None:
-            await self.close()
+            await self._close_child()
             raise ExecutorFailedToStart(self.ready.error)
         return child
 
     @property
     def capacity(self) -> int:
-        return 0 if self.child is None or self._retired else self.child.capacity
+        """How many runs of the tenant that the child has now may be queued there."""
+        if self.child is None or self._retired or self._reuse == "never":
+            return 0
+        return self.child.capacity
 
     @property
     def is_long_running(self) -> bool:
@@ -93,6 +146,12 @@ class ProcessExecutor:
         return self._code if is_busy else ()
 
     async def close(self) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait({self._renewal})
+        await self._close_child()
+
+    async def _close_child(self) -> None:
         child, self.child = self.child, None
         if child is not None:
             await child.close()
@@ -153,6 +212,12 @@ class ExecutorPool:
             places += executor.capacity
         return places > 0
 
+    def may_queue(self, tenant: str | None) -> bool:
+        """Whether a run of this tenant can be queued, or gets an executor that is not reserved."""
+        if len(self._idle) > self._reserved + self._speculative:
+            return True
+        return any(executor.capacity > 0 and executor.may_run(tenant) for executor in self._executors)
+
     @property
     def all_long_running(self) -> bool:
         if self._idle or not self._queueing:
@@ -165,24 +230,27 @@ class ExecutorPool:
         for executor in self._executors:
             executor.recall_queued()
 
-    def assign(self, run: Run, events: RunEvents, *, reserved: bool) -> Assignment | None:
+    def assign(self, run: Run, events: RunEvents, *, reserved: bool, may_queue: bool) -> Assignment | None:
         """An executor for the run, which is queued there or idle; None if all are busy with long runs."""
+        tenant = run.tenant_id
         if reserved:
             self._reserved -= 1
-            return self._take_idle()
-        self._speculative -= 1
+            if not may_queue or any(executor.may_run(tenant) for executor in self._idle):
+                return self._take_idle(tenant)
+        else:
+            self._speculative -= 1
         queues = [
             (executor.child.expected_wait_sec, executor, executor.child)
             for executor in self._executors
-            if executor.capacity > 0 and executor.child is not None
+            if executor.capacity > 0 and executor.child is not None and executor.may_run(tenant)
         ]
         short = [queue for queue in queues if queue[0] < _SHORT_WAIT_SEC]
-        has_idle = len(self._idle) > self._reserved
+        has_idle = reserved or len(self._idle) > self._reserved
         if short:
             # The busiest of them, which saves waking up another.
             _, chosen, child = max(short, key=_WAIT_SEC)
-        elif has_idle:
-            return self._take_idle()
+        elif has_idle and not (reserved and queues):
+            return self._take_idle(tenant)
         elif queues:
             _, chosen, child = min(queues, key=_WAIT_SEC)
         else:
@@ -192,10 +260,19 @@ class ExecutorPool:
             self._leases_at[chosen] += 1
             return chosen, execution
         # It is too large to be queued.
-        return self._take_idle() if has_idle else None
+        return self._take_idle(tenant) if has_idle else None
 
-    def _take_idle(self) -> Assignment:
-        executor = self._idle.pop()
+    def _take_idle(self, tenant: str | None) -> Assignment:
+        """The warmest that has had runs of this tenant, else a fresh one, else the one unused for longest."""
+        fresh: ProcessExecutor | None = None
+        for executor in reversed(self._idle):
+            if executor.may_run(tenant):
+                if not executor.is_fresh:
+                    break
+                fresh = fresh or executor
+        else:
+            executor = fresh or self._idle[0]
+        self._idle.remove(executor)
         self._leases_at[executor] += 1
         return executor, None
 
@@ -210,6 +287,8 @@ class ExecutorPool:
         self._leases_at[executor] -= 1
         if not self._leases_at[executor]:
             self._idle.append(executor)
+            if self._queueing:
+                executor.renew()
         self.schedule_check()
 
     def session_ended(self) -> None:
@@ -246,11 +325,23 @@ def max_sessions(executors: int, allowance: int) -> int:
 class ExecutorLease:
     """One session's use of an executor: from when its run can be executed until the outcome is known."""
 
-    __slots__ = ("_assigned", "_cancelled", "_child", "_end", "_execution", "_executor", "_pool", "_reserved")
+    __slots__ = (
+        "_assigned",
+        "_cancelled",
+        "_child",
+        "_end",
+        "_execution",
+        "_executor",
+        "_pool",
+        "_reserved",
+        "may_queue",
+    )
 
     def __init__(self, pool: ExecutorPool, *, reserved: bool) -> None:
         self._pool = pool
         self._reserved = reserved
+        # Whether the run may be queued after another one, from where it may have to return to the work queue.
+        self.may_queue = not reserved
         self._assigned = False
         self._executor: ProcessExecutor | None = None
         self._child: ChildProcess | None = None
@@ -281,7 +372,7 @@ class ExecutorLease:
         execution: Execution | None = None
         if self._executor is None:
             self._assigned = True
-            assignment = self._pool.assign(run, events, reserved=self._reserved)
+            assignment = self._pool.assign(run, events, reserved=self._reserved, may_queue=self.may_queue)
             if assignment is None:
                 return Outcome(status=RunStatus.RUNNING, not_started=True)
             self._executor, execution = assignment
@@ -300,7 +391,7 @@ class ExecutorLease:
             child, execution = executor.child, queued
         else:
             self._execution = None
-            child = await executor.start()
+            child = await executor.start_for(run.tenant_id)
             if self._end is not None:
                 return self._end
             execution = child.begin(run, events)

@@ -73,6 +73,8 @@ class Run(Struct, tag=True, kw_only=True):
     sent_at: float | None = None
     # Its waits for people: a JSON list of WaitRecords, or nothing.
     waits: bytes = b""
+    # Of the submitter; None where no API keys are required.
+    tenant_id: str | None = None
 
 
 class Cancel(Struct, tag=True, kw_only=True):

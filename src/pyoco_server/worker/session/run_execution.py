@@ -170,6 +170,7 @@ class RunExecution:
             directory=self._directory(owned.snapshot),
             attempt=owned.snapshot.attempt,
             rerun_task=job.rerun_task,
+            tenant_id=owned.snapshot.tenant_id,
         )
         if owned.snapshot.attempt > 1 or job.rerun_mode in _REUSING:
             run.journal = await self._services.journal.entries(job.tag, job.run_id)

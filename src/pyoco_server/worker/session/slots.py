@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from functools import partial
 
+import msgspec
+
 from pyoco_server.aio.background import Backoff
 from pyoco_server.broker.queue.intake import Intake, IntakeClosed
 from pyoco_server.broker.queue.work_queue import Delivery
@@ -152,13 +154,15 @@ class PooledSlots(Slots):
                     delivery = await self._take()
                 except IntakeClosed:
                     return
+                lease.may_queue = self._may_be_queued(delivery)
                 await self._handle(delivery, lease, pauses)
 
     def _next_queued(self) -> tuple[ExecutorLease, Delivery] | None:
         """A lease for a delivery that no slot waits for, if there is one and capacity for it."""
         if not self._intake.has_buffered or not self._pool.has_capacity or self._wheels.is_due:
             return None
-        delivery = self._intake.take_buffered(self._may_be_queued)
+        # Only the next one in the queue: runs of another tenant do not overtake it.
+        delivery = self._intake.take_buffered(self._can_be_queued)
         return None if delivery is None else (self._pool.speculate(), delivery)
 
     async def _serve_queued(self, queued: tuple[ExecutorLease, Delivery] | None) -> None:
@@ -170,8 +174,28 @@ class PooledSlots(Slots):
             await self._intake.slot_freed()
             queued = self._next_queued()
 
+    def _can_be_queued(self, delivery: Delivery) -> bool:
+        return self._may_be_queued(delivery) and self._pool.may_queue(_tenant_of(delivery.payload))
+
     def _may_be_queued(self, delivery: Delivery) -> bool:
         """A queued run may have to be returned, which costs a delivery; so only once."""
         if delivery.number > 1 or self._services.connection.config.consumer_max_deliver == 1:
             return False
         return len(delivery.payload) <= SMALL_JOB_BYTES
+
+
+class _JobTenant(msgspec.Struct):
+    tenant_id: str | None = None
+
+
+_decode_tenant = msgspec.json.Decoder(_JobTenant).decode
+
+
+def _tenant_of(payload: bytes) -> str | None:
+    """The tenant of a job, before it is decoded."""
+    if b'"tenant_id"' not in payload:
+        return None
+    try:
+        return _decode_tenant(payload).tenant_id
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None  # its session rejects it
