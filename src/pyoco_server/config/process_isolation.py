@@ -1,6 +1,5 @@
 """Keeps the secrets of a process from the processes it starts, and from others of the same user."""
 
-import ctypes
 import os
 import sys
 from collections.abc import Collection
@@ -40,4 +39,6 @@ def hide_process() -> None:
     only; it lasts until the next exec, and does not apply to root.
     """
     if sys.platform == "linux":
+        import ctypes  # noqa: PLC0415 - executors close descriptors only
+
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
