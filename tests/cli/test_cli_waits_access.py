@@ -95,6 +95,22 @@ def test_a_key_that_only_reads_does_not_answer(office: Office) -> None:
     assert (done.returncode, "ERR-PYOCO-0032" in done.stderr) == (1, True), done.stderr
 
 
+@pytest.mark.parametrize("by_wait", [True, False])
+def test_an_approver_answers_and_does_nothing_else(office: Office, by_wait: bool) -> None:
+    asked, approver = office.ask(), office.key("acme", Scope.ANSWER)
+
+    def known() -> bool:
+        return office.client(approver, "waits", "--wait-id", asked.wait_id).returncode == 0
+
+    eventually_sync(known, describe="the gateway knows the key")
+    run = ("--run-id", asked.run_id)
+    for words in (("cancel", *run), ("rerun", *run), ("worker", "--worker-id", "w1", "--pause"), ("list",)):
+        done = office.client(approver, *words)
+        assert (done.returncode, "ERR-PYOCO-0032" in done.stderr) == (1, True), done.stderr
+    which = ("--wait-id", asked.wait_id) if by_wait else (asked.run_id,)
+    assert office.client(approver, "resume", *which, "--json", "1").returncode == 0
+
+
 def test_a_revoked_key_does_not_answer(office: Office) -> None:
     asked, key = office.ask(), office.key("acme")
 

@@ -71,6 +71,8 @@ class Endpoint:
     response_headers: Mapping[str, str] = field(default_factory=dict)
     head: bool = False
     in_schema: bool = True
+    # It changes what all tenants use: with PYOCO_HTTP_OPERATOR_TENANT only for keys of that tenant.
+    operators_only: bool = False
 
     @cached_property
     def method(self) -> str:
@@ -98,6 +100,11 @@ READ: Final = (Scope.READ,)
 OPERATE: Final = (Scope.OPERATE,)
 # Operators may read what they operate on.
 READ_OR_OPERATE: Final = (Scope.READ, Scope.OPERATE)
+# A key of an approver needs `answer` alone; `operate` includes it.
+ANSWER: Final = (Scope.ANSWER, Scope.OPERATE)
+READ_WAITS: Final = (Scope.READ, Scope.ANSWER, Scope.OPERATE)
+WORKERS: Final = (Scope.WORKERS,)
+READ_WORKERS: Final = (Scope.READ, Scope.OPERATE, Scope.WORKERS)
 WHEELS: Final = (Scope.WHEELS,)
 
 _NATS = Err.NATS_UNAVAILABLE
@@ -241,7 +248,7 @@ EXPLAIN_RUN = Endpoint(
 )
 WATCH_WAITS = Endpoint(
     "GET /waits/watch",
-    READ_OR_OPERATE,
+    READ_WAITS,
     "The open waits, as server-sent events: first all of them, then each that opens or closes.",
     errors=_LIST_ERRORS,
     query=waits.WaitWatchQuery,
@@ -253,7 +260,7 @@ WATCH_WAITS = Endpoint(
 )
 LIST_WAITS = Endpoint(
     "GET /waits",
-    READ_OR_OPERATE,
+    READ_WAITS,
     "The waits that match; by default the open ones.",
     waits.WaitPage,
     _LIST_ERRORS,
@@ -261,14 +268,14 @@ LIST_WAITS = Endpoint(
 )
 GET_WAIT = Endpoint(
     "GET /waits/{wait_id}",
-    READ_OR_OPERATE,
+    READ_WAITS,
     "One wait, open or not, with its question, its answer and its history.",
     waits.WaitView,
     (Err.WAIT_NOT_FOUND, _NATS),
 )
 RESPOND = Endpoint(
     "POST /waits/{wait_id}/respond",
-    OPERATE,
+    ANSWER,
     "Answer a wait. The first answer is accepted; later ones get a 409 that names it.",
     waits.Responded,
     (Err.WAIT_NOT_FOUND, *_ANSWER_ERRORS),
@@ -277,7 +284,7 @@ RESPOND = Endpoint(
 )
 RESUME = Endpoint(
     "POST /resume",
-    OPERATE,
+    ANSWER,
     "Answer the only open wait of a run; with several, answer one of them by its own id.",
     waits.Resumed,
     (Err.RUN_NOT_FOUND, *_ANSWER_ERRORS),
@@ -391,7 +398,7 @@ STOP_BULK = Endpoint(
 )
 LIST_WORKERS = Endpoint(
     "GET /workers",
-    READ_OR_OPERATE,
+    READ_WORKERS,
     "The active workers, or all known ones.",
     list[ops.WorkerView],
     (Err.INVALID_WORKERS_REQUEST, _NATS),
@@ -399,19 +406,21 @@ LIST_WORKERS = Endpoint(
 )
 GET_WORKER = Endpoint(
     "GET /workers/{worker_id}",
-    READ_OR_OPERATE,
+    READ_WORKERS,
     "One worker, hidden or not.",
     ops.WorkerView,
     (Err.WORKER_NOT_FOUND, _NATS),
 )
 PATCH_WORKER = Endpoint(
     "PATCH /workers/{worker_id}",
-    OPERATE,
-    "Hide or show a worker, pause or resume it, or drain it: it finishes its runs and exits.",
+    WORKERS,
+    "Hide or show a worker, pause or resume it, or drain it: it finishes its runs and exits. "
+    "With an operator tenant, only for its keys.",
     ops.WorkerChanged,
     (Err.WORKER_NOT_FOUND, Err.INVALID_WORKERS_REQUEST, _NATS),
     Body(ops.WorkerPatch, min_fields=1),
     repeatable=True,
+    operators_only=True,
 )
 METRICS = Endpoint(
     "GET /metrics",

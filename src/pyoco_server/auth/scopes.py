@@ -9,7 +9,9 @@ from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
 class Scope(StrEnum):
     SUBMIT = "submit"
     READ = "read"
+    ANSWER = "answer"
     OPERATE = "operate"
+    WORKERS = "workers"
     WHEELS = "wheels"
     ADMIN = "admin"
 

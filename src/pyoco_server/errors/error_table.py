@@ -293,8 +293,10 @@ class Err:
         status=403,
         en="The API key lacks the required scope",
         ja="この API キーには必要な権限がありません",
-        cure_en="Use a key that has the required scope, or ask for one.",
-        cure_ja="必要な scope を持つ API キーを使うか、発行を依頼してください。",
+        cure_en="Use a key that has the required scope, or ask for one: "
+        "`pyoco-server-admin api-key create --scopes` creates it.",
+        cure_ja="必要な scope を持つ API キーを使うか、発行を依頼してください"
+        "（`pyoco-server-admin api-key create --scopes` で作成します）。",
     )
     ORIGIN_REFUSED: Final = ErrorSpec(
         number=33,

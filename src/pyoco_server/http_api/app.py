@@ -67,7 +67,11 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             RateLimitMiddleware, per_sec=config.http_rate_limit, burst=config.http_rate_limit_burst
         )
     if config.http_auth_mode == "api_key":
-        app.add_middleware(AuthenticationMiddleware, header=config.http_api_key_header)
+        app.add_middleware(
+            AuthenticationMiddleware,
+            header=config.http_api_key_header,
+            operator_tenant=config.http_operator_tenant,
+        )
     else:
         app.add_middleware(OriginMiddleware, allowed_hosts=config.http_allowed_hosts)
     app.add_middleware(RequestCountMiddleware)

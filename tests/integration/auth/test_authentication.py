@@ -102,7 +102,8 @@ async def test_a_key_opens_what_its_scope_is_for_and_nothing_else(
     gateway: RunningGateway, scope: Scope | None
 ) -> None:
     """A key without scopes opens everything."""
-    key = await accepted_key(gateway, scopes=[scope] if scope else [])
+    # Workers are changed by keys of the operator tenant only.
+    key = await accepted_key(gateway, "ops", scopes=[scope] if scope else [])
     for (method, path), endpoint in PROTECTED.items():
         if path in ENDLESS:
             continue
@@ -114,6 +115,31 @@ async def test_a_key_opens_what_its_scope_is_for_and_nothing_else(
             assert (response.status_code, problem["err_id"]) == (403, "ERR-PYOCO-0032")
             assert all(f"`{expected}`" in problem["detail"] for expected in endpoint.scope_names)
             assert f"has `{scope}`" in problem["detail"]
+
+
+async def test_only_keys_of_the_operator_tenant_change_workers(gateway: RunningGateway) -> None:
+    """All tenants share them. Whatever its scopes: a key of another tenant may read them only."""
+    for scopes in ([], [Scope.ADMIN], [Scope.WORKERS]):
+        key = await accepted_key(gateway, "acme", scopes=scopes)
+        for change in ({"paused": True}, {"drain": True}, {"hidden": True}):
+            response = await gateway.http.patch("/workers/some", json=change, headers=key.header)
+            problem = response.json()
+            assert (response.status_code, problem["err_id"]) == (403, "ERR-PYOCO-0032")
+            assert "needs a key of the operator tenant (PYOCO_HTTP_OPERATOR_TENANT)" in problem["detail"]
+            assert f"the key {key.key_id} belongs to the tenant 'acme'" in problem["detail"]
+            assert "ops" not in problem["detail"].replace("--scopes", "")
+        assert (await gateway.http.get("/workers", headers=key.header)).status_code == 200
+    operator = await accepted_key(gateway, "ops", scopes=[Scope.WORKERS])
+    found = await gateway.http.patch("/workers/some", json={"paused": True}, headers=operator.header)
+    assert found.status_code == 404
+
+
+async def test_without_an_operator_tenant_the_scope_is_enough_for_workers(config: NatsBackendConfig) -> None:
+    async with running_gateway(replace(with_keys(config), http_operator_tenant="")) as gateway:
+        for scopes, status in (([], 404), ([Scope.WORKERS], 404), ([Scope.OPERATE], 403)):
+            key = await accepted_key(gateway, "acme", scopes=scopes)
+            response = await gateway.http.patch("/workers/some", json={"paused": True}, headers=key.header)
+            assert response.status_code == status, response.text
 
 
 @pytest.mark.parametrize("path", ["/health", "/openapi.json"])

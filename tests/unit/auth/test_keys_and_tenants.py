@@ -32,8 +32,8 @@ def test_the_hash_of_a_secret_is_one_fast_hash() -> None:
     assert digest_of("secret", "salt", b"pepper") == expected
 
 
-def test_there_are_five_scopes() -> None:
-    assert {"submit", "read", "operate", "wheels", "admin"} == ALL_SCOPES
+def test_there_are_seven_scopes() -> None:
+    assert {"submit", "read", "answer", "operate", "workers", "wheels", "admin"} == ALL_SCOPES
 
 
 def test_a_recreated_job_has_the_same_tenant() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from pyoco_server.api.endpoints import ENDPOINTS, HEALTH, LIST_WAITS, Endpoint
+from pyoco_server.api.endpoints import ENDPOINTS, HEALTH, LIST_WAITS, PATCH_WORKER, RESPOND, Endpoint
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
@@ -82,9 +82,32 @@ def test_other_paths_and_methods() -> None:
     assert allowed_methods("/nothing") == []
 
 
+def allowed_scopes(endpoint: Endpoint) -> list[str]:
+    return [scope for scope in Scope if endpoint.allows(frozenset({scope}))]
+
+
 def test_scopes_of_a_key() -> None:
-    allowed = [scope for scope in Scope if LIST_WAITS.allows(frozenset({scope}))]
-    assert allowed == ["read", "operate", "admin"]
+    assert allowed_scopes(LIST_WAITS) == ["read", "answer", "operate", "admin"]
     assert LIST_WAITS.allows(ALL_SCOPES)
     assert not LIST_WAITS.allows(frozenset())
     assert HEALTH.allows(frozenset())
+
+
+def test_an_approver_may_read_and_answer_waits_and_nothing_else() -> None:
+    allowed = {each.route for each in ENDPOINTS if not each.public and each.allows(frozenset({Scope.ANSWER}))}
+    assert allowed == {
+        "GET /waits",
+        "GET /waits/watch",
+        "GET /waits/{wait_id}",
+        "POST /waits/{wait_id}/respond",
+        "POST /resume",
+    }
+
+
+def test_only_the_scope_of_workers_changes_workers() -> None:
+    assert allowed_scopes(PATCH_WORKER) == ["workers", "admin"]
+    assert allowed_scopes(RESPOND) == ["answer", "operate", "admin"]
+    allowed = {
+        each.route for each in ENDPOINTS if not each.public and each.allows(frozenset({Scope.WORKERS}))
+    }
+    assert allowed == {"GET /workers", "GET /workers/{worker_id}", "PATCH /workers/{worker_id}"}

@@ -18,8 +18,9 @@ from pyoco_server.http_api.routing import find_endpoint, route_path
 class AuthenticationMiddleware:
     """The middleware. With fresh keys it takes some microseconds, and nothing is awaited."""
 
-    def __init__(self, app: ASGIApp, *, header: str) -> None:
+    def __init__(self, app: ASGIApp, *, header: str, operator_tenant: str) -> None:
         self._app = app
+        self._operator_tenant = operator_tenant
         self._header = header
         self._header_bytes = header.lower().encode()
 
@@ -37,7 +38,10 @@ class AuthenticationMiddleware:
             text = self._key_in(scope)
             if not keys.fresh:
                 await keys.confirm()
-            set_principal(scope, _granted(keys.check(text), endpoint, scope["method"]))
+            grant = _granted(keys.check(text), endpoint, scope["method"])
+            if endpoint is not None and endpoint.operators_only:
+                _require_operator(grant, endpoint, self._operator_tenant)
+            set_principal(scope, grant)
         except PyocoError as error:
             if endpoint is not None:
                 # For the count of requests: the router has not seen this one.
@@ -68,6 +72,16 @@ def _granted(grant: Grant, endpoint: Endpoint | None, method: str) -> Grant:
     raise ScopeMissing(
         f"{method} {endpoint.path} needs the scope {needed}, and the key {grant.key_id} has {_listed(grant)}"
     )
+
+
+def _require_operator(grant: Grant, endpoint: Endpoint, operator_tenant: str) -> None:
+    """Without an operator tenant the scope is enough."""
+    if operator_tenant and grant.tenant_id != operator_tenant:
+        raise ScopeMissing(
+            f"{endpoint.route} changes what all tenants use: it needs a key of the operator tenant "
+            f"(PYOCO_HTTP_OPERATOR_TENANT), and the key {grant.key_id} belongs to the tenant "
+            f"{grant.tenant_id!r}"
+        )
 
 
 def _listed(grant: Grant) -> str:
