@@ -71,6 +71,8 @@ class Endpoint:
     response_headers: Mapping[str, str] = field(default_factory=dict)
     head: bool = False
     in_schema: bool = True
+    # A public endpoint that tells more to a valid key.
+    optional_key: bool = False
     # It changes what all tenants use: with PYOCO_HTTP_OPERATOR_TENANT only for keys of that tenant.
     operators_only: bool = False
 
@@ -154,9 +156,11 @@ SUBMIT_RUN_YAML = Endpoint(
 HEALTH = Endpoint(
     "GET /health",
     PUBLIC,
-    "The health of the gateway, also without NATS. With `ready=1` a 503 until it is fully ready.",
+    "The health of the gateway, also without NATS; its details need a key where keys are required. "
+    "With `ready=1` a 503 until it is fully ready.",
     ops.Health,
     (Err.INVALID_REQUEST,),
+    optional_key=True,
     also={503: "Only with `ready=1`: not ready yet."},
     head=True,
 )

@@ -13,7 +13,6 @@ from pyoco_server.records.operation_models import (
     BulkRecord,
     WheelAction,
 )
-from pyoco_server.version import __version__
 
 # One that is empty would match every letter, which is hardly intended.
 _Reasons = Annotated[
@@ -311,23 +310,27 @@ class Overview(Struct, kw_only=True):
 class NatsHealth(Struct, kw_only=True):
     status: str
     ready: bool
-    since: float
-    detail: str
+    since: float | UnsetType = UNSET
+    detail: str | UnsetType = UNSET
 
 
 class IndexHealth(Struct, kw_only=True):
     # Also that of waits.
     ready: bool
     # Up to which revision of the runs bucket it was read, and at most how many writes are to come.
-    revision: int
-    behind: int
-    runs: int
+    revision: int | UnsetType = UNSET
+    behind: int | UnsetType = UNSET
+    # Of all tenants: not for a key of one of them.
+    runs: int | UnsetType = UNSET
 
 
 class Health(Struct, kw_only=True):
-    """`status` is that of the gateway itself; `nats` must be ready to accept runs, `index` to list them."""
+    """`status` is that of the gateway itself; `nats` must be ready to accept runs, `index` to list them.
+
+    Where keys are required, a request without a valid one gets `status` and `ready` only.
+    """
 
     status: str = "ok"
-    version: str = __version__
+    version: str | UnsetType = UNSET
     nats: NatsHealth
     index: IndexHealth

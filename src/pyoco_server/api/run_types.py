@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from pyoco_server.records.models import (
-    FlowName,
     Labels,
+    NewFlowName,
     RerunMode,
     RunId,
     RunSnapshot,
@@ -37,7 +37,7 @@ LogStream = Literal["stdout", "stderr", "note"]
 class RunSubmitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """A run of a flow that the workers know."""
 
-    flow_name: FlowName
+    flow_name: NewFlowName
     params: dict[str, Any] = {}
     tag: Tag | None = None
     tags: Labels | None = None
@@ -47,7 +47,7 @@ class RunSubmitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 class RunSubmitYamlFields(Struct, kw_only=True, forbid_unknown_fields=True):
     """The text fields of a flow.yaml submission."""
 
-    flow_name: FlowName
+    flow_name: NewFlowName
     tag: Tag | None = None
     # No None: a form has texts only, and "null" is no number.
     timeout_sec: RunTimeout | UnsetType = UNSET

@@ -48,6 +48,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from pyoco_server.errors.addresses import without_addresses
 from pyoco_server.errors.error_table import Err, ErrorSpec, Lang
 
 
@@ -90,9 +91,14 @@ class PyocoError(Exception):
         # Further headers of the HTTP response.
         self.headers: dict[str, str] = {}
 
-    def sentence(self, lang: Lang = "en") -> str:
+    @property
+    def public_detail(self) -> str:
+        """The detail as callers of the gateway may see it."""
+        return self.detail
+
+    def sentence(self, lang: Lang = "en", *, public: bool = False) -> str:
         """The error's text, followed by the detail, or by the problems when there is no detail."""
-        detail = self.detail or "; ".join(map(str, self.problems))
+        detail = (self.public_detail if public else self.detail) or "; ".join(map(str, self.problems))
         return f"{self.error.text(lang)}: {detail}" if detail else self.error.text(lang)
 
     def __str__(self) -> str:
@@ -111,6 +117,11 @@ class WheelTooLarge(InvalidRequest):
 
 class NatsUnavailable(PyocoError):
     error = Err.NATS_UNAVAILABLE
+
+    @property
+    def public_detail(self) -> str:
+        """Without addresses, which the log has."""
+        return without_addresses(self.detail)
 
 
 class NatsForbidden(NatsUnavailable):

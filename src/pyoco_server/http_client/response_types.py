@@ -8,9 +8,15 @@ Generated from `api/` by `make docs`. At run time these are dictionaries, with a
 from typing import Any, Literal, NotRequired, TypedDict
 
 Accepted = TypedDict("Accepted", {"run_id": str, "status": str, "origin_run_id": NotRequired[str]})
-NatsHealth = TypedDict("NatsHealth", {"status": str, "ready": bool, "since": float, "detail": str})
-IndexHealth = TypedDict("IndexHealth", {"ready": bool, "revision": int, "behind": int, "runs": int})
-Health = TypedDict("Health", {"status": str, "version": str, "nats": NatsHealth, "index": IndexHealth})
+NatsHealth = TypedDict("NatsHealth", {
+    "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
+})
+IndexHealth = TypedDict("IndexHealth", {
+    "ready": bool, "revision": NotRequired[int], "behind": NotRequired[int], "runs": NotRequired[int],
+})
+Health = TypedDict("Health", {
+    "status": str, "version": NotRequired[str], "nats": NatsHealth, "index": IndexHealth,
+})
 RunItem = TypedDict("RunItem", {
     "run_id": str, "flow_name": str, "status": str, "tag": str, "tags": list[str], "updated_at": float,
     "submitted_at": float | None, "start_time": float | None, "end_time": float | None,

@@ -23,7 +23,7 @@ RUN_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 # The same in words, for error messages.
 TAG_EXPECTED = "expected 1 to 64 letters, digits, '_' or '-' (no '.')"
 WORKER_ID_EXPECTED = "expected 1 to 128 letters, digits, '_' or '-'"
-FLOW_NAME_EXPECTED = "expected 1 to 200 printable characters"
+FLOW_NAME_EXPECTED = "expected 1 to 200 printable characters, without an API key"
 # 30 days.
 RUN_TIMEOUT_MAX_SEC = 2_592_000
 RUN_TIMEOUT_EXPECTED = f"expected a number of seconds above 0, at most {RUN_TIMEOUT_MAX_SEC} (30 days)"
@@ -33,6 +33,11 @@ Tag = Annotated[
 ]
 Label = Annotated[str, Meta(min_length=1, max_length=100)]
 Labels = Annotated[list[Label], Meta(max_length=50)]
+# Of new runs: a flow's name is shown to everybody who may read the run.
+NEW_FLOW_NAME_PATTERN = rf"^(?!.*pyoco_[0-9a-f]{{16}}_[0-9a-f]{{64}}){FLOW_NAME_PATTERN[1:]}"
+NewFlowName = Annotated[
+    str, Meta(pattern=NEW_FLOW_NAME_PATTERN, description="1 to 200 printable characters, without an API key.")
+]
 FlowName = Annotated[str, Meta(pattern=FLOW_NAME_PATTERN, description="1 to 200 printable characters.")]
 RunTimeout = Annotated[
     float, Meta(gt=0, le=RUN_TIMEOUT_MAX_SEC, description="How long the run may take, in seconds.")

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors.error_table import Err
+from pyoco_server.telemetry.key_redaction import redact_keys
 from pyoco_server.telemetry.redaction import redact, redact_exception
 
 __all__ = ["CONTEXT_FIELDS", "configure_logging", "exception_fields", "redact", "redact_exception"]
@@ -156,7 +157,7 @@ class _JsonFormatter(logging.Formatter):
         self._ascii_only = ascii_only
 
     def format(self, record: logging.LogRecord) -> str:
-        line = json.dumps(self._fields.of(record), ensure_ascii=self._ascii_only)
+        line = redact_keys(json.dumps(self._fields.of(record), ensure_ascii=self._ascii_only))
         # In JSON they occur only in strings, where the escape is equivalent.
         return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
@@ -178,7 +179,7 @@ class _TextFormatter(logging.Formatter):
         if "exc_traceback" in fields:
             trace = str(fields["exc_traceback"]).rstrip("\n").split("\n")
             line = "\n    ".join([line, *map(_one_line, trace)])
-        return line
+        return redact_keys(line)
 
     def _level(self, record: logging.LogRecord) -> str:
         name = f"{record.levelname:<7}"

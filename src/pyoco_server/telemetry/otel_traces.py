@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus
+from pyoco_server.telemetry.key_redaction import redact_keys
 
 
 class _TaskTimes(msgspec.Struct):
@@ -46,10 +47,14 @@ class RunTraces:
     @contextmanager
     def submitting(self, job: Job, headers: Mapping[str, str]) -> Iterator[None]:
         with self._tracer.start_as_current_span(
-            f"submit {job.flow_name}",
+            f"submit {redact_keys(job.flow_name)}",
             context=extract(headers),
             kind=SpanKind.PRODUCER,
-            attributes={"pyoco.run_id": job.run_id, "pyoco.flow_name": job.flow_name, "pyoco.tag": job.tag},
+            attributes={
+                "pyoco.run_id": job.run_id,
+                "pyoco.flow_name": redact_keys(job.flow_name),
+                "pyoco.tag": job.tag,
+            },
         ):
             yield
 
@@ -60,13 +65,13 @@ class RunTraces:
 
     def record_run(self, snapshot: RunSnapshot, headers: Mapping[str, str]) -> None:
         span = self._tracer.start_span(
-            f"run {snapshot.flow_name}",
+            f"run {redact_keys(snapshot.flow_name)}",
             context=extract(headers),
             kind=SpanKind.CONSUMER,
             start_time=_nanoseconds(snapshot.start_time or snapshot.updated_at),
             attributes={
                 "pyoco.run_id": snapshot.run_id,
-                "pyoco.flow_name": snapshot.flow_name,
+                "pyoco.flow_name": redact_keys(snapshot.flow_name),
                 "pyoco.tag": snapshot.tag,
                 "pyoco.worker_id": snapshot.worker_id or "",
                 "pyoco.attempt": snapshot.attempt,
@@ -93,7 +98,7 @@ class RunTraces:
 
 def _end(span: Span, at: float | None, error: str | None) -> None:
     if error is not None:
-        span.set_status(Status(StatusCode.ERROR, error))
+        span.set_status(Status(StatusCode.ERROR, redact_keys(error)))
     span.end(None if at is None else _nanoseconds(at))
 
 

@@ -19,6 +19,7 @@ from pyoco_server.broker.jetstream.stream_reads import (
 )
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import DeadLetter, encode
+from pyoco_server.telemetry.key_redaction import redact_keys_in
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class DeadLetters:
         self._prefix = connection.config.dlq_subject_prefix
 
     async def publish(self, letter: DeadLetter, *, tag: str) -> None:
-        await publish_acked(self._connection, f"{self._prefix}.{tag}", encode(letter))
+        await publish_acked(self._connection, f"{self._prefix}.{tag}", redact_keys_in(encode(letter)))
 
     async def get(self, seq: int) -> StoredLetter | None:
         """The letter of this sequence as the leader knows it; None if there is none."""
@@ -121,7 +122,8 @@ class DeadLetters:
     def _letter(self, message: StreamMessage) -> StoredLetter:
         tag = message.subject.removeprefix(f"{self._prefix}.")
         try:
-            letter = _decode(message.data)
+            # One that was published by an earlier version.
+            letter = _decode(redact_keys_in(message.data))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             log.warning("message %d is not a dead letter: %s", message.sequence, error)
             stored_at = message.stored_at if message.timestamp else 0.0

@@ -7,6 +7,7 @@ from pyoco_server.http_api.metrics.metric_page import Distribution, MetricPage
 from pyoco_server.records.models import TERMINAL
 from pyoco_server.runs.index.run_summary import RunItem, RunSummary
 from pyoco_server.runs.watch.run_hub import RunChange
+from pyoco_server.telemetry.key_redaction import redact_keys
 
 # Flow names are unbounded, and each is some kilobytes of every scrape.
 MAX_FLOWS = 30
@@ -87,6 +88,7 @@ class _FlowTimings:
         where[label].add(max(0.0, seconds))
 
     def _label(self, flow_name: str) -> str:
+        flow_name = redact_keys(flow_name)
         if flow_name not in self._flows:
             if len(self._flows) >= MAX_FLOWS:
                 return OTHER_FLOWS

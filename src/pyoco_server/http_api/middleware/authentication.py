@@ -3,12 +3,14 @@
 Only endpoints of the table can be reached. Without a key, an unknown path is a 401 as well.
 """
 
+from contextlib import suppress
+
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.api.endpoints import Endpoint
 from pyoco_server.auth.api_key_cache import ApiKeyCache, Grant
-from pyoco_server.errors import ApiKeyMissing, PyocoError, ScopeMissing
+from pyoco_server.errors import ApiKeyInvalid, ApiKeyMissing, PyocoError, ScopeMissing
 from pyoco_server.http_api.middleware.constant_time_404 import note_arrival
 from pyoco_server.http_api.middleware.principal import set_principal
 from pyoco_server.http_api.responses.http_problems import no_such_endpoint, problem_response
@@ -30,6 +32,8 @@ class AuthenticationMiddleware:
             return
         endpoint = find_endpoint(scope["method"], route_path(scope))
         if endpoint is not None and endpoint.public:
+            if endpoint.optional_key:
+                self._note_key(scope)
             await self._app(scope, receive, send)
             return
         keys: ApiKeyCache = scope["app"].state.gateway.authentication.keys
@@ -53,6 +57,12 @@ class AuthenticationMiddleware:
             await response(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _note_key(self, scope: Scope) -> None:
+        """As the keys were last read: health is shown during an outage, when none can be confirmed."""
+        keys: ApiKeyCache = scope["app"].state.gateway.authentication.keys
+        with suppress(ApiKeyMissing, ApiKeyInvalid):
+            set_principal(scope, keys.check(self._key_in(scope)))
 
     def _key_in(self, scope: Scope) -> str:
         for name, value in scope["headers"]:

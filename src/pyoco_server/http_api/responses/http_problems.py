@@ -20,6 +20,7 @@ from pyoco_server.errors.error_table import ErrorSpec, Lang
 from pyoco_server.http_api.middleware import security_headers
 from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
 from pyoco_server.http_api.routing import allowed_methods, route_path
+from pyoco_server.telemetry.key_redaction import redact_keys_in
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ def problem_response(request: Request, error: errors.PyocoError) -> Response:
         type=f"urn:pyoco:{spec.err_id}",
         title=spec.text(language),
         status=status,
-        detail=_sentences(error.sentence(language), spec.cure(language)),
+        detail=_sentences(error.sentence(language, public=True), spec.cure(language)),
         instance=request.scope["path"],
         err_id=spec.err_id,
         msg_id=spec.msg_id,
@@ -119,7 +120,7 @@ def problem_response(request: Request, error: errors.PyocoError) -> Response:
     )
     if (code := _wait_error_code(route_path(request.scope), error)) is not None:
         problem.success, problem.error = False, code
-        problem.message = error.detail or "; ".join(map(str, error.problems)) or problem.title
+        problem.message = error.public_detail or "; ".join(map(str, error.problems)) or problem.title
     return _response(problem, language, error.headers)
 
 
@@ -184,7 +185,9 @@ def _response(problem: Problem, language: str, headers: Any = None) -> Response:
     response_headers = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
     if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
         response_headers.setdefault("Retry-After", _RETRY_AFTER_SEC)
-    return Response(msgspec.json.encode(problem), problem.status, response_headers, PROBLEM_TYPE)
+    # It repeats the path and values of the request, where a key may have been sent by mistake.
+    content = redact_keys_in(msgspec.json.encode(problem))
+    return Response(content, problem.status, response_headers, PROBLEM_TYPE)
 
 
 def _sentences(what: str, cure: str) -> str:

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from http import HTTPStatus
 
+from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,18 +11,35 @@ from pyoco_server.api.endpoints import HEALTH
 from pyoco_server.api.operation_types import Health, IndexHealth, NatsHealth
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors.addresses import without_addresses
 from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.middleware.principal import caller_of, principal_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
+from pyoco_server.version import __version__
 
 
 @handles(HEALTH)
 async def health(request: Request, ready: bool = False) -> Response:
     gateway = gateway_of(request)
-    body = Health(nats=await _nats_health(gateway.connection), index=_index_health(gateway))
+    body = Health(
+        version=__version__, nats=await _nats_health(gateway.connection), index=_index_health(gateway)
+    )
     is_ready = not ready or (body.nats.ready and body.index.ready)
     status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-    return json_response(body, status=status)
+    return json_response(_visible(body, request), status=status)
+
+
+def _visible(body: Health, request: Request) -> Health:
+    """Nothing but states without a valid key; the number of all runs for the operator only."""
+    if gateway_of(request).config.http_auth_mode == "api_key" and principal_of(request) is None:
+        return Health(
+            nats=NatsHealth(status=body.nats.status, ready=body.nats.ready),
+            index=IndexHealth(ready=body.index.ready),
+        )
+    if not caller_of(request).sees_all:
+        body.index.runs = UNSET
+    return body
 
 
 def _index_health(gateway: Gateway) -> IndexHealth:
@@ -42,4 +60,4 @@ async def _nats_health(connection: Connection) -> NatsHealth:
     state = connection.state
     ready = connection.ready and not connection.last_request_timed_out
     detail = state.detail or ("it does not answer" if connection.last_request_timed_out else "")
-    return NatsHealth(status=state.status, ready=ready, since=state.since, detail=detail)
+    return NatsHealth(status=state.status, ready=ready, since=state.since, detail=without_addresses(detail))

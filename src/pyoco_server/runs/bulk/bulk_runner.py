@@ -286,4 +286,6 @@ def _described(record: BulkRecord) -> str:
 
 
 def _error(item: str, error: PyocoError) -> BulkError:
-    return BulkError(item=item, err_id=error.error.err_id, message=str(error)[:_MESSAGE_CHARS])
+    return BulkError(
+        item=item, err_id=error.error.err_id, message=error.sentence(public=True)[:_MESSAGE_CHARS]
+    )

@@ -46,7 +46,7 @@ class Explainer:
                 facts = await self._gather(run_id, caller)
         except (NatsUnavailable, TimeoutError) as error:
             detail = (
-                error.detail
+                error.public_detail
                 if isinstance(error, NatsUnavailable)
                 else f"no response within {_BUDGET_SEC:g} s"
             )

@@ -58,7 +58,9 @@ function useWords(): (warning: Warning) => string {
       case "nats":
         return t("warn.nats", { detail: warning.detail });
       case "index":
-        return t("warn.index", { runs: warning.runs, behind: warning.behind });
+        return warning.runs === undefined
+          ? t("warn.indexBehind", { behind: warning.behind })
+          : t("warn.index", { runs: warning.runs, behind: warning.behind });
       case "noWorker": {
         const { tag, waiting: count, oldestSec } = warning;
         return t("warn.noWorker", { tag, count, time: age(oldestSec) });

@@ -50,6 +50,8 @@ export const messages = defineMessages({
     "warn.nats": "The gateway has no connection to NATS, so no run can be accepted ({detail}).",
     "warn.index":
       "The run index is being built: {runs} read, up to {behind} to go. Runs are accepted and executed in the meantime.",
+    "warn.indexBehind":
+      "The run index is being built: up to {behind} to go. Runs are accepted and executed in the meantime.",
     "warn.noWorker": {
       one: "{count} run with tag “{tag}” has been waiting for {time}, and no worker serves that tag.",
       other: "{count} runs with tag “{tag}” are waiting (oldest: {time}), and no worker serves that tag.",
@@ -141,6 +143,8 @@ export const messages = defineMessages({
     "warn.nats": "ゲートウェイが NATS に接続できないため、run を受け付けられません（{detail}）。",
     "warn.index":
       "run のインデックスを作成中です（{runs}件読み込み済み、残り最大{behind}件）。run の受け付けと実行は続いています。",
+    "warn.indexBehind":
+      "run のインデックスを作成中です（残り最大{behind}件）。run の受け付けと実行は続いています。",
     "warn.noWorker":
       "タグ「{tag}」で{count}件の run が待機していますが（最長 {time}）、対応するワーカーがありません。",
     "warn.allHeld":

@@ -11,7 +11,8 @@ type Letter = Schemas["LetterView"];
 export type Warning =
   | { kind: "unreachable" }
   | { kind: "nats"; detail: string }
-  | { kind: "index"; runs: number; behind: number }
+  // The number of runs is for operators only.
+  | { kind: "index"; runs: number | undefined; behind: number }
   | { kind: "noWorker"; tag: string; waiting: number; oldestSec: number }
   | { kind: "allHeld"; tag: string; waiting: number; held: number }
   | { kind: "slow"; tag: string; waiting: number; oldestSec: number }
@@ -60,7 +61,7 @@ function ofGateway({ health, noHealth }: Facts): Warning[] {
   if (noHealth) return [{ kind: "unreachable" }];
   if (!health) return [];
   if (!health.nats.ready) return [{ kind: "nats", detail: health.nats.detail || health.nats.status }];
-  const { ready, runs, behind } = health.index;
+  const { ready, runs, behind = 0 } = health.index;
   return ready ? [] : [{ kind: "index", runs, behind }];
 }
 

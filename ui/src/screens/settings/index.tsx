@@ -109,7 +109,12 @@ function About() {
         <dt>{t("nats")}</dt>
         <dd>{data && (data.nats.ready ? t("natsReady") : t("natsNotReady"))}</dd>
         <dt>{t("index")}</dt>
-        <dd>{data && t("indexRuns", { count: data.index.runs })}</dd>
+        <dd>
+          {data &&
+            (data.index.runs === undefined
+              ? t(data.index.ready ? "natsReady" : "natsNotReady")
+              : t("indexRuns", { count: data.index.runs }))}
+        </dd>
         <dt>{t("document")}</dt>
         <dd>
           <a href="/openapi.json">/openapi.json</a>
