@@ -66,6 +66,7 @@ async def claimed_by(worker: PyocoNatsWorker) -> tuple[Delivery, OwnedRun]:
         delivery=delivery.token,
         expected_revision=delivery.revision,
         worker_id=services.worker_id,
+        worker_instance=services.instance_id,
         max_bytes=services.max_snapshot_bytes,
     )
     return delivery, owned

@@ -17,7 +17,7 @@ from typing import Final
 from pyoco_server.broker.jetstream.stream_cursor import reader_access
 from pyoco_server.broker.queue.advisories import advisory_subject
 from pyoco_server.broker.queue.wake_up import wake_up_subject
-from pyoco_server.broker.queue.work_queue import consumer_name
+from pyoco_server.broker.queue.work_queue import ack_subject, consumer_name
 from pyoco_server.broker.resources import resources, worker_resources
 from pyoco_server.broker.stores.wait_notices import notify_access
 from pyoco_server.config import NatsBackendConfig
@@ -62,7 +62,7 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
             *(f"{_API}.STREAM.INFO.{stream.name}" for stream in worker_resources(config)),
             *(f"{_API}.STREAM.MSG.GET.{stream}" for stream in (work, journal, runs, waits, workers, wheels)),
             *(f"{_API}.CONSUMER.INFO.{work}.{consumer}" for consumer in consumers),
-            *(f"$JS.ACK.{work}.{consumer}.>" for consumer in consumers),
+            *(f"{ack_subject(work, consumer)}.>" for consumer in consumers),
             f"$KV.{config.runs_kv_bucket}.*",
             f"$KV.{config.waits_kv_bucket}.*.*",
             f"$KV.{config.workers_kv_bucket}.*",
@@ -115,6 +115,8 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             *(f"{_API}.STREAM.PURGE.{name}" for name in cleaned),
             f"{_API}.CONSUMER.INFO.{config.work_stream}.*",
             f"{_API}.CONSUMER.LIST.{config.work_stream}",
+            # To hand over the deliveries of a worker that is gone.
+            f"{ack_subject(config.work_stream, '*')}.>",
             *notify_access(config),
             *reader_access(f"KV_{config.runs_kv_bucket}"),
             *reader_access(f"KV_{config.waits_kv_bucket}"),

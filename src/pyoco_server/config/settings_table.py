@@ -241,6 +241,14 @@ class NatsBackendConfig:
         "Larger than PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC.",
         above=0,
     )
+    # The takeover time: when another worker continues the runs of a dead one.
+    worker_lost_after_sec: float = _heartbeats(
+        1.5,
+        "A worker whose connection to NATS was closed for this long, because its process died, is shown as "
+        "DISCONNECTED, and its runs are handed over to other workers. 0 leaves them to "
+        "PYOCO_CONSUMER_ACK_WAIT_SEC.",
+        minimum=0,
+    )
     worker_record_retention_sec: float = _heartbeats(
         604800.0,
         "The record of a worker that stopped or was silent for this long is removed, unless it is hidden or "
@@ -253,7 +261,7 @@ class NatsBackendConfig:
         above=0,
     )
 
-    # The takeover time: after the death of a worker, another one continues its runs.
+    # The takeover time where NATS cannot tell that a worker is gone: a power failure, a network partition.
     consumer_ack_wait_sec: float = _queue(
         30.0,
         "A job that is not acknowledged for this long is delivered again.",

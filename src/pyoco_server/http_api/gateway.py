@@ -18,6 +18,7 @@ from pyoco_server.http_api.middleware.request_counts import RequestCounts
 from pyoco_server.human.notifications import Notifier
 from pyoco_server.records.models import WorkerRecord, WorkerState
 from pyoco_server.runs.sweep.sweeper import Sweeper
+from pyoco_server.runs.takeover.takeover import Takeover
 
 S = TypeVar("S", bound=services.Service)
 
@@ -36,8 +37,19 @@ class Gateway:
         self.connection.add_hook(lambda: decide_if_empty(self.connection))
         self.authentication = self._add_service(services.Authentication(self.connection))
         self.listing = self._add_service(services.RunListing(self.connection))
-        self.runs = self._add_service(services.Runs(self.connection, self.listing.lists))
+        self.runs = self._add_service(
+            services.Runs(self.connection, self.listing.lists, is_lost=self.is_lost)
+        )
         self.sweeper = self._add_service(Sweeper(self.connection, self.listing.lists, self.listing.open_runs))
+        self.takeover = self._add_service(
+            Takeover(
+                self.connection,
+                self.listing.lists,
+                self.listing.open_runs,
+                self.sweeper.repairer,
+                self.sweeper.last_deliveries,
+            )
+        )
         self.bulk = self._add_service(services.Bulk(self.connection, self.runs.submitter))
         self.wheels = self._add_service(services.Wheels(self.connection))
         self.waits = self._add_service(services.Waits(self.connection, self.listing.open_runs))
@@ -50,8 +62,15 @@ class Gateway:
         self.requests = RequestCounts()
         self.overviews = services.SharedResponses()
 
+    def is_lost(self, worker: WorkerRecord) -> bool:
+        """Whether the process of this worker is gone."""
+        return self.takeover.is_lost(worker)
+
     def state_of(self, worker: WorkerRecord) -> WorkerState:
-        return worker.observed_state(disconnect_timeout_sec=self.config.worker_disconnect_timeout_sec)
+        return worker.observed_state(
+            disconnect_timeout_sec=self.config.worker_disconnect_timeout_sec,
+            lost=self.is_lost(worker),
+        )
 
     def _add_service(self, service: S) -> S:
         self._start_order.append(service)

@@ -25,6 +25,7 @@ from pyoco_server.human.inbox.inbox_hub import InboxHub
 from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitFeedReader, feed_of
 from pyoco_server.human.inbox.wait_index import WaitIndex, WaitLists
 from pyoco_server.human.wait_maintenance import WaitMaintenance
+from pyoco_server.records.models import WorkerRecord
 from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner
 from pyoco_server.runs.explain.explainer import Explainer
@@ -84,12 +85,14 @@ class Authentication:
 class Runs(ServiceGroup):
     """Submitting a run, and reading one."""
 
-    def __init__(self, connection: Connection, lists: RunLists) -> None:
+    def __init__(
+        self, connection: Connection, lists: RunLists, *, is_lost: Callable[[WorkerRecord], bool]
+    ) -> None:
         self.store = RunStore(connection)
         self.logs = RunLogs(connection)
         self.hints = RunWatches(connection)
         self.submitter = Submitter(connection)
-        self.explainer = Explainer(connection, lists)
+        self.explainer = Explainer(connection, lists, is_lost)
         self.parts = (self.submitter,)
 
 

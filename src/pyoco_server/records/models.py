@@ -194,6 +194,10 @@ class RunSnapshot(Struct, kw_only=True):
     delivery: tuple[int, int] | None = None
     # Its owner has shut down and released it; unset otherwise.
     handed_back: bool | UnsetType = UNSET
+    # The process of its worker: the `instance_id` of the worker's record.
+    worker_instance: str | UnsetType = UNSET
+    # When a gateway had its job delivered again because that process was gone; unset otherwise.
+    handed_over_at: float | UnsetType = UNSET
     start_time: float | None = None
     end_time: float | None = None
     # One of `Reason`.
@@ -437,12 +441,14 @@ class WorkerRecord(Struct, kw_only=True):
     pyoco_version: str = ""
     wheel_sync: WheelSyncState = msgspec.field(default_factory=WheelSyncState)
 
-    def observed_state(self, *, disconnect_timeout_sec: float, now: float | None = None) -> WorkerState:
-        """A worker without heartbeats is DISCONNECTED; a stopped one stays stopped."""
+    def observed_state(
+        self, *, disconnect_timeout_sec: float, now: float | None = None, lost: bool = False
+    ) -> WorkerState:
+        """A worker that is `lost` or without heartbeats is DISCONNECTED; a stopped one stays stopped."""
+        if self.state is WorkerState.STOPPED_GRACEFUL:
+            return self.state
         silent_sec = (time.time() if now is None else now) - self.last_seen_at
-        if self.state is not WorkerState.STOPPED_GRACEFUL and silent_sec > disconnect_timeout_sec:
-            return WorkerState.DISCONNECTED
-        return self.state
+        return WorkerState.DISCONNECTED if lost or silent_sec > disconnect_timeout_sec else self.state
 
     @property
     def draining(self) -> bool:

@@ -11,14 +11,16 @@ from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.worker import PyocoNatsWorker
+from tests.flows import basics
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import SecuredNats
 from tests.support.event_reading import reading_events
+from tests.support.inspection import claimed_by
 from tests.support.places import EXAMPLES
 from tests.support.running.api_keys import new_key
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.installation import Installation, installation, printed, started, violations
-from tests.support.running.workers import serving_worker
+from tests.support.running.workers import idle_worker, serving_worker
 from tests.support.samples.wheel_uploads import greeting, greetings, registered, synced
 from tests.support.waiting import LIMIT_SEC, eventually
 from tests.support.webhooks import webhook_receiver
@@ -131,6 +133,29 @@ async def test_a_run_is_resumed_and_old_ones_are_removed(
             return (await gateway.http.get(f"/runs/{run_id}")).status_code == 404
 
         await eventually(gone, describe="retention has removed the run")
+    assert violations(caplog) == []
+
+
+async def test_the_run_of_a_dead_worker_is_handed_over(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The gateway finds across accounts that the worker is not connected any more."""
+    async with (
+        running_gateway(installation.settings("gateway")) as gateway,
+        idle_worker(installation.settings("worker"), basics.noop_flow, worker_id="lost") as lost,
+    ):
+        run_id = await gateway.submit("noop")
+        await claimed_by(lost)
+        known = gateway.inside.takeover._workers
+        process = known._processes.get
+        instance_id = lost._services.instance_id
+        await eventually(
+            lambda: (seen := process(instance_id)) and seen.was_connected, describe="the worker is seen"
+        )
+        await lost._services.connection.close()
+        async with serving_worker(installation.settings("worker"), worker_id="heir"):
+            run = await gateway.ends(run_id)
+    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "heir", 2)
     assert violations(caplog) == []
 
 

@@ -88,7 +88,7 @@ async def test_a_failed_repair_is_retried(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_gateway(config) as gateway:
-        repairer = gateway.inside.sweeper._repairer
+        repairer = gateway.inside.sweeper.repairer
         republish_job, failures = repairer.republish_job, ["the first time"]
 
         async def fails_once(stored: StoredRun) -> str | None:

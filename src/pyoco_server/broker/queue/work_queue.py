@@ -146,6 +146,11 @@ def head_of(payload: bytes) -> JobHead:
         return JobHead()
 
 
+def is_first_job(message: StreamMessage) -> bool:
+    """Whether it is the job that the run was submitted with, and was not published again."""
+    return _REVISION_HEADER in message.headers
+
+
 def run_id_in(payload: bytes) -> str:
     """The run of a job; empty when the job is unreadable."""
     return head_of(payload).run_id
@@ -216,6 +221,19 @@ class WorkQueue:
             )
         return ack_wait_sec
 
+    async def redeliver(self, tag: str, sequence: int) -> None:
+        """Have a delivered message delivered again now, in place of its worker, which is gone.
+
+        It is the nak that the worker would have sent: the delivery counts against MaxDeliver. The server
+        applies a nak to the latest delivery of the message, whichever number it names, and ignores one for a
+        message that is not in progress. The consumer's sequence has to be one that was delivered.
+        """
+        info = await consumer_info(self._connection, tag)
+        if info is not None:
+            position = f"1.{sequence}.{info['delivered']['consumer_seq']}.0.0"
+            subject = f"{ack_subject(self._config.work_stream, consumer_name(tag))}.{position}"
+            await self._connection.request(subject, b"-NAK")
+
     async def limits(self, tag: str) -> DeliveryLimits:
         """The limits of a tag's consumer; the settings while it does not exist."""
         info = await consumer_info(self._connection, tag)
@@ -263,6 +281,11 @@ def configured_limits(config: NatsBackendConfig) -> DeliveryLimits:
 def limits_in(config: Mapping[str, Any]) -> DeliveryLimits:
     """From the configuration of a consumer."""
     return DeliveryLimits(float(config["ack_wait"]) / 1e9, int(config.get("max_deliver", -1)))
+
+
+def ack_subject(stream: str, consumer: str) -> str:
+    """Where deliveries of a consumer are acknowledged, followed by the position of one."""
+    return f"$JS.ACK.{stream}.{consumer}"
 
 
 def consumer_name(tag: str) -> str:

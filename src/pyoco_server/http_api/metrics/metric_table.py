@@ -110,6 +110,12 @@ METRICS: Final = (
         "runs",
         "Runs that this gateway did not execute again because they do not match their signature.",
     ),
+    _counter(
+        "pyoco_runs_handed_over_total",
+        "runs",
+        "Runs of dead workers that this gateway handed over: `running`, or delivered and `unclaimed`.",
+        "state",
+    ),
     _counter("pyoco_sweep_rounds_total", "rounds", "Sweep rounds of this gateway."),
     _gauge("pyoco_sweep_leader", "boolean", "1 if this gateway holds the lease of the sweep.", of=Of.GATEWAY),
     _gauge(

@@ -135,6 +135,8 @@ def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
     for action, count in gateway.sweeper.actions.items():
         page.put("pyoco_sweep_actions_total", count, action)
     page.put("pyoco_unverified_runs_total", gateway.runs.submitter.signatures.refused)
+    for state, count in gateway.takeover.counts.items():
+        page.put("pyoco_runs_handed_over_total", count, state)
     page.put("pyoco_sweep_rounds_total", gateway.sweeper.rounds)
     page.put("pyoco_sweep_leader", gateway.sweeper.lease.held)
     for outcome, count in gateway.notifications.outcomes.items():

@@ -44,6 +44,8 @@ class Facts:
     # Of an open run: whether it matches its signature.
     authentic: bool = True
     workers: tuple[WorkerRecord, ...] = ()
+    # The instance ids of workers whose process is gone.
+    lost: frozenset[str] = frozenset()
     # None for an ended run.
     queue: TagQueue | None = None
     place: JobPlace | None = None
@@ -51,7 +53,11 @@ class Facts:
     last_output_at: float | None = None
 
     def state_of(self, worker: WorkerRecord) -> WorkerState:
-        return worker.observed_state(disconnect_timeout_sec=self.timing.disconnect_sec, now=self.now)
+        return worker.observed_state(
+            disconnect_timeout_sec=self.timing.disconnect_sec,
+            now=self.now,
+            lost=worker.instance_id in self.lost,
+        )
 
     def alive(self, worker: WorkerRecord) -> bool:
         return self.state_of(worker).alive

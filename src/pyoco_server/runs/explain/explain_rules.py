@@ -182,6 +182,12 @@ def _lost(facts: Facts) -> Finding | None:
         "silent_sec": silent,
         "ack_wait_sec": ack_wait,
     }
+    if run.handed_over_at is not UNSET:
+        evidence |= {
+            "handed_over_at": run.handed_over_at,
+            "handed_over_sec": facts.since(run.handed_over_at),
+        }
+        return Finding("handed_over", evidence)
     late = silent > max(_LATE_SEC, _LATE_HEARTBEATS * facts.timing.heartbeat_sec)
     if owner is None:
         return Finding("worker_unknown", evidence) if late else None

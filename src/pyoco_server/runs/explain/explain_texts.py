@@ -250,6 +250,15 @@ TEXTS: Final[Mapping[str, Text]] = {
         ja="ワーカー {worker_id} との接続が切れています（最終応答: {silent_sec}前）。",
         actions=(SEE_WORKERS, CANCEL),
     ),
+    "handed_over": Text(
+        en="Worker {worker_id} is gone: its connection to NATS was closed, and its last heartbeat was "
+        "{silent_sec} ago. The run was handed over to the queue {handed_over_sec} ago.",
+        ja="ワーカー {worker_id} との接続が終了しています（最終応答: {silent_sec}前）。"
+        "run は{handed_over_sec}前にキューへ引き渡されました。",
+        next_en="The next free worker continues after the last finished task.",
+        next_ja="次に空いたワーカーが、最後に完了したタスクの続きから再開します。",
+        actions=(SEE_WORKERS, CANCEL),
+    ),
     "worker_stopped": _taken_over(
         en="Worker {worker_id} has stopped and returned the run to the queue; its last heartbeat was "
         "{silent_sec} ago.",

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import datetime
 
 from pyoco_server.broker.client.connection import Connection
@@ -11,7 +12,7 @@ from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.errors import NatsUnavailable, RunNotFound
-from pyoco_server.records.models import RunSnapshot, RunStatus, is_run_id, is_tag
+from pyoco_server.records.models import RunSnapshot, RunStatus, WorkerRecord, is_run_id, is_tag
 from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask, TimingSettings
 from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_unavailable
 from pyoco_server.runs.explain.visible_workers import workers_seen_by
@@ -24,9 +25,12 @@ _BUDGET_SEC = 1.8
 
 
 class Explainer:
-    def __init__(self, connection: Connection, lists: RunLists) -> None:
+    def __init__(
+        self, connection: Connection, lists: RunLists, is_lost: Callable[[WorkerRecord], bool]
+    ) -> None:
         self._connection = connection
         self._lists = lists
+        self._is_lost = is_lost
         self._runs = RunStore(connection)
         self._workers = WorkerRegistry(connection)
         self._places = QueuePlaces(connection)
@@ -72,6 +76,7 @@ class Explainer:
             timing=self._timing,
             authentic=authentic,
             workers=tuple(await workers_seen_by(caller, workers, self._lists, known=frozenset({run_id}))),
+            lost=frozenset(each.instance_id for each in workers if self._is_lost(each)),
             queue=queue,
             place=await self._place(run, queue),
             last_finished=None if finished is None else FinishedTask(finished[0], _unix(finished[1])),

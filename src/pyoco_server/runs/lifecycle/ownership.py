@@ -202,6 +202,7 @@ async def claim(
     expected_revision: int | None,
     worker_id: str,
     max_bytes: int,
+    worker_instance: str = "",
 ) -> OwnedRun:
     """Claim the run by one compare-and-set; NotOwner says why that is impossible.
 
@@ -219,9 +220,9 @@ async def claim(
         _check_open(stored.snapshot, job.generation)
         if stored.snapshot.delivery is not None:
             await _check_delivery(queue, stored.snapshot, stored.snapshot.delivery, delivery)
-        claimed = _claimed(stored.snapshot, job, delivery, worker_id)
+        claimed = _claimed(stored.snapshot, job, delivery, worker_id, worker_instance)
         if claimed.timeout_sec is not None:
-            claimed.used_sec = await _time_used_until_now(store, stored)
+            claimed.used_sec = await time_used_until_now(store, stored)
         try:
             revision = await store.replace(claimed, revision=stored.revision)
         except RevisionConflict:
@@ -230,7 +231,7 @@ async def claim(
             return OwnedRun(store, StoredRun(claimed, revision), max_bytes=max_bytes, before=stored.snapshot)
 
 
-async def _time_used_until_now(store: RunStore, stored: StoredRun) -> float:
+async def time_used_until_now(store: RunStore, stored: StoredRun) -> float:
     """Including the time between two owners, but not its waits."""
     has_had_owner = stored.snapshot.delivery is not None
     return time_used(stored.snapshot) + (await store.age_sec(stored) if has_had_owner else 0.0)
@@ -257,7 +258,9 @@ async def _check_delivery(
         raise DuplicateJob(f"message {owned[0]} is the run's job, and this is {delivery[0]}")
 
 
-def _claimed(current: RunSnapshot, job: Job, delivery: tuple[int, int], worker_id: str) -> RunSnapshot:
+def _claimed(
+    current: RunSnapshot, job: Job, delivery: tuple[int, int], worker_id: str, worker_instance: str
+) -> RunSnapshot:
     now = time.time()
     return structs.replace(
         current,
@@ -265,7 +268,9 @@ def _claimed(current: RunSnapshot, job: Job, delivery: tuple[int, int], worker_i
         attempt=current.attempt + 1,
         delivery=delivery,
         handed_back=UNSET,
+        handed_over_at=UNSET,
         worker_id=worker_id,
+        worker_instance=worker_instance or UNSET,
         start_time=current.start_time or now,
         heartbeat_at=now,
         updated_at=now,

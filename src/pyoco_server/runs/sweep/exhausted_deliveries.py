@@ -66,7 +66,8 @@ class LastDeliveries:
             # While the message of its last owner is there, a new one counts as its duplicate.
             await self._repairer.queue.remove(sequence)
         self._queued.forget(snapshot.run_id)
-        if subject := await self._repairer.republish_job(stored, replaces=sequence):
+        why = "the deliveries of the run's job are exhausted: published a new one"
+        if subject := await self._repairer.republish_job(stored, replaces=sequence, why=why):
             self._queued.add(snapshot.run_id, subject, generation=snapshot.generation)
         return True
 

@@ -30,6 +30,8 @@ class RunState(msgspec.Struct, gc=False):
     heartbeat_at: float
     tag: Tag = ""
     delivery: tuple[int, int] | None = None
+    worker_instance: str = ""
+    handed_over_at: float | None = None
     # How often it has waited: a job is for one generation.
     generation: int = 0
     start_time: float | None = None
@@ -44,6 +46,7 @@ class RunState(msgspec.Struct, gc=False):
     def __post_init__(self) -> None:
         # Many runs share these.
         self.status, self.tag = intern(self.status), intern(self.tag)
+        self.worker_instance = intern(self.worker_instance)
 
 
 decode_state = msgspec.json.Decoder(RunState).decode
@@ -86,6 +89,9 @@ class OpenRuns:
 
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._runs
+
+    def get(self, run_id: str) -> OpenRun | None:
+        return self._runs.get(run_id)
 
     @property
     def started(self) -> list[str]:

@@ -86,25 +86,28 @@ class RunRepairer:
         await self._remove_message(ended)
         return True
 
-    async def republish_job(self, stored: StoredRun, *, replaces: int | None = None) -> str | None:
+    async def republish_job(
+        self,
+        stored: StoredRun,
+        *,
+        replaces: int | None = None,
+        why: str = "the run had no job in the queue: published one",
+    ) -> str | None:
         """Publish the run's job again; returns its subject, or None if the run was ended instead.
 
-        `replaces` is the sequence of its message whose deliveries are exhausted.
+        `replaces` is the sequence of a message of it that no worker can use.
         """
         try:
             job = await self._job(stored)
             subject = await self.queue.publish_again(job, revision=stored.revision, replaces=replaces)
-        except (_JobLost, PayloadTooLarge) as why:
-            error = f"the run's job was lost and cannot be published again: {why}; submit it again"
+        except (_JobLost, PayloadTooLarge) as problem:
+            error = f"the run's job was lost and cannot be published again: {problem}; submit it again"
             await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error))
             return None
         except UnverifiedRun as forged:
             await self._end_unverified(stored, forged)
             return None
-        if replaces is None:
-            self._log(stored.snapshot, "the run had no job in the queue: published one")
-        else:
-            self._log(stored.snapshot, "the deliveries of the run's job are exhausted: published a new one")
+        self._log(stored.snapshot, why)
         self.actions["job_published"] += 1
         return subject
 

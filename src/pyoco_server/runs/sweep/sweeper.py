@@ -43,7 +43,7 @@ class Sweeper:
         self._interval_sec = config.sweep_interval_sec
         self.lease = Lease(connection, "sweep", ttl_sec=_MISSED_ROUNDS * config.sweep_interval_sec)
         thresholds = SilenceThresholds.of(config)
-        self._repairer = RunRepairer(connection)
+        self.repairer = RunRepairer(connection)
         self._lists = lists
         self._runs = runs
         self._queued = QueuedRuns(connection)
@@ -54,9 +54,9 @@ class Sweeper:
         self._retention = Retention(connection, self._runs)
         self._worker_records = WorkerRecordRetention(connection)
         self._advisories = Advisories(connection)
-        last = LastDeliveries(self._repairer, self._queued)
-        self._exhausted = ExhaustedDeliveries(self._repairer, self._runs, last, thresholds)
-        self._orphaned = OrphanedRuns(self._repairer, self._runs, self._queued, last, thresholds)
+        self.last_deliveries = last = LastDeliveries(self.repairer, self._queued)
+        self._exhausted = ExhaustedDeliveries(self.repairer, self._runs, last, thresholds)
+        self._orphaned = OrphanedRuns(self.repairer, self._runs, self._queued, last, thresholds)
         self._loop = BackgroundLoop("sweep", self._step)
         self._advisories.on_advisory(self._loop.wake)
         # Silence counts from this connect on.
@@ -67,7 +67,7 @@ class Sweeper:
     @property
     def actions(self) -> Counter[str]:
         """The repairs of this gateway, counted."""
-        return self._repairer.actions
+        return self.repairer.actions
 
     async def start(self) -> None:
         self._loop.start()

@@ -11,6 +11,7 @@ from uuid import uuid4
 from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.intake import Intake
+from pyoco_server.broker.queue.worker_probe import probed_subscription
 from pyoco_server.broker.stores.worker_registry import OwnRecord
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import WheelSyncState, WorkerRecord, WorkerState
@@ -36,12 +37,13 @@ class Presence:
         on_record: OnRecord | None = None,
     ) -> None:
         self.worker_id = worker_id
+        self.instance_id = uuid4().hex
         now = time.time()
         self._own = OwnRecord(
             connection,
             WorkerRecord(
                 worker_id=worker_id,
-                instance_id=uuid4().hex,
+                instance_id=self.instance_id,
                 state=WorkerState.IDLE,
                 last_seen_at=now,
                 last_heartbeat_at=now,
@@ -51,6 +53,8 @@ class Presence:
                 pyoco_version=version("pyoco"),
             ),
         )
+        self._connection = connection
+        self._probed = probed_subscription(connection, self.instance_id)
         self._heartbeat_sec = connection.config.worker_heartbeat_interval_sec
         self._running: dict[str, float] = {}
         # The number of executors that cannot be started.
@@ -61,6 +65,9 @@ class Presence:
         self._refresh_now = asyncio.Event()
 
     async def start(self) -> None:
+        # Before the record: gateways look for it from then on.
+        self._connection.add_hook(self._probed.renew)
+        await self._probed.renew()
         await self._own.save()
         await self._notify()
         self._loop.start()

@@ -86,6 +86,7 @@ class RunSession:
                 delivery=self._delivery.token,
                 expected_revision=self._delivery.revision,
                 worker_id=services.worker_id,
+                worker_instance=services.instance_id,
                 max_bytes=services.max_snapshot_bytes,
             )
         except RunTaken as why:

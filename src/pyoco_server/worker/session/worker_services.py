@@ -23,6 +23,7 @@ class WorkerServices:
         self.connection = connection
         self.presence = presence
         self.worker_id = presence.worker_id
+        self.instance_id = presence.instance_id
         # Parent of the runs' working directories; None if runs use that of this process.
         self.run_dir = run_dir
         self._intake = intake

@@ -1,0 +1,75 @@
+"""Which workers are connected to NATS, as the server knows it.
+
+Each worker process subscribes to a subject of its own: that of wake-ups, with its instance id. The server
+replies "no responders" at once to a request on a subject without a subscription. The worker itself replies
+nothing: one that is busy or suspended counts as connected, because its connection, and with it its
+subscription, stays open. The connection of a process that was killed is closed by its kernel.
+"""
+
+import asyncio
+import re
+from collections.abc import Collection
+from uuid import uuid4
+
+from pyoco_server.broker.client.connection import Connection, RenewableSubscription
+from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.queue.wake_up import wake_up_subject
+
+_NO_RESPONDERS = "503"
+_INSTANCE_ID = re.compile(r"[0-9a-f]{32}")
+
+
+def is_instance_id(text: str) -> bool:
+    """Whether it may be a part of a subject; workers write their ids themselves."""
+    return _INSTANCE_ID.fullmatch(text) is not None
+
+
+def probed_subscription(connection: Connection, instance_id: str) -> RenewableSubscription:
+    """The subscription of a worker that shows that it is connected."""
+    return RenewableSubscription(connection, lambda _: None, wake_up_subject(instance_id))
+
+
+class WorkerProbe:
+    """The side of a gateway."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._inbox = f"_INBOX.{uuid4().hex}"
+        self._replies = RenewableSubscription(connection, self._on_reply, f"{self._inbox}.*")
+        # No worker has this id.
+        self._nobody = uuid4().hex
+        self._asked = ""
+        self._disconnected: set[str] = set()
+        self._answered = asyncio.Event()
+
+    async def disconnected(self, instance_ids: Collection[str]) -> set[str]:
+        """Those without a connection; NatsUnavailable if the server does not answer."""
+        await self._replies.renew()
+        self._disconnected.clear()
+        self._answered.clear()
+        # Late replies to an earlier call do not count.
+        self._asked = uuid4().hex
+        for instance_id in instance_ids:
+            await self._ask(instance_id)
+        # Replies come in the order of the requests, and this one is replied to in any case.
+        await self._ask(self._nobody)
+        timeout_sec = self._connection.config.nats_request_timeout_sec
+        try:
+            async with asyncio.timeout(timeout_sec):
+                await self._answered.wait()
+        except TimeoutError:
+            raise self._connection.unavailable(f"no answer within {timeout_sec:g} s to a probe") from None
+        return set(self._disconnected)
+
+    async def _ask(self, instance_id: str) -> None:
+        reply = f"{self._inbox}.{self._asked}{instance_id}"
+        await self._connection.publish(wake_up_subject(instance_id), b"", reply=reply)
+
+    def _on_reply(self, message: Message) -> None:
+        asked, instance_id = message.subject[-64:-32], message.subject[-32:]
+        if asked != self._asked or message.status != _NO_RESPONDERS:
+            return
+        if instance_id == self._nobody:
+            self._answered.set()
+        else:
+            self._disconnected.add(instance_id)

@@ -1,0 +1,172 @@
+"""Finds lost workers and hands their runs over, in seconds instead of after AckWait.
+
+Every gateway does this without a lease: a handover is a compare-and-set, so that the death of one gateway
+delays nothing. A mistake costs the task in progress only: the fence of ownership decides who may write.
+"""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from pyoco_server.aio.background import BackgroundLoop
+from pyoco_server.broker.client.connection import Connection, RenewableSubscription
+from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.queue.worker_probe import WorkerProbe, is_instance_id
+from pyoco_server.errors import IndexNotReady, NatsUnavailable
+from pyoco_server.records.models import WorkerRecord
+from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.sweep.exhausted_deliveries import LastDeliveries
+from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
+from pyoco_server.runs.sweep.run_repair import RunRepairer
+from pyoco_server.runs.takeover.lost_workers import LostWorkers, WorkerHead, WorkerProcess
+from pyoco_server.runs.takeover.run_handover import RunHandover
+from pyoco_server.runs.takeover.unclaimed_jobs import Delivered, UnclaimedJobs
+
+log = logging.getLogger(__name__)
+
+_PROBE_EVERY_SEC = 0.5
+# The feed of runs may be behind, and a request may fail: the runs of a lost worker are looked for so long.
+_SEARCHED_SEC = 10.0
+_CONCURRENT = 16
+
+_decode_head = msgspec.json.Decoder(WorkerHead).decode
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search for what a lost worker had."""
+
+    process: WorkerProcess
+    # Until when it goes on, by the monotonic clock.
+    until: float
+    # What was delivered when it disappeared; None once that is handed over.
+    unclaimed: Delivered | None
+
+
+class Takeover:
+    def __init__(
+        self,
+        connection: Connection,
+        lists: RunLists,
+        runs: OpenRuns,
+        repairer: RunRepairer,
+        last_deliveries: LastDeliveries,
+    ) -> None:
+        config = connection.config
+        self._connection = connection
+        self._lists = lists
+        self._runs = runs
+        self._enabled = config.worker_lost_after_sec > 0
+        self._workers = LostWorkers(config.worker_lost_after_sec)
+        self._probe = WorkerProbe(connection)
+        self._handover = RunHandover(repairer, last_deliveries)
+        self._unclaimed = UnclaimedJobs(connection, repairer, runs)
+        self._records = RenewableSubscription(
+            connection, self._on_record, f"$KV.{config.workers_kv_bucket}.*"
+        )
+        # By instance id, what was delivered when it disappeared.
+        self._delivered: dict[str, Delivered] = {}
+        self._searches: list[_Search] = []
+        self._connected_since = 0.0
+        self._loop = BackgroundLoop("takeover", self._step)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How much this gateway has handed over: runs that were running, and unclaimed jobs."""
+        return dict(self._handover.counts)
+
+    def is_lost(self, worker: WorkerRecord) -> bool:
+        return self._workers.is_lost(worker.instance_id)
+
+    async def start(self) -> None:
+        if self._enabled:
+            self._loop.start()
+
+    async def close(self) -> None:
+        await self._loop.close()
+
+    def _on_record(self, message: Message) -> None:
+        try:
+            record = _decode_head(message.data)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            # A marker, or a record that cannot be read.
+            return
+        if is_instance_id(record.instance_id) and self._workers.on_record(record):
+            # It has to be seen connected before it can be lost.
+            self._loop.wake()
+
+    async def _step(self) -> None:
+        await self._loop.pause(_PROBE_EVERY_SEC)
+        await self._connection.wait_ready()
+        if self._connected_since != self._connection.state.since:
+            self._connected_since = self._connection.state.since
+            self._workers.on_outage()
+            self._handover.on_connect()
+        try:
+            await self._records.renew()
+            await self._look_for_lost_workers()
+        except NatsUnavailable as error:
+            log.debug("workers cannot be probed: %s", error)
+            self._workers.on_outage()
+            return
+        try:
+            await self._hand_over()
+        except (NatsUnavailable, IndexNotReady) as error:
+            log.debug("the handover is retried: %s", error)
+
+    async def _look_for_lost_workers(self) -> None:
+        if not self._workers.probed:
+            return
+        disconnected = await self._probe.disconnected(self._workers.probed)
+        now = time.monotonic()
+        found = self._workers.on_probe(disconnected, now)
+        for process in found.missing:
+            self._delivered[process.instance_id] = await self._unclaimed.delivered(process.tags)
+        for process in found.lost:
+            log.warning(
+                "worker %s is gone: its connection to NATS was closed; its runs are handed over",
+                process.worker_id,
+                extra={"worker_id": process.worker_id},
+            )
+            delivered = self._delivered.pop(process.instance_id, None)
+            self._searches.append(_Search(process, now + _SEARCHED_SEC, delivered))
+        for instance_id in self._delivered.keys() - disconnected:
+            del self._delivered[instance_id]
+
+    async def _hand_over(self) -> None:
+        if not self._searches:
+            return
+        # So that claims up to now are known.
+        await self._lists.caught_up()
+        await self._handover.finish()
+        for search in list(self._searches):
+            await self._hand_over_runs(search.process)
+            if search.unclaimed is not None:
+                self._handover.counts["unclaimed"] += await self._unclaimed.publish_again(search.unclaimed)
+                search.unclaimed = None
+            if time.monotonic() > search.until:
+                self._searches.remove(search)
+
+    async def _hand_over_runs(self, process: WorkerProcess) -> None:
+        owned: list[OpenRun] = []
+        async for group in self._runs.groups():
+            owned += [run for run in group if _is_owned(run, process.instance_id)]
+        for start in range(0, len(owned), _CONCURRENT):
+            part = owned[start : start + _CONCURRENT]
+            await asyncio.gather(*(self._hand_over_run(run, process) for run in part))
+
+    async def _hand_over_run(self, run: OpenRun, process: WorkerProcess) -> None:
+        try:
+            await self._handover.hand_over(run.run_id, process)
+        except NatsUnavailable:
+            raise
+        except Exception:
+            # One run must not stop the others.
+            log.exception("a run cannot be handed over", extra={"run_id": run.run_id})
+
+
+def _is_owned(run: OpenRun, instance_id: str) -> bool:
+    return run.state.worker_instance == instance_id and run.state.handed_over_at is None

@@ -1,0 +1,287 @@
+"""The runs of a worker that died are handed over long before AckWait, which never elapses here."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsForbidden
+from pyoco_server.runs.lifecycle.ownership import RunEnded, RunTaken
+from pyoco_server.runs.takeover import takeover
+from pyoco_server.worker import PyocoNatsWorker
+from tests.flows import basics
+from tests.integration.worker.conftest import OwnQueue
+from tests.support.broker.worker_records import worker_is
+from tests.support.inspection import claimed_by, started_pid
+from tests.support.places import FLOWS
+from tests.support.programs import WORKER, running
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def shared_config(shared_config: NatsBackendConfig) -> Iterator[NatsBackendConfig]:
+    """A dead worker is found soon; what is slow on this machine stays connected anyway."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(takeover, "_PROBE_EVERY_SEC", 0.05)
+        yield replace(shared_config, worker_lost_after_sec=0.2)
+
+
+@asynccontextmanager
+async def mortal_worker(queue: OwnQueue, worker_id: str, **settings: Any) -> AsyncIterator[PyocoNatsWorker]:
+    """One that the gateway has seen connected, and that takes no run by itself."""
+    async with queue.idle_worker(basics.noop_flow, worker_id, **settings) as worker:
+        await is_seen(queue.gateway, worker_id)
+        yield worker
+
+
+async def is_seen(gateway: RunningGateway, worker_id: str) -> None:
+    """Only a worker that a gateway has seen connected can be lost."""
+    processes = gateway.inside.takeover._workers._processes
+    await eventually(
+        lambda: [each for each in processes.values() if each.worker_id == worker_id and each.was_connected],
+        describe=f"the gateway has seen {worker_id}",
+    )
+
+
+async def die(worker: PyocoNatsWorker) -> None:
+    """As a killed process does: nothing is stored, nothing is returned, the connection is closed."""
+    await worker._services.connection.close()
+
+
+@contextmanager
+def disconnected(gateway: RunningGateway, worker: PyocoNatsWorker) -> Iterator[None]:
+    """NATS does not find its subscription, as while it connects again."""
+    probe = gateway.inside.takeover._probe
+    find = probe.disconnected
+
+    async def find_more(instance_ids: Collection[str]) -> set[str]:
+        return {worker._services.instance_id, *await find(instance_ids)}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probe, "disconnected", find_more)
+        yield
+
+
+# Its heartbeats would show that it is alive.
+SILENT: dict[str, Any] = {
+    "worker_heartbeat_interval_sec": NEVER_SEC,
+    "worker_disconnect_timeout_sec": 2 * NEVER_SEC,
+}
+
+
+async def is_handed_over(gateway: RunningGateway, run_id: str) -> dict[str, Any]:
+    async def run() -> dict[str, Any] | None:
+        run = await gateway.get(run_id)
+        return run if "handed_over_at" in run else None
+
+    return await eventually(run, describe="the run is handed over")
+
+
+async def test_a_killed_worker_is_shown_and_its_run_is_continued_by_another(
+    own_queue: OwnQueue, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway, release, marker = own_queue.gateway, tmp_path / "release", tmp_path / "started"
+    settings = {
+        "PYOCO_NATS_URL": gateway.inside.config.nats_url,
+        "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.2",
+    }
+    arguments = ("--flows", str(FLOWS), "--worker-id", "killed", "--tag", own_queue.tag)
+    before = gateway.inside.takeover.counts.get("running", 0)
+    with running(WORKER, *arguments, cwd=tmp_path, **settings) as (worker, _):
+        run_id = await own_queue.submit("waiting", params={"path": str(release), "started": str(marker)})
+        await started_pid(marker)
+        assert (await gateway.get(run_id))["worker_alive"]
+        await is_seen(gateway, "killed")
+        worker.process.kill()
+        worker.end()
+    run = await is_handed_over(gateway, run_id)
+    assert (run["status"], run["worker_id"], run["worker_alive"]) == ("RUNNING", "killed", False)
+    await worker_is(gateway, "killed", state="DISCONNECTED")
+    explained = (await gateway.http.get(f"/runs/{run_id}/explain")).json()
+    found = next(each for each in explained["findings"] if each["code"] == "handed_over")
+    assert "killed is gone" in found["message"]
+    assert found["evidence"]["handed_over_at"] == run["handed_over_at"]
+    assert gateway.inside.takeover.counts["running"] == before + 1
+    assert (
+        f'pyoco_runs_handed_over_total{{state="running"}} {before + 1}'
+        in (await gateway.http.get("/metrics")).text
+    )
+    [said] = [each for each in caplog.records if "handed a run over" in each.message]
+    assert (said.levelname, said.run_id, said.worker_id) == ("WARNING", run_id, "killed")  # type: ignore[attr-defined]
+    release.touch()
+    async with own_queue.worker("heir"):
+        run = await gateway.ends(run_id)
+    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "heir", 2)
+    assert run["delivery"][1] == 2, "the same message: its deliveries are counted"
+    assert "handed_over_at" not in run
+
+
+async def test_a_suspended_worker_keeps_its_runs(own_queue: OwnQueue, tmp_path: Path) -> None:
+    gateway, release, marker = own_queue.gateway, tmp_path / "release", tmp_path / "started"
+    settings = {
+        "PYOCO_NATS_URL": gateway.inside.config.nats_url,
+        "PYOCO_CONSUMER_ACK_WAIT_SEC": "3600",
+        "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.2",
+    }
+    arguments = ("--flows", str(FLOWS), "--worker-id", "slow", "--tag", own_queue.tag)
+    with running(WORKER, *arguments, cwd=tmp_path, **settings) as (worker, _):
+        run_id = await own_queue.submit("waiting", params={"path": str(release), "started": str(marker)})
+        await started_pid(marker)
+        await is_seen(gateway, "slow")
+        async with own_queue.worker("other"):
+            worker.send(signal.SIGSTOP)
+            # Longer than a dead worker is detected.
+            await asyncio.sleep(5 * gateway.inside.config.worker_lost_after_sec)
+            run = await gateway.get(run_id)
+            assert (run["worker_id"], run["attempt"], "handed_over_at" in run) == ("slow", 1, False)
+            await worker_is(gateway, "slow", state="RUNNING")
+            worker.send(signal.SIGCONT)
+            release.touch()
+            run = await gateway.ends(run_id)
+    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "slow", 1)
+
+
+async def test_a_worker_that_comes_back_has_lost_its_ownership_only(own_queue: OwnQueue) -> None:
+    gateway = own_queue.gateway
+    async with mortal_worker(own_queue, "away", **SILENT) as away:
+        run_id = await own_queue.submit("noop")
+        delivery, owned = await claimed_by(away)
+        with disconnected(gateway, away):
+            await is_handed_over(gateway, run_id)
+        async with own_queue.worker("heir"):
+            run = await gateway.ends(run_id)
+        assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "heir", 2)
+        with pytest.raises(RunEnded, match="COMPLETED already"):
+            await owned.write(lambda snapshot: snapshot)
+        await delivery.ack()
+        await worker_is(gateway, "away", state="DISCONNECTED")
+        # Its next heartbeat shows that it is alive, and it takes runs again.
+        away._services.presence.refresh_now()
+        await worker_is(gateway, "away", state="IDLE")
+        later = await own_queue.submit("noop")
+        assert await away.run_once(LIMIT_SEC) == later
+        assert (await gateway.ends(later))["worker_id"] == "away"
+
+
+async def test_an_owner_that_writes_again_is_fenced_by_the_next_claim(own_queue: OwnQueue) -> None:
+    gateway = own_queue.gateway
+    async with mortal_worker(own_queue, "away", **SILENT) as away, mortal_worker(own_queue, "heir") as heir:
+        run_id = await own_queue.submit("noop")
+        _, owned = await claimed_by(away)
+        with disconnected(gateway, away):
+            await is_handed_over(gateway, run_id)
+            # Until then it is the owner.
+            await owned.write(lambda snapshot: snapshot)
+            await claimed_by(heir)
+        with pytest.raises(RunTaken, match="heir"):
+            await owned.write(lambda snapshot: snapshot)
+
+
+async def test_a_delivery_that_was_not_started_is_executed_by_another(own_queue: OwnQueue) -> None:
+    gateway = own_queue.gateway
+    async with mortal_worker(own_queue, "lost") as lost:
+        run_id = await own_queue.submit("noop")
+        async with asyncio.timeout(LIMIT_SEC):
+            await lost._intake.take()
+        await die(lost)
+        async with own_queue.worker("heir"):
+            run = await gateway.ends(run_id)
+    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "heir", 1)
+
+
+async def test_a_living_worker_keeps_a_delivery_that_it_has_not_started(own_queue: OwnQueue) -> None:
+    gateway = own_queue.gateway
+    async with mortal_worker(own_queue, "lost") as lost, mortal_worker(own_queue, "slow") as slow:
+        run_id = await own_queue.submit("noop")
+        async with asyncio.timeout(LIMIT_SEC):
+            delivery = await slow._intake.take()
+        await die(lost)
+        # The second job of the run, which is published because it may have been at the lost worker.
+        async with asyncio.timeout(LIMIT_SEC):
+            second = await slow._intake.take()
+        assert await slow._slots.handle_one(delivery) == run_id
+        assert await slow._slots.handle_one(second) == run_id
+        run = await gateway.ends(run_id)
+        assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
+        assert run["delivery"] == list(delivery.token), "the second job is dropped"
+        await own_queue.becomes_empty()
+
+
+async def test_a_run_that_kills_its_workers_fails_after_the_last_delivery(own_queue: OwnQueue) -> None:
+    run_id = await own_queue.submit("noop")
+    for attempt in (1, 2):
+        async with mortal_worker(own_queue, f"victim-{attempt}", consumer_max_deliver=2) as victim:
+            delivery, _ = await claimed_by(victim)
+            assert delivery.number == attempt
+            await die(victim)
+            if attempt == 1:
+                await is_handed_over(own_queue.gateway, run_id)
+    run = await own_queue.gateway.ends(run_id)
+    assert (run["status"], run["reason"], run["attempt"]) == ("FAILED", "deliveries_exhausted", 2)
+    assert "victim-2" in run["error"]
+    await own_queue.becomes_empty()
+
+
+async def test_several_gateways_hand_a_run_over_once(own_queue: OwnQueue, tmp_path: Path) -> None:
+    first = own_queue.gateway
+    config = replace(first.inside.config, index_dir=str(tmp_path / "index"))
+    async with running_gateway(config) as second:
+        before = [gateway.inside.takeover.counts.get("running", 0) for gateway in (first, second)]
+        async with mortal_worker(own_queue, "lost") as lost:
+            await is_seen(second, "lost")
+            run_id = await own_queue.submit("noop")
+            await claimed_by(lost)
+            instance_id = lost._services.instance_id
+            await die(lost)
+        for gateway in (first, second):
+            lost_here = gateway.inside.takeover._workers
+            await eventually(lambda found=lost_here: found.is_lost(instance_id), describe="it is lost")  # type: ignore[misc]
+        async with own_queue.worker("heir"):
+            run = await first.ends(run_id)
+        assert (run["worker_id"], run["attempt"]) == ("heir", 2)
+        after = [gateway.inside.takeover.counts.get("running", 0) for gateway in (first, second)]
+    assert sum(after) == sum(before) + 1
+
+
+async def test_a_handover_that_nats_refuses_is_logged_with_the_cure(
+    own_queue: OwnQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = own_queue.gateway
+
+    async def refuse(*_: object) -> None:
+        raise NatsForbidden("this user may not publish to $JS.ACK.PYOCO_WORK.x")
+
+    handover = gateway.inside.takeover._handover
+    monkeypatch.setattr(handover._repairer.queue, "redeliver", refuse)
+    try:
+        async with mortal_worker(own_queue, "lost") as lost:
+            await own_queue.submit("noop")
+            await claimed_by(lost)
+            await die(lost)
+        said = await eventually(
+            lambda: [each for each in caplog.records if "nats-config" in each.message],
+            describe="the refusal is logged",
+        )
+        assert [each.levelname for each in said] == ["ERROR"]
+    finally:
+        handover.on_connect()
+
+
+async def test_a_record_with_an_invalid_instance_id_is_not_probed(own_queue: OwnQueue) -> None:
+    inside = own_queue.gateway.inside
+    probed = inside.takeover._workers
+    for instance_id in ("*", ">", "a.b", "", "A" * 32):
+        record = {"worker_id": "w", "instance_id": instance_id, "state": "IDLE", "last_seen_at": 1.0}
+        await inside.connection.publish("$KV.pyoco_workers.w", msgspec.json.encode(record | {"tags": []}))
+    async with mortal_worker(own_queue, "later"):
+        assert all(len(instance_id) == 32 for instance_id in probed.probed)
