@@ -70,7 +70,8 @@ def state() -> dict[str, Any]:
         "timers": [signal.getitimer(timer) for timer in (0, 1, 2)],
         "handlers": [_name(signal.getsignal(number)) for number in sorted(signal.valid_signals())],
         "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
-        "environment": dict(os.environ),
+        # Each executor has its own mark.
+        "environment": {name: value for name, value in os.environ.items() if name != "PYOCO_EXECUTOR_MARK"},
         "umask": umask,
         "limits": [resource.getrlimit(limit) for limit in range(16)],
         "priority": os.getpriority(os.PRIO_PROCESS, 0),

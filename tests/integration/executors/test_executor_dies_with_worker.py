@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,8 @@ else:
 threading.Event().wait()  # as a long task
 """
 
-FLOWS = """
-import ctypes, os, subprocess
+FLOWS = '''
+import ctypes, os, subprocess, sys, time
 from pathlib import Path
 from pyoco import Flow, task
 
@@ -63,7 +64,34 @@ def hold_the_gil(marker):
 
 holding = Flow(name="holding")
 holding >> hold_the_gil
+
+def daemonise(pid_file):
+    """As a daemon does: the parent of the process that is left has ended."""
+    code = f"""
+import os, time
+os.setsid()
+if os.fork():
+    os._exit(0)
+open({pid_file!r}, "w").write(str(os.getpid()))
+time.sleep(3600)
 """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+@task
+def start_processes(marker):
+    daemonise(marker + ".pid")
+    while not (daemon := Path(marker + ".pid").exists() and Path(marker + ".pid").read_text()):
+        time.sleep(0.01)
+    child = subprocess.Popen(["sleep", "3600"])
+    own_session = subprocess.Popen(["sleep", "3600"], start_new_session=True)
+    outsider = subprocess.Popen(["env", "-u", "PYOCO_EXECUTOR_MARK", "sleep", "60"], start_new_session=True)
+    Path(marker + ".part").write_text(f"{os.getpid()} {child.pid} {own_session.pid} {daemon} {outsider.pid}")
+    os.rename(marker + ".part", marker)
+    time.sleep(3600)
+
+starting = Flow(name="starting")
+starting >> start_processes
+'''
 
 
 @pytest.fixture
@@ -124,24 +152,45 @@ def test_an_executor_exits_when_its_listener_fails(executor: Executor) -> None:
     assert errors.endswith("ZeroDivisionError: division by zero\n")
 
 
-def test_a_killed_worker_ends_a_task_that_holds_the_gil_and_its_subprocess(
-    tmp_path: Path,
-) -> None:
-    flows, marker = tmp_path / "flows", tmp_path / "marker"
+@contextmanager
+def executing(flow: str, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """A worker whose executor runs the flow, and the processes that its task has reported."""
+    flows, marker = folder / "flows", folder / "marker"
     flows.mkdir()
-    (flows / "holding.py").write_text(FLOWS)
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(flows), str(marker), "holding"])
+    (flows / "flows.py").write_text(FLOWS)
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(flows), str(marker), flow])
     pids: list[int] = []
     try:
-        eventually_sync(marker.exists, describe="the task holds the GIL")
+        eventually_sync(marker.exists, describe="the task runs")
         pids = [int(pid) for pid in marker.read_text().split()]
         assert all(is_alive(pid) for pid in pids)
-        worker.kill()
-        worker.wait(LIMIT_SEC)
-        eventually_sync(lambda: not any(is_alive(pid) for pid in pids), describe="both have ended")
+        yield worker, pids
     finally:
         worker.kill()
         worker.wait(LIMIT_SEC)
         for pid in pids:
             if is_alive(pid):
                 os.kill(pid, signal.SIGKILL)
+
+
+def test_a_killed_worker_ends_a_task_that_holds_the_gil_and_its_subprocess(
+    tmp_path: Path,
+) -> None:
+    with executing("holding", tmp_path) as (worker, pids):
+        worker.kill()
+        eventually_sync(lambda: not any(is_alive(pid) for pid in pids), describe="both have ended")
+
+
+@pytest.mark.parametrize("killed", ["worker", "executor", "both"])
+def test_what_a_task_has_started_ends_with_it(killed: str, tmp_path: Path) -> None:
+    """A subprocess, one in a session of its own, and a daemon; only what shed the mark survives."""
+    with executing("starting", tmp_path) as (worker, (executor, *started, outsider)):
+        if killed != "executor":
+            # It cannot react to the end of its executor.
+            worker.send_signal(signal.SIGSTOP)
+        if killed != "worker":
+            os.kill(executor, signal.SIGKILL)
+        if killed != "executor":
+            worker.kill()
+        eventually_sync(lambda: not any(map(is_alive, started)), describe="all have ended")
+        assert is_alive(outsider)

@@ -200,6 +200,18 @@ class TestRunning:
         evidence = only(found, code)
         assert (evidence["worker_id"], evidence["silent_sec"], evidence["ack_wait_sec"]) == ("w1", 12.0, 30.0)
 
+    def test_its_worker_is_lost(self) -> None:
+        owner = busy()
+        found = facts(running(), owner, worker("other"), lost=frozenset({owner.instance_id}))
+        assert codes(found)[0] == "worker_disconnected"
+
+    def test_it_was_handed_over(self) -> None:
+        found = facts(running(heartbeat_at=NOW - 3, handed_over_at=NOW - 1), busy(), worker("other"))
+        assert codes(found) == ["handed_over"]
+        evidence = only(found, "handed_over")
+        assert (evidence["worker_id"], evidence["silent_sec"]) == ("w1", 3.0)
+        assert (evidence["handed_over_at"], evidence["handed_over_sec"]) == (NOW - 1, 1.0)
+
     def test_a_worker_that_stopped_does_not_execute_whatever_the_heartbeat_says(self) -> None:
         found = facts(running(), worker(state=WorkerState.STOPPED_GRACEFUL), worker("other"))
         assert codes(found) == ["worker_stopped"]

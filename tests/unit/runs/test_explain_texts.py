@@ -54,6 +54,7 @@ EXAMPLES: dict[str, Finding] = {
                 facts(running(heartbeat_at=NOW - 50), busy()),
                 facts(running(heartbeat_at=NOW - 50), worker()),
                 facts(running(heartbeat_at=NOW - 50)),
+                facts(running(handed_over_at=NOW - 1), busy()),
                 facts(running(), worker(state=WorkerState.STOPPED_GRACEFUL)),
                 facts(waiting(100.0)),
                 facts(waiting(-1.0)),

@@ -195,7 +195,7 @@ def _lost(facts: Facts) -> Finding | None:
     state = facts.state_of(owner)
     if state is WorkerState.STOPPED_GRACEFUL:
         return Finding("worker_stopped", evidence)
-    if not late:
+    if not late and owner.instance_id not in facts.lost:
         return None
     if state is WorkerState.DISCONNECTED:
         return Finding("worker_disconnected", evidence)

@@ -30,6 +30,7 @@ from pyoco_server.worker.executors.executor import (
     TaskTimedOut,
 )
 from pyoco_server.worker.executors.output_pipes import OutputPipes
+from pyoco_server.worker.executors.task_processes import MARK_VARIABLE, TASK_PROCESSES, kill_marked
 from pyoco_server.worker.ipc.pipes import DeathPipe, unread_bytes
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import (
@@ -162,19 +163,20 @@ class ChildProcess(asyncio.Protocol):
             death = DeathPipe()
             # This kills a process that has been started.
             opened.callback(death.close)
-            process = await _spawn(theirs, prefetch, pipes, death)
+            mark = TASK_PROCESSES.new_mark()
+            process = await _spawn(theirs, prefetch, pipes, death, mark)
             _, child = await asyncio.get_running_loop().create_unix_connection(
                 partial(cls, prefetch, pipes, death), sock=ours
             )
             opened.pop_all()
             theirs.close()
-        child.watch(process)
+        child.watch(process, mark)
         child.send(setup)
         return child
 
-    def watch(self, process: Process) -> None:
+    def watch(self, process: Process, mark: str) -> None:
         self._process = process
-        self.exited = asyncio.create_task(_exit_of(process), name="executor-exit")
+        self.exited = asyncio.create_task(_exit_of(process, mark), name="executor-exit")
         # Its last messages may still be in the socket.
         self.exited.add_done_callback(
             lambda _: self._loop.call_later(_LAST_MESSAGES_SEC, self.connection_lost, None)
@@ -556,7 +558,7 @@ async def _first_of(*futures: "asyncio.Future[Any]", timeout_sec: float) -> None
 
 
 async def _spawn(
-    link: socket.socket, prefetch: PrefetchChannel, pipes: OutputPipes, death: DeathPipe
+    link: socket.socket, prefetch: PrefetchChannel, pipes: OutputPipes, death: DeathPipe, mark: str
 ) -> Process:
     sockets = [link.fileno(), prefetch.reading.fileno(), pipes.replies.fileno()]
     inherited = [*sockets, *pipes.read_ends, death.read_end]
@@ -571,20 +573,22 @@ async def _spawn(
             stdout=pipes.write_ends[0],
             stderr=pipes.write_ends[1],
             start_new_session=True,
-            env=environment_without_secrets(),
+            env=environment_without_secrets() | {MARK_VARIABLE: mark},
         )
     finally:
         pipes.close_executor_ends()
         death.close_read_end()
 
 
-async def _exit_of(process: Process) -> int:
+async def _exit_of(process: Process, mark: str) -> int:
     """Its exit code, after everything that its tasks have started is killed.
 
     The id of a process group in use is not assigned again; if the group is empty, a small race is left.
     """
     code = await process.wait()
     _kill_group(process.pid)
+    if killed := await asyncio.to_thread(kill_marked, mark):
+        log.info("killed %d processes that a task had detached from its executor", killed)
     return code
 
 

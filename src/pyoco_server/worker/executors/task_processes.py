@@ -1,0 +1,103 @@
+"""Ends what tasks have started, also what left the process group of its executor (setsid, daemons).
+
+Each executor has a mark in its environment, which everything that it starts inherits. When an executor has
+exited, its worker kills all processes with the mark. When the worker itself was killed, its guard does: a
+shell that waits for the end of the worker's end of a pipe, and then runs this file as a script. It is a shell
+because it is there for the whole life of the worker, and a tenth of the size of a Python process.
+
+A process without the mark survives: one that was started with an empty environment, as another user, or by a
+service outside (a container daemon, systemd, cron). Linux only; elsewhere only process groups are killed.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+from uuid import uuid4
+
+log = logging.getLogger(__name__)
+
+MARK_VARIABLE = "PYOCO_EXECUTOR_MARK"
+
+_PROCESSES = "/proc"
+# A process may fork between two passes.
+_PASSES = 10
+# Waits for the end of its input, and becomes this script.
+_GUARD = 'read -r _; exec "$0" -I -S "$1" "$2"'
+
+
+def kill_marked(mark: str) -> int:
+    """Kill the processes whose mark begins with this; returns how many there were."""
+    wanted = f"{MARK_VARIABLE}={mark}".encode()
+    killed: set[int] = set()
+    for _ in range(_PASSES):
+        found = [pid for pid in _marked(wanted) if pid not in killed]
+        if not found:
+            break
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        killed.update(found)
+    return len(killed)
+
+
+def _marked(wanted: bytes) -> list[int]:
+    own = os.getpid()
+    try:
+        pids = [int(name) for name in os.listdir(_PROCESSES) if name.isdigit()]
+    except OSError:
+        return []
+    return [pid for pid in pids if pid != own and _has_variable(pid, wanted)]
+
+
+def _has_variable(pid: int, wanted: bytes) -> bool:
+    try:
+        with open(f"{_PROCESSES}/{pid}/environ", "rb") as environment:
+            return any(variable.startswith(wanted) for variable in environment.read().split(b"\0"))
+    except OSError:
+        # It has ended, or is of another user.
+        return False
+
+
+class TaskProcesses:
+    """The marks of the executors of this process, and the guard that kills them if it is killed."""
+
+    def __init__(self) -> None:
+        self._mark = uuid4().hex
+        self._guard: subprocess.Popen[bytes] | None = None
+        # The write end of a pipe, which the kernel closes when this process ends.
+        self._lifeline: int | None = None
+
+    def new_mark(self) -> str:
+        """The mark of one executor."""
+        if self._guard is None or self._guard.poll() is not None:
+            self._start_guard()
+        return f"{self._mark}-{uuid4().hex}"
+
+    def _start_guard(self) -> None:
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+        waiting, self._lifeline = os.pipe()
+        try:
+            self._guard = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, sys.executable, __file__, self._mark],
+                stdin=waiting,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # Ctrl-C in a terminal, and the end of a session, are for the worker.
+                start_new_session=True,
+                env={},
+            )
+        except OSError as error:
+            log.warning("what tasks start may survive a crash of this worker: no guard: %s", error)
+        finally:
+            os.close(waiting)
+
+
+TASK_PROCESSES = TaskProcesses()
+
+
+if __name__ == "__main__":
+    kill_marked(sys.argv[1])
