@@ -24,8 +24,8 @@ MARK_VARIABLE = "PYOCO_EXECUTOR_MARK"
 _PROCESSES = "/proc"
 # A process may fork between two passes.
 _PASSES = 10
-# Waits for the end of its input, and becomes this script.
-_GUARD = 'read -r _; exec "$0" -I -S "$1" "$2"'
+# Leaves a shell in the background that waits for the end of its input, and becomes this script.
+_GUARD = 'exec 3<&0; { read -r _ <&3; exec "$0" -I -S "$1" "$2"; } &'
 
 
 def kill_marked(mark: str) -> int:
@@ -66,22 +66,19 @@ class TaskProcesses:
 
     def __init__(self) -> None:
         self._mark = uuid4().hex
-        self._guard: subprocess.Popen[bytes] | None = None
         # The write end of a pipe, which the kernel closes when this process ends.
         self._lifeline: int | None = None
 
     def new_mark(self) -> str:
         """The mark of one executor."""
-        if self._guard is None or self._guard.poll() is not None:
+        if self._lifeline is None:
             self._start_guard()
         return f"{self._mark}-{uuid4().hex}"
 
     def _start_guard(self) -> None:
-        if self._lifeline is not None:
-            os.close(self._lifeline)
         waiting, self._lifeline = os.pipe()
         try:
-            self._guard = subprocess.Popen(
+            subprocess.run(
                 ["/bin/sh", "-c", _GUARD, sys.executable, __file__, self._mark],
                 stdin=waiting,
                 stdout=subprocess.DEVNULL,
@@ -89,8 +86,9 @@ class TaskProcesses:
                 # Ctrl-C in a terminal, and the end of a session, are for the worker.
                 start_new_session=True,
                 env={},
+                check=True,
             )
-        except OSError as error:
+        except (OSError, subprocess.CalledProcessError) as error:
             log.warning("what tasks start may survive a crash of this worker: no guard: %s", error)
         finally:
             os.close(waiting)
