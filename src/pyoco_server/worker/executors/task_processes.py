@@ -65,13 +65,16 @@ class TaskProcesses:
     """The marks of the executors of this process, and the guard that kills them if it is killed."""
 
     def __init__(self) -> None:
-        self._mark = uuid4().hex
+        # Of the process that has started the guard; one that was forked from it has a guard of its own.
+        self._pid = 0
+        self._mark = ""
         # The write end of a pipe, which the kernel closes when this process ends.
-        self._lifeline: int | None = None
+        self._lifeline = -1
 
     def new_mark(self) -> str:
         """The mark of one executor."""
-        if self._lifeline is None:
+        if self._pid != os.getpid():
+            self._pid, self._mark = os.getpid(), uuid4().hex
             self._start_guard()
         return f"{self._mark}-{uuid4().hex}"
 
