@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pyoco_server.worker.executors.task_processes import TaskProcesses
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Report, Run, frame
 from tests.support.processes import is_alive
@@ -194,3 +195,17 @@ def test_what_a_task_has_started_ends_with_it(killed: str, tmp_path: Path) -> No
             worker.kill()
         eventually_sync(lambda: not any(map(is_alive, started)), describe="all have ended")
         assert is_alive(outsider)
+
+
+def test_a_forked_worker_has_marks_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The guard of one would kill the executors of the other.
+    guards: list[str] = []
+    monkeypatch.setattr(TaskProcesses, "_start_guard", lambda self: guards.append(self._mark))
+    processes = TaskProcesses()
+    mine = [processes.new_mark() for _ in range(2)]
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    forked = processes.new_mark()
+    assert len({*mine, forked}) == 3
+    assert [mark.partition("-")[0] for mark in (*mine, forked)] == [guards[0], guards[0], guards[1]]
+    assert guards[0] != guards[1]
