@@ -24,6 +24,7 @@ from pyoco_server.records.models import RunSnapshot, RunStatus, WorkerState, enc
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from tests.support.broker.stored_runs import signed
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_runs import snapshot, write
 from tests.support.broker.worker_records import a_record, ask, put_record
@@ -255,7 +256,8 @@ async def test_sweep_actions_are_counted(config: NatsBackendConfig) -> None:
         # Nobody has published the job of this run.
         job = new_job(flow_name="f", tag="default")
         subject = f"$KV.{config.runs_kv_bucket}.{job.run_id}"
-        await publish_acked(gateway.inside.connection, subject, encode(pending_snapshot(job)))
+        run = await signed(gateway.inside.connection, pending_snapshot(job))
+        await publish_acked(gateway.inside.connection, subject, encode(run))
         found = await scrape_when(
             gateway,
             lambda page: page.value("pyoco_sweep_actions_total", action="job_published") == 1,

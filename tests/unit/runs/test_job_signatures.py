@@ -1,5 +1,6 @@
 """What the signature of a job covers."""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -55,8 +56,14 @@ def test_the_state_of_a_run_is_not_signed(changes: dict[str, Any]) -> None:
     assert signature_of(structs.replace(RUN, **changes), SECRET) == signature_of(RUN, SECRET)
 
 
-def test_a_stored_run_has_the_same_signature() -> None:
-    assert signature_of(decode_snapshot(encode(RUN)), SECRET) == signature_of(RUN, SECRET)
+VALUES = {"numbers": [1, 2**70, 0.1, 1e22, -0.0], "texts": ["", "\u2028あ\n"], "day": date(2026, 1, 2)}
+
+
+@pytest.mark.parametrize("timeout_sec", [None, 60, 0.5])
+@pytest.mark.parametrize("params", [{}, VALUES], ids=["none", "all kinds"])
+def test_a_stored_run_has_the_same_signature(timeout_sec: float | None, params: dict[str, Any]) -> None:
+    run = pending_snapshot(new_job(flow_name="f", tag="t", params=params, timeout_sec=timeout_sec))
+    assert signature_of(decode_snapshot(encode(run)), SECRET) == signature_of(run, SECRET)
 
 
 def test_another_secret_signs_otherwise() -> None:

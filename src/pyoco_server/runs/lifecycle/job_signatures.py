@@ -37,6 +37,10 @@ _PURPOSE: Final = b"pyoco job"
 def signature_of(snapshot: RunSnapshot, secret: bytes) -> str:
     job = job_of(snapshot, None)
     job.generation, job.signature = 0, UNSET
+    # As whoever reads the snapshot has them: a whole number is read as a float.
+    job.submitted_at = float(job.submitted_at)
+    if job.timeout_sec is not None:
+        job.timeout_sec = float(job.timeout_sec)
     return blake2b(encode(job), key=secret, digest_size=_DIGEST_BYTES, person=_PURPOSE).hexdigest()
 
 
@@ -48,13 +52,15 @@ class JobSignatures:
         self._secret: bytes | None = None
         # How many runs were not queued because they did not verify.
         self.refused = 0
-        connection.add_hook(self._forget)
+        # Before anything is submitted: a submission is bounded in time. Read again after a reconnect, since
+        # a server that lost its data has another secret.
+        connection.add_hook(self._read_secret)
 
     async def sign(self, snapshot: RunSnapshot) -> str:
-        secret = self._secret
-        if secret is None:
-            secret = await self._read_secret()
-        return signature_of(snapshot, secret)
+        if self._secret is None:
+            await self._read_secret()
+        assert self._secret is not None
+        return signature_of(snapshot, self._secret)
 
     async def is_signed(self, snapshot: RunSnapshot) -> bool:
         return hmac.compare_digest(await self.sign(snapshot), snapshot.signature or "")
@@ -87,13 +93,8 @@ class JobSignatures:
     async def trusted(self) -> TrustedRecords | None:
         return await trusted_records(self._connection)
 
-    async def _read_secret(self) -> bytes:
-        self._secret = secret = await shared_secret(self._connection, "jobs")
-        return secret
-
-    async def _forget(self) -> None:
-        # A server that lost its data has another secret.
-        self._secret = None
+    async def _read_secret(self) -> None:
+        self._secret = await shared_secret(self._connection, "jobs")
 
 
 _OF_CONNECTION: WeakKeyDictionary[Connection, JobSignatures] = WeakKeyDictionary()
