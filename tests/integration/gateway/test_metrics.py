@@ -24,9 +24,8 @@ from pyoco_server.records.models import RunSnapshot, RunStatus, WorkerState, enc
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from tests.support.broker.stored_runs import signed
 from tests.support.broker.nats_server import NatsServer
-from tests.support.broker.stored_runs import snapshot, write
+from tests.support.broker.stored_runs import signed, snapshot, write
 from tests.support.broker.worker_records import a_record, ask, put_record
 from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway, running_gateway
