@@ -8,8 +8,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
+from pyoco_server.auth.scopes import Scope
 from pyoco_server.config import NatsBackendConfig
 from tests.dashboard.browser import Tab, opened_tab
+from tests.support.broker.stored_waits import ask
+from tests.support.broker.worker_records import a_record, put_record
 from tests.support.running.api_keys import new_key, revoke
 from tests.support.running.gateway import running_gateway
 
@@ -73,3 +76,31 @@ async def test_a_missing_and_a_revoked_key_are_asked_for(keyed_tab: Tab, keyed: 
     assert await page.evaluate("JSON.stringify(localStorage)") == '{"pyoco.language":"\\"en\\""}'
     await revoke(keyed, key)
     await expect(page.get_by_text("ERR-PYOCO-0015")).to_be_visible()
+
+
+async def test_what_a_key_may_not_do_is_said_beforehand(keyed_tab: Tab, keyed: NatsBackendConfig) -> None:
+    page, inside = keyed_tab.page, keyed_tab.gateway.inside
+    await put_record(inside.connection, a_record("steady", seen_at=4e9))
+    [wait] = await ask(inside, tenant_id="acme")
+    await keyed_tab.open("/workers")
+    await keyed_tab.set_language("en")
+    for scopes, may in (([Scope.READ], False), ([Scope.READ, Scope.WORKERS, Scope.ANSWER], True)):
+        key = await new_key(keyed, "acme", scopes=scopes)
+        await inside.authentication.keys.confirm()
+        await keyed_tab.open("/settings" if may else "/workers")
+        if may:
+            await page.get_by_role("button", name="Forget key").click()
+        await page.get_by_label("API key").fill(key.text)
+        await page.get_by_role("button", name="Use this key").click()
+        await keyed_tab.open("/workers")
+        await page.get_by_role("button", name="Actions for steady").click()
+        await expect(page.get_by_text("needs a key with the scope workers")).to_have_count(0 if may else 1)
+        for name in ("Pause", "Hide", "Drain"):
+            item = page.get_by_role("menuitem", name=name)
+            await (expect(item).to_be_enabled() if may else expect(item).to_be_disabled())
+        await page.keyboard.press("Escape")
+        await keyed_tab.open(f"/waits/{wait.wait_id}")
+        await expect(page.get_by_role("heading", name=wait.message)).to_be_visible()
+        await expect(page.get_by_text("that needs the scope answer")).to_have_count(0 if may else 1)
+        await expect(page.locator("form")).to_have_count(1 if may else 0)
+        await keyed_tab.is_accessible()

@@ -97,6 +97,7 @@ class Endpoint:
 
 
 PUBLIC: Final[tuple[Scope, ...]] = ()
+ANY_KEY: Final = tuple(Scope)
 SUBMIT: Final = (Scope.SUBMIT,)
 READ: Final = (Scope.READ,)
 OPERATE: Final = (Scope.OPERATE,)
@@ -425,6 +426,12 @@ PATCH_WORKER = Endpoint(
     Body(ops.WorkerPatch, min_fields=1),
     repeatable=True,
     operators_only=True,
+)
+GET_KEY = Endpoint(
+    "GET /key",
+    ANY_KEY,
+    "What the key of the request may do: its tenant, its scopes and the endpoints that it may use.",
+    ops.KeyAccess,
 )
 METRICS = Endpoint(
     "GET /metrics",

@@ -307,6 +307,19 @@ class Overview(Struct, kw_only=True):
     workers: WorkerCounts
 
 
+class KeyAccess(Struct, kw_only=True):
+    """What the key of the request may do; without authentication, everything."""
+
+    key_id: str | None
+    tenant_id: str | None
+    name: str | None
+    # With those that `admin`, or no scopes, include.
+    scopes: list[str]
+    sees_all_tenants: bool
+    # Method and path of each endpoint that it may use.
+    endpoints: list[str]
+
+
 class NatsHealth(Struct, kw_only=True):
     status: str
     ready: bool

@@ -24,6 +24,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     dashboard_routes,
     dlq_routes,
     health_routes,
+    key_routes,
     overview_routes,
     run_list_routes,
     run_log_routes,

@@ -112,6 +112,7 @@ class ClientMethods:
     update_worker = Sent(operations.update_worker)
     metrics = Sent(operations.metrics)
     health = Sent(operations.health)
+    key = Sent(operations.key)
     list_dlq = Sent(operations.list_dlq)
     iter_dlq = Iterated(operations.iter_dlq)
     get_dlq = Sent(operations.get_dlq)

@@ -13,6 +13,7 @@ from pyoco_server.http_client.response_types import (
     BulkOperation,
     DeletedLetter,
     Health,
+    KeyAccess,
     Letter,
     LetterPage,
     ReplayedLetter,
@@ -54,6 +55,11 @@ def metrics() -> Request[str]:
 def health() -> Request[Health]:
     """The health of the gateway, its connection to NATS and its index."""
     return call(api.HEALTH)
+
+
+def key() -> Request[KeyAccess]:
+    """What the key of the client may do."""
+    return call(api.GET_KEY)
 
 
 def list_dlq(

@@ -143,6 +143,10 @@ Worker = TypedDict("Worker", {
 WorkerChange = TypedDict("WorkerChange", {
     "worker_id": str, "hidden": bool, "paused": bool, "draining": bool, "state": str, "updated_at": float,
 })
+KeyAccess = TypedDict("KeyAccess", {
+    "key_id": str | None, "tenant_id": str | None, "name": str | None, "scopes": list[str],
+    "sees_all_tenants": bool, "endpoints": list[str],
+})
 EndedRuns = TypedDict("EndedRuns", {"at": float, "completed": int, "failed": int, "cancelled": int})
 FailingFlow = TypedDict("FailingFlow", {
     "flow_name": str, "completed": int, "failed": int, "cancelled": int, "last_run_id": str,

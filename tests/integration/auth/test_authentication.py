@@ -134,6 +134,20 @@ async def test_only_keys_of_the_operator_tenant_change_workers(gateway: RunningG
     assert found.status_code == 404
 
 
+async def test_a_key_learns_what_it_may_do(gateway: RunningGateway) -> None:
+    approver = await accepted_key(gateway, "acme", scopes=[Scope.ANSWER])
+    access = (await gateway.http.get("/key", headers=approver.header)).json()
+    assert (access["key_id"], access["tenant_id"], access["scopes"]) == (approver.key_id, "acme", ["answer"])
+    assert "POST /resume" in access["endpoints"]
+    assert "POST /runs/{run_id}/cancel" not in access["endpoints"]
+    change = "PATCH /workers/{worker_id}"
+    for tenant, scopes, allowed in (("acme", [], False), ("ops", [], True), ("ops", [Scope.OPERATE], False)):
+        key = await accepted_key(gateway, tenant, scopes=scopes)
+        access = (await gateway.http.get("/key", headers=key.header)).json()
+        assert (change in access["endpoints"]) is allowed
+        assert access["sees_all_tenants"] is (tenant == "ops")
+
+
 async def test_without_an_operator_tenant_the_scope_is_enough_for_workers(config: NatsBackendConfig) -> None:
     async with running_gateway(replace(with_keys(config), http_operator_tenant="")) as gateway:
         for scopes, status in (([], 404), ([Scope.WORKERS], 404), ([Scope.OPERATE], 403)):

@@ -96,6 +96,7 @@ def test_scopes_of_a_key() -> None:
 def test_an_approver_may_read_and_answer_waits_and_nothing_else() -> None:
     allowed = {each.route for each in ENDPOINTS if not each.public and each.allows(frozenset({Scope.ANSWER}))}
     assert allowed == {
+        "GET /key",
         "GET /waits",
         "GET /waits/watch",
         "GET /waits/{wait_id}",
@@ -110,4 +111,4 @@ def test_only_the_scope_of_workers_changes_workers() -> None:
     allowed = {
         each.route for each in ENDPOINTS if not each.public and each.allows(frozenset({Scope.WORKERS}))
     }
-    assert allowed == {"GET /workers", "GET /workers/{worker_id}", "PATCH /workers/{worker_id}"}
+    assert allowed == {"GET /key", "GET /workers", "GET /workers/{worker_id}", "PATCH /workers/{worker_id}"}

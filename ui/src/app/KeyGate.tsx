@@ -18,12 +18,10 @@ export function KeyGate({ children }: { children: ReactNode }) {
 function AskForKey({ children }: { children: ReactNode }) {
   const t = useMessages(messages);
   const key = useStore(apiKey);
-  // An endpoint that every valid key may call: a missing scope is a different 403.
-  const { error } = useRead(
-    ["key-check", key],
-    (signal) => api.GET("/runs", { params: { query: { limit: 1 } }, signal }),
-    { enabled: key !== "" },
-  );
+  // An endpoint that every valid key may call.
+  const { error } = useRead(["key-check", key], (signal) => api.GET("/key", { signal }), {
+    enabled: key !== "",
+  });
   const refused = error?.wantsKey ?? false;
   useEffect(() => watchForRefusal(), []);
   if (key && !refused) return children;

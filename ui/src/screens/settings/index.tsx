@@ -68,11 +68,7 @@ function Appearance() {
 function Key() {
   const t = useMessages(messages);
   const key = useStore(apiKey);
-  const check = useRead(
-    ["key-check", key],
-    (signal) => api.GET("/runs", { params: { query: { limit: 1 } }, signal }),
-    { enabled: key !== "" },
-  );
+  const check = useRead(["key-check", key], (signal) => api.GET("/key", { signal }), { enabled: key !== "" });
   if (!wantsApiKey && !key)
     return (
       <Card title={t("apiKey")}>

@@ -2,6 +2,7 @@
 
 import { Activity, TriangleAlert, Users } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
+import { useMay } from "../../api/access";
 import { api } from "../../api/client";
 import { queryClient, useRead } from "../../api/queries";
 import { href, pathTo } from "../../app/router";
@@ -43,6 +44,7 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
     const { data } = await api.GET("/waits/{wait_id}", asked);
     return { data: parseJson(data ?? "null") as Wait };
   });
+  const mayAnswer = useMay("POST /waits/{wait_id}/respond");
   const [refusal, setRefusal] = useState<Refusal | null>(null);
   const wait = read.data;
   const isBehind = wait?.state === "open" && isOpen === false;
@@ -72,11 +74,18 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
     void queryClient.invalidateQueries({ queryKey: ["waits"] });
   };
   const Form = wait.proposal_digest === null ? AnswerForm : ProposalForm;
+  const isForm = wait.state === "open" && mayAnswer;
   return (
     <article className={styles.wait} aria-label={visible(wait.message)}>
       <Question wait={wait} actions={actions} />
       {refusal && <Refused refusal={refusal} wait={wait} />}
-      {wait.state === "open" ? (
+      {wait.state === "open" && !mayAnswer && (
+        <p className={styles.notice} role="note">
+          <TriangleAlert size={16} aria-hidden />
+          {t("needsScope")}
+        </p>
+      )}
+      {isForm ? (
         <>
           <Form
             // Another proposal resets the form.
@@ -89,7 +98,7 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
           <Otherwise wait={wait} />
         </>
       ) : (
-        <Outcome wait={wait} />
+        wait.state !== "open" && <Outcome wait={wait} />
       )}
       <WaitHistory events={wait.events} />
     </article>

@@ -1,13 +1,14 @@
 /** Pause, drain and hide. Drain needs a confirmation. */
 import { Ellipsis, Eye, EyeOff, LogOut, Pause, Play } from "lucide-react";
 import { useState } from "react";
+import { useMay } from "../../api/access";
 import { api, body, type Schemas } from "../../api/client";
 import { useAct } from "../../api/queries";
 import { href } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { Button, IconButton } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
-import { Menu, MenuItem, MenuLine } from "../../ui/menus";
+import { Menu, MenuItem, MenuLabel, MenuLine } from "../../ui/menus";
 import { showToast } from "../../ui/toasts";
 import { messages } from "./messages";
 import styles from "./Workers.module.css";
@@ -17,6 +18,7 @@ export function WorkerActions({ worker }: { worker: Worker }) {
   const t = useMessages(messages);
   const [asking, setAsking] = useState(false);
   const { worker_id } = worker;
+  const may = useMay("PATCH /workers/{worker_id}");
   const wish = useAct(
     (wanted: Schemas["WorkerPatch"]) =>
       api.PATCH("/workers/{worker_id}", {
@@ -49,23 +51,28 @@ export function WorkerActions({ worker }: { worker: Worker }) {
           />
         }
       >
-        <MenuItem onSelect={() => wish.mutate({ paused: !worker.paused })}>
+        {!may && <MenuLabel>{t("needsScope")}</MenuLabel>}
+        <MenuItem disabled={!may} onSelect={() => wish.mutate({ paused: !worker.paused })}>
           {worker.paused ? <Play size={14} aria-hidden /> : <Pause size={14} aria-hidden />}
           {worker.paused ? t("resume") : t("pause")}
         </MenuItem>
         {worker.hidden ? (
-          <MenuItem onSelect={() => wish.mutate({ hidden: false })}>
+          <MenuItem disabled={!may} onSelect={() => wish.mutate({ hidden: false })}>
             <Eye size={14} aria-hidden />
             {t("show")}
           </MenuItem>
         ) : (
-          <MenuItem onSelect={hide}>
+          <MenuItem disabled={!may} onSelect={hide}>
             <EyeOff size={14} aria-hidden />
             {t("hide")}
           </MenuItem>
         )}
         <MenuLine />
-        <MenuItem danger disabled={worker.draining || hasStopped(worker)} onSelect={() => setAsking(true)}>
+        <MenuItem
+          danger
+          disabled={!may || worker.draining || hasStopped(worker)}
+          onSelect={() => setAsking(true)}
+        >
           <LogOut size={14} aria-hidden />
           {t("drain")}
         </MenuItem>

@@ -35,6 +35,8 @@ export const messages = defineMessages({
     wheelsSkipped: "{count} skipped",
     otherVersion: "version {version}, the gateway has {gateway}",
     actionsOf: "Actions for {worker}",
+    needsScope:
+      "Workers serve all tenants: changing them needs a key with the scope workers, of the operator tenant if there is one.",
     pause: "Pause",
     resume: "Resume",
     drain: "Drain…",
@@ -121,6 +123,8 @@ export const messages = defineMessages({
     wheelsSkipped: "{count}件スキップ",
     otherVersion: "バージョン {version}（ゲートウェイは {gateway}）",
     actionsOf: "{worker} の操作",
+    needsScope:
+      "ワーカーは全テナントで共有されています。変更には workers scope を持つ API キー（運用テナントがある場合はそのキー）が必要です。",
     pause: "一時停止",
     resume: "再開",
     drain: "ドレイン…",
