@@ -130,11 +130,11 @@ REFUSED_AS = {
     "long target": (431, request("/" + "x" * MAX_HEAD_BYTES)),
     "many headers": (431, request("/", b"a:\r\n" * MAX_HEADERS + b"\r\n")),
     "long head of an upgrade": (431, request("/", UPGRADE % b"h2c" + b"X: " + b"x" * 70_000 + b"\r\n\r\n")),
-    "other coding": (501, request("/", b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n")),
-    "two codings": (501, request("/", b"Transfer-Encoding: identity\r\n" + CHUNKED + b"0\r\n\r\n")),
-    "coding like chunked": (501, request("/", b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n")),
-    "HTTP/2.0": (505, b"GET / HTTP/2.0\r\n" + HOST + b"\r\n"),
-    "HTTP/0.9": (505, b"GET /\r\n\r\n"),
+    "other coding": (400, request("/", b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n")),
+    "two codings": (400, request("/", b"Transfer-Encoding: identity\r\n" + CHUNKED + b"0\r\n\r\n")),
+    "coding like chunked": (400, request("/", b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n")),
+    "HTTP/2.0": (400, b"GET / HTTP/2.0\r\n" + HOST + b"\r\n"),
+    "HTTP/0.9": (400, b"GET /\r\n\r\n"),
     **{name: (400, data) for name, data in REFUSED.items()},
 }
 

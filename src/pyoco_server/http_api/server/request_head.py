@@ -29,11 +29,10 @@ HEAD_TOO_LARGE: Final = final_response(
     "431 Request Header Fields Too Large",
     f"The head of the request has more than {MAX_HEAD_BYTES} bytes or {MAX_HEADERS} headers.",
 )
-_OTHER_VERSION: Final = final_response(
-    "505 HTTP Version Not Supported", "This gateway serves HTTP/1.1 and HTTP/1.0."
-)
+# Not 501 and 505: a 5xx is a fault of the gateway.
+_OTHER_VERSION: Final = final_response("400 Bad Request", "This gateway serves HTTP/1.1 and HTTP/1.0.")
 _OTHER_CODING: Final = final_response(
-    "501 Not Implemented", "The body has a Transfer-Encoding other than chunked."
+    "400 Bad Request", "The body has a Transfer-Encoding other than chunked."
 )
 _NOT_ONE_HOST: Final = final_response(
     "400 Bad Request", "A request has one header Host; only one of HTTP/1.0 may have none."
