@@ -38,12 +38,15 @@ COMMANDS: dict[str, Command | Group] = {
         "Create the streams, buckets and queues of the tags; existing ones are left unchanged.",
         "nats_setup_command:nats_setup",
     ),
+    "unreadable": Command(
+        "List stored records that cannot be read, or remove them.", "unreadable_command:unreadable"
+    ),
 }
 
 app = new_lazy_app(
     COMMANDS,
     "pyoco_server.cli.admin",
-    help="Administer API keys and NATS users of a pyoco-server. Needs the gateway's settings.",
+    help="Administer API keys, NATS users and stored records. Needs the gateway's settings.",
     examples=(
         "pyoco-server-admin api-key create --tenant acme --scopes submit,read",
         "pyoco-server-admin api-key list",

@@ -10,7 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.unreadable_records import RecordKind
+from tests.support.broker.stored_runs import snapshot
 from tests.support.commands import call_command
 from tests.support.programs import ADMIN, SERVER, run_command, running
 from tests.support.running.gateway import running_gateway
@@ -132,3 +135,34 @@ def test_a_missing_pepper_is_noted(nats_url: str) -> None:
     )
     assert "PYOCO_AUTH_PEPPER" not in done.stderr
     assert "x-y-z" not in done.stdout + done.stderr
+
+
+async def test_unreadable_records_are_listed_and_removed(config: NatsBackendConfig) -> None:
+    run, good = snapshot(), snapshot()
+    async with running_gateway(config) as gateway:
+        inside = gateway.inside
+        await inside.runs.store.create(good)
+        await publish_acked(inside.connection, f"$KV.{config.runs_kv_bucket}.{run.run_id}", b"[" * 5_000)
+        await publish_acked(inside.connection, f"{config.dlq_subject_prefix}.default", b"not JSON")
+
+        async def unreadable(*words: str) -> Any:
+            return await asyncio.to_thread(
+                call_command, ADMIN, "unreadable", *words, PYOCO_NATS_URL=config.nats_url
+            )
+
+        listed = json.loads((await unreadable("--output", "json")).stdout)
+        assert [(each["kind"], each["key"]) for each in listed] == [("run", run.run_id), ("dead_letter", "1")]
+        assert listed[0]["problem"] == "nested more than 500 deep"
+
+        kept = await unreadable("--remove", f"run/{good.run_id}")
+        assert (kept.returncode, "can be read, and is not removed" in kept.stderr) == (1, True)
+        for wrong in ("run/a b", "run/>", "log/x", "dead_letter/x", "run"):
+            refused = await unreadable("--remove", wrong)
+            assert (refused.returncode, f"{wrong!r}: " in refused.stderr) == (1, True), refused.stderr
+        removed = await unreadable("--remove", f"run/{run.run_id}", "--remove", "dead_letter/1")
+        assert removed.stdout == f"Removed run {run.run_id}.\nRemoved dead_letter 1.\n"
+        assert json.loads((await unreadable("--output", "json")).stdout) == []
+        assert (await gateway.http.get(f"/runs/{run.run_id}")).status_code == 404
+        await inside.listing.lists.caught_up()
+        assert inside.connection.unreadable.find(RecordKind.RUN, run.run_id) is None
+        assert (await gateway.http.get(f"/runs/{good.run_id}")).status_code == 200

@@ -22,7 +22,7 @@ _ADAPTERS: Final = (
 # Modules that are internal although their names are not.
 _INTERNAL_MODULES: Final = ("uvicorn.protocols",)
 # Documented names that begin with an underscore.
-_PUBLIC: Final = {"_exit", "_make", "_replace", "_asdict", "_fields"}
+_PUBLIC: Final = {"_exit", "_make", "_replace", "_asdict", "_fields", "_missing_", "_name_", "_value_"}
 
 
 def _is_private(name: str) -> bool:

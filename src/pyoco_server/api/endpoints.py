@@ -111,11 +111,19 @@ READ_WORKERS: Final = (Scope.READ, Scope.OPERATE, Scope.WORKERS)
 WHEELS: Final = (Scope.WHEELS,)
 
 _NATS = Err.NATS_UNAVAILABLE
-_SUBMIT_ERRORS = (Err.INVALID_REQUEST, Err.IDEMPOTENCY_CONFLICT, Err.WORKFLOW_TOO_LARGE, _NATS)
-_RUN_ERRORS = (Err.RUN_NOT_FOUND, Err.INVALID_REQUEST, _NATS)
+_UNREADABLE = Err.RECORD_UNREADABLE
+_SUBMIT_ERRORS = (
+    Err.INVALID_REQUEST,
+    Err.IDEMPOTENCY_CONFLICT,
+    _UNREADABLE,
+    Err.WORKFLOW_TOO_LARGE,
+    _NATS,
+)
+_RUN_ERRORS = (Err.RUN_NOT_FOUND, _UNREADABLE, Err.INVALID_REQUEST, _NATS)
 _LIST_ERRORS = (Err.INVALID_LIST_QUERY, _NATS, Err.INDEX_NOT_READY)
 _ANSWER_ERRORS = (
     Err.NOT_ASSIGNED,
+    _UNREADABLE,
     Err.WAIT_CONFLICT,
     Err.WAIT_EXPIRED,
     Err.PROPOSAL_CHANGED,
@@ -130,6 +138,7 @@ _BULK_ERRORS = (
     Err.BULK_REFUSED,
     Err.IDEMPOTENCY_CONFLICT,
     Err.BULK_NOT_FOUND,
+    _UNREADABLE,
     _NATS,
     Err.INDEX_NOT_READY,
 )
@@ -212,7 +221,7 @@ GET_TASKS = Endpoint(
     READ,
     "The state of each task, and its record where it was kept.",
     runs.TasksView,
-    (Err.RUN_NOT_FOUND, _NATS),
+    (Err.RUN_NOT_FOUND, _UNREADABLE, _NATS),
 )
 GET_LOGS = Endpoint(
     "GET /runs/{run_id}/logs",
@@ -231,7 +240,7 @@ CANCEL_RUN = Endpoint(
     OPERATE,
     "Cancel a run. An ended run is returned unchanged; repeating the request changes nothing.",
     RunSnapshot,
-    _RUN_ERRORS,
+    (*_RUN_ERRORS, Err.RUN_CONFLICT),
     Body(runs.CancelRequest, required=False),
     repeatable=True,
 )
@@ -249,7 +258,7 @@ EXPLAIN_RUN = Endpoint(
     READ,
     "Why the run is in its state, and what can be done.",
     runs.Explanation,
-    (Err.RUN_NOT_FOUND,),
+    (Err.RUN_NOT_FOUND, _UNREADABLE),
 )
 WATCH_WAITS = Endpoint(
     "GET /waits/watch",
@@ -276,7 +285,7 @@ GET_WAIT = Endpoint(
     READ_WAITS,
     "One wait, open or not, with its question, its answer and its history.",
     waits.WaitView,
-    (Err.WAIT_NOT_FOUND, _NATS),
+    (Err.WAIT_NOT_FOUND, _UNREADABLE, _NATS),
 )
 RESPOND = Endpoint(
     "POST /waits/{wait_id}/respond",
@@ -301,7 +310,7 @@ RETRY_RUN = Endpoint(
     OPERATE,
     "Ask an expired question again; finished tasks are not executed again.",
     RunSnapshot,
-    (Err.RUN_NOT_FOUND, Err.WAIT_CONFLICT, Err.UNVERIFIED_RUN, Err.INVALID_REQUEST, _NATS),
+    (Err.RUN_NOT_FOUND, Err.WAIT_CONFLICT, _UNREADABLE, Err.UNVERIFIED_RUN, Err.INVALID_REQUEST, _NATS),
     Body(waits.RetryRequest, required=False),
     repeatable=True,
 )
@@ -338,6 +347,7 @@ REPLAY_LETTER = Endpoint(
         Err.NOT_REPLAYABLE,
         Err.UNVERIFIED_RUN,
         Err.IDEMPOTENCY_CONFLICT,
+        _UNREADABLE,
         Err.INVALID_REQUEST,
         Err.WORKFLOW_TOO_LARGE,
         _NATS,
@@ -391,14 +401,14 @@ GET_BULK = Endpoint(
     READ_OR_OPERATE,
     "The progress of a bulk operation.",
     BulkRecord,
-    (Err.BULK_NOT_FOUND, _NATS),
+    (Err.BULK_NOT_FOUND, _UNREADABLE, _NATS),
 )
 STOP_BULK = Endpoint(
     "POST /bulk/{bulk_id}/stop",
     OPERATE,
     "Stop a bulk operation after the current items; changes already made are kept.",
     BulkRecord,
-    (Err.BULK_NOT_FOUND, _NATS),
+    (Err.BULK_NOT_FOUND, _UNREADABLE, _NATS),
     repeatable=True,
 )
 LIST_WORKERS = Endpoint(
@@ -414,7 +424,7 @@ GET_WORKER = Endpoint(
     READ_WORKERS,
     "One worker, hidden or not.",
     ops.WorkerView,
-    (Err.WORKER_NOT_FOUND, _NATS),
+    (Err.WORKER_NOT_FOUND, _UNREADABLE, _NATS),
 )
 PATCH_WORKER = Endpoint(
     "PATCH /workers/{worker_id}",
@@ -422,7 +432,7 @@ PATCH_WORKER = Endpoint(
     "Hide or show a worker, pause or resume it, or drain it: it finishes its runs and exits. "
     "With an operator tenant, only for its keys.",
     ops.WorkerChanged,
-    (Err.WORKER_NOT_FOUND, Err.INVALID_WORKERS_REQUEST, _NATS),
+    (Err.WORKER_NOT_FOUND, _UNREADABLE, Err.INVALID_WORKERS_REQUEST, _NATS),
     Body(ops.WorkerPatch, min_fields=1),
     repeatable=True,
     operators_only=True,

@@ -13,6 +13,7 @@ from pyoco_server.records.operation_models import (
     BulkRecord,
     WheelAction,
 )
+from pyoco_server.records.unreadable_records import RecordKind
 
 # One that is empty would match every letter, which is hardly intended.
 _Reasons = Annotated[
@@ -292,6 +293,25 @@ class WorkerCounts(Struct, kw_only=True):
     slots_busy: int
 
 
+class UnreadableView(Struct, kw_only=True):
+    """A stored record that cannot be read."""
+
+    kind: RecordKind
+    # In its bucket; of a stream: what it belongs to, and its sequence.
+    key: str
+    revision: int
+    problem: str
+    found_at: float
+
+
+class UnreadableList(Struct, kw_only=True):
+    """The records that this gateway could not read."""
+
+    total: int
+    # The ones that were found last.
+    newest: list[UnreadableView]
+
+
 class Overview(Struct, kw_only=True):
     """How many runs there are by status, how they ended within the window, and which workers there are."""
 
@@ -305,6 +325,8 @@ class Overview(Struct, kw_only=True):
     failing: list[FailingFlow]
     queues: list[QueueView]
     workers: WorkerCounts
+    # For the operator only.
+    unreadable: UnreadableList | UnsetType = UNSET
 
 
 class KeyAccess(Struct, kw_only=True):
@@ -347,3 +369,5 @@ class Health(Struct, kw_only=True):
     version: str | UnsetType = UNSET
     nats: NatsHealth
     index: IndexHealth
+    # How many stored records this gateway could not read, by kind; the others are not affected.
+    unreadable: dict[RecordKind, int] = {}

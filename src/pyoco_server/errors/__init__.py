@@ -36,6 +36,7 @@
     ├── UploadsBusy             ERR-PYOCO-0042   503
     ├── AnswersBusy             ERR-PYOCO-0043   503
     ├── UnverifiedRun           ERR-PYOCO-0044   409
+    ├── UnreadableRecord        ERR-PYOCO-0045   409
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
 
@@ -282,6 +283,17 @@ class AnswersBusy(PyocoError):
 
 class UnverifiedRun(PyocoError):
     error = Err.UNVERIFIED_RUN
+
+
+class UnreadableRecord(PyocoError):
+    """A stored record exists and cannot be read."""
+
+    error = Err.RECORD_UNREADABLE
+
+    def __init__(self, detail: str = "", *, owner: str | None = None) -> None:
+        super().__init__(detail)
+        # Its tenant, if that much can be read.
+        self.owner = owner
 
 
 class InvalidCliArgument(PyocoError):

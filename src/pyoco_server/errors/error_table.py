@@ -396,6 +396,17 @@ class Err:
         cure_ja="もう一度 submit してください。旧バージョンのワーカーが残っていない場合は、run を書き換えた"
         "ワーカーグループを調べ、その NATS の認証情報を更新してください。",
     )
+    RECORD_UNREADABLE: Final = ErrorSpec(
+        number=45,
+        # Not a 5xx: it stays so until an operator removes the record, and a retry does not help.
+        status=409,
+        en="A stored record cannot be read",
+        ja="保存されているレコードを読み取れません",
+        cure_en="Ask the operator, a retry does not help: `pyoco-server-admin unreadable` lists such records "
+        "and removes them.",
+        cure_ja="再試行しても解決しません。運用担当者に連絡してください"
+        "（`pyoco-server-admin unreadable` で確認・削除できます）。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(

@@ -16,6 +16,7 @@ IndexHealth = TypedDict("IndexHealth", {
 })
 Health = TypedDict("Health", {
     "status": str, "version": NotRequired[str], "nats": NatsHealth, "index": IndexHealth,
+    "unreadable": dict[str, int],
 })
 RunItem = TypedDict("RunItem", {
     "run_id": str, "flow_name": str, "status": str, "tag": str, "tags": list[str], "updated_at": float,
@@ -158,10 +159,14 @@ QueueView = TypedDict("QueueView", {
 WorkerCounts = TypedDict("WorkerCounts", {
     "alive": int, "paused": int, "draining": int, "disconnected": int, "slots": int, "slots_busy": int,
 })
+UnreadableView = TypedDict("UnreadableView", {
+    "kind": str, "key": str, "revision": int, "problem": str, "found_at": float,
+})
+UnreadableList = TypedDict("UnreadableList", {"total": int, "newest": list[UnreadableView]})
 Overview = TypedDict("Overview", {
     "at": float, "window": Literal['1h', '24h', '7d'], "since": float, "stretch_sec": float,
     "statuses": dict[str, int], "ended": list[EndedRuns], "failing": list[FailingFlow],
-    "queues": list[QueueView], "workers": WorkerCounts,
+    "queues": list[QueueView], "workers": WorkerCounts, "unreadable": NotRequired[UnreadableList],
 })
 Wheel = TypedDict("Wheel", {
     "name": str, "size_bytes": int, "bucket": str, "nuid": str, "modified": float, "sha256_hex": str | None,

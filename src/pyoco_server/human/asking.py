@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from pyoco_server.records.decoding import is_nested_deeper
 from pyoco_server.records.wait_models import Decision, Question, WaitRecord, encode
 
 DEFAULT_NAME: Final = "human"
 MAX_MESSAGE_CHARS: Final = 10_000
 MAX_NAME_CHARS: Final = 200
+MAX_NESTING: Final = 100
 MAX_ASSIGNEES: Final = 100
 # In JSON: half of the default payload limit of NATS, so that the record has room for the answer.
 MAX_QUESTION_BYTES: Final = 512 * 1024
@@ -155,9 +157,13 @@ def _json(field: str, value: Any) -> Any:
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
+        text = json.dumps(value, allow_nan=False)
+        plain = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"ctx.human({field}=...): expected a JSON value: {error}") from None
+    if is_nested_deeper(text.encode(), MAX_NESTING):
+        raise TypeError(f"ctx.human({field}=...): expected a JSON value, at most {MAX_NESTING} levels deep")
+    return plain
 
 
 def _is_model(schema: Any) -> bool:

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.run_store import CorruptSnapshot, StoredRun
+from pyoco_server.broker.stores.run_store import StoredRun
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.human.event_outbox import close_wait, flush_outbox, publish_outbox, write_outcome
 from pyoco_server.human.wait_transitions import (
     RUN_ENDED,
@@ -26,6 +26,7 @@ from pyoco_server.human.wait_transitions import (
     reopened_wait,
 )
 from pyoco_server.records.models import OpenWait, Reason, RunSnapshot, RunStatus
+from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import Actor, WaitEvent, WaitRecord, WaitState
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 
@@ -44,6 +45,7 @@ class Continuations:
         self._waits = WaitStore(connection)
         self._events = WaitEvents(connection)
         self._repairer = RunRepairer(connection)
+        self._unreadable = connection.unreadable
 
     async def decide(self, wait: StoredWait, outcome: WaitRecord) -> bool:
         """False when the wait was written since it was read."""
@@ -95,8 +97,7 @@ class Continuations:
     async def _has_ended(self, run_id: str) -> bool:
         try:
             stored = await self._repairer.store.get_from_leader(run_id)
-        except CorruptSnapshot as error:
-            log.error("the run is unreadable, its waits stay open: %s", error, extra={"run_id": run_id})
+        except UnreadableRecord:
             return False
         return stored is None or stored.snapshot.status.terminal
 
@@ -112,8 +113,13 @@ class Continuations:
     async def _awaited(self, snapshot: RunSnapshot) -> list[WaitRecord]:
         """The waits that the run is suspended for, from the leader; missing ones are created."""
         expected = awaited_by(snapshot)
-        found = await asyncio.gather(*(self._waits.get_from_leader(each.wait_id) for each in expected))
-        missing = [each for each, wait in zip(expected, found, strict=True) if wait is None]
+        found = await asyncio.gather(*(self._waits.find(each.wait_id) for each in expected))
+        missing = [
+            each
+            for each, wait in zip(expected, found, strict=True)
+            # One that exists and cannot be read stays as it is.
+            if wait is None and self._unreadable.find(RecordKind.WAIT, each.wait_id) is None
+        ]
         waits = [wait.record for wait in found if wait is not None]
         return waits + (await self.reopen_waits(snapshot, missing) if missing else [])
 

@@ -13,6 +13,7 @@ import logging
 import random
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -151,13 +152,23 @@ class Notifier:
         except NatsUnavailable as error:
             extra = {"run_id": notice.event.run_id}
             log.debug("event %s is redelivered after AckWait: %s", notice.event.event_id, error, extra=extra)
+        except Exception:
+            # One event must not stop the others.
+            extra = {"run_id": notice.event.run_id}
+            log.exception("event %s cannot be delivered", notice.event.event_id, extra=extra)
+            await self._give_up(notice)
         finally:
             self._senders.release()
+
+    async def _give_up(self, notice: WaitNotice) -> None:
+        self.outcomes["given_up"] += 1
+        with suppress(NatsUnavailable):
+            await notice.delivery.term()
 
     async def _post(self, receiver: "WebhookClient", notice: WaitNotice) -> None:
         event, delivery = notice.event, notice.delivery
         extra = {"run_id": event.run_id, "wait_id": event.wait_id}
-        wait = await self._waits.get_from_leader(event.wait_id)
+        wait = await self._waits.find(event.wait_id)
         if wait is None:
             if delivery.number < _DELIVERIES_WITHOUT_WAIT:
                 await delivery.nak(min(_RETRY_SEC * delivery.number, _MAX_RETRY_SEC))

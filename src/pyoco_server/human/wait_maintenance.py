@@ -122,7 +122,7 @@ class WaitMaintenance:
 
     async def _expire(self, wait_id: str) -> None:
         while True:
-            wait = await self._waits.get_from_leader(wait_id)
+            wait = await self._waits.find(wait_id)
             now = self._clock()
             if wait is None or wait.record.state is not WaitState.OPEN or now < wait.record.deadline_at:
                 return

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
+from pyoco_server.records.decoding import json_record
+
 # `$` alone also matches before a final newline, in Python; `(?!\n)` holds in OpenAPI's dialect as well.
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,64}$(?!\n)"
 WORKER_ID_PATTERN = r"^[A-Za-z0-9_-]{1,128}$(?!\n)"
@@ -43,9 +45,17 @@ RunTimeout = Annotated[
     float, Meta(gt=0, le=RUN_TIMEOUT_MAX_SEC, description="How long the run may take, in seconds.")
 ]
 RunId = Annotated[str, Meta(pattern=RUN_ID_PATTERN, description="A lower-case UUID.")]
+# Of stored records: finite, and within the years that dates can show.
+LAST_TIME = 253_402_300_800.0
+Timestamp = Annotated[float, Meta(ge=-1e10, lt=LAST_TIME)]
+Seconds = Annotated[float, Meta(ge=0, lt=LAST_TIME)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+StoredTag = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,64}$(?!\n)")]
+StoredName = Annotated[str, Meta(max_length=200)]
 
 _RUN_ID = re.compile(RUN_ID_PATTERN)
 _TAG = re.compile(TAG_PATTERN)
+_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 
 
 def is_run_id(text: str) -> bool:
@@ -63,7 +73,24 @@ def new_run_id() -> str:
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
 
 
-class RunStatus(StrEnum):
+class OpenStrEnum(StrEnum):
+    """A StrEnum that also accepts names of a newer version, which are kept and shown as they are."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "OpenStrEnum | None":
+        if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+            return None
+        member = str.__new__(cls, value)
+        member._name_ = member._value_ = value
+        return member
+
+    @property
+    def known(self) -> bool:
+        """Whether this version has it."""
+        return self._name_ in type(self).__members__
+
+
+class RunStatus(OpenStrEnum):
     PENDING = "PENDING"
     RUNNING = "RUNNING"
     WAITING_HUMAN = "WAITING_HUMAN"
@@ -80,7 +107,7 @@ class RunStatus(StrEnum):
 TERMINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 
 
-class TaskStatus(StrEnum):
+class TaskStatus(OpenStrEnum):
     PENDING = "PENDING"
     RUNNING = "RUNNING"
     # For an answer of a person.
@@ -171,44 +198,44 @@ class OpenWait(Struct, kw_only=True):
     name: str
     # Its first 300 characters; empty where there are more waits than a snapshot has room for.
     message: str
-    deadline_at: float
+    deadline_at: Timestamp
 
 
 class RunSnapshot(Struct, kw_only=True):
     """The latest state of a run: bucket `pyoco_runs`, key `<run_id>`."""
 
     run_id: RunId
-    flow_name: str
+    flow_name: StoredName
     status: RunStatus
     params: dict[str, Any]
     tasks: dict[str, TaskStatus]
-    heartbeat_at: float
-    updated_at: float
-    tag: str = ""
+    heartbeat_at: Timestamp
+    updated_at: Timestamp
+    tag: StoredTag = ""
     tags: list[str] = []
-    submitted_at: float | None = None
+    submitted_at: Timestamp | None = None
     worker_id: str | None = None
     # How many times a worker has started this run.
-    attempt: int = 0
+    attempt: Count = 0
     # (stream sequence, delivery number) of the owner's delivery: a greater one is a later owner.
-    delivery: tuple[int, int] | None = None
+    delivery: tuple[Count, Count] | None = None
     # Its owner has shut down and released it; unset otherwise.
     handed_back: bool | UnsetType = UNSET
     # The process of its worker: the `instance_id` of the worker's record.
     worker_instance: str | UnsetType = UNSET
     # When a gateway had its job delivered again because that process was gone; unset otherwise.
-    handed_over_at: float | UnsetType = UNSET
-    start_time: float | None = None
-    end_time: float | None = None
+    handed_over_at: Timestamp | UnsetType = UNSET
+    start_time: Timestamp | None = None
+    end_time: Timestamp | None = None
     # One of `Reason`.
     reason: str | None = None
     error: str | None = None
-    cancel_requested_at: float | None = None
+    cancel_requested_at: Timestamp | None = None
     cancel_requested_by: str | None = None
     cancel_reason: str | None = None
     workflow_yaml_sha256: str | None = None
     workflow_yaml_bytes: int | None = None
-    timeout_sec: float | None = None
+    timeout_sec: Seconds | None = None
     origin_run_id: str | None = None
     rerun_mode: RerunMode | None = None
     rerun_task: str | None = None
@@ -216,16 +243,16 @@ class RunSnapshot(Struct, kw_only=True):
     tenant_id: str | None = None
     api_key_id: str | None = None
     # How often it has waited for people, for how long in all, and since when now.
-    generation: int = 0
-    waited_sec: float | UnsetType = UNSET
+    generation: Count = 0
+    waited_sec: Seconds | UnsetType = UNSET
     # How much of `timeout_sec` was used at this write; unset without one, or before the start.
-    used_sec: float | UnsetType = UNSET
-    waiting_since: float | UnsetType | None = UNSET
+    used_sec: Seconds | UnsetType = UNSET
+    waiting_since: Timestamp | UnsetType | None = UNSET
     # The waits without an answer, and the first of them for display. Unset before the first wait.
     open_waits: list[OpenWait] | UnsetType = UNSET
     wait_message: str | UnsetType | None = UNSET
     wait_schema: str | UnsetType | None = UNSET
-    wait_deadline_at: float | UnsetType | None = UNSET
+    wait_deadline_at: Timestamp | UnsetType | None = UNSET
     # Encoded JSON: decoded only where they are read.
     task_records: dict[str, Raw] | UnsetType = UNSET
     task_records_truncated: bool = False
@@ -293,9 +320,9 @@ class JournalEntry(Struct, kw_only=True, omit_defaults=True):
     task: str
     # The attempt that wrote it; of two entries with one key the later attempt's is valid. 0: copied from the
     # run that this one repeats.
-    attempt: int
-    started_at: float
-    ended_at: float
+    attempt: Count
+    started_at: Timestamp
+    ended_at: Timestamp
     # Empty, without an error: the result is not stored or not valid, and the task is executed again.
     output: bytes = b""
     # Changes of the flow's scratch, params and variables.
@@ -304,11 +331,11 @@ class JournalEntry(Struct, kw_only=True, omit_defaults=True):
     error: str | None = None
     # Its position among the run's entries, counted by the executors from 1 without a gap over all attempts.
     # 0: written by a version that did not count.
-    number: int = 0
+    number: Count = 0
     # The number of the last entry that its attempt began with; the attempt counts on from there.
-    base: int = 0
+    base: Count = 0
     # Executed again, with the same result as the entry of this number: what depends on that one is valid.
-    same_as: int = 0
+    same_as: Count = 0
     # Of the task and everything before it in its flow; empty where that is unknown.
     shape: bytes = b""
     # Of a result that is not stored: to compare it with the next one, and why it is not stored.
@@ -336,19 +363,19 @@ def value_digest(output: bytes, changes: bytes) -> bytes:
 class LogLine(Struct, kw_only=True, omit_defaults=True):
     """One line that a run printed, or a note about lines that were dropped."""
 
-    ts: float
+    ts: Timestamp
     # stdout, stderr, or note (about missing lines).
-    stream: str
+    stream: StoredName
     text: str
     # None when one of several tasks may have printed it.
     task: str | None = None
-    attempt: int = 1
+    attempt: Count = 1
 
 
 class DeadLetter(Struct, kw_only=True, omit_defaults=True):
     """Published to `<dlq prefix>.<tag>`: why a run failed, or a message is unusable."""
 
-    timestamp: float
+    timestamp: Timestamp
     reason: str
     error: str | None
     run_id: str | None = None
@@ -356,7 +383,7 @@ class DeadLetter(Struct, kw_only=True, omit_defaults=True):
     tag: str | None = None
     tags: list[str] | None = None
     worker_id: str | None = None
-    num_delivered: int | None = None
+    num_delivered: Count | None = None
     subject: str | None = None
     # Of its run; None where no API keys are required, or where it is unknown.
     tenant_id: str | None = None
@@ -370,7 +397,7 @@ class InstalledWheel(Struct, kw_only=True):
     version: str
     nuid: str
     sha256_hex: str | None
-    installed_at: float
+    installed_at: Timestamp
 
 
 class SkippedWheel(Struct, kw_only=True):
@@ -394,14 +421,14 @@ class WheelSyncState(Struct, kw_only=True):
     enabled: bool = False
     last_result: WheelSyncResult = WheelSyncResult.DISABLED
     error: str | None = None
-    last_attempt_at: float | None = None
-    last_success_at: float | None = None
+    last_attempt_at: Timestamp | None = None
+    last_success_at: Timestamp | None = None
     # When a wheel was last installed or removed: `updated` and `removed` are of that time.
-    last_synced_at: float | None = None
-    selected_count: int = 0
-    updated_count: int = 0
-    removed_count: int = 0
-    skipped_incompatible_count: int = 0
+    last_synced_at: Timestamp | None = None
+    selected_count: Count = 0
+    updated_count: Count = 0
+    removed_count: Count = 0
+    skipped_incompatible_count: Count = 0
     selected_wheels: list[str] = []
     updated_wheels: list[str] = []
     removed_wheels: list[str] = []
@@ -415,26 +442,26 @@ class WorkerRecord(Struct, kw_only=True):
     worker_id: str
     instance_id: str
     state: WorkerState
-    last_seen_at: float
-    last_heartbeat_at: float
+    last_seen_at: Timestamp
+    last_heartbeat_at: Timestamp
     tags: list[str]
     hidden: bool = False
     # Set by an operator: no new runs. It applies to the next worker of this id as well.
     paused: bool = False
     # Set by an operator: this instance finishes its runs, and ends.
-    drain_requested_at: float | None = None
+    drain_requested_at: Timestamp | None = None
     current_run_id: str | None = None
     current_run_ids: list[str] = []
     last_run_id: str | None = None
     last_run_status: str | None = None
-    last_run_started_at: float | None = None
-    last_run_finished_at: float | None = None
+    last_run_started_at: Timestamp | None = None
+    last_run_finished_at: Timestamp | None = None
     # When any of its runs last progressed: a heartbeat alone does not show that.
-    last_progress_at: float | None = None
-    stopped_at: float | None = None
+    last_progress_at: Timestamp | None = None
+    stopped_at: Timestamp | None = None
     stop_reason: str | None = None
-    slots: int = 1
-    slots_busy: int = 0
+    slots: Count = 1
+    slots_busy: Count = 0
     # Why one of its executors cannot be started; its slot takes no runs meanwhile.
     executor_error: str | None = None
     version: str = ""
@@ -457,6 +484,6 @@ class WorkerRecord(Struct, kw_only=True):
 
 
 encode = msgspec.json.Encoder().encode
-decode_job = msgspec.json.Decoder(Job).decode
-decode_snapshot = msgspec.json.Decoder(RunSnapshot).decode
-decode_worker = msgspec.json.Decoder(WorkerRecord).decode
+decode_job = json_record(Job)
+decode_snapshot = json_record(RunSnapshot)
+decode_worker = json_record(WorkerRecord)

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pyoco_server.records.models import RerunMode
+from pyoco_server.records.models import Count, RerunMode, Timestamp
 
 # How many items one bulk operation may have.
 MAX_BULK_ITEMS: Final = 100_000
@@ -46,18 +46,18 @@ class BulkRecord(Struct, kw_only=True):
     state: BulkState
     # The filter of the request, for display.
     query: dict[str, list[str]]
-    matched: int
+    matched: Count
     # Counted in the order of the items; `skipped`: there was nothing to do.
-    done: int = 0
-    skipped: int = 0
-    failed: int = 0
+    done: Count = 0
+    skipped: Count = 0
+    failed: Count = 0
     # The first ones.
     errors: list[BulkError] = []
-    created_at: float
-    updated_at: float
+    created_at: Timestamp
+    updated_at: Timestamp
     # When its first items were processed: until then it can be withdrawn.
-    started_at: float | None = None
-    finished_at: float | None = None
+    started_at: Timestamp | None = None
+    finished_at: Timestamp | None = None
     mode: RerunMode | None = None
     reason: str | None = None
     delete: bool = False
@@ -110,11 +110,11 @@ class WheelEvent(Struct, kw_only=True):
     """An upload or a deletion."""
 
     event_id: str
-    occurred_at: float
+    occurred_at: Timestamp
     action: WheelAction
     wheel_name: str
     tags: list[str]
-    size_bytes: int | None
+    size_bytes: Count | None
     sha256_hex: str | None
     # The parameter of an upload, which has no effect: the version decides.
     replace: bool | None

@@ -14,7 +14,8 @@ from unicodedata import normalize
 import msgspec
 from msgspec import UNSET, Meta, Struct, structs
 
-from pyoco_server.records.models import RUN_ID_PATTERN, RunId
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import RUN_ID_PATTERN, Count, RunId, Seconds, Timestamp
 
 WAIT_ID_PATTERN: Final = RUN_ID_PATTERN.removesuffix("$(?!\\n)") + r"\.[0-9a-f]{16}$(?!\n)"
 WaitId = Annotated[
@@ -60,7 +61,7 @@ class Question(Struct, kw_only=True, omit_defaults=True):
     name: str
     message: str
     # None: the default of the settings.
-    timeout_sec: float | None = None
+    timeout_sec: Seconds | None = None
     schema: dict[str, Any] | bool | None = None
     # Something to approve, edit or reject.
     proposal: Any = UNSET
@@ -91,11 +92,11 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     task: str
     name: str
     message: str
-    created_at: float
+    created_at: Timestamp
     # Not moved by an attempt that asks the same question again.
-    deadline_at: float
+    deadline_at: Timestamp
     # How often the question was asked: `retry` asks an expired one again.
-    arming: int = 1
+    arming: Count = 1
     tenant_id: str | None = None
     schema: dict[str, Any] | bool | None = None
     proposal: Any = UNSET
@@ -103,7 +104,7 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     assignees: list[str] = []
     default: Any = UNSET
     state: WaitState = WaitState.OPEN
-    decided_at: float | None = None
+    decided_at: Timestamp | None = None
     decided_by: Actor | None = None
     # Of a wait with a proposal.
     decision: Decision | None = None
@@ -156,7 +157,7 @@ class WaitEvent(Struct, kw_only=True, omit_defaults=True):
     kind: WaitEventKind
     wait_id: WaitId
     run_id: RunId
-    at: float
+    at: Timestamp
     tenant_id: str | None = None
     actor: Actor | None = None
     decision: Decision | None = None
@@ -207,9 +208,9 @@ def _normalized(value: Any) -> Any:
 
 
 encode = msgspec.json.Encoder().encode
-decode_wait = msgspec.json.Decoder(WaitRecord).decode
-_decode_outbox = msgspec.json.Decoder(_Outbox).decode
-decode_wait_event = msgspec.json.Decoder(WaitEvent).decode
-decode_question = msgspec.json.Decoder(Question).decode
-decode_questions = msgspec.json.Decoder(list[Question]).decode
-decode_waits = msgspec.json.Decoder(list[WaitRecord]).decode
+decode_wait = json_record(WaitRecord)
+_decode_outbox = json_record(_Outbox, whole=False)
+decode_wait_event = json_record(WaitEvent)
+decode_question = json_record(Question)
+decode_questions = json_record(list[Question])
+decode_waits = json_record(list[WaitRecord])

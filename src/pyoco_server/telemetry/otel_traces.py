@@ -6,7 +6,7 @@ The worker that ends a run records all spans of it; one that crashes before reco
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 from opentelemetry.context import Context
@@ -17,21 +17,23 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus
+from pyoco_server.errors import UnreadableRecord
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import Job, RunSnapshot, RunStatus, Timestamp
 from pyoco_server.telemetry.key_redaction import redact_keys
 
 
 class _TaskTimes(msgspec.Struct):
     # Unknown for a task whose executor crashed.
     state: str = ""
-    started_at: float | None = None
-    ended_at: float | None = None
+    started_at: Timestamp | None = None
+    ended_at: Timestamp | None = None
     error: str | None = None
     # Executed by an earlier attempt or by the original of a rerun.
     replayed: bool = False
 
 
-_decode = msgspec.json.Decoder(_TaskTimes).decode
+_decode = json_record(_TaskTimes)
 
 
 class RunTraces:
@@ -81,7 +83,9 @@ class RunTraces:
         )
         parent = set_span_in_context(span)
         for name, record in (snapshot.task_records or {}).items():
-            self._record_task(name, _decode(record), parent)
+            # A task can write anything into its record.
+            with suppress(UnreadableRecord):
+                self._record_task(name, _decode(bytes(record)), parent)
         _end(span, snapshot.end_time, snapshot.error if snapshot.status is RunStatus.FAILED else None)
 
     def _record_task(self, name: str, task: _TaskTimes, run: Context) -> None:

@@ -168,7 +168,7 @@ async def test_a_record_that_cannot_be_read_does_not_hide_the_others(
         await five.http.get("/workers/broken"),
         await five.http.patch("/workers/broken", json={"hidden": True}),
     ):
-        assert "cannot be read" in assert_problem(response, 404, 20)["detail"]
+        assert "worker broken" in assert_problem(response, 409, 45)["detail"]
     await delete_record(five, "broken")
 
 

@@ -405,13 +405,10 @@ async def test_open_waits_of_runs_that_have_ended_are_found(connection: Connecti
         assert await run.states() == ["cancelled", "cancelled"]
 
 
-async def test_waits_of_a_run_that_a_newer_gateway_wrote_stay_open(
-    connection: Connection, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_waits_of_a_run_that_a_newer_gateway_wrote_stay_open(connection: Connection) -> None:
     run = await waiting_run(connection)
     strange = encode(structs.replace(run.snapshot, flow_name="x")).replace(b"WAITING_HUMAN", b"DREAMING")
     await publish_acked(connection, f"$KV.pyoco_runs.{run.run_id}", strange)
     await Continuations(connection).close_waits(run.run_id)
     await Continuations(connection).continue_run(run.run_id)
     assert await run.states() == ["open"]
-    assert "its waits stay open" in caplog.text

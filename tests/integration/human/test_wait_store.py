@@ -13,6 +13,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import UnreadableRecord
 from pyoco_server.human.wait_transitions import event_of
 from pyoco_server.records.models import RunStatus
 from pyoco_server.records.wait_models import WaitEventKind, WaitState, encode
@@ -72,8 +73,12 @@ async def test_a_malformed_wait_does_not_hide_others(
     await store.create(wait)
     await publish_acked(connection, f"$KV.pyoco_waits.{wait.run_id}.{'0' * 16}", b"{nonsense")
     assert [found.record for found in await store.of_run_from_leader(wait.run_id)] == [wait]
-    assert await store.get(f"{wait.run_id}.{'0' * 16}") is None
-    assert "unreadable wait" in caplog.text
+    malformed = f"{wait.run_id}.{'0' * 16}"
+    assert await store.find(malformed) is None
+    for read in (store.get, store.get_from_leader):
+        with pytest.raises(UnreadableRecord, match=malformed):
+            await read(malformed)
+    assert caplog.text.count("A stored record cannot be read: wait ") == 1
 
 
 async def test_an_event_that_is_sent_again_counts_once(connection: Connection) -> None:
@@ -124,7 +129,7 @@ async def test_a_malformed_event_does_not_hide_others(
     await publish_acked(connection, f"pyoco.wait_events.{opened.wait_id}.opened", b"[]")
     await events.publish(opened)
     assert await events.of_run(opened.run_id) == [opened]
-    assert "is not an event of a wait" in caplog.text
+    assert "A stored record cannot be read: wait_event " in caplog.text
 
 
 async def test_waits_and_events_are_removed_with_their_run(config: NatsBackendConfig) -> None:

@@ -356,7 +356,7 @@ async def test_a_disconnected_client_is_cleaned_up(gateway: RunningGateway, run:
 
 async def test_a_client_that_does_not_read_costs_one_snapshot(own_gateway: RunningGateway) -> None:
     run = await written(own_gateway.inside.connection)
-    changes, flow = own_gateway.inside.listing.changes, "x" * 100_000
+    changes, params = own_gateway.inside.listing.changes, {"long": "x" * 100_000}
     async with (
         raw_response(own_gateway.http, path_of(run), buffer=2**13) as slow,
         raw_response(own_gateway.http, path_of(run), buffer=2**20) as fast,
@@ -364,7 +364,7 @@ async def test_a_client_that_does_not_read_costs_one_snapshot(own_gateway: Runni
     ):
         await slow.readuntil(b"event: snapshot")
         for revision in range(10_000, 10_300):  # 30 MB, which no socket buffers
-            await changes.publish([changed(run.run_id, revision, RUNNING, flow=flow)])
+            await changes.publish([changed(run.run_id, revision, RUNNING, params=params)])
             # Another client reads each of them, and so the slow one had the time as well.
             await fast.readuntil(b"id: %d\n" % revision)
         await changes.publish([changed(run.run_id, 20_000, COMPLETED)])

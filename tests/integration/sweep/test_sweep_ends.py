@@ -161,4 +161,5 @@ async def test_invalid_records_do_not_stop_the_sweep(
     await rounds(gateway, 3)
     said = [getattr(record, "run_id", "") for record in caplog.records if record.levelno >= logging.WARNING]
     assert sorted(said) == sorted(["half-a-run", "not-a-run", broken.run_id])
+    assert (await stored(gateway, broken.run_id)).status is RunStatus.FAILED
     assert (await stored(gateway, job.run_id)).status is RunStatus.PENDING

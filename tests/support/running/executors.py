@@ -90,7 +90,7 @@ def fake_child() -> Iterator[tuple[ChildProcess, socket.socket]]:
     prefetch, pipes, death = PrefetchChannel(), OutputPipes(line_limit=1000, run_limit=100_000), DeathPipe()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    child = ChildProcess(prefetch, pipes, death)
+    child = ChildProcess(prefetch, pipes, death, max_message_bytes=2**20)
     child.connection_made(SimpleNamespace(get_extra_info=lambda _: ours))  # type: ignore[arg-type]
     try:
         with ours, theirs:

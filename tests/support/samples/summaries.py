@@ -1,5 +1,7 @@
 """Run changes as the feed publishes them."""
 
+from typing import Any
+
 import msgspec
 
 from pyoco_server.records.models import Job, RunStatus, new_run_id, pending_snapshot
@@ -9,9 +11,15 @@ from pyoco_server.runs.watch.run_hub import RunChange
 
 
 def data_of(
-    run_id: str, status: RunStatus = RunStatus.PENDING, flow: str = "etl", tenant: str | None = None
+    run_id: str,
+    status: RunStatus = RunStatus.PENDING,
+    flow: str = "etl",
+    tenant: str | None = None,
+    params: dict[str, Any] | None = None,
 ) -> bytes:
-    job = Job(run_id=run_id, flow_name=flow, tag="default", submitted_at=1.0, tenant_id=tenant)
+    job = Job(
+        run_id=run_id, flow_name=flow, tag="default", submitted_at=1.0, tenant_id=tenant, params=params or {}
+    )
     snapshot = pending_snapshot(job)
     snapshot.status = status
     return msgspec.json.encode(snapshot)
@@ -28,9 +36,10 @@ def changed(
     *,
     flow: str = "etl",
     tenant: str | None = None,
+    params: dict[str, Any] | None = None,
     before: Before = UNKNOWN,
 ) -> RunChange:
-    data = data_of(run_id, status, flow, tenant)
+    data = data_of(run_id, status, flow, tenant, params)
     return RunChange(run_id, revision, data, summary_of(data), before)
 
 

@@ -36,6 +36,7 @@ EXAMPLES: dict[str, Finding] = {
         *(
             finding
             for found in [
+                facts(run(RunStatus("SLEEPING"))),
                 facts(run(), worker(tags=["cpu"])),
                 facts(run(), worker(last_seen_at=NOW - 100)),
                 facts(run(), worker(paused=True)),

@@ -26,6 +26,7 @@ from pyoco_server.broker.client.message import Message, MessageSink
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.errors.error_table import Err
+from pyoco_server.records.unreadable_records import UnreadableRecords
 
 log = logging.getLogger(__name__)
 
@@ -178,6 +179,8 @@ class Connection:
         # of state, a request without a reply, stream info that was refused.
         self.interruptions = 0
         self.last_request_timed_out = False
+        # What was read on this connection and could not be decoded.
+        self.unreadable = UnreadableRecords()
 
     @property
     def client(self) -> PublicClient:

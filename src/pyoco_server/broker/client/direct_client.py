@@ -28,7 +28,7 @@ from nats.aio.client import DEFAULT_FLUSH_TIMEOUT, Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from pyoco_server.broker.client.message import Message, MessageSink
+from pyoco_server.broker.client.message import ANY_BYTES, Message, MessageSink
 from pyoco_server.telemetry.fast_paths import report_fast_path
 
 log = logging.getLogger(__name__)
@@ -186,7 +186,10 @@ class DirectClient(PublicClient):
             if len(data) < end + 2:
                 break
             reply = words[3] if len(words) == 5 + has_headers else b""
-            _deliver(sink, Message(words[1].decode(), reply.decode(), data[head:body], data[body:end]))
+            subject = words[1].decode("utf-8", ANY_BYTES)
+            _deliver(
+                sink, Message(subject, reply.decode("utf-8", ANY_BYTES), data[head:body], data[body:end])
+            )
             begin = end + 2
             count += 1
             size += end - body
@@ -199,7 +202,8 @@ class DirectClient(PublicClient):
         if sink is None:
             await super()._process_msg(sid, subject, reply, data, headers)
         else:
-            _deliver(sink, Message(subject.decode(), reply.decode(), headers or b"", data))
+            name, reply_to = (word.decode("utf-8", ANY_BYTES) for word in (subject, reply))
+            _deliver(sink, Message(name, reply_to, headers or b"", data))
             self._count_received(1, len(data))
 
     def _count_received(self, count: int, size: int) -> None:

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Self
 
+# For subjects, which anybody can make of any bytes: one that is not UTF-8 matches no known key.
+ANY_BYTES = "backslashreplace"
+
 _VERSION = "NATS/1.0"
 _NO_STATUS = b"NATS/1.0\r\n"
 _SHORT_REPLY_TOKENS = 9

@@ -16,6 +16,9 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.errors import UnreadableRecord
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import Seconds
 
 log = logging.getLogger(__name__)
 
@@ -25,10 +28,10 @@ class LeaseRecord(msgspec.Struct):
 
     holder: str
     # How long after a renewal it cannot be taken.
-    ttl_sec: float
+    ttl_sec: Seconds
 
 
-_decode = msgspec.json.Decoder(LeaseRecord).decode
+_decode = json_record(LeaseRecord)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -90,7 +93,7 @@ class Lease:
     def _may_take(self, entry: Entry) -> bool:
         try:
             stored = _decode(entry.value)
-        except msgspec.DecodeError:
+        except UnreadableRecord:
             log.warning("replacing the unreadable lease %s", self._name)
             return True
         if stored.holder == self.holder:

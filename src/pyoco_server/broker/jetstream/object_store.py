@@ -21,7 +21,9 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge, RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.kv import Entry
 from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import (
     MessageInfo,
     StreamMessage,
@@ -33,6 +35,9 @@ from pyoco_server.broker.jetstream.stream_reads import (
     stream_state,
 )
 from pyoco_server.errors import NatsUnavailable
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import Count
+from pyoco_server.records.unreadable_records import RecordKind
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +52,7 @@ _DIGEST: Final = "SHA-256="
 
 
 class _Options(msgspec.Struct, omit_defaults=True):
-    max_chunk_size: int = 0
+    max_chunk_size: Count = 0
 
 
 class _Info(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -56,16 +61,16 @@ class _Info(msgspec.Struct, kw_only=True, omit_defaults=True):
     name: str
     bucket: str = ""
     nuid: str = ""
-    size: int = 0
+    size: Count = 0
     mtime: str = ""
-    chunks: int = 0
+    chunks: Count = 0
     digest: str = ""
     deleted: bool = False
     headers: dict[str, list[str]] = {}
     options: _Options | None = None
 
 
-_decode_info = msgspec.json.Decoder(_Info).decode
+_decode_info = json_record(_Info)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +118,7 @@ class ObjectStore:
         self._stream = f"OBJ_{bucket}"
         self._infos = f"$O.{bucket}.M."
         self._chunks = f"$O.{bucket}.C."
+        self._reader = RecordReader(connection, RecordKind.WHEEL, _decode_info)
 
     async def newest_record(self) -> MessageInfo | None:
         """Changes with each object that is published or deleted; a small request."""
@@ -268,12 +274,9 @@ class ObjectStore:
         return newest is not None and newest.stored_at < moment
 
     def _object(self, message: StreamMessage) -> StoredObject | None:
-        try:
-            info = _decode_info(message.data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            log.warning("skipping an unreadable object record at %s: %s", message.subject, error)
-            return None
-        if info.deleted:
+        entry = Entry(message.data, message.sequence)
+        info = self._reader.find(message.subject.removeprefix(self._infos), entry)
+        if info is None or info.deleted:
             return None
         return _stored_object(info, modified=message.stored_at, revision=message.sequence)
 

@@ -4,23 +4,20 @@ Any replica replies to these, and one that lags has less than was acknowledged. 
 anything first asks the leader how far there is to read (`last_sequence`).
 """
 
-import logging
 import re
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.message import ANY_BYTES, Message
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import ApiError
-
-T = TypeVar("T")
 
 # Every subject of a stream. With a pattern that only happens to match them all, the server counts for each
 # batch what is left of each of a million subjects.
@@ -111,7 +108,7 @@ class StoredMessage(Struct):
 
     @property
     def is_marker(self) -> bool:
-        headers = b64decode(self.hdrs).decode()
+        headers = b64decode(self.hdrs).decode("utf-8", ANY_BYTES)
         return any(f"KV-Operation: {operation}" in headers for operation in DELETED)
 
 
@@ -278,15 +275,6 @@ async def read_to(
         after = batch[-1].sequence
 
 
-def decoded(message: StreamMessage, decode: Callable[[bytes], T], what: str, log: logging.Logger) -> T | None:
-    """The record in a message; None for one that is unreadable, which is logged."""
-    try:
-        return decode(message.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        log.warning("unreadable %s at %s: %s", what, message.subject, error)
-        return None
-
-
 def unix_time(rfc3339: str) -> float:
     return datetime.fromisoformat(rfc3339).timestamp()
 
@@ -306,4 +294,4 @@ def _message(reply: Message) -> StreamMessage:
     if found is None:
         headers = reply.headers
         return StreamMessage(int(headers["Nats-Sequence"]), headers["Nats-Subject"], reply.data, reply)
-    return StreamMessage(int(found[2]), found[1].decode(), reply.data, reply)
+    return StreamMessage(int(found[2]), found[1].decode("utf-8", ANY_BYTES), reply.data, reply)

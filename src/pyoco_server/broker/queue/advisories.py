@@ -14,16 +14,19 @@ from pyoco_server.broker.client.connection import Connection, RenewableSubscript
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import UnreadableRecord
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import Count
 
 log = logging.getLogger(__name__)
 
 
 class _MaxDeliveries(msgspec.Struct):
-    stream_seq: int
-    deliveries: int
+    stream_seq: Count
+    deliveries: Count
 
 
-_decode = msgspec.json.Decoder(_MaxDeliveries).decode
+_decode = json_record(_MaxDeliveries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Advisories:
             for message in batch:
                 try:
                     advisory = _decode(message.data)
-                except msgspec.DecodeError as error:
+                except UnreadableRecord as error:
                     log.warning("removing an unreadable advisory: %s", error)
                     await self._remove(message.sequence)
                 else:

@@ -17,7 +17,8 @@ from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_at
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.config.settings_table import MIN_ACK_WAIT_SEC
-from pyoco_server.errors import UnusableConsumer
+from pyoco_server.errors import UnreadableRecord, UnusableConsumer
+from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import Job, encode
 from pyoco_server.telemetry import tracing
 
@@ -135,14 +136,14 @@ class JobHead(msgspec.Struct, frozen=True):
     generation: int = 0
 
 
-_decode_head = msgspec.json.Decoder(JobHead).decode
+_decode_head = json_record(JobHead, whole=False)
 
 
 def head_of(payload: bytes) -> JobHead:
     """An empty head when the job is unreadable."""
     try:
         return _decode_head(payload)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+    except UnreadableRecord:
         return JobHead()
 
 

@@ -6,9 +6,9 @@ it last. So a gateway needs no right to create or change a key, and a use never 
 A secret is never stored, only its keyed hash.
 """
 
-import logging
 import time
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from pyoco_server.broker.client.connection import Connection, RenewableSubscript
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
+from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import (
     EVERYTHING,
     StreamMessage,
@@ -26,9 +27,9 @@ from pyoco_server.broker.jetstream.stream_reads import (
     require_end,
     stream_state,
 )
-from pyoco_server.config import NatsBackendConfig
-
-log = logging.getLogger(__name__)
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import Timestamp
+from pyoco_server.records.unreadable_records import RecordKind
 
 _KEY: Final = "key."
 _USED: Final = "used."
@@ -41,7 +42,7 @@ class StoredSecret(Struct, kw_only=True, frozen=True):
     salt: str
     digest: str
     # Unix seconds; None: as long as the key itself.
-    valid_until: float | None = None
+    valid_until: Timestamp | None = None
 
 
 class ApiKeyRecord(Struct, kw_only=True, frozen=True):
@@ -56,15 +57,15 @@ class ApiKeyRecord(Struct, kw_only=True, frozen=True):
     secrets: tuple[StoredSecret, ...]
     # Whether the hashes were made with a PYOCO_AUTH_PEPPER.
     peppered: bool
-    created_at: float
-    expires_at: float | None = None
-    revoked_at: float | None = None
+    created_at: Timestamp
+    expires_at: Timestamp | None = None
+    revoked_at: Timestamp | None = None
 
 
 class KeyUse(Struct, frozen=True):
     """When a key was last seen: bucket `pyoco_auth`, key `used.<key_id>`."""
 
-    last_used_at: float
+    last_used_at: Timestamp
 
 
 class ApiKeyExists(Exception):
@@ -78,6 +79,7 @@ class ApiKeys:
         self._connection = connection
         self._name = connection.config.auth_kv_bucket
         self._bucket = Bucket(connection, self._name)
+        self._reader = RecordReader(connection, RecordKind.API_KEY, _decode_key, key_of=attrgetter("key_id"))
 
     async def create(self, record: ApiKeyRecord) -> None:
         try:
@@ -93,7 +95,7 @@ class ApiKeys:
             entry = await self._bucket.get_from_leader(_KEY + key_id)
             if entry is None:
                 return None
-            changed = change(_decode_key(entry.value))
+            changed = change(self._reader.read(key_id, entry))
             try:
                 await self._write(key_id, changed, entry)
             except RevisionConflict:
@@ -114,8 +116,12 @@ class ApiKeys:
 class ApiKeyEntries:
     """The entries of the bucket, by the messages that were read."""
 
-    def __init__(self, config: NatsBackendConfig) -> None:
-        self._prefix = f"$KV.{config.auth_kv_bucket}."
+    def __init__(self, connection: Connection) -> None:
+        self._prefix = f"$KV.{connection.config.auth_kv_bucket}."
+        self._unreadable = connection.unreadable
+        self._unreadable.clear(RecordKind.API_KEY)
+        self._keys = RecordReader(connection, RecordKind.API_KEY, _decode_key, key_of=attrgetter("key_id"))
+        self._uses = RecordReader(connection, RecordKind.API_KEY, _decode_use)
         self.records: dict[str, ApiKeyRecord] = {}
         self.last_used: dict[str, float] = {}
         # Subjects with a message, markers included.
@@ -126,27 +132,26 @@ class ApiKeyEntries:
         keys = False
         for message in batch:
             self.subjects.add(message.subject)
-            entry = message.subject.removeprefix(self._prefix)
-            deleted = message.is_marker
-            try:
-                if entry.startswith(_KEY):
-                    keys = True
-                    self._take_key(entry.removeprefix(_KEY), None if deleted else message.data)
-                elif entry.startswith(_USED) and not deleted:
-                    self.last_used[entry.removeprefix(_USED)] = _decode_use(message.data).last_used_at
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                log.warning("unreadable API key entry at %s: %s", message.subject, error)
+            name = message.subject.removeprefix(self._prefix)
+            entry = None if message.is_marker else Entry(message.data, message.sequence)
+            if name.startswith(_KEY):
+                keys = True
+                self._take_key(name.removeprefix(_KEY), entry)
+            elif name.startswith(_USED) and entry is not None and (use := self._uses.find(name, entry)):
+                self.last_used[name.removeprefix(_USED)] = use.last_used_at
         return keys
 
-    def _take_key(self, key_id: str, data: bytes | None) -> None:
+    def _take_key(self, key_id: str, entry: Entry | None) -> None:
         # First removed: an unreadable record must not leave an older one in force.
         self.records.pop(key_id, None)
-        if data is not None:
-            self.records[key_id] = _decode_key(data)
+        if entry is None:
+            self._unreadable.remove(RecordKind.API_KEY, key_id)
+        elif (record := self._keys.find(key_id, entry)) is not None:
+            self.records[key_id] = record
 
 
-_decode_key = msgspec.json.Decoder(ApiKeyRecord).decode
-_decode_use = msgspec.json.Decoder(KeyUse).decode
+_decode_key = json_record(ApiKeyRecord)
+_decode_use = json_record(KeyUse)
 
 
 class ApiKeyMirror:
@@ -170,7 +175,7 @@ class ApiKeyMirror:
         self._revision = 0
         # The connection's count of interruptions at the last `look`; None after one that failed.
         self._looked_at: int | None = None
-        self.entries = ApiKeyEntries(connection.config)
+        self.entries = ApiKeyEntries(connection)
         # By the monotonic clock.
         self.correct_as_of = _NEVER
 
@@ -206,7 +211,7 @@ class ApiKeyMirror:
     def _forget(self, state: StreamState) -> None:
         self._created = state.created
         self._revision = 0
-        self.entries = ApiKeyEntries(self._connection.config)
+        self.entries = ApiKeyEntries(self._connection)
 
     async def _read(self, state: StreamState) -> bool:
         changed = False

@@ -4,18 +4,20 @@ The items are stored in parts of their own, before the record: any gateway can e
 The bucket's TTL removes both.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
-from pyoco_server.broker.jetstream.stream_reads import decoded, read_all
+from pyoco_server.broker.jetstream.record_reader import RecordReader
+from pyoco_server.broker.jetstream.stream_reads import read_all
+from pyoco_server.errors import UnreadableRecord
+from pyoco_server.records.decoding import json_record
 from pyoco_server.records.operation_models import BulkItem, BulkRecord
-
-log = logging.getLogger(__name__)
+from pyoco_server.records.unreadable_records import RecordKind
 
 # Run ids have 36 characters: a part is well below the limit of a message.
 PART_ITEMS = 2000
@@ -28,8 +30,8 @@ class StoredBulk:
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(BulkRecord).decode
-_decode_list = msgspec.json.Decoder(list[str]).decode
+_decode = json_record(BulkRecord)
+_decode_list = json_record(list[str])
 # The digests of a part are stored beside it, so that gateways of an earlier version can read the part.
 _DIGESTS = "digests"
 
@@ -42,6 +44,8 @@ class BulkRecords:
         self._bucket = Bucket(connection, connection.config.bulk_kv_bucket)
         # The records alone: the key of a part has a dot.
         self.subject = f"{self._bucket.prefix}*"
+        self._reader = RecordReader(connection, RecordKind.BULK, _decode, key_of=attrgetter("bulk_id"))
+        self._part_reader = RecordReader(connection, RecordKind.BULK, _decode_list)
 
     async def create(self, record: BulkRecord, items: Sequence[BulkItem]) -> StoredBulk:
         """RevisionConflict if the id was forbidden meanwhile."""
@@ -63,8 +67,9 @@ class BulkRecords:
         await self._bucket.forbid(bulk_id)
 
     async def get(self, bulk_id: str) -> StoredBulk | None:
+        """UnreadableRecord if the value is not a bulk operation."""
         entry = await self._bucket.get_from_leader(bulk_id)
-        return None if entry is None else StoredBulk(_decode(entry.value), entry.revision)
+        return None if entry is None else StoredBulk(self._reader.read(bulk_id, entry), entry.revision)
 
     async def replace(self, record: BulkRecord, *, revision: int) -> StoredBulk:
         """Replace exactly `revision`; RevisionConflict if it was written since."""
@@ -84,20 +89,28 @@ class BulkRecords:
 
     async def _part(self, record: BulkRecord, part: int) -> list[BulkItem] | None:
         key = f"{record.bulk_id}.{part}"
-        entry: Entry | None = await self._bucket.get(key)
-        if entry is None:
+        names = await self._strings(key)
+        if names is None:
             return None
-        names = _decode_list(entry.value)
-        found = await self._bucket.get(f"{key}.{_DIGESTS}") if record.action.of_letters else None
-        digests = [None] * len(names) if found is None else _decode_list(found.value)
+        found = await self._strings(f"{key}.{_DIGESTS}") if record.action.of_letters else None
+        digests = [None] * len(names) if found is None else found
+        if len(digests) != len(names):
+            raise UnreadableRecord(f"{key} has {len(names)} items and {len(digests)} digests")
         return [BulkItem(*pair) for pair in zip(names, digests, strict=True)]
+
+    async def _strings(self, key: str) -> list[str] | None:
+        entry: Entry | None = await self._bucket.get(key)
+        return None if entry is None else self._part_reader.read(key, entry)
 
     async def written_since(self, revision: int) -> tuple[list[BulkRecord], int]:
         """The records that were written after the revision, and the last revision."""
         records: list[BulkRecord] = []
         async for message in read_all(self._connection, self._bucket.stream, self.subject, after=revision):
-            record = None if message.is_marker else decoded(message, _decode, "bulk operation", log)
+            revision = message.sequence
+            if message.is_marker:
+                continue
+            bulk_id = message.subject.removeprefix(self._bucket.prefix)
+            record = self._reader.find(bulk_id, Entry(message.data, message.sequence))
             if record is not None:
                 records.append(record)
-            revision = message.sequence
         return records, revision

@@ -1,15 +1,14 @@
 """The dead-letter stream: one message for each failed run or unusable job, for diagnosis."""
 
-import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-import msgspec
-
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.kv import Entry
 from pyoco_server.broker.jetstream.publishing import publish_acked, read_back
+from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import (
     StreamMessage,
     message_at,
@@ -17,11 +16,11 @@ from pyoco_server.broker.jetstream.stream_reads import (
     read_batch,
     stream_state,
 )
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
+from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import DeadLetter, encode
+from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.telemetry.key_redaction import redact_keys_in
-
-log = logging.getLogger(__name__)
 
 # How many sequences a window spans: few at first, for a short page; many where letters are sparse.
 _NARROW = 128
@@ -31,7 +30,7 @@ _DIGEST_CHARS = 16
 # The reason of a message that is not a dead letter.
 UNREADABLE = "unreadable"
 
-_decode = msgspec.json.Decoder(DeadLetter).decode
+_decode = json_record(DeadLetter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,7 @@ class DeadLetters:
         self._connection = connection
         self._stream = connection.config.dlq_stream
         self._prefix = connection.config.dlq_subject_prefix
+        self._reader = RecordReader(connection, RecordKind.DEAD_LETTER, _decode)
 
     async def publish(self, letter: DeadLetter, *, tag: str) -> None:
         await publish_acked(self._connection, f"{self._prefix}.{tag}", redact_keys_in(encode(letter)))
@@ -123,11 +123,11 @@ class DeadLetters:
         tag = message.subject.removeprefix(f"{self._prefix}.")
         try:
             # One that was published by an earlier version.
-            letter = _decode(redact_keys_in(message.data))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            log.warning("message %d is not a dead letter: %s", message.sequence, error)
+            entry = Entry(redact_keys_in(message.data), message.sequence)
+            letter = self._reader.read(str(message.sequence), entry)
+        except UnreadableRecord as error:
             stored_at = message.stored_at if message.timestamp else 0.0
-            text = f"this is no dead letter: {error}"
+            text = f"this is no dead letter: {error.detail}"
             letter = DeadLetter(timestamp=stored_at, reason=UNREADABLE, error=text)
         if letter.tag is None:
             letter.tag = tag

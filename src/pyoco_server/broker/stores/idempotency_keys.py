@@ -13,7 +13,10 @@ from msgspec import Struct
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.records.models import RunId
+from pyoco_server.broker.jetstream.record_reader import RecordReader
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import RunId, Timestamp
+from pyoco_server.records.unreadable_records import RecordKind
 
 
 class KeyKind(StrEnum):
@@ -30,7 +33,7 @@ class KeyRecord(Struct, kw_only=True, omit_defaults=True):
     # Of the payload of the first request.
     digest: str
     # When the submission was last reported to be in progress.
-    touched_at: float
+    touched_at: Timestamp
     # The run is stored and queued.
     accepted: bool = False
 
@@ -56,7 +59,7 @@ class StoredKey:
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(KeyRecord).decode
+_decode = json_record(KeyRecord)
 
 
 class IdempotencyKeys:
@@ -64,10 +67,14 @@ class IdempotencyKeys:
 
     def __init__(self, connection: Connection) -> None:
         self._bucket = Bucket(connection, connection.config.idempotency_kv_bucket)
+        self._reader = RecordReader(connection, RecordKind.IDEMPOTENCY_KEY, _decode)
 
     async def get(self, key: IdempotencyKey) -> StoredKey | None:
+        """UnreadableRecord if it is in use and its record cannot be read."""
         entry = await self._bucket.get_from_leader(key.stored_as)
-        return None if entry is None else StoredKey(key, _decode(entry.value), entry.revision)
+        if entry is None:
+            return None
+        return StoredKey(key, self._reader.read(key.stored_as, entry), entry.revision)
 
     async def create(self, key: IdempotencyKey, record: KeyRecord) -> StoredKey:
         """RevisionConflict if the key is in use."""

@@ -10,7 +10,6 @@ flow.yaml, which has a digest, and the results that were there when the runs wer
 
 import asyncio
 import itertools
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
@@ -21,13 +20,14 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection, NoResponders
 from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.kv import Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
+from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, last_sequence, newest_message, read_to
 from pyoco_server.errors import NatsForbidden
 from pyoco_server.records.journal_order import valid_entries
 from pyoco_server.records.models import JournalEntry
-
-log = logging.getLogger(__name__)
+from pyoco_server.records.unreadable_records import RecordKind
 
 _PART_BYTES = 512 * 1024
 _COPIES_IN_FLIGHT = 32
@@ -53,6 +53,7 @@ class Journal:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._stream = connection.config.journal_stream
+        self._reader = RecordReader(connection, RecordKind.JOURNAL, _decode)
 
     async def append(self, tag: str, run_id: str, entry: JournalEntry) -> None:
         await self._write(tag, run_id, _encode(entry), {})
@@ -66,13 +67,13 @@ class Journal:
 
         Entries of the run that this one repeats are of attempt 0.
         """
-        return _entries_in(await self._messages(self._subject(tag, run_id)), run_id)
+        return self._entries_in(await self._messages(self._subject(tag, run_id)), run_id)
 
     async def source(self, tag: str, run_id: str, digest: str) -> str | None:
         """The stored flow.yaml of the run with this SHA-256, if it has one."""
         for subject in (self._subject(tag, run_id), self._old_subject(run_id)):
-            for headers, payload in _records_in(await self._messages(subject)):
-                if headers.get(_KIND_HEADER) == _SOURCE and _has_digest(payload, digest):
+            for message, payload in _records_in(await self._messages(subject)):
+                if message.headers.get(_KIND_HEADER) == _SOURCE and _has_digest(payload, digest):
                     return payload.decode()
         return None
 
@@ -86,11 +87,8 @@ class Journal:
             return None
         if _PART_HEADER in newest.headers:
             return None, newest.timestamp
-        try:
-            entry = _decode(newest.data)
-            return None if entry.why else entry.task, newest.timestamp
-        except msgspec.DecodeError:
-            return None, newest.timestamp
+        entry = self._reader.in_stream(run_id, newest)
+        return None if entry is None or entry.why else entry.task, newest.timestamp
 
     async def copy(self, tag: str, origin: str, to: str, *, old_up_to: int = 0) -> None:
         """Copy the results of another run to a new run of the same tag.
@@ -100,7 +98,7 @@ class Journal:
         """
         messages = await self._old_messages(origin, old_up_to)
         messages += await self._messages(self._subject(tag, origin))
-        own = (entry for entry in _entries_in(messages, origin) if entry.attempt)
+        own = (entry for entry in self._entries_in(messages, origin) if entry.attempt)
         # Numbered again: entries that are left out would leave gaps.
         numbered = (
             structs.replace(entry, number=number, base=0) for number, entry in enumerate(own, start=1)
@@ -155,6 +153,19 @@ class Journal:
     async def _publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> None:
         await publish_acked(self._connection, subject, payload, headers or None)
 
+    def _entries_in(self, messages: Iterable[StreamMessage], run_id: str) -> list[JournalEntry]:
+        stored: list[JournalEntry] = []
+        for last, payload in _records_in(messages):
+            if last.headers.get(_KIND_HEADER) == _SOURCE:
+                continue
+            # The task of an entry that cannot be read is executed again.
+            entry = self._reader.find(f"{run_id}#{last.sequence}", Entry(payload, last.sequence))
+            if entry is not None:
+                if _COPIED_HEADER in last.headers:
+                    entry.attempt = 0
+                stored.append(entry)
+        return valid_entries(stored)
+
     async def _messages(self, subject: str) -> list[StreamMessage]:
         last = await last_sequence(self._connection, self._stream, subject)
         return [each async for each in read_to(self._connection, self._stream, subject, last)]
@@ -172,29 +183,12 @@ class Journal:
         return f"{self._connection.config.journal_subject_prefix}.{run_id}"
 
 
-def _entries_in(messages: Iterable[StreamMessage], run_id: str) -> list[JournalEntry]:
-    stored: list[JournalEntry] = []
-    for headers, payload in _records_in(messages):
-        if headers.get(_KIND_HEADER) == _SOURCE:
-            continue
-        try:
-            entry = _decode(payload)
-        except msgspec.DecodeError as error:
-            # Ignored: its task is executed again.
-            log.error("unreadable journal entry: %s", error, extra={"run_id": run_id})
-            continue
-        if _COPIED_HEADER in headers:
-            entry.attempt = 0
-        stored.append(entry)
-    return valid_entries(stored)
-
-
-def _records_in(messages: Iterable[StreamMessage]) -> Iterator[tuple[Mapping[str, str], bytes]]:
-    """Headers and content of each complete record."""
+def _records_in(messages: Iterable[StreamMessage]) -> Iterator[tuple[StreamMessage, bytes]]:
+    """The last message of each complete record, and the content."""
     incomplete: dict[str, dict[int, bytes]] = {}
     for message in messages:
         if _PART_HEADER not in message.headers:
-            yield message.headers, message.data
+            yield message, message.data
             continue
         found = _PART.fullmatch(message.headers[_PART_HEADER])
         if found is None:
@@ -203,7 +197,7 @@ def _records_in(messages: Iterable[StreamMessage]) -> Iterator[tuple[Mapping[str
         parts[int(found["index"])] = message.data
         count = int(found["count"])
         if len(parts) == count and set(parts) == set(range(count)):
-            yield message.headers, b"".join(parts[each] for each in range(count))
+            yield message, b"".join(parts[each] for each in range(count))
 
 
 def _has_digest(payload: bytes, digest: str) -> bool:

@@ -14,7 +14,8 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection, RenewableSubscription
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.stores.run_log_store import log_subject
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
+from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import RunStatus
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ class _WrittenStatus(msgspec.Struct):
     status: RunStatus
 
 
-_decode = msgspec.json.Decoder(_WrittenStatus).decode
+_decode = json_record(_WrittenStatus, whole=False)
 
 
 class RunWatch:
@@ -65,7 +66,7 @@ class RunWatch:
     def on_snapshot(self, message: Message) -> None:
         try:
             may_have_ended = _decode(message.data).status.terminal
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UnreadableRecord:
             # The run was deleted, or this is not a snapshot: the reader finds out.
             may_have_ended = True
         if may_have_ended:

@@ -1,6 +1,5 @@
 """The log lines of runs: one subject per run, each message a batch of lines."""
 
-import logging
 from dataclasses import dataclass
 
 import msgspec
@@ -8,20 +7,15 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
-from pyoco_server.broker.jetstream.stream_reads import (
-    StreamMessage,
-    info_at,
-    last_sequence,
-    newest_message,
-    read_batch,
-)
+from pyoco_server.broker.jetstream.record_reader import RecordReader
+from pyoco_server.broker.jetstream.stream_reads import info_at, last_sequence, newest_message, read_batch
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import LogLine
-
-log = logging.getLogger(__name__)
+from pyoco_server.records.unreadable_records import RecordKind
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(list[LogLine]).decode
+_decode = json_record(list[LogLine])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +33,7 @@ class RunLogs:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._stream = connection.config.run_log_stream
+        self._reader = RecordReader(connection, RecordKind.LOG, _decode)
 
     @property
     def interruptions(self) -> int:
@@ -49,12 +44,23 @@ class RunLogs:
         await publish_acked(self._connection, self._subject(run_id), _encode(lines))
 
     async def read(self, run_id: str, *, after: int, limit: int, max_bytes: int) -> list[LogBatch]:
-        """The next batches after the sequence `after`; none when no more are stored yet."""
+        """The next batches after the sequence `after`; none when no more are stored yet.
+
+        A batch that cannot be read has no lines.
+        """
         subject = self._subject(run_id)
         messages = await read_batch(
             self._connection, self._stream, subject, after=after, limit=limit, max_bytes=max_bytes
         )
-        return [_batch(message) for message in messages]
+        return [
+            LogBatch(
+                message.sequence,
+                self._reader.in_stream(run_id, message) or [],
+                len(message.data),
+                message.stored_ns,
+            )
+            for message in messages
+        ]
 
     async def has_batch(self, run_id: str, sequence: int, stored_ns: int | None = None) -> bool:
         """Whether there is a batch of the run at this sequence, stored at that time."""
@@ -81,13 +87,3 @@ class RunLogs:
 
 def log_subject(config: NatsBackendConfig, run_id: str) -> str:
     return f"{config.run_log_subject_prefix}.{run_id}"
-
-
-def _batch(message: StreamMessage) -> LogBatch:
-    try:
-        lines = _decode(message.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        fields = {"run_id": message.subject.rpartition(".")[2]}
-        log.warning("unreadable log lines in message %d: %s", message.sequence, error, extra=fields)
-        lines = []
-    return LogBatch(message.sequence, lines, len(message.data), message.stored_ns)

@@ -1,14 +1,17 @@
 """Stored run snapshots: every write is a compare-and-set on the revision that was read."""
 
 from collections.abc import Coroutine
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
+from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import stream_state, unix_time
 from pyoco_server.records.models import RunSnapshot, decode_snapshot, encode
+from pyoco_server.records.unreadable_records import RecordKind
 
 
 class StoredRun(msgspec.Struct, frozen=True):
@@ -18,27 +21,25 @@ class StoredRun(msgspec.Struct, frozen=True):
     timestamp: str = ""
 
 
-class CorruptSnapshot(Exception):
-    """A value in the runs bucket is not a run snapshot."""
-
-
 class RunStore:
     """The `pyoco_runs` bucket."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._bucket = Bucket(connection, connection.config.runs_kv_bucket)
+        self._reader = RecordReader(connection, RecordKind.RUN, decode_snapshot, key_of=attrgetter("run_id"))
 
     def create(self, snapshot: RunSnapshot, *, encoded: bytes | None = None) -> Coroutine[Any, Any, int]:
         """Write the first snapshot of a run; RevisionConflict if the id is, or was, in use."""
         return self._bucket.update(snapshot.run_id, encoded or encode(snapshot), revision=0)
 
     async def get(self, run_id: str) -> StoredRun | None:
-        return _stored(run_id, await self._bucket.get(run_id))
+        """UnreadableRecord if the value is not a run snapshot."""
+        return self._stored(run_id, await self._bucket.get(run_id))
 
     async def get_from_leader(self, run_id: str) -> StoredRun | None:
-        """For decisions about ownership: a replica may lag."""
-        return _stored(run_id, await self._bucket.get_from_leader(run_id))
+        """The same for decisions about ownership: a replica may lag."""
+        return self._stored(run_id, await self._bucket.get_from_leader(run_id))
 
     async def exists(self, run_id: str) -> bool:
         """As the leader knows it, whether or not its snapshot is readable."""
@@ -69,11 +70,7 @@ class RunStore:
         """Keep an unused id from being used; RevisionConflict if it has a run by now."""
         await self._bucket.forbid(run_id)
 
-
-def _stored(run_id: str, entry: Entry | None) -> StoredRun | None:
-    if entry is None:
-        return None
-    try:
-        return StoredRun(decode_snapshot(entry.value), entry.revision, entry.timestamp)
-    except msgspec.DecodeError as error:
-        raise CorruptSnapshot(f"run {run_id}, revision {entry.revision}: {error}") from error
+    def _stored(self, run_id: str, entry: Entry | None) -> StoredRun | None:
+        if entry is None:
+            return None
+        return StoredRun(self._reader.read(run_id, entry), entry.revision, entry.timestamp)

@@ -5,17 +5,13 @@ attempts the newest are kept (the stream has a limit per subject). An event may 
 under its id it counts once.
 """
 
-import logging
-
-import msgspec
-
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import read_all, read_batch
+from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import WaitEvent, decode_wait_event, encode
-
-log = logging.getLogger(__name__)
 
 
 class WaitEvents:
@@ -25,6 +21,7 @@ class WaitEvents:
         self._connection = connection
         self._stream = connection.config.wait_event_stream
         self._prefix = connection.config.wait_event_subject_prefix
+        self._reader = RecordReader(connection, RecordKind.WAIT_EVENT, decode_wait_event)
 
     async def publish(self, event: WaitEvent) -> None:
         """Store one event; a repetition within the deduplication window is not stored."""
@@ -49,12 +46,9 @@ class WaitEvents:
     async def _read(self, subject: str) -> list[WaitEvent]:
         found: dict[str, WaitEvent] = {}
         async for message in read_all(self._connection, self._stream, subject):
-            try:
-                event = decode_wait_event(message.data)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                log.error("message %d is not an event of a wait: %s", message.sequence, error)
-                continue
-            found.setdefault(event.event_id, event)
+            wait_id = message.subject.removeprefix(f"{self._prefix}.").rpartition(".")[0]
+            if (event := self._reader.in_stream(wait_id, message)) is not None:
+                found.setdefault(event.event_id, event)
         return list(found.values())
 
     async def remove_run(self, run_id: str) -> None:

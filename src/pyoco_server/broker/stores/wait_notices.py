@@ -5,7 +5,6 @@ the delay of its nak, or after AckWait when its gateway has died.
 """
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,11 +14,12 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from pyoco_server.broker.client.connection import Connection, RenewableSubscription
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.kv import Entry
+from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import WaitEvent, decode_wait_event
-
-log = logging.getLogger(__name__)
 
 NOTIFY_CONSUMER: Final = "pyoco_notify"
 
@@ -51,6 +51,7 @@ class WaitNotices:
         self._stream = connection.config.wait_event_stream
         self._inbox = RenewableSubscription(connection, self._on_message)
         self._arrived: asyncio.Queue[Message] = asyncio.Queue()
+        self._reader = RecordReader(connection, RecordKind.WAIT_EVENT, decode_wait_event)
 
     async def ensure_consumer(self) -> None:
         """Create or update the consumer; it begins with the next event."""
@@ -105,12 +106,12 @@ class WaitNotices:
 
     async def _read(self, message: Message) -> WaitNotice | None:
         delivery = Delivery(self._connection, message, tag="")
-        try:
-            return WaitNotice(decode_wait_event(message.data), delivery)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            log.error("message %d is not an event of a wait: %s", delivery.stream_seq, error)
+        sequence = delivery.stream_seq
+        event = self._reader.find(f"#{sequence}", Entry(message.data, sequence))
+        if event is None:
             await delivery.term()
             return None
+        return WaitNotice(event, delivery)
 
     async def _call(self, what: str, body: object = None) -> None:
         await jetstream_api.call(self._connection, f"{what}.{self._stream}.{NOTIFY_CONSUMER}", body)

@@ -8,13 +8,14 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, last_sequence, next_message, read_all
+from pyoco_server.errors import UnreadableRecord
+from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import (
     WaitEvent,
     WaitRecord,
@@ -43,13 +44,26 @@ class WaitStore:
         self._bucket = Bucket(connection, connection.config.waits_kv_bucket)
         self._stream = self._bucket.stream
         self._prefix = self._bucket.prefix
+        self._reader = RecordReader(
+            connection, RecordKind.WAIT, _decode, key_of=lambda stored: stored[0].wait_id
+        )
 
     async def get(self, wait_id: str) -> StoredWait | None:
-        return _stored(wait_id, await self._bucket.get(wait_id))
+        """UnreadableRecord if the value is not a wait."""
+        entry = await self._bucket.get(wait_id)
+        return None if entry is None else _stored(self._reader.read(wait_id, entry), entry)
 
     async def get_from_leader(self, wait_id: str) -> StoredWait | None:
-        """For decisions: a replica may lag."""
-        return _stored(wait_id, await self._bucket.get_from_leader(wait_id))
+        """The same for decisions: a replica may lag."""
+        entry = await self._bucket.get_from_leader(wait_id)
+        return None if entry is None else _stored(self._reader.read(wait_id, entry), entry)
+
+    async def find(self, wait_id: str) -> StoredWait | None:
+        """As the leader knows it; None also if it cannot be read."""
+        try:
+            return await self.get_from_leader(wait_id)
+        except UnreadableRecord:
+            return None
 
     async def of_run_from_leader(self, run_id: str) -> list[StoredWait]:
         """All waits of the run, in the order of their last writes; none that was acknowledged is missing."""
@@ -100,30 +114,28 @@ class WaitStore:
             revision = newer.revision
 
     def _waits_in(self, messages: Iterable[StreamMessage]) -> list[StoredWait]:
-        """The last message of each wait, in the order of these."""
+        """The last message of each wait that can be read, in the order of these."""
         found: dict[str, StoredWait] = {}
         for message in messages:
             wait_id = message.subject.removeprefix(self._prefix)
             found.pop(wait_id, None)
             # A marker has no data, and the leader's messages come without headers.
-            if message.data and (stored := _stored(wait_id, Entry(message.data, message.sequence))):
-                found[wait_id] = stored
+            entry = Entry(message.data, message.sequence)
+            if message.data and (content := self._reader.find(wait_id, entry)):
+                found[wait_id] = _stored(content, entry)
         return list(found.values())
 
     def _messages(self, run_id: str) -> AsyncIterator[StreamMessage]:
         return read_all(self._connection, self._stream, f"{self._prefix}{run_id}.*")
 
 
-def _stored(wait_id: str, entry: Entry | None) -> StoredWait | None:
-    """None also for a value that is not a wait."""
-    if entry is None:
-        return None
-    try:
-        outbox = tuple(decode_outbox(entry.value))
-        return StoredWait(decode_wait(entry.value), entry.revision, outbox)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        log.error("unreadable wait: %s", error, extra=_log_fields(wait_id))
-        return None
+def _decode(data: bytes) -> tuple[WaitRecord, list[WaitEvent]]:
+    return decode_wait(data), decode_outbox(data)
+
+
+def _stored(content: tuple[WaitRecord, list[WaitEvent]], entry: Entry) -> StoredWait:
+    record, outbox = content
+    return StoredWait(record, entry.revision, tuple(outbox))
 
 
 def _log_fields(wait_id: str) -> dict[str, str]:

@@ -1,24 +1,22 @@
 """The history of the wheels: one entry for each upload and each deletion."""
 
-import logging
 import time
 from typing import Final
 from uuid import uuid4
 
-import msgspec
-
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.broker.jetstream.stream_reads import decoded, read_all, stream_state
+from pyoco_server.broker.jetstream.kv import Bucket, Entry
+from pyoco_server.broker.jetstream.record_reader import RecordReader
+from pyoco_server.broker.jetstream.stream_reads import read_all, stream_state
+from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import encode
 from pyoco_server.records.operation_models import Source, WheelAction, WheelActor, WheelEvent
-
-log = logging.getLogger(__name__)
+from pyoco_server.records.unreadable_records import RecordKind
 
 # How many sequences are read at a time, going back.
 _WINDOW: Final = 512
 
-_decode = msgspec.json.Decoder(WheelEvent).decode
+_decode = json_record(WheelEvent)
 
 
 class WheelHistory:
@@ -29,6 +27,7 @@ class WheelHistory:
         self._bucket = Bucket(connection, connection.config.wheel_history_kv_bucket)
         self._stream = self._bucket.stream
         self._all = f"{self._bucket.prefix}*"
+        self._reader = RecordReader(connection, RecordKind.WHEEL_EVENT, _decode)
 
     async def add(self, event: WheelEvent) -> None:
         await self._bucket.create(event.event_id, encode(event))
@@ -56,7 +55,9 @@ class WheelHistory:
         async for message in read_all(self._connection, self._stream, self._all, after=lowest - 1):
             if message.sequence > highest:
                 break
-            if (event := decoded(message, _decode, "wheel history entry", log)) is not None:
+            event_id = message.subject.removeprefix(self._bucket.prefix)
+            event = self._reader.find(event_id, Entry(message.data, message.sequence))
+            if event is not None:
                 events.append(event)
         return events
 

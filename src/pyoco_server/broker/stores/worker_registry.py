@@ -7,16 +7,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import msgspec
+from operator import attrgetter
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, decoded, read_all, stream_state
+from pyoco_server.broker.jetstream.record_reader import RecordReader
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_all, stream_state
 from pyoco_server.errors import NatsUnavailable, WorkerNotFound
 from pyoco_server.records.models import WorkerRecord, decode_worker, encode
+from pyoco_server.records.unreadable_records import RecordKind
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +43,14 @@ class WorkerRegistry:
         self._bucket = Bucket(connection, connection.config.workers_kv_bucket)
         self._stream = self._bucket.stream
         self._all = f"{self._bucket.prefix}*"
+        self._reader = _reader(connection)
         # The revision of this gateway's last write, which it must read.
         self._written = 0
 
     async def get(self, worker_id: str) -> WorkerRecord | None:
+        """UnreadableRecord if the value is not a worker record."""
         entry = await self._bucket.get(worker_id)
-        return None if entry is None else decode_worker(entry.value)
+        return None if entry is None else self._reader.read(worker_id, entry)
 
     async def all(self) -> list[WorkerRecord]:
         return [stored.record for stored in await self.stored()]
@@ -63,7 +66,7 @@ class WorkerRegistry:
             self._written = 0
         # A worker that writes between two reads is in both.
         latest = {message.subject: message for message in messages}
-        return [stored for stored in map(_readable, latest.values()) if stored is not None]
+        return [stored for stored in map(self._readable, latest.values()) if stored is not None]
 
     async def server_time(self) -> float:
         """The present time by the clock of `stored_at`."""
@@ -98,21 +101,24 @@ class WorkerRegistry:
             return changed
 
     async def _entry(self, worker_id: str) -> tuple[Entry, WorkerRecord]:
-        """As the leader knows it; WorkerNotFound if there is none."""
+        """As the leader knows it; WorkerNotFound if there is none, UnreadableRecord if it cannot be read."""
         entry = await self._bucket.get_from_leader(worker_id)
         if entry is None:
             raise WorkerNotFound(f"there is no worker {worker_id!r}")
-        try:
-            return entry, decode_worker(entry.value)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise WorkerNotFound(f"the record of worker {worker_id!r} cannot be read: {error}") from error
+        return entry, self._reader.read(worker_id, entry)
+
+    def _readable(self, message: StreamMessage) -> StoredWorker | None:
+        if message.is_marker:
+            return None
+        worker_id = message.subject.removeprefix(self._bucket.prefix)
+        record = self._reader.find(worker_id, Entry(message.data, message.sequence))
+        if record is None:
+            return None
+        return StoredWorker(record, message.subject, message.sequence, message.stored_at)
 
 
-def _readable(message: StreamMessage) -> StoredWorker | None:
-    record = None if message.is_marker else decoded(message, decode_worker, "worker record", log)
-    if record is None:
-        return None
-    return StoredWorker(record, message.subject, message.sequence, message.stored_at)
+def _reader(connection: Connection) -> RecordReader[WorkerRecord]:
+    return RecordReader(connection, RecordKind.WORKER, decode_worker, key_of=attrgetter("worker_id"))
 
 
 class OwnRecord:
@@ -120,6 +126,7 @@ class OwnRecord:
 
     def __init__(self, connection: Connection, record: WorkerRecord) -> None:
         self._bucket = Bucket(connection, connection.config.workers_kv_bucket)
+        self._reader = _reader(connection)
         self._revision: int | None = None
         self.record = record
         # The instance id of another live worker with the same id, if there is one.
@@ -152,9 +159,8 @@ class OwnRecord:
         if entry is None:
             return
         self._revision = entry.revision
-        try:
-            stored = decode_worker(entry.value)
-        except msgspec.DecodeError:
+        stored = self._reader.find(self.record.worker_id, entry)
+        if stored is None:
             log.warning("replacing the unreadable record of worker %s", self.record.worker_id)
             return
         self.record.hidden = stored.hidden

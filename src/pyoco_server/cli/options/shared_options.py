@@ -81,9 +81,11 @@ def require_sendable(value: object) -> None:
 
 def one_of(words: type[Word], normalize: Callable[[str], str] = str.upper) -> Callable[[str], Word]:
     def parse(text: str) -> Word:
+        # Not by calling it: some accept names of newer versions.
+        named = {str(word): word for word in words}
         try:
-            return words(normalize(text))
-        except ValueError:
+            return named[normalize(text)]
+        except KeyError:
             raise typer.BadParameter(f"{text!r}: expected one of {', '.join(words)}") from None
 
     return parse

@@ -117,6 +117,13 @@ METRICS: Final = (
         "state",
     ),
     _counter("pyoco_sweep_rounds_total", "rounds", "Sweep rounds of this gateway."),
+    _gauge(
+        "pyoco_unreadable_records",
+        "records",
+        "Stored records that this gateway could not read, at most 10,000 of each kind.",
+        "kind",
+        of=Of.GATEWAY,
+    ),
     _gauge("pyoco_sweep_leader", "boolean", "1 if this gateway holds the lease of the sweep.", of=Of.GATEWAY),
     _gauge(
         "pyoco_nats_connected", "boolean", "1 if the gateway's connection to NATS is usable.", of=Of.GATEWAY

@@ -29,6 +29,8 @@ from pyoco_server.version import __version__
 
 # Tags are unbounded: only the longest queues are listed.
 MAX_TAGS = 100
+# Of a run whose status this version does not know.
+OTHER_STATUS = "OTHER"
 
 _STARTED_AT = time.time()
 _BUILD = (__version__, version("pyoco"), platform.python_version())
@@ -83,7 +85,8 @@ async def _add_runs(listing: RunListing, page: MetricPage, tenant: str | None = 
         return set()
     by_status: Counter[str] = Counter({str(status): 0 for status in RunStatus})
     for (_, _, status), count in counts.items():
-        by_status[status] += count
+        # Names of newer versions are unbounded.
+        by_status[status if status in by_status else OTHER_STATUS] += count
     for status, count in by_status.items():
         page.put("pyoco_runs_total", count, status)
     return {tag for _, tag, _ in counts}
@@ -141,6 +144,8 @@ def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
     page.put("pyoco_sweep_leader", gateway.sweeper.lease.held)
     for outcome, count in gateway.notifications.outcomes.items():
         page.put("pyoco_notifications_total", count, outcome)
+    for kind, count in gateway.connection.unreadable.counts().items():
+        page.put("pyoco_unreadable_records", count, kind)
     page.put("pyoco_nats_connected", gateway.connection.ready)
     page.put("pyoco_nats_reconnects_total", max(0, gateway.connection.times_connected - 1))
     page.put("pyoco_watchers", gateway.listing.changes.followers + gateway.waits.inbox.followers)

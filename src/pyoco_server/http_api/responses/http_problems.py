@@ -56,6 +56,7 @@ _WAIT_ERROR_CODES: Final[dict[type[errors.PyocoError], str]] = {
     errors.ScopeMissing: "forbidden",
     errors.OriginRefused: "forbidden",
     errors.RateLimited: "rate_limited",
+    errors.UnreadableRecord: "unreadable",
 }
 
 

@@ -22,8 +22,12 @@ from pyoco_server.version import __version__
 @handles(HEALTH)
 async def health(request: Request, ready: bool = False) -> Response:
     gateway = gateway_of(request)
+    counts = gateway.connection.unreadable.counts()
     body = Health(
-        version=__version__, nats=await _nats_health(gateway.connection), index=_index_health(gateway)
+        version=__version__,
+        nats=await _nats_health(gateway.connection),
+        index=_index_health(gateway),
+        unreadable={kind: count for kind, count in counts.items() if count},
     )
     is_ready = not ready or (body.nats.ready and body.index.ready)
     status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE

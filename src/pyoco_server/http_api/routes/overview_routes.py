@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,6 +27,7 @@ WINDOWS: Final[dict[str, tuple[int, int]]] = {
 }
 MOST_QUEUES: Final = 20
 MOST_FLOWS: Final = 10
+MOST_UNREADABLE: Final = 10
 
 
 @handles(OVERVIEW)
@@ -66,6 +68,7 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> ops.Overvi
         failing=[_failing(flow) for flow in activity.failing],
         queues=[_queue(depth, living) for depth in depths],
         workers=_worker_counts(gateway, workers, living),
+        unreadable=_unreadable(gateway) if tenant is None else UNSET,
     )
 
 
@@ -95,6 +98,23 @@ def _queue(depth: QueueDepth, living: list[WorkerRecord]) -> ops.QueueView:
         oldest_sec=depth.oldest_sec,
         workers=len(serving) - held,
         workers_held=held,
+    )
+
+
+def _unreadable(gateway: Gateway) -> ops.UnreadableList:
+    known = gateway.connection.unreadable
+    return ops.UnreadableList(
+        total=sum(known.counts().values()),
+        newest=[
+            ops.UnreadableView(
+                kind=entry.kind,
+                key=entry.key,
+                revision=entry.revision,
+                problem=entry.problem,
+                found_at=entry.found_at,
+            )
+            for entry in known.newest(MOST_UNREADABLE)
+        ],
     )
 
 

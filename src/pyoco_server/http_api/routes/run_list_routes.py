@@ -1,7 +1,6 @@
 """The list of runs, as an array, or page by page."""
 
 import asyncio
-import logging
 from typing import Any, get_args
 
 import msgspec
@@ -11,7 +10,7 @@ from starlette.responses import Response
 
 from pyoco_server.api import run_types
 from pyoco_server.api.endpoints import LIST_RUNS, REVISION_HEADER
-from pyoco_server.broker.stores.run_store import CorruptSnapshot
+from pyoco_server.errors import UnreadableRecord
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import (
@@ -26,8 +25,6 @@ from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.runs.index.pagination import Sort, SortField
 from pyoco_server.runs.index.run_index import ListedRun
-
-log = logging.getLogger(__name__)
 
 
 class _EncodedPage(Struct, kw_only=True):
@@ -74,7 +71,7 @@ async def list_runs(request: Request) -> Response:
 
 
 async def _snapshots(gateway: Gateway, runs: list[ListedRun]) -> list[Raw]:
-    """The whole snapshots, without runs that were removed meanwhile."""
+    """The whole snapshots, without runs that were removed meanwhile, or cannot be read."""
     found = await asyncio.gather(*(_snapshot(gateway, run.run_id) for run in runs))
     return [snapshot for snapshot in found if snapshot is not None]
 
@@ -82,7 +79,6 @@ async def _snapshots(gateway: Gateway, runs: list[ListedRun]) -> list[Raw]:
 async def _snapshot(gateway: Gateway, run_id: str) -> Raw | None:
     try:
         stored = await gateway.runs.store.get(run_id)
-    except CorruptSnapshot as error:
-        log.warning("left out of a list: %s", error, extra={"run_id": run_id})
+    except UnreadableRecord:
         return None
     return None if stored is None else Raw(msgspec.json.encode(stored.snapshot))

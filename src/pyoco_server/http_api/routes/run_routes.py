@@ -4,7 +4,6 @@ import logging
 import time
 from typing import Annotated
 
-import msgspec
 from fastapi import Query
 from msgspec import UNSET, structs
 from starlette.requests import Request
@@ -12,7 +11,7 @@ from starlette.responses import Response
 
 from pyoco_server.api import run_types
 from pyoco_server.api.endpoints import CANCEL_RUN, EXPLAIN_RUN, GET_RUN, GET_TASKS, RERUN
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
@@ -72,7 +71,7 @@ async def _with_worker(gateway: Gateway, snapshot: RunSnapshot) -> run_types.Run
         return view
     try:
         worker = await gateway.workers.get(snapshot.worker_id)
-    except (NatsUnavailable, msgspec.DecodeError) as error:
+    except (NatsUnavailable, UnreadableRecord) as error:
         log.warning(
             "the state of worker %s is unknown: %s",
             snapshot.worker_id,

@@ -26,6 +26,7 @@ from pyoco_server.human.answers.answering import Answer
 from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter
 from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.wait_models import Actor, WaitState, is_wait_id
+from pyoco_server.runs.lifecycle.tenancy import hidden_from_others
 
 _USER_AGENT_CHARS: Final = 300
 
@@ -67,8 +68,9 @@ async def list_waits(request: Request) -> Response:
 @handles(GET_WAIT)
 async def get_wait(request: Request, wait_id: str) -> Response:
     waits = gateway_of(request).waits
-    # A malformed id must not reach a NATS subject.
-    stored = await waits.store.get(wait_id) if is_wait_id(wait_id) else None
+    with hidden_from_others(caller_of(request), WaitNotFound(f"there is no wait {wait_id!r}")):
+        # A malformed id must not reach a NATS subject.
+        stored = await waits.store.get(wait_id) if is_wait_id(wait_id) else None
     if stored is None or not caller_of(request).sees(stored.record.tenant_id):
         if stored is not None:
             # The same steps as for a wait that does not exist, so that their time reveals nothing.

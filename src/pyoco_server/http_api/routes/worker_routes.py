@@ -4,7 +4,6 @@ import logging
 import re
 import time
 
-import msgspec
 from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response
@@ -47,10 +46,7 @@ async def list_workers(request: Request) -> Response:
 async def get_worker(request: Request, worker_id: str) -> Response:
     gateway = gateway_of(request)
     _check_id(worker_id)
-    try:
-        record = await gateway.workers.get(worker_id)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise errors.WorkerNotFound(f"the record of worker {worker_id!r} cannot be read: {error}") from error
+    record = await gateway.workers.get(worker_id)
     if record is None:
         raise errors.WorkerNotFound(f"there is no worker {worker_id!r}")
     [seen] = await workers_seen_by(caller_of(request), [record], gateway.listing.lists)

@@ -1,13 +1,11 @@
 """Watching one run: its newest snapshot at once, then each change, to its end."""
 
-import logging
 import re
 import time
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
 
-import msgspec
 from fastapi import Header, Query
 from msgspec import UNSET
 from starlette.requests import Request
@@ -16,7 +14,7 @@ from starlette.responses import Response
 from pyoco_server.api.endpoints import WATCH_RUN
 from pyoco_server.api.run_types import WATCH_MAX_SEC, RunInclude, RunNote, WatchedRun
 from pyoco_server.broker.stores.run_store import StoredRun
-from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
+from pyoco_server.errors import FieldProblem, InvalidRequest, UnreadableRecord, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.routing import handles
@@ -24,8 +22,6 @@ from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, W
 from pyoco_server.records.models import RunSnapshot, decode_snapshot
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.runs.watch.run_hub import RunChange
-
-log = logging.getLogger(__name__)
 
 _REVISION: Final = re.compile(r"[0-9]{1,18}")
 
@@ -71,7 +67,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Encoded:
-    """A snapshot as an event; empty if it cannot be read."""
+    """A snapshot as an event."""
 
     event: bytes
     final: bool
@@ -104,21 +100,19 @@ async def _snapshots(
                 if change.data is None:
                     yield _note("removed", run_id)
                     return
-                encoded = change.encoded(encode)
-                if encoded.event:
-                    yield encoded.event
+                try:
+                    encoded = change.encoded(encode)
+                except UnreadableRecord:
+                    # The client connects again, and gets this as the response.
+                    return
+                yield encoded.event
                 if encoded.final:
                     return
 
 
 def _changed(change: RunChange, *, records: bool) -> _Encoded:
     assert change.data is not None
-    try:
-        snapshot = decode_snapshot(change.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        log.warning("a snapshot cannot be read: %s", error, extra={"run_id": change.run_id})
-        return _Encoded(b"", final=False)
-    return _encoded(snapshot, change.revision, records=records)
+    return _encoded(decode_snapshot(change.data), change.revision, records=records)
 
 
 # Two functions, since a change is encoded once for each.

@@ -43,7 +43,7 @@ from pyoco_server.records.wait_models import (
     canonical,
     is_wait_id,
 )
-from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
+from pyoco_server.runs.lifecycle.tenancy import Caller, find_run, hidden_from_others
 
 log = logging.getLogger(__name__)
 
@@ -179,8 +179,9 @@ class AnswerHandler:
             raise WaitConflict("invalid_state", f"the run is {status or 'gone'}: no answer is expected")
 
     async def _find(self, wait_id: str, caller: Caller) -> StoredWait:
-        # An invalid id must not reach a NATS subject.
-        wait = await self._waits.get_from_leader(wait_id) if is_wait_id(wait_id) else None
+        with hidden_from_others(caller, WaitNotFound(f"there is no wait {wait_id!r}")):
+            # An invalid id must not reach a NATS subject.
+            wait = await self._waits.get_from_leader(wait_id) if is_wait_id(wait_id) else None
         if wait is None or not caller.sees(wait.record.tenant_id):
             raise WaitNotFound(f"there is no wait {wait_id!r}")
         return wait

@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
+from pyoco_server.errors import UnreadableRecord
 from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxHub
 from pyoco_server.human.inbox.wait_index import WaitIndex, WaitWrite
 from pyoco_server.human.inbox.wait_items import WaitItem, item_of
-from pyoco_server.records.wait_models import WaitState, decode_outbox, decode_wait, is_wait_id, run_id_of
+from pyoco_server.records.unreadable_records import RecordKind
+from pyoco_server.records.wait_models import WaitState, decode_outbox, decode_wait, is_wait_id
 from pyoco_server.runs.index.index_feed import IndexFeedReader
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 
@@ -48,9 +48,12 @@ class DecidedCounts:
 class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
     name = "waits"
     key_field = "wait_id"
+    kind = RecordKind.WAIT
 
-    def __init__(self, bucket: str, index: WaitIndex, inbox: InboxHub, decided: DecidedCounts) -> None:
-        super().__init__(index, bucket)
+    def __init__(
+        self, connection: Connection, index: WaitIndex, inbox: InboxHub, decided: DecidedCounts
+    ) -> None:
+        super().__init__(index, connection.config.waits_kv_bucket, connection.unreadable)
         self._inbox = inbox
         self._decided = decided
         self._on_changes: list[Callable[[], None]] = []
@@ -60,17 +63,16 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         self._on_changes.append(callback)
 
     async def take(self, batch: list[StreamMessage]) -> None:
-        writes = await self._decode_batch(batch)
-        last = batch[-1]
-        before = await self._index.apply(writes, upto=last.sequence, stored_ns=last.stored_ns)
+        applied = await self._apply_batch(
+            batch,
+            lambda writes, last: self._index.apply(writes, upto=last.sequence, stored_ns=last.stored_ns),
+        )
         if not self._index.ready:
             # Most of these are old; followers get all open waits when the index is ready.
             return
-        for write, was in zip(writes, before, strict=True):
+        for write, was in applied:
             self._decided.take(was, write.item)
-        self._inbox.publish(
-            [InboxChange(write.revision, write.item, was) for write, was in zip(writes, before, strict=True)]
-        )
+        self._inbox.publish([InboxChange(write.revision, write.item, was) for write, was in applied])
         self._report_changes()
 
     def _became_ready(self) -> None:
@@ -78,6 +80,8 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         self._report_changes()
 
     async def drop(self, revisions: list[int]) -> None:
+        for wait_id in await self._index.drop_unreadable(revisions):
+            self._unreadable.remove(self.kind, wait_id)
         for item in await self._index.drop(revisions):
             log.info(
                 "wait disappeared without a delete marker",
@@ -91,24 +95,17 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
             callback()
 
     def _decode(self, key: str, message: StreamMessage) -> WaitWrite | None:
-        """A wait that cannot be decoded is not listed, whatever was indexed of it before."""
         if not is_wait_id(key):
             return None
         if message.is_marker:
             return WaitWrite(key, message.sequence, None, deleted=True)
-        try:
-            record = decode_wait(message.data)
-            if record.wait_id != key:
-                raise msgspec.ValidationError(f"its wait_id is {record.wait_id}")
-            has_outbox = bool(decode_outbox(message.data))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            log.warning(
-                "wait is not listed, its record is invalid: %s",
-                error,
-                extra={"wait_id": key, "run_id": run_id_of(key)},
-            )
-            return WaitWrite(key, message.sequence, None)
-        return WaitWrite(key, message.sequence, item_of(record), has_outbox)
+        record = decode_wait(message.data)
+        if record.wait_id != key:
+            raise UnreadableRecord(f"its wait_id is {record.wait_id}")
+        return WaitWrite(key, message.sequence, item_of(record), bool(decode_outbox(message.data)))
+
+    def _without_record(self, key: str, message: StreamMessage, problem: str) -> WaitWrite:
+        return WaitWrite(key, message.sequence, None, problem=problem)
 
 
 def feed_of(connection: Connection, reader: WaitFeedReader) -> BucketFeed:

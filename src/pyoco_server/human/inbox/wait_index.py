@@ -17,7 +17,7 @@ from pyoco_server.runs.index.filter_sql import Condition, among, where
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.pagination import SortKey
-from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, SqliteIndex, SqliteWriter
+from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE, SqliteIndex, SqliteWriter
 
 _READERS: Final = 2
 _TABLES: Final = f"""
@@ -42,6 +42,7 @@ CREATE TABLE waits (
 );
 -- Of deleted waits, while their marker is in the bucket.
 {MARKERS_TABLE}
+{UNREADABLE_TABLE}
 CREATE INDEX by_state ON waits (state, created_at, wait_id);
 CREATE INDEX by_tenant ON waits (tenant, state, created_at, wait_id);
 CREATE INDEX by_run ON waits (run_id);
@@ -50,7 +51,7 @@ CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 SCHEMA: Final = FileSchema(
     "waits",
-    3,
+    4,
     _TABLES,
     probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
     reader_cache=1024,
@@ -64,11 +65,17 @@ _decode_item = msgspec.json.Decoder(WaitItem).decode
 class WaitWrite:
     wait_id: str
     revision: int
-    # None when the wait was deleted, or cannot be decoded.
+    # None when the wait was deleted, or cannot be read.
     item: WaitItem | None
     # Whether it has possibly unpublished events.
     has_outbox: bool = False
     deleted: bool = False
+    # Why it cannot be read.
+    problem: str | None = None
+
+    @property
+    def key(self) -> str:
+        return self.wait_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,7 @@ class WaitWriter(SqliteWriter):
                 if write.item is not None:
                     self._insert(write.revision, write.item, has_outbox=write.has_outbox)
             self.markers.store(newest, deleted)
+            self.unreadable.store(newest)
             self._db.execute("UPDATE held SET revision = ?, stored_ns = ?", [upto, stored_ns])
         self.revision, self.stored_ns = upto, stored_ns
         self.entries += sum(write.item is not None for write in batch) - sum(

@@ -26,7 +26,7 @@ from pyoco_server.runs.bulk.letter_operations import LetterFilter, matching_lett
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests, keyed_command
-from pyoco_server.runs.lifecycle.tenancy import Caller
+from pyoco_server.runs.lifecycle.tenancy import Caller, hidden_from_others
 from pyoco_server.runs.lifecycle.withdrawal import Withdrawal, Withdrawer, remove_unstarted_bulk
 
 SAMPLE = 10
@@ -209,7 +209,8 @@ def _sample(items: list[BulkItem]) -> list[str]:
 async def find(records: BulkRecords, bulk_id: str, caller: Caller) -> StoredBulk:
     """BulkNotFound when there is none that the caller may see."""
     # An invalid id must not reach a NATS subject.
-    stored = await records.get(bulk_id) if is_run_id(bulk_id) else None
+    with hidden_from_others(caller, BulkNotFound(f"there is no bulk operation {bulk_id!r}")):
+        stored = await records.get(bulk_id) if is_run_id(bulk_id) else None
     if stored is None or not caller.sees(stored.record.tenant_id):
         raise BulkNotFound(f"there is no bulk operation {bulk_id!r}")
     return stored

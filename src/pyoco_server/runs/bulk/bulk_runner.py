@@ -20,7 +20,7 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
 from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.errors import NatsUnavailable, PyocoError
+from pyoco_server.errors import NatsUnavailable, PyocoError, UnreadableRecord
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import Job, RerunMode
 from pyoco_server.records.operation_models import BulkAction, BulkError, BulkItem, BulkRecord, BulkState
@@ -154,7 +154,7 @@ class BulkRunner:
             await self._read_records()
             while self._open and await self.lease.hold():
                 for bulk_id in sorted(self._open):
-                    await self._advance(bulk_id)
+                    await self._try_advance(bulk_id)
                 await self._read_records()
             if not self._open and self.lease.held:
                 await self.lease.release()
@@ -175,13 +175,29 @@ class BulkRunner:
             else:
                 self._open.discard(record.bulk_id)
 
+    async def _try_advance(self, bulk_id: str) -> None:
+        """One operation must not stop the others."""
+        try:
+            await self._advance(bulk_id)
+        except NatsUnavailable:
+            raise
+        except UnreadableRecord:
+            # Reported when it was read.
+            self._open.discard(bulk_id)
+        except Exception:
+            log.exception("bulk operation %s cannot be continued by this gateway", bulk_id)
+            self._open.discard(bulk_id)
+
     async def _advance(self, bulk_id: str) -> None:
         """Handle the next group of an operation."""
         stored = await self._records.get(bulk_id)
         if stored is None or stored.record.state is not BulkState.RUNNING:
             self._open.discard(bulk_id)
             return
-        items = await self._records.items(stored.record, _GROUP)
+        try:
+            items = await self._records.items(stored.record, _GROUP)
+        except UnreadableRecord:
+            items = None
         if not await self.lease.hold():
             return
         if not items:
@@ -228,9 +244,8 @@ class BulkRunner:
 
     async def _stop_incomplete(self, stored: StoredBulk) -> None:
         """Stop the operation: the list of its remaining items is lost."""
-        lost = BulkError(
-            item="", err_id=None, message="the list of the remaining items is not stored any more"
-        )
+        text = "the list of the remaining items is not stored any more, or cannot be read"
+        lost = BulkError(item="", err_id=None, message=text)
         now = time.time()
         ended = structs.replace(
             stored.record,

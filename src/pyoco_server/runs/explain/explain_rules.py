@@ -58,6 +58,8 @@ def _explained(facts: Facts) -> list[Finding]:
             return [_waiting_for_people(facts)]
         case RunStatus.CANCELLING:
             return [_cancelling(facts)]
+        case status if not status.known:
+            return [Finding("status_of_newer_version", {"status": status})]
         case _:
             return [_ended(facts.snapshot), *_executed_again(facts.snapshot)]
 
@@ -319,5 +321,6 @@ def _record_text(run: RunSnapshot, task: str, field: str) -> str | None:
     record = (run.task_records or {}).get(task)
     if record is None:
         return None
-    text = msgspec.json.decode(record).get(field)
+    fields = msgspec.json.decode(record)
+    text = fields.get(field) if isinstance(fields, dict) else None
     return text if isinstance(text, str) else None

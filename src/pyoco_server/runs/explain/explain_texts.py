@@ -355,6 +355,14 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_en="The sweep of a gateway ends it after about {ended_within_sec} without a heartbeat.",
         next_ja="無応答が{ended_within_sec}ほど続くと、ゲートウェイの定期チェックが CANCELLED にします。",
     ),
+    "status_of_newer_version": Text(
+        en="The run is {status}, a status of a newer version than this gateway's.",
+        ja="run の状態は {status} です。このゲートウェイより新しいバージョンの状態です。",
+        next_en="This gateway leaves the run alone; gateways and workers of the newer version continue it.",
+        next_ja="このゲートウェイは run を変更しません。"
+        "新しいバージョンのゲートウェイとワーカーが処理を続けます。",
+        actions=(SEE_HEALTH,),
+    ),
     # ended
     "completed": _ended(
         en="The run has completed.",

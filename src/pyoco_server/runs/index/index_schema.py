@@ -10,9 +10,9 @@ with any of these four filters is a merge of a few groups, each read in sort ord
 from typing import Final
 
 from pyoco_server.runs.index.index_file import FileSchema
-from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE
+from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE
 
-VERSION: Final = 8
+VERSION: Final = 9
 
 # Times that a list can be sorted by. A run without one has MISSING there, which sorts below all others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
@@ -66,6 +66,7 @@ CREATE TABLE labels (
 CREATE UNIQUE INDEX labels_by_revision ON labels (label, revision);
 -- Of deleted runs, while their marker is in the bucket.
 {MARKERS_TABLE}
+{UNREADABLE_TABLE}
 -- A trigram index; whether the trigrams are in the right order is checked in `docs`.
 CREATE VIRTUAL TABLE words USING fts5(
     text, content='', columnsize=0, detail=none, tokenize='trigram case_sensitive 1'

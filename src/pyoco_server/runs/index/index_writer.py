@@ -79,11 +79,17 @@ class RunWrite(Struct, frozen=True, gc=False):
     revision: int
     # None when the run was deleted.
     data: bytes | None
-    # None also when it cannot be decoded.
+    # None also when it cannot be read.
     summary: RunSummary | None = None
     # Of a run that has not ended.
     state: RunState | None = None
     deleted: bool = False
+    # Why it cannot be read.
+    problem: str | None = None
+
+    @property
+    def key(self) -> str:
+        return self.run_id
 
 
 class IndexedRun(Struct, frozen=True, gc=False):
@@ -228,6 +234,7 @@ class IndexWriter(SqliteWriter):
             before = _before(batch, indexed, everything=with_before)
             deleted = [(write.revision, write.run_id) for write in newest.values() if write.deleted]
             self.markers.store(newest, deleted)
+            self.unreadable.store(newest)
             changes = RowChanges(self._db)
             for write in newest.values():
                 key = keys[write.run_id]

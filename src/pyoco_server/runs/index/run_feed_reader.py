@@ -5,11 +5,11 @@ In this order: a client that is notified of a change finds it in a list.
 
 import logging
 
-import msgspec
-
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import UnreadableRecord, shortened
 from pyoco_server.records.models import TERMINAL, is_run_id
+from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.index.index_feed import IndexFeedReader
 from pyoco_server.runs.index.index_writer import RunWrite
 from pyoco_server.runs.index.run_index import RunIndex
@@ -23,9 +23,10 @@ log = logging.getLogger(__name__)
 class RunFeedReader(IndexFeedReader[RunIndex, RunWrite]):
     name = "runs"
     key_field = "run_id"
+    kind = RecordKind.RUN
 
-    def __init__(self, config: NatsBackendConfig, index: RunIndex, open_runs: OpenRuns, hub: RunHub) -> None:
-        super().__init__(index, config.runs_kv_bucket)
+    def __init__(self, connection: Connection, index: RunIndex, open_runs: OpenRuns, hub: RunHub) -> None:
+        super().__init__(index, connection.config.runs_kv_bucket, connection.unreadable)
         self._open_runs = open_runs
         self._hub = hub
         # Whether the open runs are those of the index.
@@ -43,21 +44,19 @@ class RunFeedReader(IndexFeedReader[RunIndex, RunWrite]):
 
     async def take(self, batch: list[StreamMessage]) -> None:
         await self._load()
-        writes = await self._decode_batch(batch)
-        last = batch[-1]
-        before = await self._index.apply(
-            writes,
-            upto=last.sequence,
-            stored_ns=last.stored_ns,
-            with_before=self._index.ready and self._hub.has_list_followers,
+        with_before = self._index.ready and self._hub.has_list_followers
+        applied = await self._apply_batch(
+            batch,
+            lambda writes, last: self._index.apply(
+                writes, upto=last.sequence, stored_ns=last.stored_ns, with_before=with_before
+            ),
         )
-        for write in writes:
+        for write, _ in applied:
             self._open_runs.apply(write.run_id, write.revision, write.state)
             if write.deleted:
                 self._open_runs.remember_marker(write.run_id)
         changes = [
-            RunChange(write.run_id, write.revision, write.data, write.summary, was)
-            for write, was in zip(writes, before, strict=True)
+            RunChange(write.run_id, write.revision, write.data, write.summary, was) for write, was in applied
         ]
         if self._index.ready:
             await self._hub.publish(changes)
@@ -73,6 +72,8 @@ class RunFeedReader(IndexFeedReader[RunIndex, RunWrite]):
         self._hub.begin(self.checkpoint.created, self.checkpoint.revision)
 
     async def drop(self, revisions: list[int]) -> None:
+        for run_id in await self._index.drop_unreadable(revisions):
+            self._unreadable.remove(self.kind, run_id)
         for revision, summary in await self._index.drop(revisions):
             run_id = summary.item.run_id
             log.info("run disappeared without a delete marker", extra={"run_id": run_id})
@@ -99,17 +100,15 @@ class RunFeedReader(IndexFeedReader[RunIndex, RunWrite]):
         self._open_runs.reset(f"{created} {self._truncations}" if self._truncations else created)
 
     def _decode(self, key: str, message: StreamMessage) -> RunWrite | None:
-        """A snapshot that cannot be decoded is not listed, whatever was indexed of its run before."""
         if not is_run_id(key):
             return None
         if message.is_marker:
             return RunWrite(key, message.sequence, None, deleted=True)
-        try:
-            summary = summary_of(message.data)
-            if summary.item.run_id != key:
-                raise msgspec.ValidationError(f"its run_id is {summary.item.run_id}")
-            state = None if summary.item.status in TERMINAL else decode_state(message.data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            log.warning("run is not listed, its snapshot is invalid: %s", error, extra={"run_id": key})
-            return RunWrite(key, message.sequence, message.data)
+        summary = summary_of(message.data)
+        if summary.item.run_id != key:
+            raise UnreadableRecord(f"its run_id is {shortened(summary.item.run_id)}")
+        state = None if summary.item.status in TERMINAL else decode_state(message.data)
         return RunWrite(key, message.sequence, message.data, summary, state)
+
+    def _without_record(self, key: str, message: StreamMessage, problem: str) -> RunWrite:
+        return RunWrite(key, message.sequence, message.data, problem=problem)

@@ -7,7 +7,8 @@ from unicodedata import normalize
 import msgspec
 from msgspec import Raw, Struct
 
-from pyoco_server.records.models import RunId
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import Count, RunId, RunStatus, Seconds, StoredName, Timestamp
 
 _SHOWN_ERROR: Final = 300
 _SHOWN_MESSAGE: Final = 300
@@ -71,43 +72,52 @@ class _Waiting(Struct):
     open_waits: list[Raw] = []
     wait_message: str | None = None
     wait_schema: str | None = None
-    wait_deadline_at: float | None = None
+    wait_deadline_at: Timestamp | None = None
+
+
+class _Status(Struct):
+    status: RunStatus
 
 
 class _Stored(Struct):
     """The fields needed of a snapshot; the rest is not decoded."""
 
     run_id: str
-    flow_name: str
+    flow_name: StoredName
     status: str
-    updated_at: float
+    updated_at: Timestamp
     params: Raw = Raw(b"{}")
     tasks: dict[str, str] = {}
-    tag: str = ""
+    tag: StoredName = ""
     tags: list[str] = []
-    submitted_at: float | None = None
+    submitted_at: Timestamp | None = None
     worker_id: str | None = None
-    attempt: int = 0
-    start_time: float | None = None
-    end_time: float | None = None
+    attempt: Count = 0
+    start_time: Timestamp | None = None
+    end_time: Timestamp | None = None
     reason: str | None = None
     error: str | None = None
-    cancel_requested_at: float | None = None
+    cancel_requested_at: Timestamp | None = None
     workflow_yaml_sha256: str | None = None
     origin_run_id: str | None = None
     tenant_id: str | None = None
-    waited_sec: float | None = None
+    waited_sec: Seconds | None = None
 
 
-_decode = msgspec.json.Decoder(_Stored).decode
-_decode_waiting = msgspec.json.Decoder(_Waiting).decode
+_decode = json_record(_Stored)
+_decode_waiting = json_record(_Waiting, whole=False)
+_KNOWN_STATUSES: Final = frozenset(map(str, RunStatus))
+_decode_status = json_record(_Status, whole=False)
 # Numbers are searched as they were written.
 _decode_params = msgspec.json.Decoder(float_hook=str).decode
 
 
 def summary_of(data: bytes) -> RunSummary:
-    """The summary of a stored snapshot; `msgspec.DecodeError` or `UnicodeDecodeError` if it is invalid."""
+    """The summary of a stored snapshot; UnreadableRecord if it is invalid."""
     run = _decode(data)
+    if run.status not in _KNOWN_STATUSES:
+        # One of a newer version is kept.
+        _decode_status(data)
     item = RunItem(
         run_id=run.run_id,
         # Thousands of summaries are held in memory, with few different values here.

@@ -10,11 +10,11 @@ import logging
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from pyoco_server.broker.jetstream.feed_history import Checkpoint, KnownKey
 from pyoco_server.errors import ConfigError, IndexNotReady
@@ -25,6 +25,15 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MARKERS_TABLE: Final = "CREATE TABLE markers (revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);"
+UNREADABLE_TABLE: Final = (
+    "CREATE TABLE unreadable (revision INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, problem TEXT NOT NULL);"
+)
+# What SQLite raises for a value that it cannot store: not the file is wrong, but a record.
+_BAD_VALUE: Final = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+
+
+class BadValue(Exception):
+    """SQLite cannot store a value of a record."""
 
 
 class DeleteMarkers:
@@ -64,6 +73,70 @@ class DeleteMarkers:
         return [KnownKey(at, key, deleted=True) for at, key in rows]
 
 
+class FeedWrite(Protocol):
+    """A message of a bucket, decoded."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def revision(self) -> int: ...
+    @property
+    def problem(self) -> str | None:
+        """Why its record cannot be read."""
+        ...
+
+
+class UnreadableKeys:
+    """The keys whose record cannot be read, with the reason: known, but in no list."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        [(self.count,)] = db.execute("SELECT count(*) FROM unreadable")
+
+    def store(self, written: Mapping[str, FeedWrite]) -> None:
+        """The newest write of each written key."""
+        if self.count:
+            self.count -= self._db.execute(
+                "DELETE FROM unreadable WHERE key IN (SELECT value FROM json_each(?))",
+                [json.dumps(list(written))],
+            ).rowcount
+        rows = [(each.revision, key, each.problem) for key, each in written.items() if each.problem]
+        if rows:
+            self._db.executemany("INSERT INTO unreadable VALUES (?, ?, ?)", rows)
+        self.count += len(rows)
+
+    def drop(self, revisions: Sequence[int]) -> list[str]:
+        """Forget the keys with these revisions; returns them."""
+        if not self.count:
+            return []
+        rows = self._db.execute(
+            "DELETE FROM unreadable WHERE revision IN (SELECT value FROM json_each(?)) RETURNING key",
+            [json.dumps(list(revisions))],
+        ).fetchall()
+        self.count -= len(rows)
+        return [key for (key,) in rows]
+
+    def all(self) -> list[tuple[int, str, str]]:
+        return self._db.execute("SELECT revision, key, problem FROM unreadable ORDER BY revision").fetchall()
+
+    def between(
+        self, after: int, upto: int, revisions: Sequence[int], *, limit: int
+    ) -> list[tuple[int, str]]:
+        """The first with a revision in (after, upto] that is not one of `revisions`."""
+        return self._db.execute(
+            "SELECT revision, key FROM unreadable WHERE revision > ? AND revision <= ? "
+            "AND revision NOT IN (SELECT value FROM json_each(?)) ORDER BY revision LIMIT ?",
+            [after, upto, json.dumps(revisions), limit],
+        ).fetchall()
+
+    def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
+        rows = self._db.execute(
+            "SELECT revision, key FROM unreadable WHERE revision < ? ORDER BY revision DESC LIMIT ?",
+            [revision, limit],
+        )
+        return [KnownKey(at, key) for at, key in rows]
+
+
 class SqliteWriter(ABC):
     """Writes one index; used by one thread."""
 
@@ -81,6 +154,7 @@ class SqliteWriter(ABC):
             self.created, self.revision, self.stored_ns = row
         self.entries: int = 0
         self.markers = DeleteMarkers(connection)
+        self.unreadable = UnreadableKeys(connection)
 
     @abstractmethod
     def _clear(self) -> None:
@@ -91,11 +165,13 @@ class SqliteWriter(ABC):
         with self._transaction():
             self._clear()
             self._db.execute("DELETE FROM markers")
+            self._db.execute("DELETE FROM unreadable")
             self._db.execute("DELETE FROM held")
             self._db.execute(
                 "INSERT INTO held (one, created, revision, stored_ns) VALUES (1, ?, 0, 0)", [created]
             )
-        self.created, self.revision, self.stored_ns, self.entries, self.markers.count = created, 0, 0, 0, 0
+        self.created, self.revision, self.stored_ns, self.entries = created, 0, 0, 0
+        self.markers.count = self.unreadable.count = 0
 
     def complete(self) -> None:  # noqa: B027
         """Called when the whole bucket has been read for the first time."""
@@ -107,7 +183,9 @@ class SqliteWriter(ABC):
             "AND revision NOT IN (SELECT value FROM json_each(?)) ORDER BY revision LIMIT ?",
             [after, upto, json.dumps(revisions), limit],
         )
-        return [(revision, self._key(stored)) for revision, stored in rows]
+        found = [(revision, self._key(stored)) for revision, stored in rows]
+        found += self.unreadable.between(after, upto, revisions, limit=limit)
+        return sorted(found)[:limit]
 
     def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
         """The entries and markers with the highest revisions below this one, highest first."""
@@ -118,6 +196,7 @@ class SqliteWriter(ABC):
         )
         known = [KnownKey(at, self._key(stored)) for at, stored in rows]
         known += self.markers.newest_below(revision, limit=limit)
+        known += self.unreadable.newest_below(revision, limit=limit)
         return sorted(known, key=lambda each: each.revision, reverse=True)[:limit]
 
     def close(self) -> None:
@@ -132,13 +211,13 @@ class SqliteWriter(ABC):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        markers = self.markers.count
+        markers, unreadable = self.markers.count, self.unreadable.count
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._db.execute("COMMIT")
         except BaseException:
-            self.markers.count = markers
+            self.markers.count, self.unreadable.count = markers, unreadable
             self._rolled_back()
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
@@ -241,6 +320,18 @@ class SqliteIndex(ABC, Generic[W]):
     def marker_count(self) -> int:
         return 0 if self._writer is None else self._writer.markers.count
 
+    @property
+    def unreadable_count(self) -> int:
+        return 0 if self._writer is None else self._writer.unreadable.count
+
+    async def drop_unreadable(self, revisions: list[int]) -> list[str]:
+        """Forget the unreadable keys with these revisions; returns them."""
+        return await self._write(lambda: self._used().unreadable.drop(revisions))
+
+    async def unreadable(self) -> list[tuple[int, str, str]]:
+        """Revision, key and problem of each record that cannot be read."""
+        return await self._write(self._used().unreadable.all)
+
     async def begin(self, created: str) -> None:
         """Become the empty index of another bucket."""
         self.ready = False
@@ -279,6 +370,8 @@ class SqliteIndex(ABC, Generic[W]):
                 return work(*args)
             except (OSError, ConfigError) as error:
                 raise IndexNotReady(f"its file cannot be used: {error}") from error
+            except _BAD_VALUE as error:
+                raise BadValue(str(error)) from error
             except sqlite3.Error as error:
                 raise self._not_ready(error) from error
 

@@ -13,7 +13,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.queue.wake_up import wake_owner
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, RunConflict
 from pyoco_server.records.models import RunSnapshot, RunStatus
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting
@@ -61,6 +61,10 @@ async def _store_request(
         snapshot = stored.snapshot
         if snapshot.status.terminal or snapshot.cancel_requested_at is not None:
             return stored
+        if not snapshot.status.known:
+            raise RunConflict(
+                f"run {run_id} is {snapshot.status}, a status of a newer version; cancel it there"
+            )
         now = time.time()
         requested = structs.replace(
             snapshot,

@@ -102,7 +102,9 @@ def _skeleton(record: Raw) -> Raw:
 
 def _marked(fields: dict[str, Any], lost: list[str]) -> Raw:
     earlier = msgspec.json.decode(fields["truncated"]) if "truncated" in fields else []
-    return Raw(msgspec.json.encode({**fields, "truncated": sorted({*earlier, *lost})}))
+    # A task can write anything into its record.
+    names = {each for each in earlier if isinstance(each, str)} if isinstance(earlier, list) else set()
+    return Raw(msgspec.json.encode({**fields, "truncated": sorted(names | set(lost))}))
 
 
 def _last_resort(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:

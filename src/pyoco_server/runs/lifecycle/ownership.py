@@ -15,7 +15,7 @@ from msgspec import UNSET, structs
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, pending_snapshot
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
@@ -240,6 +240,8 @@ async def time_used_until_now(store: RunStore, stored: StoredRun) -> float:
 def _check_open(current: RunSnapshot, generation: int) -> None:
     if current.status.terminal:
         raise RunEnded(f"the run is {current.status} already")
+    if not current.status.known:
+        raise UnreadableRecord(f"run {current.run_id}: its status {current.status} is of a newer version")
     if current.generation != generation:
         raise StaleJob(f"the run has waited {current.generation} times, this is its job after {generation}")
 

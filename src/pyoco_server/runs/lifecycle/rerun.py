@@ -46,6 +46,8 @@ async def rerun_job(
     origin = stored.snapshot
     if not origin.status.terminal:
         raise RunConflict(f"run {run_id} is {origin.status}; wait for its end, or cancel it, then rerun it")
+    if not origin.tag:
+        raise RunConflict(f"the record of run {run_id} names no tag; submit it again")
     if mode is RerunMode.FAILED and _nothing_failed(origin):
         raise _invalid("mode", "nothing failed in this run; use 'start', or 'task' with a task", mode)
     if task is not None:

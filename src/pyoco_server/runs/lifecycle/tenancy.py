@@ -3,10 +3,12 @@
 What belongs to another tenant is not found, with the same error and the same lookups as what does not exist.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
-from pyoco_server.errors import RunNotFound
+from pyoco_server.errors import PyocoError, RunNotFound, UnreadableRecord
 from pyoco_server.records.models import is_run_id
 
 
@@ -42,18 +44,31 @@ class Caller:
 ANYBODY = Caller(None, None, sees_all=True)
 
 
+@contextmanager
+def hidden_from_others(caller: Caller, not_found: PyocoError) -> Iterator[None]:
+    """Raise `not_found` in place of UnreadableRecord, if the record is perhaps not the caller's."""
+    try:
+        yield
+    except UnreadableRecord as error:
+        if caller.sees(error.owner):
+            raise
+        raise not_found from None
+
+
 async def find_run(store: RunStore, run_id: str, caller: Caller, *, from_leader: bool = True) -> StoredRun:
     """The stored run; RunNotFound when there is none that the caller may see.
 
-    Without `from_leader` it is read from any replica, which is faster and may lag.
+    UnreadableRecord when it exists and cannot be read. Without `from_leader` it is read from any replica,
+    which is faster and may lag.
     """
-    # An invalid id must not reach a NATS subject.
-    if not is_run_id(run_id):
-        stored = None
-    elif from_leader:
-        stored = await store.get_from_leader(run_id)
-    else:
-        stored = await store.get(run_id)
+    with hidden_from_others(caller, RunNotFound(f"there is no run {run_id!r}")):
+        # An invalid id must not reach a NATS subject.
+        if not is_run_id(run_id):
+            stored = None
+        elif from_leader:
+            stored = await store.get_from_leader(run_id)
+        else:
+            stored = await store.get(run_id)
     if stored is None or not caller.sees(stored.snapshot.tenant_id):
         if stored is not None and not from_leader:
             # The same requests as for a run that does not exist, so that the timing reveals nothing.

@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.bulk_records import BulkRecords
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import RunSnapshot, RunStatus
 from pyoco_server.records.operation_models import BulkRecord
@@ -138,6 +138,8 @@ class Withdrawer:
             started = await undo()
         except NatsUnavailable:
             self._waiting.put_nowait(withdrawal)
+        except UnreadableRecord as error:
+            _report_orphan(withdrawal, f"it cannot be withdrawn: {error}")
         except BaseException:
             self._waiting.put_nowait(withdrawal)
             raise

@@ -7,12 +7,11 @@ A delivery that no worker started, or that was handed back, proves nothing: such
 import logging
 import time
 
-import msgspec
-
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.queue.advisories import ExhaustedJob
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.errors import UnreadableRecord
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, decode_job
 from pyoco_server.runs.sweep.open_runs import OpenRuns
@@ -92,8 +91,8 @@ class ExhaustedDeliveries:
             return True
         try:
             job = decode_job(message.data)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            await self._report_invalid(message, exhausted, str(error) or type(error).__name__)
+        except UnreadableRecord as error:
+            await self._report_invalid(message, exhausted, error.detail)
         else:
             stored = await self._repairer.stored(job.run_id)
             if stored is not None and _is_job_of(exhausted.sequence, job, stored.snapshot):

@@ -14,7 +14,8 @@ from sys import intern
 import msgspec
 
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.records.models import RunStatus, Tag
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import Count, RunStatus, Seconds, StoredTag, Timestamp
 
 _GROUP = 1000
 
@@ -27,20 +28,20 @@ class RunState(msgspec.Struct, gc=False):
     """The fields of a snapshot that the sweep needs. One is held for each open run, so it is small."""
 
     status: str
-    heartbeat_at: float
-    tag: Tag = ""
-    delivery: tuple[int, int] | None = None
+    heartbeat_at: Timestamp
+    tag: StoredTag = ""
+    delivery: tuple[Count, Count] | None = None
     worker_instance: str = ""
-    handed_over_at: float | None = None
+    handed_over_at: Timestamp | None = None
     # How often it has waited: a job is for one generation.
-    generation: int = 0
-    start_time: float | None = None
-    timeout_sec: float | None = None
+    generation: Count = 0
+    start_time: Timestamp | None = None
+    timeout_sec: Seconds | None = None
     # How much of that it has used; None with an owner of an older version.
-    used_sec: float | None = None
-    cancel_requested_at: float | None = None
+    used_sec: Seconds | None = None
+    cancel_requested_at: Timestamp | None = None
     # In total, without the current waits.
-    waited_sec: float = 0.0
+    waited_sec: Seconds = 0.0
     open_waits: tuple[AwaitedId, ...] = ()
 
     def __post_init__(self) -> None:
@@ -49,7 +50,7 @@ class RunState(msgspec.Struct, gc=False):
         self.worker_instance = intern(self.worker_instance)
 
 
-decode_state = msgspec.json.Decoder(RunState).decode
+decode_state = json_record(RunState, whole=False)
 
 
 def state_in(message: StreamMessage) -> RunState | None:

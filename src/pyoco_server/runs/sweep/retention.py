@@ -1,5 +1,7 @@
 """Retention: removes runs that ended long ago, later their delete markers, and records of old workers.
 
+A run whose snapshot cannot be read is removed like an ended one: nothing continues it.
+
 The key of a run is deleted first, by compare-and-set, so that a run that was reopened keeps its records. The
 delete marker tells every gateway to remove the other records, also if the one that deleted the key crashed.
 
@@ -13,8 +15,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import TypeVar
 
-import msgspec
-
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
@@ -25,6 +25,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.broker.stores.worker_registry import StoredWorker, WorkerRegistry
+from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.models import TERMINAL
 from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
 
@@ -65,7 +66,7 @@ class Retention:
         # By the server's clock: if ours jumped ahead, young runs would be removed.
         ended_before = (await stream_state(self._connection, self._stream)).server_time - self._keep_sec
         while old := await self._oldest(stored_before=ended_before):
-            removed = sum(await _all_of(self._remove(message) for message in old if _has_ended(message)))
+            removed = sum(await _all_of(self._remove(message) for message in old if _is_removable(message)))
             if removed:
                 log.info("removed %d ended runs", removed)
             self._after = old[-1].sequence
@@ -151,11 +152,11 @@ async def _all_of(steps: Iterable[Awaitable[T]]) -> list[T]:
     return outcomes
 
 
-def _has_ended(message: StreamMessage) -> bool:
+def _is_removable(message: StreamMessage) -> bool:
     try:
         state = state_in(message)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
+    except UnreadableRecord:
+        return True
     return state is not None and state.status in TERMINAL
 
 

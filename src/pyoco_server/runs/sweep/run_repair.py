@@ -16,8 +16,8 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import CorruptSnapshot, RunStore, StoredRun
-from pyoco_server.errors import NatsUnavailable, UnverifiedRun
+from pyoco_server.broker.stores.run_store import RunStore, StoredRun
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord, UnverifiedRun
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, job_of
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
@@ -56,8 +56,7 @@ class RunRepairer:
         """The run, read from the leader; None if it is deleted, invalid, or at another revision."""
         try:
             stored = await self.store.get_from_leader(run_id)
-        except CorruptSnapshot as error:
-            log.error("the sweep ignores a run with an invalid snapshot: %s", error, extra={"run_id": run_id})
+        except UnreadableRecord:
             return None
         if stored is not None and revision not in (None, stored.revision):
             return None

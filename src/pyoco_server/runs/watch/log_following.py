@@ -11,7 +11,7 @@ from typing import Final
 from pyoco_server.broker.stores.run_hints import RunWatch, RunWatches
 from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.records.models import RunStatus
 from pyoco_server.runs.watch.log_reading import START, LogFilter, LogPosition, LogReader, PlacedLine
 
@@ -78,7 +78,11 @@ class LogFollower:
 
     async def _has_ended(self, watch: RunWatch) -> bool:
         if watch.status is None:
-            stored = await self._runs.get_from_leader(self._run_id)
+            try:
+                stored = await self._runs.get_from_leader(self._run_id)
+            except UnreadableRecord:
+                # It may never end; the client reads the run to see why.
+                stored = None
             if stored is None:
                 self.status = None
                 return True

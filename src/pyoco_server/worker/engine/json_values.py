@@ -5,11 +5,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from pyoco_server.records.decoding import is_nested_deeper
 from pyoco_server.runs.lifecycle.compaction import cut_value
 
 # One value may take this much of a record; more is replaced by its size and beginning.
 VALUE_LIMIT_BYTES = 64 * 1024
 _REPR_CHARS = 4096
+# Deeper values are replaced too: a stored record has a limit (records/decoding.py).
+_MAX_NESTING = 200
 
 
 def to_json(value: Any) -> tuple[Raw, bool]:
@@ -18,7 +21,7 @@ def to_json(value: Any) -> tuple[Raw, bool]:
         encoded = _encode(value)
     except Exception:  # noqa: BLE001 - a key that is no string, a text that is no Unicode, a user's property
         encoded = msgspec.json.encode(describe(value))
-    if len(encoded) <= VALUE_LIMIT_BYTES:
+    if len(encoded) <= VALUE_LIMIT_BYTES and not is_nested_deeper(encoded, _MAX_NESTING):
         return Raw(encoded), False
     return cut_value(encoded), True
 

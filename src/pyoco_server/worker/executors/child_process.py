@@ -31,6 +31,7 @@ from pyoco_server.worker.executors.executor import (
 )
 from pyoco_server.worker.executors.output_pipes import OutputPipes
 from pyoco_server.worker.executors.task_processes import MARK_VARIABLE, TASK_PROCESSES, kill_marked
+from pyoco_server.worker.ipc.message_checks import ProtocolViolation, checked_message
 from pyoco_server.worker.ipc.pipes import DeathPipe, unread_bytes
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import (
@@ -39,6 +40,8 @@ from pyoco_server.worker.ipc.protocol import (
     Finished,
     ForceEnd,
     Frames,
+    FrameTooLong,
+    FromExecutor,
     LimitEnded,
     LimitStarted,
     Outcome,
@@ -51,7 +54,6 @@ from pyoco_server.worker.ipc.protocol import (
     Setup,
     ToExecutor,
     frame,
-    message_from_executor,
 )
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,8 @@ _QUEUE_SEC = 0.01
 # Queued runs are recalled when they have waited, or the current one has lasted, for this long.
 _RECALL_AFTER_SEC = 0.02
 _READ_BYTES = 256 * 1024
+# The longest message has a value of the journal, or the records of all tasks of a run.
+_RECORDS_BYTES = 256 * 1024 * 1024
 _OUTPUT_CHARS = 4096
 # The end of the output in the error of a process that could not be started.
 _ERROR_LINES = 5
@@ -118,13 +122,17 @@ class LastOutput:
 class ChildProcess(asyncio.Protocol):
     """A started executor process; `ProcessExecutor` replaces it when it has exited."""
 
-    def __init__(self, prefetch: PrefetchChannel, pipes: OutputPipes, death: DeathPipe) -> None:
+    def __init__(
+        self, prefetch: PrefetchChannel, pipes: OutputPipes, death: DeathPipe, *, max_message_bytes: int
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._prefetch = prefetch
         self._pipes = pipes
         self._death = death
         self.transport: asyncio.Transport | None = None
-        self._frames = Frames()
+        self._frames = Frames(max_bytes=max_message_bytes)
+        # Why a message of the process was not valid: nothing is read any more.
+        self._violation: str | None = None
         self.ready: asyncio.Future[Ready] = self._loop.create_future()
         self._process: Process | None = None
         # The exit of the process, not the end of the link, is its end: a forked child may hold the link.
@@ -163,10 +171,11 @@ class ChildProcess(asyncio.Protocol):
             death = DeathPipe()
             # This kills a process that has been started.
             opened.callback(death.close)
+            most = setup.journal_value_max_bytes + _RECORDS_BYTES
             mark = TASK_PROCESSES.new_mark()
             process = await _spawn(theirs, prefetch, pipes, death, mark)
             _, child = await asyncio.get_running_loop().create_unix_connection(
-                partial(cls, prefetch, pipes, death), sock=ours
+                partial(cls, prefetch, pipes, death, max_message_bytes=most), sock=ours
             )
             opened.pop_all()
             theirs.close()
@@ -247,6 +256,9 @@ class ChildProcess(asyncio.Protocol):
         # A task may have closed the link, and hold the GIL.
         code = await self._wait_exit()
         self.on_output(self._pipes.take_unreported(attempt))
+        if self._violation is not None:
+            how = f"sent an invalid message, and was ended: {self._violation}"
+            return ExecutorCrashed(f"the executor process {how}", self._last_output.text)
         if self._timed_out is not None:
             return TaskTimedOut(self._timed_out)
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
@@ -425,24 +437,39 @@ class ChildProcess(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        for body in self._frames.feed(data):
-            message = message_from_executor(body)
-            if isinstance(message, Outcome):
-                self._on_outcome(message)
-            elif isinstance(message, Finished | Asked):
-                self._on_event(message)
-            elif isinstance(message, Printed | ReadOutput):
-                if isinstance(message, Printed):
-                    self.on_output(message.lines)
-                self._pipes.on_message(message)
-            elif isinstance(message, LimitStarted):
-                self._set_limit(message, message.limit_sec + _UNRESPONSIVE_SEC)
-            elif isinstance(message, LimitEnded):
-                self._drop_limit(message.key)
-            elif isinstance(message, Progress):
-                self._on_progress(message)
-            else:
-                resolve(self.ready, message)
+        if self._violation is not None:
+            return
+        try:
+            for body in self._frames.feed(data):
+                self._on_message(checked_message(body))
+        except (ProtocolViolation, FrameTooLong) as error:
+            self._reject(error)
+
+    def _on_message(self, message: FromExecutor) -> None:
+        if isinstance(message, Outcome):
+            self._on_outcome(message)
+        elif isinstance(message, Finished | Asked):
+            self._on_event(message)
+        elif isinstance(message, Printed | ReadOutput):
+            if isinstance(message, Printed):
+                self.on_output(message.lines)
+            self._pipes.on_message(message)
+        elif isinstance(message, LimitStarted):
+            self._set_limit(message, message.limit_sec + _UNRESPONSIVE_SEC)
+        elif isinstance(message, LimitEnded):
+            self._drop_limit(message.key)
+        elif isinstance(message, Progress):
+            self._on_progress(message)
+        else:
+            resolve(self.ready, message)
+
+    def _reject(self, error: Exception) -> None:
+        """End a process whose messages cannot be trusted any more, with its run."""
+        self._violation = str(error)
+        self.must_restart = True
+        extra = {"run_id": self._runs[0].run.run_id} if self._runs else None
+        log.error("an executor sent an invalid message and is killed: %s", error, extra=extra)
+        self.kill_group()
 
     def send(self, message: ToExecutor) -> None:
         if self.transport is not None and not self.transport.is_closing():
@@ -469,8 +496,7 @@ class ChildProcess(asyncio.Protocol):
         if self._lost:
             return
         self.read_waiting()
-        if not self.must_restart and (outcome := self._prefetch.last_outcome()) is not None:
-            self._on_outcome(outcome)
+        self._take_last_outcome()
         self._lost = True
         # Its process id may soon belong to another process.
         self._drop_limits()
@@ -482,6 +508,17 @@ class ChildProcess(asyncio.Protocol):
             resolve(execution.outcome, None)
         self._queue_moved.set()
         self._prefetch.close()
+
+    def _take_last_outcome(self) -> None:
+        if self.must_restart:
+            return
+        try:
+            outcome = self._prefetch.last_outcome()
+        except ProtocolViolation as error:
+            self._reject(error)
+        else:
+            if outcome is not None:
+                self._on_outcome(outcome)
 
     def _on_event(self, message: Finished | Asked) -> None:
         if not self._runs:

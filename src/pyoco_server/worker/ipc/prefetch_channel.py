@@ -8,7 +8,8 @@ cannot send it on the link, because a paused worker has not read what was sent b
 
 import socket
 
-from pyoco_server.worker.ipc.protocol import Outcome, Run, message_from_executor, message_to_executor, packet
+from pyoco_server.worker.ipc.message_checks import ProtocolViolation, checked_message
+from pyoco_server.worker.ipc.protocol import Outcome, Run, message_to_executor, packet
 
 # A larger run is sent on the link, and no run is queued after it.
 _PACKET_BYTES = 32 * 1024
@@ -39,13 +40,14 @@ class PrefetchChannel:
         return runs
 
     def last_outcome(self) -> Outcome | None:
-        """The outcome that an exited executor could not send on the link."""
+        """The outcome that an exited executor could not send on the link; ProtocolViolation if it is none."""
         try:
             data = self._writing.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return None
-        outcome = message_from_executor(data)
-        assert isinstance(outcome, Outcome)
+        outcome = checked_message(data)
+        if not isinstance(outcome, Outcome):
+            raise ProtocolViolation(f"{type(outcome).__name__} instead of an outcome")
         return outcome
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import JournalEntry, LogLine
+from pyoco_server.records.models import JournalEntry, LogLine, Seconds, Timestamp
 
 _LENGTH = struct.Struct("!I")
 # A worker that waits for NATS may send nothing for some seconds.
@@ -128,10 +128,10 @@ class LimitStarted(Struct, tag=True, kw_only=True):
 
     key: str
     task: str
-    limit_sec: float
+    limit_sec: Seconds
     # Whether its flow continues without it.
     isolated: bool
-    started_at: float
+    started_at: Timestamp
 
 
 class LimitEnded(Struct, tag=True, kw_only=True):
@@ -208,14 +208,22 @@ def frame(message: ToExecutor | FromExecutor) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
+class FrameTooLong(ValueError):
+    """A frame announces more bytes than any message has."""
+
+
 class Frames:
-    def __init__(self) -> None:
+    def __init__(self, *, max_bytes: int = 2**32) -> None:
+        self._max_bytes = max_bytes
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        """The complete frames; FrameTooLong if the next one is longer than it may be."""
         self._buffer += data
         while len(self._buffer) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer)
+            if length > self._max_bytes:
+                raise FrameTooLong(f"a message of {length} bytes")
             end = _LENGTH.size + length
             if len(self._buffer) < end:
                 return

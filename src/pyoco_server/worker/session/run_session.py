@@ -7,6 +7,7 @@ The outcomes:
     the execution failed          FAILED                        ACK          DLQ, if configured
     it waits for people           WAITING_HUMAN                 ACK
     NATS failed on the way        what was stored last          NAK(delay)
+    the run cannot be read        as it was before              NAK(delay)
     no executor could start it    as it was before              NAK(delay)
     the worker stops              RUNNING, released             NAK
 """
@@ -18,7 +19,8 @@ from collections.abc import Awaitable
 import msgspec
 
 from pyoco_server.broker.queue.work_queue import Delivery
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import Job, Reason, RunSnapshot, RunStatus, decode_job, is_run_id
 from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunTaken, claim
@@ -54,8 +56,8 @@ class RunSession:
         try:
             try:
                 job = decode_job(self._delivery.payload)
-            except (msgspec.DecodeError, ValueError, RecursionError) as error:
-                return await self._reject(str(error) or type(error).__name__)
+            except UnreadableRecord as error:
+                return await self._reject(error.detail)
             self.run_id = job.run_id
             await self._process_job(job)
         except ExecutorFailedToStart as error:
@@ -66,6 +68,12 @@ class RunSession:
             )
             await self._return_to_queue(self._retry_delay_sec)
             raise
+        except UnreadableRecord as error:
+            # Another worker may be of a newer version. Otherwise the deliveries end at their limit.
+            fields = error.error.log_fields(run_id=self.run_id)
+            log.error("a run returns to the queue: %s", error, extra=fields)
+            await self._return_to_queue(self._retry_delay_sec)
+            return None
         except NatsUnavailable as error:
             log.warning("a run returns to the queue: %s", error, extra=self._unavailable())
             self.failed = True
@@ -115,10 +123,11 @@ class RunSession:
             raise
         except ExceptionGroup as group:
             await self._executor.kill()
-            for kind in (ExecutorFailedToStart, NatsUnavailable):
+            for kind in (ExecutorFailedToStart, NatsUnavailable, UnreadableRecord):
                 found, _ = group.split(kind)
                 if found is not None:
-                    if not execution.started:
+                    # A run that cannot be read cannot be released either.
+                    if kind is not UnreadableRecord and not execution.started:
                         await self._release(owned, execution.unclaim())
                     elif kind is ExecutorFailedToStart:
                         await self._release(owned, owned.hand_back())
@@ -167,7 +176,7 @@ class RunSession:
         """Fail the run of a job that cannot be decoded, if it names one; the message is not redelivered."""
         run_id = _run_id_in(self._delivery.payload)
         error = f"the job cannot be read: {problem}"
-        stored = await self._services.store.get_from_leader(run_id) if run_id else None
+        stored = await self._find(run_id) if run_id else None
         if stored is not None:
             owned = OwnedRun(self._services.store, stored, max_bytes=self._services.max_snapshot_bytes)
             outcome = Outcome(status=RunStatus.FAILED, reason=Reason.INVALID_JOB, error=error)
@@ -179,6 +188,12 @@ class RunSession:
         await self._services.failures.report_invalid(self._delivery, run_id, error, tenant_id=tenant_id)
         await self._delivery.term()
         return run_id
+
+    async def _find(self, run_id: str) -> StoredRun | None:
+        try:
+            return await self._services.store.get_from_leader(run_id)
+        except UnreadableRecord:
+            return None
 
     async def _return_to_queue(self, delay_sec: float = 0.0) -> None:
         if self._lost:
@@ -203,7 +218,7 @@ class RunSession:
 def _run_id_in(payload: bytes) -> str | None:
     try:
         fields = msgspec.json.decode(payload)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     run_id = fields.get("run_id") if isinstance(fields, dict) else None
     return run_id if isinstance(run_id, str) and is_run_id(run_id) else None

@@ -61,6 +61,13 @@ function useWords(): (warning: Warning) => string {
         return warning.runs === undefined
           ? t("warn.indexBehind", { behind: warning.behind })
           : t("warn.index", { runs: warning.runs, behind: warning.behind });
+      case "unreadable": {
+        const { count, records } = warning;
+        const shown = records.slice(0, NAMED);
+        const rest = count - shown.length;
+        const names = [...shown, ...(rest > 0 ? [t("and", { count: rest })] : [])];
+        return t("warn.unreadable", { count, names: listText(names) });
+      }
       case "noWorker": {
         const { tag, waiting: count, oldestSec } = warning;
         return t("warn.noWorker", { tag, count, time: age(oldestSec) });
@@ -99,6 +106,12 @@ function Next({ warning }: { warning: Warning }): ReactNode {
       return null;
     case "nats":
       return <span className={styles.warningNext}>{t("act.health")}</span>;
+    case "unreadable":
+      return (
+        <span className={styles.warningNext}>
+          <Command text="pyoco-server-admin unreadable" />
+        </span>
+      );
     case "noWorker":
       return (
         <span className={styles.warningNext}>

@@ -52,6 +52,10 @@ export const messages = defineMessages({
       "The run index is being built: {runs} read, up to {behind} to go. Runs are accepted and executed in the meantime.",
     "warn.indexBehind":
       "The run index is being built: up to {behind} to go. Runs are accepted and executed in the meantime.",
+    "warn.unreadable": {
+      one: "{count} stored record cannot be read: {names}. Everything else works.",
+      other: "{count} stored records cannot be read: {names}. Everything else works.",
+    },
     "warn.noWorker": {
       one: "{count} run with tag “{tag}” has been waiting for {time}, and no worker serves that tag.",
       other: "{count} runs with tag “{tag}” are waiting (oldest: {time}), and no worker serves that tag.",
@@ -145,6 +149,7 @@ export const messages = defineMessages({
       "run のインデックスを作成中です（{runs}件読み込み済み、残り最大{behind}件）。run の受け付けと実行は続いています。",
     "warn.indexBehind":
       "run のインデックスを作成中です（残り最大{behind}件）。run の受け付けと実行は続いています。",
+    "warn.unreadable": "読み取れないレコードが{count}件あります: {names}。ほかのデータには影響しません。",
     "warn.noWorker":
       "タグ「{tag}」で{count}件の run が待機していますが（最長 {time}）、対応するワーカーがありません。",
     "warn.allHeld":

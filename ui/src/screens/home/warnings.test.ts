@@ -10,6 +10,7 @@ const health = (nats: boolean, index = true): Schemas["Health"] => ({
   version: "1",
   nats: { status: nats ? "connected" : "reconnecting", ready: nats, since: NOW, detail: "" },
   index: { ready: index, revision: 1, behind: 7, runs: 40 },
+  unreadable: {},
 });
 
 const queue = (over: Partial<Overview["queues"][number]>): Overview => {
@@ -54,6 +55,15 @@ describe("warnings", () => {
     expect(kinds({ health: undefined, noHealth: Problem.unreachable() })).toEqual(["unreachable"]);
     expect(kinds({ health: health(false, false) })).toEqual(["nats"]);
     expect(kinds({ health: health(true, false) })).toEqual(["index"]);
+  });
+
+  it("report records that cannot be read, to the operator only", () => {
+    const newest = [{ kind: "run", key: "r-1", revision: 7, problem: "not JSON", found_at: NOW }] as const;
+    const overview = { queues: [], unreadable: { total: 3, newest } } as unknown as Overview;
+    expect(findWarnings(facts({ overview }))).toEqual([
+      { kind: "unreadable", count: 3, records: ["run r-1"] },
+    ]);
+    expect(kinds({ overview: { queues: [] } as unknown as Overview })).toEqual([]);
   });
 
   it("report an unserved, paused or slow queue", () => {

@@ -13,6 +13,7 @@ export type Warning =
   | { kind: "nats"; detail: string }
   // The number of runs is for operators only.
   | { kind: "index"; runs: number | undefined; behind: number }
+  | { kind: "unreadable"; count: number; records: readonly string[] }
   | { kind: "noWorker"; tag: string; waiting: number; oldestSec: number }
   | { kind: "allHeld"; tag: string; waiting: number; held: number }
   | { kind: "slow"; tag: string; waiting: number; oldestSec: number }
@@ -50,6 +51,7 @@ const SEVERAL_LETTERS = 5;
 export function findWarnings(facts: Facts): Warning[] {
   return [
     ...ofGateway(facts),
+    ...ofRecords(facts.overview),
     ...ofQueues(facts.overview),
     ...ofWaits(facts),
     ...ofWorkers(facts.workers),
@@ -63,6 +65,13 @@ function ofGateway({ health, noHealth }: Facts): Warning[] {
   if (!health.nats.ready) return [{ kind: "nats", detail: health.nats.detail || health.nats.status }];
   const { ready, runs, behind = 0 } = health.index;
   return ready ? [] : [{ kind: "index", runs, behind }];
+}
+
+/** Only the operator gets the list. */
+function ofRecords(overview: Overview | undefined): Warning[] {
+  const { total = 0, newest = [] } = overview?.unreadable ?? {};
+  if (total === 0) return [];
+  return [{ kind: "unreadable", count: total, records: newest.map(({ kind, key }) => `${kind} ${key}`) }];
 }
 
 function ofQueues(overview: Overview | undefined): Warning[] {

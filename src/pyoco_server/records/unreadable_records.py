@@ -1,0 +1,117 @@
+"""The stored records that this process found unreadable: each is logged once, counted, and shown."""
+
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from pyoco_server.errors import shortened
+from pyoco_server.errors.error_table import Err
+from pyoco_server.records.models import is_run_id
+
+log = logging.getLogger(__name__)
+
+# Of each kind. Beyond that the oldest are forgotten, and are logged again when they are read again.
+MAX_KNOWN: Final = 10_000
+# What no feed follows counts for so long after it was read last: it may have been removed since.
+_COUNTED_SEC: Final = 3600.0
+_RUN_ID_CHARS: Final = 36
+
+
+class RecordKind(StrEnum):
+    RUN = "run"
+    WAIT = "wait"
+    WAIT_EVENT = "wait_event"
+    WORKER = "worker"
+    DEAD_LETTER = "dead_letter"
+    LOG = "log"
+    JOURNAL = "journal"
+    BULK = "bulk"
+    IDEMPOTENCY_KEY = "idempotency_key"
+    API_KEY = "api_key"
+    WHEEL = "wheel"
+    WHEEL_EVENT = "wheel_event"
+
+
+# A feed reports when these are replaced or removed.
+_FOLLOWED: Final = frozenset({RecordKind.RUN, RecordKind.WAIT, RecordKind.API_KEY})
+
+
+@dataclass(slots=True)
+class UnreadableEntry:
+    kind: RecordKind
+    # In its bucket; of a stream: what it belongs to, and its sequence.
+    key: str
+    revision: int
+    problem: str
+    # In unix seconds.
+    found_at: float
+    # By the monotonic clock.
+    read_at: float
+
+
+class UnreadableRecords:
+    """The newest known ones of each kind."""
+
+    def __init__(self) -> None:
+        self._known: dict[RecordKind, OrderedDict[str, UnreadableEntry]] = {
+            kind: OrderedDict() for kind in RecordKind
+        }
+
+    def add(self, kind: RecordKind, key: str, revision: int, problem: str, *, logged: bool = False) -> None:
+        """The record could not be read; `logged` if an earlier process has logged it."""
+        known = self._known[kind]
+        entry = known.get(key)
+        if entry is not None and entry.revision == revision:
+            entry.read_at = time.monotonic()
+            return
+        known[key] = UnreadableEntry(kind, key, revision, problem, time.time(), time.monotonic())
+        known.move_to_end(key)
+        if len(known) > MAX_KNOWN:
+            known.popitem(last=False)
+        if not logged:
+            _log(known[key])
+
+    def remove(self, kind: RecordKind, key: str) -> None:
+        """The record is readable now, or does not exist any more."""
+        known = self._known[kind]
+        if known:
+            known.pop(key, None)
+
+    def clear(self, kind: RecordKind) -> None:
+        """All records of this kind are read again."""
+        self._known[kind].clear()
+
+    def find(self, kind: RecordKind, key: str) -> UnreadableEntry | None:
+        return self._known[kind].get(key)
+
+    def counts(self) -> dict[RecordKind, int]:
+        """How many there are of each kind, at most MAX_KNOWN."""
+        return {kind: sum(map(_counts, known.values())) for kind, known in self._known.items()}
+
+    def newest(self, limit: int) -> list[UnreadableEntry]:
+        """The ones that were found last, the newest first."""
+        found = [entry for known in self._known.values() for entry in known.values() if _counts(entry)]
+        return sorted(found, key=lambda entry: entry.found_at, reverse=True)[:limit]
+
+
+def _counts(entry: UnreadableEntry) -> bool:
+    return entry.kind in _FOLLOWED or time.monotonic() - entry.read_at < _COUNTED_SEC
+
+
+def _log(entry: UnreadableEntry) -> None:
+    spec = Err.RECORD_UNREADABLE
+    fields: dict[str, object] = {"record_kind": entry.kind, "record_key": entry.key}
+    if is_run_id(run_id := entry.key[:_RUN_ID_CHARS]):
+        fields["run_id"] = run_id
+    log.error(
+        "%s: %s %s, revision %d: %s",
+        spec.en,
+        entry.kind,
+        shortened(entry.key),
+        entry.revision,
+        entry.problem,
+        extra=spec.log_fields(**fields),
+    )
