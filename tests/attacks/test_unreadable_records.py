@@ -58,6 +58,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 UNREADABLE: Final = "ERR-PYOCO-0045"
+KEY: Final = "the-key"
 RNG: Final = random.Random(16)
 
 
@@ -110,6 +111,8 @@ class RecordWriter:
         await self._bulk_operations()
         await self._wheels()
         await self._keys_that_are_not_text()
+        key = IdempotencyKey(KEY).stored_as
+        await self.publish(f"$KV.{self._config.idempotency_kv_bucket}.{key}", b"[" * DEEP)
 
     async def _runs(self) -> None:
         prefix = f"$KV.{self._config.runs_kv_bucket}."
@@ -387,15 +390,12 @@ async def test_no_endpoint_fails_on_other_records_that_cannot_be_read(
     assert min(problems[kind] for kind in ("wait", "worker", "bulk")) > 20
 
 
-async def test_a_key_whose_record_cannot_be_read_refuses_its_request(
-    gateway: RunningGateway, shared_config: NatsBackendConfig, plain: JetStreamContext
-) -> None:
-    key = IdempotencyKey("the-key").stored_as
-    await plain.publish(f"$KV.{shared_config.idempotency_kv_bucket}.{key}", b"[" * DEEP)
-    response = await gateway.http.post(
-        "/runs", json={"flow_name": "noop"}, headers={"Idempotency-Key": "the-key"}
-    )
-    assert is_problem(response), response.text
+async def submitted_with_key(gateway: RunningGateway) -> httpx.Response:
+    return await gateway.http.post("/runs", json={"flow_name": "noop"}, headers={"Idempotency-Key": KEY})
+
+
+async def test_a_key_whose_record_cannot_be_read_refuses_its_request(gateway: RunningGateway) -> None:
+    assert is_problem(await submitted_with_key(gateway))
 
 
 async def test_watchers_go_on(
@@ -460,9 +460,16 @@ async def test_a_run_with_a_status_of_a_newer_version_is_shown(
 async def test_unreadable_records_are_counted_and_logged_once(
     gateway: RunningGateway, stored: Stored
 ) -> None:
-    """After everything above has read them many times."""
-    again = await gateway.http.post(f"/runs/{stored.good['run'][1]}/rerun", json={"mode": "failed"})
-    assert again.status_code == 200, again.text
+    await is_ready(gateway)
+    http = gateway.http
+    for _ in range(3):
+        for path in ("/workers", "/dlq?limit=200", "/bulk", "/wheels", "/wheels/history"):
+            assert (await http.get(path)).status_code == 200
+        await http.get(f"/runs/{stored.good['run'][1]}/logs")
+        await http.get(f"/waits/{stored.good['wait'][0]}")
+        await http.get(f"/runs/{next(iter(stored.broken['run']))}")
+        await submitted_with_key(gateway)
+        await http.post(f"/runs/{stored.good['run'][1]}/rerun", json={"mode": "failed"})
     health = (await gateway.http.get("/health")).json()["unreadable"]
     kinds = {"run", "wait", "wait_event", "worker", "dead_letter", "log", "journal", "bulk", "wheel_event"}
     assert kinds | {"wheel", "idempotency_key"} <= set(health)
