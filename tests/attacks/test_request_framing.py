@@ -156,6 +156,11 @@ async def test_a_refusal_comes_after_the_responses_of_earlier_requests(name: str
         assert seen(_parsed(await reader.read())) == [(200, "/slow"), (200, "/second"), (status, "")]
 
 
+async def test_a_head_after_an_upgrade_is_refused_for_its_own_reason() -> None:
+    data = request("/1", UPGRADE % b"h2c" + b"\r\n") + REFUSED_AS["one long header"][1]
+    assert seen(await statuses(data + SMUGGLED)) == [(200, "/1"), (431, "")]
+
+
 SERVED = {
     "two upgrades": (
         request("/1", UPGRADE % b"websocket" + b"\r\n") + request("/2", UPGRADE % b"h2c" + b"\r\n"),

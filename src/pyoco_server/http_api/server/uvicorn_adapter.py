@@ -38,7 +38,7 @@ from pyoco_server.http_api.server.request_head import (
 )
 
 if TYPE_CHECKING:
-    from uvicorn._types import ASGI3Application, ASGISendEvent
+    from uvicorn._types import ASGISendEvent
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +155,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._stopped = False
         # The cycle whose response is next; later ones are in the pipeline.
         self._running: RequestResponseCycle | None = None
+        # The response to a head that was parsed but is not served.
+        self._head_refusal: bytes | None = None
         # The last response of the connection, when all earlier ones are sent; then it is closed.
         self._refusal: bytes | None = None
 
@@ -178,9 +180,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         was_in_head, was_in_body = self._in_head, self._in_body
         heads, body_bytes = self._heads, self._body_bytes
         try:
-            self._feed(data)
-        except httptools.HttpParserError as error:
-            self._refuse(_refusal_in(error) or _NOT_HTTP)
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as stopped:
+            self._feed_again(memoryview(data)[stopped.args[0] :])
+        except httptools.HttpParserError:
+            self._refuse(self._head_refusal or _NOT_HTTP)
         if self._refusal is not None:
             return
         # A head or body that begins in the middle of `data` is counted from the next data on.
@@ -191,20 +195,24 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         elif self._in_head:
             self._continue_head(len(data) if was_in_head and same_request else 0)
 
-    def _feed(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while True:
-            try:
-                self.parser.feed_data(rest)
-            except httptools.HttpParserUpgrade as stopped:
-                # The position is in what was fed, which is `rest`.
-                rest = rest[stopped.args[0] :]
-            else:
-                return
+    def _feed_again(self, rest: memoryview) -> None:
+        """The head with an upgrade, without the upgrade; then the rest, which may have others."""
+        stopped_at: int | None = 0
+        while stopped_at is not None:
+            rest = rest[stopped_at:]
             head, self.parser = self._head_without_upgrade(), httptools.HttpRequestParser(self)
             # As uvicorn does.
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-            self.parser.feed_data(head)
+            try:
+                self.parser.feed_data(head)
+                self.parser.feed_data(rest)
+                stopped_at = None
+            except httptools.HttpParserUpgrade as stopped:
+                # The position is in what was fed, which is `rest`.
+                stopped_at = stopped.args[0]
+            except httptools.HttpParserError:
+                self._refuse(self._head_refusal or _NOT_HTTP)
+                stopped_at = None
 
     def _continue_head(self, received: int) -> None:
         self._head_bytes += received
@@ -232,13 +240,17 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._stopped = self.parser.should_upgrade()
         received = self._head_reads + self._read_bytes
         if refused := refusal(self.url, self.parser.get_http_version(), self.headers, received=received):
-            raise _Refused(refused)
+            self._head_refusal = refused
+            raise _RefusedHead
         if self._stopped:
             if self.parser.get_method() == b"CONNECT":
-                raise _Refused(_NO_PROXY)
+                self._head_refusal = _NO_PROXY
+                raise _RefusedHead
             return
         super().on_headers_complete()
         self._in_body = True
+        if not self.pipeline:
+            self._running = self.cycle
         # uvicorn has no option for the class of its cycles. The task of this one has not run yet.
         self.cycle.__class__ = CachedHeadCycle
         # The parser reports trailers as headers: they must not get into those of the request.
@@ -258,14 +270,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        if self._refusal is None or self.pipeline:
-            super().on_response_complete()
-        else:
+        if self.pipeline:
+            self._running = self.pipeline[-1][0]
+        elif self._refusal is not None:
             self._close_with(self._refusal)
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: "ASGI3Application") -> None:
-        self._running = cycle
-        super()._start_asgi_task(cycle, app)
+            return
+        super().on_response_complete()
 
     def _refuse(self, response: bytes) -> None:
         """The last response of the connection, for the request that is being received."""
@@ -275,8 +285,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._refusal is not None:
             return
         self._refusal = response
-        status = response.partition(b"\r\n")[0].decode() or "closed without a response"
-        log.info("refused a request of %s: %s", self.client and self.client[0], status)
+        if response:
+            status = response.partition(b"\r\n")[0].decode()
+            log.info("refused a request of %s: %s", self.client and self.client[0], status)
         if in_body and self.pipeline:
             # The request itself; those before it are complete.
             self.pipeline.popleft()
@@ -337,17 +348,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._refuse(b"")
 
 
-class _Refused(Exception):
+class _RefusedHead(Exception):
     """Raised in a callback of the parser, which stops there."""
-
-    def __init__(self, response: bytes) -> None:
-        super().__init__()
-        self.response = response
-
-
-def _refusal_in(error: httptools.HttpParserError) -> bytes | None:
-    cause = error.__context__
-    return cause.response if isinstance(cause, _Refused) else None
 
 
 def _disconnect(cycle: RequestResponseCycle) -> None:
