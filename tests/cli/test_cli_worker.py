@@ -1,5 +1,6 @@
 """`pyoco-worker` as a real process: it executes runs, waits for NATS aloud, drains, and leaves when told."""
 
+import asyncio
 import json
 import re
 import signal
@@ -8,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nats import connect
+from nats.js.api import AckPolicy, ConsumerConfig
 
 from pyoco_server.cli.worker_process import default_worker_id
 from pyoco_server.http_client import PyocoHttpClient
@@ -135,6 +138,29 @@ def test_it_waits_for_nats_and_says_so(own_nats: NatsServer, tmp_path: Path) -> 
         assert program.process.poll() is None
         own_nats.start()
         assert ready()["flows"] == []
+
+
+def test_a_consumer_with_too_short_an_ack_wait_is_exit_code_1_with_the_cure(
+    client: PyocoHttpClient, nats_url: str, tmp_path: Path
+) -> None:
+    async def create() -> None:
+        nats = await connect(nats_url)
+        consumer = ConsumerConfig(
+            durable_name="pyoco_worker_hasty",
+            filter_subject="pyoco.work.hasty",
+            ack_policy=AckPolicy.EXPLICIT,
+            ack_wait=0.2,
+        )
+        await nats.jetstream().add_consumer("PYOCO_WORK", consumer)
+        await nats.close()
+
+    asyncio.run(create())
+    arguments = ("--flows", str(FLOWS), "--tags", "hasty", "--nats-url", nats_url)
+    done = run_command(WORKER, *arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "the consumer pyoco_worker_hasty of the stream PYOCO_WORK has an AckWait of 0.2 s" in done.stderr
+    assert "nats consumer edit --wait 30s" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_on_a_terminal_its_log_is_text(tmp_path: Path) -> None:
