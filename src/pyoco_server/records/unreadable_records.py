@@ -74,11 +74,12 @@ class UnreadableRecords:
         if not logged:
             _log(known[key])
 
-    def remove(self, kind: RecordKind, key: str) -> None:
-        """The record is readable now, or does not exist any more."""
+    def remove(self, kind: RecordKind, key: str, *, older_than: int | None = None) -> None:
+        """The record is readable or gone; or a revision before this one was replaced."""
         known = self._known[kind]
-        if known:
-            known.pop(key, None)
+        entry = known.get(key) if known else None
+        if entry is not None and (older_than is None or entry.revision < older_than):
+            del known[key]
 
     def clear(self, kind: RecordKind) -> None:
         """All records of this kind are read again."""

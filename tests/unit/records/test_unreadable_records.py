@@ -28,6 +28,10 @@ def test_a_record_that_can_be_read_again_counts_no_more() -> None:
     known.add(RecordKind.WAIT, "a", 1, "broken")
     known.remove(RecordKind.RUN, "a")
     known.remove(RecordKind.RUN, "b")
+    known.add(RecordKind.WAIT, "b", 5, "broken")
+    known.remove(RecordKind.WAIT, "b", older_than=5)
+    assert known.find(RecordKind.WAIT, "b") is not None
+    known.remove(RecordKind.WAIT, "b", older_than=6)
     assert [entry.kind for entry in known.newest(10)] == [RecordKind.WAIT]
     known.clear(RecordKind.WAIT)
     assert not any(known.counts().values())

@@ -144,7 +144,8 @@ class IndexFeedReader(ABC, Generic[Index, Write]):
 
     def _report(self, write: Write) -> None:
         if write.problem is None:
-            self._unreadable.remove(self.kind, write.key)
+            # A feed reads some fields only: at this revision another one may be unreadable.
+            self._unreadable.remove(self.kind, write.key, older_than=write.revision)
         else:
             self._unreadable.add(self.kind, write.key, write.revision, write.problem)
 
