@@ -16,6 +16,7 @@ from random import Random
 
 import uvloop
 
+from tests.faults.chaos import takeover
 from tests.faults.chaos.fault_injector import FaultKind
 from tests.faults.chaos.scenario import Scenario, ScenarioResult, run_scenario
 from tests.faults.chaos.stack import ACK_WAIT_SEC, Size
@@ -106,13 +107,21 @@ def main() -> int:
 
     report_progress(f"seed {options.seed}")
     folder = Path(tempfile.mkdtemp(prefix="pyoco-chaos-"))
+    (folder / "takeover").mkdir()
     planned = scenario(runs=options.runs, seed=options.seed, cluster=options.cluster)
     outcome = uvloop.run(
         run_scenario(planned, seed=options.seed, folder=folder, report_progress=report_progress)
     )
     sys.stdout.write(format_report(outcome))
-    if outcome.report.broken:
-        sys.stdout.write(f"\n{outcome}\nThe logs of all processes and the data of NATS are in {folder}\n")
+    planned = takeover.scenario(runs=options.runs, cluster=options.cluster)
+    killed = uvloop.run(
+        run_scenario(planned, seed=options.seed, folder=folder / "takeover", report_progress=report_progress)
+    )
+    sys.stdout.write(takeover.format_report(killed))
+    problems = [str(each) for each in (outcome, killed) if each.report.broken] + takeover.slow(killed)
+    if problems:
+        found = "\n".join(problems)
+        sys.stdout.write(f"\n{found}\nThe logs of all processes and the data of NATS are in {folder}\n")
         return 1
     shutil.rmtree(folder)
     return 0

@@ -40,6 +40,8 @@ class CheckReport:
     recoveries: list[tuple[float, RunHistory]] = field(default_factory=list)
     # New attempts of runs that no fault had hit: their worker was too slow to extend its message.
     unexplained_takeovers: list[str] = field(default_factory=list)
+    # From the submission until the first attempt began, each with its run.
+    starts: list[tuple[float, RunHistory]] = field(default_factory=list)
     # Tasks that were permitted to be executed again: their end was not known.
     in_flight: int = 0
 
@@ -55,6 +57,9 @@ class CheckReport:
             "unexpected_responses",
         )
         return {name: found for name in promises if (found := getattr(self, name))}
+
+    def started_after(self, seconds: float) -> list[RunHistory]:
+        return [run for waited, run in self.starts if waited > seconds]
 
     def __str__(self) -> str:
         parts = []
@@ -141,6 +146,8 @@ class Checker:
     def _measure_recovery(self, run: RunHistory) -> None:
         """From the fault that silenced an owner until the next attempt began."""
         claims = run.claims
+        if 1 in claims:
+            self.report.starts.append((claims[1].at - run.writes[0].at, run))
         for attempt, claim in claims.items():
             if attempt - 1 not in claims:
                 continue

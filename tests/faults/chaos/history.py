@@ -36,6 +36,7 @@ class _Snapshot(msgspec.Struct):
     reason: str | None = None
     error: str | None = None
     cancel_requested_at: float | None = None
+    handed_over_at: float | None = None
 
 
 _decode = msgspec.json.Decoder(_Snapshot).decode
@@ -53,6 +54,7 @@ class Write:
     reason: str | None = None
     error: str | None = None
     cancel_requested: bool = False
+    handed_over: bool = False
 
     @property
     def terminal(self) -> bool:
@@ -60,6 +62,7 @@ class Write:
 
     def __str__(self) -> str:
         wish = ", cancel requested" if self.cancel_requested else ""
+        wish += ", handed over" if self.handed_over else ""
         why = f" ({self.reason}: {self.error})" if self.reason or self.error else ""
         owner = f" attempt {self.attempt} at {self.worker}" if self.worker else ""
         return f"{self.at:.3f} #{self.sequence} {self.status}{owner}{wish}{why}"
@@ -98,12 +101,12 @@ class RunHistory:
         return claims
 
     def last_sign(self, attempt: int) -> float:
-        """When the owner of that attempt wrote last; recording the wish to cancel is a gateway's write."""
+        """When the owner of that attempt wrote last; gateways write cancel requests and handovers."""
         known = cancel_requested = False
         last = 0.0
         for write in self.writes:
             cancel_requested, known = write.cancel_requested and not known, write.cancel_requested
-            if write.attempt == attempt and not cancel_requested:
+            if write.attempt == attempt and not cancel_requested and not write.handed_over:
                 last = write.at
         return last
 
@@ -222,6 +225,7 @@ class History:
                     snapshot.reason,
                     snapshot.error,
                     snapshot.cancel_requested_at is not None,
+                    snapshot.handed_over_at is not None,
                 )
             )
         if run.last.terminal or run.deleted:

@@ -14,6 +14,8 @@ from tests.faults.chaos.executions import Executions
 from tests.faults.chaos.history import read_everything
 from tests.faults.chaos.stack import Stack
 
+# What gateways share for good: the lease of the sweep, and what signatures are made with.
+_SHARED = {"sweep", "secret_jobs", "secret_cursors", "trusted_records"}
 _decode_key = msgspec.json.Decoder(KeyRecord).decode
 
 
@@ -56,7 +58,9 @@ async def _left_in_nats(
         async for name in _keys(connection, config.workers_kv_bucket)
         if name not in stack.workers
     ]
-    found += [f"lease {name}" async for name in _keys(connection, config.lease_kv_bucket) if name != "sweep"]
+    found += [
+        f"lease {name}" async for name in _keys(connection, config.lease_kv_bucket) if name not in _SHARED
+    ]
     found += [f"key {text}" async for text in _unaccepted_keys(connection)]
     return found
 
@@ -71,8 +75,9 @@ async def _streams(connection: Connection) -> list[str]:
 
 
 async def _consumers(connection: Connection, stream: str) -> list[str]:
-    names: list[str] = (await jetstream_api.call(connection, f"CONSUMER.NAMES.{stream}"))["consumers"]
-    return names
+    """Without those that the server removes by itself when their reader is gone."""
+    consumers = (await jetstream_api.call(connection, f"CONSUMER.LIST.{stream}"))["consumers"]
+    return [each["name"] for each in consumers if not each["config"].get("inactive_threshold")]
 
 
 async def _keys(connection: Connection, bucket: str) -> AsyncIterator[str]:

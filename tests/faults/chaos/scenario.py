@@ -35,6 +35,8 @@ class Scenario:
     runs: int
     size: Size = field(default_factory=Size)
     most_open: int = _MOST_OPEN
+    # Instead of short intervals.
+    default_settings: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ async def run_scenario(
     scenario: Scenario, *, seed: str, folder: Path, report_progress: Progress = lambda _: None
 ) -> ScenarioResult:
     """Run the scenario; the same seed draws the same runs, faults and targets."""
-    async with running_stack(folder, scenario.size) as stack:
+    async with running_stack(folder, scenario.size, default_settings=scenario.default_settings) as stack:
         injector = FaultInjector(stack, f"{seed}/faults")
         planned_runs = draw(scenario.mix, f"{seed}/work")
         clients = Clients(stack.urls, stack.history, planned_runs, most_open=scenario.most_open)

@@ -51,7 +51,13 @@ class Stack:
     """Gateways and workers around a running NATS, and a connection to inspect it."""
 
     def __init__(
-        self, folder: Path, size: Size, nats: NatsServer | NatsCluster, *, every_write: bool = True
+        self,
+        folder: Path,
+        size: Size,
+        nats: NatsServer | NatsCluster,
+        *,
+        every_write: bool = True,
+        default_settings: bool = False,
     ) -> None:
         """With `every_write` the runs bucket keeps each write; in production it keeps the newest of a run."""
         self.execution_log = folder / "executions.log"
@@ -63,7 +69,7 @@ class Stack:
         self._folder = folder
         self._size = size
         self._settings = {
-            **_SETTINGS,
+            **({} if default_settings else _SETTINGS),
             "PYOCO_NATS_URL": nats.url,
             "PYOCO_NATS_REPLICAS": str(size.nats),
             "PYOCO_LOAD_DOTENV": "0",
@@ -135,11 +141,13 @@ async def _start_gateway(gateway: Service) -> str:
 
 
 @asynccontextmanager
-async def running_stack(folder: Path, size: Size, *, every_write: bool = True) -> AsyncIterator[Stack]:
+async def running_stack(
+    folder: Path, size: Size, *, every_write: bool = True, default_settings: bool = False
+) -> AsyncIterator[Stack]:
     nats = NatsCluster(folder / "nats", size.nats) if size.nats > 1 else NatsServer(folder / "nats")
     try:
         await asyncio.to_thread(nats.start)
-        stack = Stack(folder, size, nats, every_write=every_write)
+        stack = Stack(folder, size, nats, every_write=every_write, default_settings=default_settings)
         try:
             await stack.start()
             yield stack
