@@ -2,12 +2,14 @@
 
 import pytest
 
+from tests.faults.chaos import takeover
 from tests.faults.chaos.checks import Checker, CheckReport
 from tests.faults.chaos.clients import Ledger
 from tests.faults.chaos.execution_log import Execution
 from tests.faults.chaos.executions import Executions
 from tests.faults.chaos.fault_injector import NATS, Fault, FaultKind
 from tests.faults.chaos.history import DELETED, RunHistory, Write
+from tests.faults.chaos.scenario import ScenarioResult
 from tests.faults.chaos.workload import PlannedRun
 
 RUN = "r"
@@ -138,3 +140,30 @@ def test_an_attempt_that_was_replaced_begins_nothing_new() -> None:
     assert list(checked(PENDING, FIRST, SECOND, COMPLETED, log=log).broken) == ["duplicates"]
     paused = Fault(FaultKind.PAUSE_WORKER, "w1", 10.0, 23.5)
     assert not checked(PENDING, FIRST, SECOND, COMPLETED, log=log, faults=(paused,)).broken
+
+
+def test_a_handover_is_not_a_sign_of_the_owner() -> None:
+    handed_over = Write(3, 15.0, "RUNNING", attempt=1, worker="w1", handed_over=True)
+    run = RunHistory("r", "noop", 0, [PENDING, FIRST, handed_over, SECOND, COMPLETED])
+    assert run.last_sign(1) == FIRST.at
+
+
+def takeovers(*seconds: float) -> ScenarioResult:
+    run = RunHistory("r", "noop", 0, [PENDING, FIRST, SECOND, COMPLETED])
+    report = CheckReport(recoveries=[(each, run) for each in seconds])
+    return ScenarioResult("seed", 1.0, [], report, 0)
+
+
+def test_slow_takeovers_are_reported() -> None:
+    assert takeover.slow(takeovers(*[2.0] * 199, 9.0)) == []
+    assert len(takeover.slow(takeovers(*[2.0] * 98, 9.0, 9.0))) == 2
+    assert "p99 9.00 s" in takeover.format_report(takeovers(*[2.0] * 98, 9.0, 9.0))
+
+
+def test_a_run_that_waited_for_ack_wait_is_reported_unless_its_gateway_was_killed() -> None:
+    run = RunHistory("r", "noop", 0, [PENDING, Write(2, 31.0, "RUNNING", attempt=1, worker="w1")])
+    late = takeovers()
+    late.report.starts.append((30.0, run))
+    assert takeover.slow(late)
+    late.faults.append(Fault(FaultKind.KILL_GATEWAY, "g1", PENDING.at + 0.5, PENDING.at + 1))
+    assert takeover.slow(late) == []
