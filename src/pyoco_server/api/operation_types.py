@@ -370,4 +370,4 @@ class Health(Struct, kw_only=True):
     nats: NatsHealth
     index: IndexHealth
     # How many stored records this gateway could not read, by kind; the others are not affected.
-    unreadable: dict[RecordKind, int] = {}
+    unreadable: dict[RecordKind, int] | UnsetType = UNSET

@@ -16,7 +16,7 @@ IndexHealth = TypedDict("IndexHealth", {
 })
 Health = TypedDict("Health", {
     "status": str, "version": NotRequired[str], "nats": NatsHealth, "index": IndexHealth,
-    "unreadable": dict[str, int],
+    "unreadable": NotRequired[dict[str, int]],
 })
 RunItem = TypedDict("RunItem", {
     "run_id": str, "flow_name": str, "status": str, "tag": str, "tags": list[str], "updated_at": float,

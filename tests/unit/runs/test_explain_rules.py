@@ -1,5 +1,6 @@
 """The rules of explain, from facts to findings."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -111,6 +112,12 @@ class TestPending:
     def test_the_queue_was_paused(self) -> None:
         found = facts(run(), worker(), queue=queue(paused=True))
         assert codes(found) == ["queue_paused", "waiting_in_queue"]
+
+    def test_the_ack_wait_of_the_queue_is_too_short(self) -> None:
+        found = facts(run(), worker(), queue=replace(queue(), limits=DeliveryLimits(0.2, 20)))
+        assert codes(found) == ["ack_wait_too_short", "waiting_in_queue"]
+        evidence = {"tag": "gpu", "ack_wait_sec": 0.2, "expected_sec": 1.0}
+        assert only(found, "ack_wait_too_short") == evidence
 
     def test_other_runs_are_queued_before_it(self) -> None:
         found = facts(run(), worker(), place=JobPlace(Standing.WAITING, 2), queue=queue(waiting=5))

@@ -1,11 +1,13 @@
 """Each finding has a text in both languages, and is documented."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from msgspec import Raw
 
 from pyoco_server.broker.queue.queue_position import JobPlace, Standing
+from pyoco_server.broker.queue.work_queue import DeliveryLimits
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.records.models import Reason, RunStatus, TaskStatus, WorkerState
 from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_unavailable
@@ -41,6 +43,7 @@ EXAMPLES: dict[str, Finding] = {
                 facts(run(), worker(last_seen_at=NOW - 100)),
                 facts(run(), worker(paused=True)),
                 facts(run(), worker(), queue=queue(paused=True)),
+                facts(run(), worker(), queue=replace(queue(), limits=DeliveryLimits(0.2, 20))),
                 facts(run(), busy("w1", "x")),
                 facts(run(), worker(), queue=queue(in_work=2, in_work_limit=2)),
                 facts(run(), worker(), place=JobPlace(Standing.UNKNOWN)),

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from pyoco_server.broker.queue.queue_position import Standing
+from pyoco_server.config.settings_table import MIN_ACK_WAIT_SEC
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import (
     Reason,
@@ -102,6 +103,10 @@ def _blockers(facts: Facts) -> Iterator[Finding]:
         return
     if facts.queue is not None and facts.queue.paused:
         yield Finding("queue_paused", {"tag": tag})
+    if facts.queue is not None and facts.queue.limits.ack_wait_sec < MIN_ACK_WAIT_SEC:
+        ack_wait = facts.queue.limits.ack_wait_sec
+        evidence = {"tag": tag, "ack_wait_sec": ack_wait, "expected_sec": MIN_ACK_WAIT_SEC}
+        yield Finding("ack_wait_too_short", evidence)
     accepting = _accepting(facts)
     if not accepting:
         yield Finding(
