@@ -349,6 +349,23 @@ class NatsHealth(Struct, kw_only=True):
     detail: str | UnsetType = UNSET
 
 
+class SpaceLeft(Struct, kw_only=True):
+    # `disk` of the embedded server, `account`, or the name of a stream.
+    of: str
+    free_bytes: int
+    limit_bytes: int
+
+
+class StorageHealth(Struct, kw_only=True):
+    """Whether NATS can write. `low` is what is about to be full."""
+
+    ready: bool
+    # Why not: disk_full, store_stopped, not_stored or limit_reached.
+    cause: str | None | UnsetType = UNSET
+    detail: str | UnsetType = UNSET
+    low: list[SpaceLeft] | UnsetType = UNSET
+
+
 class IndexHealth(Struct, kw_only=True):
     # Also that of waits.
     ready: bool
@@ -363,11 +380,13 @@ class Health(Struct, kw_only=True):
     """`status` is that of the gateway itself; `nats` must be ready to accept runs, `index` to list them.
 
     Where keys are required, a request without a valid one gets `status` and `ready` only.
+    `nats` is not ready while `storage` is not: while NATS cannot write.
     """
 
     status: str = "ok"
     version: str | UnsetType = UNSET
     nats: NatsHealth
+    storage: StorageHealth
     index: IndexHealth
     # How many stored records this gateway could not read, by kind; the others are not affected.
     unreadable: dict[RecordKind, int] | UnsetType = UNSET

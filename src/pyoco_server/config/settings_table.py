@@ -73,6 +73,12 @@ class NatsBackendConfig:
     )
     nats_request_timeout_sec: float = _nats(1.5, "Timeout of one request to NATS.", above=0, maximum=2.0)
     nats_data_dir: str = _nats(".pyoco/nats", "Data folder of the embedded NATS server.")
+    nats_free_bytes_warning: int = _nats(
+        1024 * _MIB,
+        "Warn when NATS has less space left: on the disk of the embedded server, or within a limit of the "
+        "account or of a stream. Of less than ten times as much, a tenth counts. 0: no warnings.",
+        minimum=0,
+    )
     nats_user: str = _nats(
         "", "NATS user, with PYOCO_NATS_PASSWORD. Not together with a user in PYOCO_NATS_URL."
     )

@@ -6,6 +6,7 @@
     ├── NatsUnavailable         ERR-PYOCO-0003   503
     │   ├── NatsForbidden
     │   ├── UnusableConsumer
+    │   ├── NatsCannotWrite     ERR-PYOCO-0046   503
     │   └── EmbeddedServerError
     ├── RunNotFound             ERR-PYOCO-0005   404
     ├── FlowNotFound            ERR-PYOCO-0006
@@ -151,6 +152,12 @@ class UnusableConsumer(NatsUnavailable):
         cure_ja="`nats consumer edit --wait 30s` で AckWait を変更するか、コンシューマーを削除してください"
         "（ワーカーが PYOCO_CONSUMER_ACK_WAIT_SEC で作り直します）。",
     )
+
+
+class NatsCannotWrite(NatsUnavailable):
+    """NATS is reachable, but does not store what is published: its disk is full, or a limit is reached."""
+
+    error = Err.NATS_CANNOT_WRITE
 
 
 class EmbeddedServerError(NatsUnavailable):

@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.trusted_records import decide_if_empty
 from pyoco_server.broker.stores.worker_registry import WorkerRegistry
@@ -35,6 +36,7 @@ class Gateway:
         self.connection = self._add_service(Connection(config, name="pyoco-server:http"))
         self.connection.add_hook(lambda: ensure_resources(self.connection))
         self.connection.add_hook(lambda: decide_if_empty(self.connection))
+        self.storage = self._add_service(WriteHealth(self.connection))
         self.authentication = self._add_service(services.Authentication(self.connection))
         self.listing = self._add_service(services.RunListing(self.connection))
         self.runs = self._add_service(

@@ -23,6 +23,7 @@ from pyoco_server.aio.deadlines import DeadlineQueue
 from pyoco_server.broker.client.credentials import connect_options, tls_required
 from pyoco_server.broker.client.direct_client import PublicClient, new_client
 from pyoco_server.broker.client.message import Message, MessageSink
+from pyoco_server.broker.client.write_state import WriteState
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.errors.error_table import Err
@@ -181,6 +182,7 @@ class Connection:
         self.last_request_timed_out = False
         # What was read on this connection and could not be decoded.
         self.unreadable = UnreadableRecords()
+        self.writes = WriteState()
 
     @property
     def client(self) -> PublicClient:
@@ -390,6 +392,9 @@ class Connection:
             self._reply_streams[token].add(message)
 
     def _timeout_error(self, subject: str) -> NatsUnavailable:
+        if (known := self.writes.unanswered(subject)) is not None:
+            # The server is there, and answers other requests.
+            return known
         self.last_request_timed_out = True
         self.interruptions += 1
         timeout_sec = self.config.nats_request_timeout_sec

@@ -23,6 +23,8 @@ import msgspec
 
 from pyoco_server.errors import EmbeddedServerError
 
+# With less, a disk counts as full: blocks of a stream are up to 8 MiB.
+ENOUGH_BYTES = 16 * 1024 * 1024
 _LOG_LIMIT_BYTES = 10_000_000
 _LOCK_RETRY_SEC = 0.05
 
@@ -89,7 +91,7 @@ class ServerFolder:
         try:
             deadline = time.monotonic() + timeout_sec
             while not _try_lock(descriptor):
-                holder = self._holder()
+                holder = self.holder()
                 if holder is None or holder.is_owner_alive() or time.monotonic() > deadline:
                     raise DataFolderInUse(self.path, holder)
                 await asyncio.sleep(_LOCK_RETRY_SEC)
@@ -117,7 +119,8 @@ class ServerFolder:
 
     def record(self, holder: Holder) -> None:
         """Write the lock file. It is never replaced: the lock is on this very file."""
-        self.lock_path.write_bytes(msgspec.json.encode(holder))
+        with self._explaining_os_errors():
+            self.lock_path.write_bytes(msgspec.json.encode(holder))
 
     def announced_port(self) -> int | None:
         """The port that the server listens on; None before it has written its ports file."""
@@ -163,11 +166,18 @@ class ServerFolder:
                 "choose another folder with PYOCO_NATS_DATA_DIR"
             ) from error
 
-    def _holder(self) -> Holder | None:
+    def holder(self) -> Holder | None:
+        """Who has locked the folder, or had; None when that is not known."""
         try:
             return msgspec.json.decode(self.lock_path.read_bytes(), type=Holder)
-        except msgspec.DecodeError:  # being written at this moment
+        except (msgspec.DecodeError, OSError):  # being written at this moment; no such folder
             return None
+
+
+def free_bytes(folder: Path) -> int:
+    """The free space of its disk."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -8,8 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api.endpoints import HEALTH
-from pyoco_server.api.operation_types import Health, IndexHealth, NatsHealth
+from pyoco_server.api.operation_types import Health, IndexHealth, NatsHealth, SpaceLeft, StorageHealth
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.addresses import without_addresses
 from pyoco_server.http_api.gateway import Gateway, gateway_of
@@ -26,6 +27,7 @@ async def health(request: Request, ready: bool = False) -> Response:
     body = Health(
         version=__version__,
         nats=await _nats_health(gateway.connection),
+        storage=_storage_health(gateway.storage),
         index=_index_health(gateway),
         unreadable={kind: count for kind, count in counts.items() if count},
     )
@@ -39,6 +41,7 @@ def _visible(body: Health, request: Request) -> Health:
     if gateway_of(request).config.http_auth_mode == "api_key" and principal_of(request) is None:
         return Health(
             nats=NatsHealth(status=body.nats.status, ready=body.nats.ready),
+            storage=StorageHealth(ready=body.storage.ready),
             index=IndexHealth(ready=body.index.ready),
         )
     if not caller_of(request).sees_all:
@@ -56,12 +59,28 @@ def _index_health(gateway: Gateway) -> IndexHealth:
     )
 
 
+def _storage_health(storage: WriteHealth) -> StorageHealth:
+    problem = storage.problem
+    return StorageHealth(
+        ready=problem is None,
+        cause=None if problem is None else problem.cause,
+        detail="" if problem is None else problem.detail,
+        low=[
+            SpaceLeft(of=space.of, free_bytes=space.free_bytes, limit_bytes=space.limit_bytes)
+            for space in storage.low_space
+        ],
+    )
+
+
 async def _nats_health(connection: Connection) -> NatsHealth:
     if connection.last_request_timed_out:
         # Connected, but the last request was not answered: try another one.
         with suppress(NatsUnavailable):
             await connection.request("$JS.API.INFO")
     state = connection.state
-    ready = connection.ready and not connection.last_request_timed_out
+    problem = connection.writes.problem
+    ready = connection.ready and not connection.last_request_timed_out and problem is None
     detail = state.detail or ("it does not answer" if connection.last_request_timed_out else "")
+    if problem is not None and not detail:
+        detail = f"it cannot write: {problem.detail}"
     return NatsHealth(status=state.status, ready=ready, since=state.since, detail=without_addresses(detail))

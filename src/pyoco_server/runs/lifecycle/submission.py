@@ -104,6 +104,9 @@ class Submitter:
         """
         if not self._connection.ready:
             raise self._connection.unavailable()
+        if self._connection.writes.problem is not None:
+            # Before anything is stored that would have to be withdrawn.
+            self._connection.writes.check(self._written_subjects(job, request))
         snapshot = pending_snapshot(job)
         submission = _Submission(job, snapshot, await self.signatures.sign(snapshot))
         self._check_size(submission)
@@ -165,6 +168,15 @@ class Submitter:
             undo = partial(self._keys.undo, request.key, job.run_id)
         fields = {"run_id": job.run_id, "flow_name": job.flow_name, "tag": job.tag}
         return Withdrawal(name=f"run {job.run_id}", undo=undo, keyed=request is not None, log_fields=fields)
+
+    def _written_subjects(self, job: Job, request: KeyedRequest | None) -> list[str]:
+        config = self._connection.config
+        subjects = [f"$KV.{config.runs_kv_bucket}.{job.run_id}", f"{config.work_subject_prefix}.{job.tag}"]
+        if job.workflow_yaml is not None or _reuses_journal(job):
+            subjects.append(f"{config.journal_subject_prefix}.{job.run_id}")
+        if request is not None:
+            subjects.append(f"$KV.{config.idempotency_kv_bucket}.")
+        return subjects
 
     def _check_size(self, submission: _Submission) -> None:
         snapshot_bytes, job_bytes = len(submission.snapshot_bytes), len(submission.job_bytes)

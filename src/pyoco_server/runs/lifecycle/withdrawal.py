@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 # How long the error response waits for it.
 BEFORE_RESPONSE_SEC: Final = 0.2
+# Between two tries while NATS is available but does not store.
+_RETRY_SEC: Final = 0.5
 _UNCONFIRMED: Final = (
     "whether it was stored is not known; if so, this gateway withdraws it when NATS is back, unless it is "
     "killed before: send an Idempotency-Key to be able to repeat it safely"
@@ -138,6 +140,7 @@ class Withdrawer:
             started = await undo()
         except NatsUnavailable:
             self._waiting.put_nowait(withdrawal)
+            await asyncio.sleep(_RETRY_SEC)
         except UnreadableRecord as error:
             _report_orphan(withdrawal, f"it cannot be withdrawn: {error}")
         except BaseException:
