@@ -15,11 +15,12 @@ import httpx
 import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
+from tests.support.broker.full_disk import fill_disk
 from tests.support.places import ROOT
 from tests.support.processes import find_processes, is_alive
 from tests.support.programs import SERVER, Program, environment, forked, started
 from tests.support.terminal import CTRL_C, command_on_terminal
-from tests.support.waiting import eventually_sync
+from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 PROJECT = ROOT
 EXAMPLE_FLOWS = PROJECT / "examples" / "flows"
@@ -30,6 +31,7 @@ PORTS = ("--port", "0", "--nats-port", "0")
 class Dev:
     program: Program
     client: PyocoHttpClient
+    gateway_url: str
     nats_url: str
     # Where it was started.
     folder: Path
@@ -58,8 +60,9 @@ def dev(folder: Path, *arguments: str, **settings: str) -> Iterator[Dev]:
     flows = ("--flows", str(EXAMPLE_FLOWS))
     with forked(SERVER, "dev", *flows, *PORTS, *arguments, cwd=folder, **settings) as program:
         program.writes("Press Ctrl-C to stop everything")
-        with PyocoHttpClient(shown(program, "Gateway")) as client:
-            yield Dev(program, client, shown(program, "NATS"), folder)
+        gateway_url = shown(program, "Gateway")
+        with PyocoHttpClient(gateway_url) as client:
+            yield Dev(program, client, gateway_url, shown(program, "NATS"), folder)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +129,19 @@ def test_a_killed_nats_is_restarted_with_its_data(everything: Dev) -> None:
     everything.program.writes("NATS is running again.")
     has_nats(everything)
     assert everything.client.get_run(run_id)["status"] == "COMPLETED"
+    everything.completes_a_run()
+
+
+def test_nats_is_restarted_when_its_store_has_stopped(everything: Dev) -> None:
+    everything.completes_a_run()
+    config = str(everything.folder / ".pyoco" / "nats")
+    guards = find_processes("server_guard", config)
+    (nats,) = [pid for pid in find_processes("nats-server", config) if pid not in guards]
+    fill_disk(nats)
+    refused = httpx.post(f"{everything.gateway_url}/runs", json={"flow_name": "greet"}, timeout=LIMIT_SEC)
+    assert refused.status_code == 503
+    everything.program.writes("There is space again: restarting NATS, whose store has stopped.")
+    has_nats(everything)
     everything.completes_a_run()
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Route, expect
 
+from pyoco_server.broker.client.write_state import WriteCause, WriteProblem
+from pyoco_server.broker.storage.free_space import DISK, FreeSpace
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.records.models import DeadLetter, RunSnapshot, RunStatus, WheelSyncResult, WheelSyncState
 from pyoco_server.worker import PyocoNatsWorker
@@ -165,3 +167,25 @@ async def test_an_outage_is_shown_with_the_last_figures(tab: Tab) -> None:
     await expect(tab.page.get_by_role("heading", name="Ended runs")).to_be_visible()
     await tab.page.unroute_all()
     await expect(warning(tab, "unreachable")).to_be_hidden()
+
+
+async def test_it_warns_that_nats_cannot_write_and_that_its_disk_is_almost_full(tab: Tab) -> None:
+    inside = tab.gateway.inside
+    inside.connection.writes.problem = WriteProblem(
+        WriteCause.DISK_FULL,
+        "its disk is full (0 bytes free)",
+        time.time(),
+        streams=(),
+        subjects=("unused.",),
+    )
+    await tab.open("/")
+    await expect(warning(tab, "storage")).to_contain_text("NATS cannot write, so no run can be accepted")
+    await expect(warning(tab, "storage")).to_contain_text("its disk is full")
+    await expect(warning(tab, "storage")).to_contain_text("Free disk space")
+    await expect(tab.page.get_by_text("NATS cannot write", exact=True)).to_be_visible()
+    inside.connection.writes.problem = None
+    inside.storage.space = [FreeSpace(DISK, 4_000_000, 50_000_000_000)]
+    await expect(warning(tab, "space")).to_contain_text(
+        "The disk of NATS is almost full: 4.0 MB of 50.0 GB left"
+    )
+    await expect(warning(tab, "storage")).to_have_count(0)

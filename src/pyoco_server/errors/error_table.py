@@ -412,8 +412,8 @@ class Err:
         status=503,
         en="NATS cannot write",
         ja="NATS がデータを書き込めません",
-        cure_en="Free disk space for NATS, or raise its storage limit, and restart a NATS server of your own; "
-        "the embedded one restarts itself. Nothing that was accepted is lost.",
+        cure_en="Free disk space for NATS, or raise its storage limit, and restart a NATS server of your "
+        "own; the embedded one restarts itself. Nothing that was accepted is lost.",
         cure_ja="NATS のディスクの空き容量を増やすか、保存容量の上限を上げてください。"
         "組み込みの NATS は自動的に再起動します。"
         "独自の NATS サーバーは再起動してください（受け付け済みの run は失われません）。",

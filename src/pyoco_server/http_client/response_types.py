@@ -11,12 +11,17 @@ Accepted = TypedDict("Accepted", {"run_id": str, "status": str, "origin_run_id":
 NatsHealth = TypedDict("NatsHealth", {
     "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
 })
+SpaceLeft = TypedDict("SpaceLeft", {"of": str, "free_bytes": int, "limit_bytes": int})
+StorageHealth = TypedDict("StorageHealth", {
+    "ready": bool, "cause": NotRequired[str | None], "detail": NotRequired[str],
+    "low": NotRequired[list[SpaceLeft]],
+})
 IndexHealth = TypedDict("IndexHealth", {
     "ready": bool, "revision": NotRequired[int], "behind": NotRequired[int], "runs": NotRequired[int],
 })
 Health = TypedDict("Health", {
-    "status": str, "version": NotRequired[str], "nats": NatsHealth, "index": IndexHealth,
-    "unreadable": NotRequired[dict[str, int]],
+    "status": str, "version": NotRequired[str], "nats": NatsHealth, "storage": StorageHealth,
+    "index": IndexHealth, "unreadable": NotRequired[dict[str, int]],
 })
 RunItem = TypedDict("RunItem", {
     "run_id": str, "flow_name": str, "status": str, "tag": str, "tags": list[str], "updated_at": float,

@@ -15,13 +15,14 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import nats
 import pytest
 from nats.js import JetStreamContext
 
 from pyoco_server.broker.embedded import embedded_server as embedded
 from pyoco_server.broker.embedded import server_guard
-from pyoco_server.broker.embedded.data_folder import Holder, ServerFolder
+from pyoco_server.broker.embedded.data_folder import Holder, Ports, ServerFolder
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.errors import EmbeddedServerError
 from tests.support.ports import port_to_keep
@@ -73,6 +74,7 @@ def guards_of(folder: Path) -> list[int]:
 PARENT = """
 import asyncio, json, signal, sys
 from pathlib import Path
+import httpx
 import nats
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 
@@ -159,7 +161,7 @@ async def test_a_start_that_takes_too_long_ends_with_the_log_and_leaves_nothing(
     server = EmbeddedNats(data_dir, start_timeout_sec=1.0, stop_timeout_sec=0.5, binary=slow)
     until_ready = EmbeddedNats._wait_ready
 
-    async def until_ready_once_it_runs(self: EmbeddedNats, process: Process) -> int:
+    async def until_ready_once_it_runs(self: EmbeddedNats, process: Process) -> Ports:
         # On a busy machine the program alone needs longer to start.
         await eventually(lambda: "too slow" in self.log_path.read_text(), describe="the program runs")
         return await until_ready(self, process)
@@ -359,3 +361,15 @@ async def test_ctrl_c_reaches_the_program_but_not_the_server(tmp_path: Path) -> 
     assert not is_alive(started["pid"])
     async with EmbeddedNats(tmp_path) as server:
         assert await stored(server.url) == "drained"
+
+
+async def test_its_monitor_is_below_a_path_that_only_the_owner_can_read(tmp_path: Path) -> None:
+    async with EmbeddedNats(tmp_path) as server:
+        assert await server.write_errors() == {}
+        assert (tmp_path / "server.conf").stat().st_mode & 0o777 == 0o600
+        [ports] = tmp_path.glob("*.ports")
+        [address] = json.loads(ports.read_text())["monitoring"]
+        assert address.startswith("http://127.0.0.1:")
+        async with httpx.AsyncClient(trust_env=False) as http:
+            for path in ("/", "/healthz", "/varz", "/connz"):
+                assert (await http.get(address + path)).status_code == 404

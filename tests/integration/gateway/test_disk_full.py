@@ -15,7 +15,7 @@ from tests.support.running.workers import serving_worker
 from tests.support.settings import for_hanging_nats
 from tests.support.waiting import eventually
 
-CANNOT_WRITE = "ERR-PYOCO-0044"
+CANNOT_WRITE = "ERR-PYOCO-0045"
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import { useEffect, useRef } from "react";
 import { api } from "../api/client";
 import { queryClient, useRead } from "../api/queries";
 
-export type HealthWord = "ok" | "unreachable" | "nats" | "index";
+export type HealthWord = "ok" | "unreachable" | "storage" | "nats" | "index";
 const EVERY_MS = 5_000;
 
 export function useHealth(): HealthWord | null {
@@ -14,11 +14,13 @@ export function useHealth(): HealthWord | null {
     ? null
     : isError
       ? "unreachable"
-      : !data.nats.ready
-        ? "nats"
-        : !data.index.ready
-          ? "index"
-          : "ok";
+      : !data.storage.ready
+        ? "storage"
+        : !data.nats.ready
+          ? "nats"
+          : !data.index.ready
+            ? "index"
+            : "ok";
   const before = useRef(word);
   useEffect(() => {
     const back = word === "ok" && before.current !== "ok" && before.current !== null;

@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -65,10 +64,11 @@ class DataFolderInUse(EmbeddedServerError):
         self.holder = holder  # None while it is unknown
 
 
-class _Ports(msgspec.Struct):
+class Ports(msgspec.Struct):
     """The part of a ports file that is used."""
 
     nats: list[str]
+    monitoring: list[str] = []
 
 
 class ServerFolder:
@@ -101,15 +101,22 @@ class ServerFolder:
             raise
         return descriptor
 
-    def prepare(self, listen: str) -> None:
-        """Write the configuration for a server at `listen`, and rotate the log of the last one."""
+    def prepare(self, listen: str, *, monitor: str, monitor_path: str) -> None:
+        """Write the configuration for a server at `listen`, and rotate the log of the last one.
+
+        `monitor` is where it reports its health, below a path that only the owner of the folder can read.
+        """
         with self._explaining_os_errors():
             for stale in self.path.glob("*.ports"):  # process ids repeat, in containers above all
                 stale.unlink()
             if self.log_path.exists():
                 self.log_path.replace(self.log_path.with_name("server.log.1"))
             # nats-server reads JSON, but not its \u escapes.
-            text = json.dumps(self._configuration(listen), indent=2, ensure_ascii=False)
+            configuration = self._configuration(listen)
+            configuration |= {"http": monitor, "http_base_path": monitor_path}
+            text = json.dumps(configuration, indent=2, ensure_ascii=False)
+            self.config_path.unlink(missing_ok=True)
+            self.config_path.touch(0o600)
             self.config_path.write_text(text + "\n", encoding="utf-8")
 
     def open_log(self) -> int:
@@ -122,14 +129,13 @@ class ServerFolder:
         with self._explaining_os_errors():
             self.lock_path.write_bytes(msgspec.json.encode(holder))
 
-    def announced_port(self) -> int | None:
-        """The port that the server listens on; None before it has written its ports file."""
+    def announced_ports(self) -> Ports | None:
+        """Where the server listens; None before it has written its ports file."""
         for ports_file in self.path.glob("*.ports"):
             try:
-                announced = msgspec.json.decode(ports_file.read_bytes(), type=_Ports)
+                return msgspec.json.decode(ports_file.read_bytes(), type=Ports)
             except msgspec.DecodeError:  # half written
                 return None
-            return urlsplit(announced.nats[0]).port
         return None
 
     def last_log_lines(self, count: int = 12) -> str:

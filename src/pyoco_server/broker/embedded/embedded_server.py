@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -15,8 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
-from pyoco_server.broker.embedded.data_folder import Holder, ServerFolder
+import httpx
+import msgspec
+
+from pyoco_server.broker.embedded.data_folder import Holder, Ports, ServerFolder
 from pyoco_server.broker.embedded.server_guard import guarded_command
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.errors import EmbeddedServerError
@@ -27,6 +32,8 @@ _PROGRAM = "nats-server"
 _HOST = "127.0.0.1"  # it has no authentication
 _FREE_PORT = -1  # nats-server chooses one: no race between choosing and listening
 _READY_POLL_SEC = 0.01
+# How /healthz reports a stream that does not store any more.
+_WRITE_ERROR = "write error"
 
 
 @dataclass(slots=True)
@@ -36,6 +43,18 @@ class _Server:
     process: Process
     lifeline: int  # closing it, or the end of this program, ends the server: see server_guard
     port: int = 0  # known once the server listens
+    health_url: str = ""  # the same
+
+
+class _StreamHealth(msgspec.Struct):
+    stream: str = ""
+    error: str = ""
+
+
+class _Health(msgspec.Struct):
+    """The part of a response of `/healthz` that is used."""
+
+    errors: list[_StreamHealth] = []
 
 
 class EmbeddedNats:
@@ -61,6 +80,8 @@ class EmbeddedNats:
         self._stop_timeout_sec = stop_timeout_sec
         self._binary = binary
         self._server: _Server | None = None
+        # Done when the restart that is under way is over.
+        self._restarting: asyncio.Future[None] | None = None
 
     @property
     def data_dir(self) -> Path:
@@ -90,12 +111,20 @@ class EmbeddedNats:
             await self.stop()  # the folder was free: an earlier server has ended by itself
             if self._chosen_port is not None:
                 _require_free_port(self._chosen_port)
-            self._folder.prepare(f"{_HOST}:{self._chosen_port or _FREE_PORT}")
+            # Unguessable: a web page that reaches the loopback must not read it.
+            monitor_path = f"/{secrets.token_hex(16)}"
+            self._folder.prepare(
+                f"{_HOST}:{self._chosen_port or _FREE_PORT}",
+                monitor=f"{_HOST}:{_FREE_PORT}",
+                monitor_path=monitor_path,
+            )
             server = self._server = await self._launch(binary, lock)
         finally:
             os.close(lock)  # the server's copy keeps the lock
         try:
-            server.port = await self._wait_ready(server.process)
+            ports = await self._wait_ready(server.process)
+            server.port = port_of(ports)
+            server.health_url = f"{ports.monitoring[0]}{monitor_path}/healthz?details=true"
             self._folder.record(Holder(owner=os.getpid(), pid=self.pid, url=self.url))
         except BaseException:
             await self.stop()
@@ -113,9 +142,37 @@ class EmbeddedNats:
         finally:
             os.close(server.lifeline)
 
+    async def restart(self) -> None:
+        """Stop the server and start it again on the same port; EmbeddedServerError when it cannot start.
+
+        `wait` continues meanwhile.
+        """
+        self._chosen_port = self.port
+        over = self._restarting = asyncio.get_running_loop().create_future()
+        try:
+            await self.stop()
+            await self.start()
+        finally:
+            self._restarting = None
+            over.set_result(None)
+
     async def wait(self) -> int:
-        """Wait until the server process ends, and return its exit code."""
-        return await self._started().process.wait()
+        """Wait until the server process ends other than by `restart`, and return its exit code."""
+        while True:
+            code = await self._started().process.wait()
+            if self._restarting is None:
+                return code
+            await asyncio.wait([self._restarting])
+            if self._server is None:
+                # It did not start again.
+                return code
+
+    async def write_errors(self) -> dict[str, str]:
+        """The streams whose store has stopped, each with the error of the write that failed."""
+        async with httpx.AsyncClient(trust_env=False) as http:
+            response = await http.get(self._started().health_url)
+        health = msgspec.json.decode(response.content, type=_Health)
+        return {each.stream: each.error for each in health.errors if _WRITE_ERROR in each.error}
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -158,15 +215,15 @@ class EmbeddedNats:
             os.close(log)
         return _Server(process, lifeline)
 
-    async def _wait_ready(self, process: Process) -> int:
+    async def _wait_ready(self, process: Process) -> Ports:
         try:
             async with asyncio.timeout(self._start_timeout_sec):
-                while (port := self._folder.announced_port()) is None:
+                while (ports := self._folder.announced_ports()) is None:
                     if process.returncode is not None:
                         raise EmbeddedServerError(self._why_it_ended(process.returncode))
                     await asyncio.sleep(_READY_POLL_SEC)
-                await _require_jetstream(port)
-                return port
+                await _require_jetstream(port_of(ports))
+                return ports
         except TimeoutError:
             raise EmbeddedServerError(
                 f"the embedded NATS server was not ready within {self._start_timeout_sec:g} s; "
@@ -186,6 +243,12 @@ class EmbeddedNats:
     def _log_tail(self) -> str:
         lines = self._folder.last_log_lines() or "(nothing)"
         return f"the end of its log ({self.log_path}):\n{lines}"
+
+
+def port_of(ports: Ports) -> int:
+    port = urlsplit(ports.nats[0]).port
+    assert port is not None, ports
+    return port
 
 
 def find_nats_server() -> Path:

@@ -101,6 +101,4 @@ def write_probes(config: NatsBackendConfig) -> list[WriteProbe]:
 
 def _of_bucket(name: str, key: str = PROBE_ID, *, essential: bool = False) -> WriteProbe:
     prefix = f"$KV.{name}."
-    return WriteProbe(
-        f"KV_{name}", prefix, prefix + key, removal=_Removal.REPLACED, essential=essential
-    )
+    return WriteProbe(f"KV_{name}", prefix, prefix + key, removal=_Removal.REPLACED, essential=essential)

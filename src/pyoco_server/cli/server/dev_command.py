@@ -23,6 +23,7 @@ import pyoco_server
 from pyoco_server.broker.client.credentials import CREDENTIALS
 from pyoco_server.broker.embedded.data_folder import DataFolderInUse
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
+from pyoco_server.broker.embedded.store_restart import StoreRestarter
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import is_set, settings_with
 from pyoco_server.cli.options.shared_options import Concurrency, FlowsFolder, option
@@ -33,7 +34,7 @@ from pyoco_server.cli.server.listening import (
     choose_port,
     open_access_warning,
 )
-from pyoco_server.cli.server.serving import StopRequest, serve
+from pyoco_server.cli.server.serving import StopRequest, cancel, serve
 from pyoco_server.cli.server.supervisor import Child
 from pyoco_server.cli.views.console import pairs, printable, stdout_console
 from pyoco_server.config import NatsBackendConfig
@@ -135,11 +136,6 @@ async def _is_ready(http: httpx.AsyncClient) -> bool:
         return False  # it crashed, and is restarted
 
 
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
-
-
 class DevStack:
     """An async context manager that runs all programs; `on_event` gets a sentence, `on_line` a log line."""
 
@@ -162,7 +158,11 @@ class DevStack:
             await self._start_nats()
             undo.push_async_callback(self.nats.stop)
             supervisor = asyncio.create_task(self._supervise_nats(), name="supervise-nats")
-            undo.push_async_callback(_cancel, supervisor)
+            undo.push_async_callback(cancel, supervisor)
+            restarter = asyncio.create_task(
+                StoreRestarter(self.nats, self._on_event).run(), name="restart-nats"
+            )
+            undo.push_async_callback(cancel, restarter)
             gateway, worker = self._gateway(), self._worker()
             undo.push_async_callback(gateway.stop, _STOP_MARGIN_SEC)
             await gateway.start()

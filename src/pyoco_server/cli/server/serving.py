@@ -73,6 +73,12 @@ def serve(main: Callable[[StopRequest], Awaitable[None]], config: NatsBackendCon
         return runner.run(watched())
 
 
+async def cancel(task: asyncio.Task[None]) -> None:
+    """Cancel it, and return when it has ended."""
+    task.cancel()
+    await asyncio.wait([task])
+
+
 def report_ready(descriptor: int | None, **facts: Any) -> None:
     """Write one line of JSON to the descriptor that the parent process gave with --ready-fd."""
     if descriptor is None:

@@ -10,7 +10,7 @@ from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from pyoco_server.broker.embedded.embedded_server import stop_process
 from pyoco_server.broker.embedded.server_guard import guarded_command
@@ -60,6 +60,8 @@ class Child:
         self._on_event = on_event
         self._on_line = on_line
         self._running: _Running | None = None
+        # Whether the last output could not be written to its file.
+        self._log_failed = False
         self._supervision: asyncio.Task[None] | None = None
 
     @property
@@ -158,18 +160,26 @@ class Child:
     async def _read_output(self, process: Process) -> None:
         assert process.stdout is not None
         rest = b""
-        with self._log_path.open("ab") as log:
-            while chunk := await process.stdout.read(_CHUNK_BYTES):
-                *lines, rest = (rest + chunk).split(b"\n")
-                self._write(lines, log)
-            if rest:
-                self._write([rest], log)
+        self._write([])
+        while chunk := await process.stdout.read(_CHUNK_BYTES):
+            *lines, rest = (rest + chunk).split(b"\n")
+            self._write(lines)
+        if rest:
+            self._write([rest])
 
-    def _write(self, lines: Sequence[bytes], log: BinaryIO) -> None:
+    def _write(self, lines: Sequence[bytes]) -> None:
+        """Without a log file if it cannot be written: a process whose output is not read would block."""
         for line in lines:
-            log.write(line + b"\n")
             self._on_line(self.name, line.decode(errors="replace"))
-        log.flush()
+        try:
+            with self._log_path.open("ab", buffering=0) as log:
+                log.write(b"".join(line + b"\n" for line in lines))
+        except OSError as error:
+            if not self._log_failed:
+                self._on_event(f"The output of the {self.name} is not written to {self._log_path}: {error}.")
+            self._log_failed = True
+        else:
+            self._log_failed = False
 
     async def _reap(self, running: _Running) -> None:
         """Release the resources of a process that has exited."""

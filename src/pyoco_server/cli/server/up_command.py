@@ -12,6 +12,7 @@ import typer
 
 from pyoco_server.broker.client.credentials import connect_options, on_own_server
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
+from pyoco_server.broker.embedded.store_restart import StoreRestarter
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import service_settings
 from pyoco_server.cli.options.shared_options import NatsUrl, ReadyFd, flag, option
@@ -24,7 +25,7 @@ from pyoco_server.cli.server.listening import (
     listen,
     open_access_warning,
 )
-from pyoco_server.cli.server.serving import StopRequest, report_ready, serve
+from pyoco_server.cli.server.serving import StopRequest, cancel, report_ready, serve
 from pyoco_server.cli.views.console import print_note, print_note_on_terminal
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import EmbeddedServerError, InvalidCliArgument
@@ -117,6 +118,8 @@ class GatewayProcess:
                 if stop.event.is_set():
                     return
                 print_note(f"NATS is running at {nats.url}, with its data in {nats.data_dir}")
+                restarter = asyncio.create_task(StoreRestarter(nats, log.warning).run(), name="restart-nats")
+                last.push_async_callback(cancel, restarter)
                 config = on_own_server(config, nats.url)
 
             def on_ready() -> None:

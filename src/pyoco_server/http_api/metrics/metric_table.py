@@ -130,6 +130,19 @@ METRICS: Final = (
     ),
     _counter("pyoco_nats_reconnects_total", "reconnects", "Reconnects to NATS."),
     _gauge(
+        "pyoco_nats_writable",
+        "boolean",
+        "1 if NATS stores what is published to it; 0 while its disk is full or a limit is reached.",
+        of=Of.GATEWAY,
+    ),
+    _gauge(
+        "pyoco_nats_free_bytes",
+        "bytes",
+        "Space that is left: on the disk of the embedded NATS server, and within each limit of NATS.",
+        "of",
+    ),
+    _gauge("pyoco_nats_limit_bytes", "bytes", "The size of that disk, and of each of these limits.", "of"),
+    _gauge(
         "pyoco_nats_read_seconds", "seconds", "Duration of the NATS requests for this page.", of=Of.GATEWAY
     ),
     _gauge(

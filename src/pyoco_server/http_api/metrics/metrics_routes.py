@@ -148,6 +148,10 @@ def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
         page.put("pyoco_unreadable_records", count, kind)
     page.put("pyoco_nats_connected", gateway.connection.ready)
     page.put("pyoco_nats_reconnects_total", max(0, gateway.connection.times_connected - 1))
+    page.put("pyoco_nats_writable", gateway.storage.problem is None)
+    for space in gateway.storage.space:
+        page.put("pyoco_nats_free_bytes", space.free_bytes, space.of)
+        page.put("pyoco_nats_limit_bytes", space.limit_bytes, space.of)
     page.put("pyoco_watchers", gateway.listing.changes.followers + gateway.waits.inbox.followers)
     page.put("pyoco_build_info", 1, *_BUILD)
     for dependency, in_use in fast_paths().items():

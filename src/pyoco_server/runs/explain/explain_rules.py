@@ -1,6 +1,6 @@
 """Rules from facts to findings, the most important finding first; explain_texts has their texts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,10 @@ def _explained(facts: Facts) -> list[Finding]:
 
 def nats_unavailable(detail: str, status: str, since: float) -> Finding:
     return Finding("nats_unavailable", {"detail": detail, "connection": status, "since": since})
+
+
+def nats_cannot_write(detail: str, streams: Sequence[str], since: float) -> Finding:
+    return Finding("nats_cannot_write", {"detail": detail, "streams": list(streams), "since": since})
 
 
 def _pending(facts: Facts) -> Iterator[Finding]:

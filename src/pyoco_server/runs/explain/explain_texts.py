@@ -137,6 +137,13 @@ TEXTS: Final[Mapping[str, Text]] = {
         "実行中の run は継続し、受け付け済みの run は失われません。",
         actions=(SEE_HEALTH,),
     ),
+    "nats_cannot_write": Text(
+        en="NATS cannot write, so no run makes progress: {detail}.",
+        ja="NATS がデータを書き込めないため、run は進みません: {detail}",
+        next_en="The run continues when NATS can write again. No accepted run is lost.",
+        next_ja="NATS が書き込めるようになると run は継続します。受け付け済みの run は失われません。",
+        actions=(SEE_HEALTH,),
+    ),
     # PENDING
     "no_worker_for_tag": _queued(
         en="No worker serves the tag '{tag}'; active workers serve: {served_tags}.",

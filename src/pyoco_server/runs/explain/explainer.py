@@ -14,7 +14,12 @@ from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.records.models import RunSnapshot, RunStatus, WorkerRecord, is_run_id, is_tag
 from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask, TimingSettings
-from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_unavailable
+from pyoco_server.runs.explain.explain_rules import (
+    Finding,
+    explain,
+    nats_cannot_write,
+    nats_unavailable,
+)
 from pyoco_server.runs.explain.visible_workers import workers_seen_by
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
@@ -56,7 +61,14 @@ class Explainer:
             )
             state = self._connection.state
             return None, [nats_unavailable(detail, state.status, state.since)]
-        return facts.snapshot.status, explain(facts)
+        return facts.snapshot.status, [*self._write_problem(facts), *explain(facts)]
+
+    def _write_problem(self, facts: Facts) -> list[Finding]:
+        """What keeps a run that has not ended from going on."""
+        problem = self._connection.writes.problem
+        if problem is None or facts.snapshot.status.terminal:
+            return []
+        return [nats_cannot_write(problem.detail, problem.streams, problem.since)]
 
     async def _gather(self, run_id: str, caller: Caller) -> Facts:
         stored = await find_run(self._runs, run_id, caller)

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { listText, useMessages } from "../../i18n/messages";
+import { fileSize } from "../../i18n/size";
 import { relativeTime } from "../../i18n/time";
 import { useNow } from "../../lib/clock";
 import { CopyButton } from "../../ui/Copy";
@@ -44,6 +45,7 @@ export function WarningList({ warnings }: { warnings: readonly Warning[] }) {
 const keyOf = (warning: Warning) => [
   warning.kind,
   "tag" in warning && warning.tag,
+  "of" in warning && warning.of,
   "worker" in warning && warning.worker,
 ];
 
@@ -57,6 +59,14 @@ function useWords(): (warning: Warning) => string {
         return t("warn.unreachable");
       case "nats":
         return t("warn.nats", { detail: warning.detail });
+      case "storage":
+        return t(`warn.storage.${warning.cause}`, { detail: warning.detail });
+      case "space": {
+        const sizes = { free: fileSize(warning.free), limit: fileSize(warning.limit) };
+        if (warning.of === "disk") return t("warn.space.disk", sizes);
+        if (warning.of === "account") return t("warn.space.account", sizes);
+        return t("warn.space.stream", { ...sizes, stream: warning.of });
+      }
       case "index":
         return warning.runs === undefined
           ? t("warn.indexBehind", { behind: warning.behind })
@@ -112,6 +122,10 @@ function Next({ warning }: { warning: Warning }): ReactNode {
           <Command text="pyoco-server-admin unreadable" />
         </span>
       );
+    case "storage":
+      return <span className={styles.warningNext}>{t(`act.storage.${warning.cause}`)}</span>;
+    case "space":
+      return <span className={styles.warningNext}>{t("act.space")}</span>;
     case "noWorker":
       return (
         <span className={styles.warningNext}>

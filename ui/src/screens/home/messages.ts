@@ -48,6 +48,16 @@ export const messages = defineMessages({
     notAllRead: "Some data could not be loaded, so something may need attention: {why}",
     "warn.unreachable": "The gateway is not responding. The numbers below are the last known values.",
     "warn.nats": "The gateway has no connection to NATS, so no run can be accepted ({detail}).",
+    "warn.storage.disk_full": "NATS cannot write, so no run can be accepted: its disk is full.",
+    "warn.storage.store_stopped":
+      "NATS cannot write, so no run can be accepted: its store stopped when its disk was full. There is space again.",
+    "warn.storage.not_stored":
+      "NATS cannot write, so no run can be accepted: its disk is full, or was full and the NATS server has not been restarted since.",
+    "warn.storage.limit_reached":
+      "NATS cannot write, so no run can be accepted: its storage limit is reached ({detail}).",
+    "warn.space.disk": "The disk of NATS is almost full: {free} of {limit} left.",
+    "warn.space.account": "The storage limit of the NATS account is almost reached: {free} of {limit} left.",
+    "warn.space.stream": "The limit of the NATS stream {stream} is almost reached: {free} of {limit} left.",
     "warn.index":
       "The run index is being built: {runs} read, up to {behind} to go. Runs are accepted and executed in the meantime.",
     "warn.indexBehind":
@@ -80,6 +90,11 @@ export const messages = defineMessages({
     "warn.wheels": "Worker {worker} cannot install its wheels: {error}",
     "warn.letters": "{count} dead letters in the last hour, {before} in the hour before.",
     "act.health": "Check the NATS server",
+    "act.storage.disk_full": "Free disk space; NATS is then restarted automatically",
+    "act.storage.store_stopped": "NATS is restarted automatically",
+    "act.storage.not_stored": "Free disk space, then restart the NATS server",
+    "act.storage.limit_reached": "Raise the limit, or delete data",
+    "act.space": "Free space, or raise the limit",
     "act.runs": "Show these runs",
     "act.resume": "Resume a worker",
     "act.workers": "Show workers",
@@ -150,6 +165,16 @@ export const messages = defineMessages({
     "warn.indexBehind":
       "run のインデックスを作成中です（残り最大{behind}件）。run の受け付けと実行は続いています。",
     "warn.unreadable": "読み取れないレコードが{count}件あります: {names}。ほかのデータには影響しません。",
+    "warn.storage.disk_full": "NATS のディスクに空きがなく書き込めないため、run を受け付けられません。",
+    "warn.storage.store_stopped":
+      "NATS が書き込めないため、run を受け付けられません。ディスクの空きがなくなった際に書き込みが停止しました（現在は空きがあります）。",
+    "warn.storage.not_stored":
+      "NATS が書き込めないため、run を受け付けられません。ディスクに空きがないか、空きがなくなった後に NATS サーバーが再起動されていません。",
+    "warn.storage.limit_reached":
+      "NATS の保存容量が上限に達して書き込めないため、run を受け付けられません（{detail}）。",
+    "warn.space.disk": "NATS のディスクの空きが残りわずかです（残り {free} / {limit}）。",
+    "warn.space.account": "NATS アカウントの保存容量が上限に近づいています（残り {free} / {limit}）。",
+    "warn.space.stream": "NATS のストリーム {stream} が上限に近づいています（残り {free} / {limit}）。",
     "warn.noWorker":
       "タグ「{tag}」で{count}件の run が待機していますが（最長 {time}）、対応するワーカーがありません。",
     "warn.allHeld":
@@ -160,6 +185,11 @@ export const messages = defineMessages({
     "warn.wheels": "ワーカー {worker} が wheel をインストールできません: {error}",
     "warn.letters": "直近1時間にデッドレターが{count}件発生しました（その前の1時間は{before}件）。",
     "act.health": "NATS サーバーを確認してください",
+    "act.storage.disk_full": "ディスクの空きを増やしてください（NATS は自動的に再起動します）",
+    "act.storage.store_stopped": "NATS は自動的に再起動します",
+    "act.storage.not_stored": "ディスクの空きを増やし、NATS サーバーを再起動してください",
+    "act.storage.limit_reached": "上限を上げるか、データを削除してください",
+    "act.space": "空きを増やすか、上限を上げてください",
     "act.runs": "該当する run を表示",
     "act.resume": "ワーカーを再開",
     "act.workers": "ワーカーを表示",

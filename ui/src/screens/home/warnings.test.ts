@@ -9,9 +9,15 @@ const health = (nats: boolean, index = true): Schemas["Health"] => ({
   status: "ok",
   version: "1",
   nats: { status: nats ? "connected" : "reconnecting", ready: nats, since: NOW, detail: "" },
+  storage: { ready: true, cause: null, detail: "", low: [] },
   index: { ready: index, revision: 1, behind: 7, runs: 40 },
   unreadable: {},
 });
+
+const withStorage = (storage: Partial<Schemas["StorageHealth"]>): Schemas["Health"] => {
+  const known = health(storage.ready ?? true);
+  return { ...known, storage: { ...known.storage, ...storage } };
+};
 
 const queue = (over: Partial<Overview["queues"][number]>): Overview => {
   const own = { tag: "gpu", waiting: 3, in_work: 0, oldest_sec: 9, workers: 1, workers_held: 0, ...over };
@@ -64,6 +70,22 @@ describe("warnings", () => {
       { kind: "unreadable", count: 3, records: ["run r-1"] },
     ]);
     expect(kinds({ overview: { queues: [] } as unknown as Overview })).toEqual([]);
+  });
+
+  it("report that NATS cannot write, and why", () => {
+    const full = withStorage({ ready: false, cause: "disk_full", detail: "its disk is full" });
+    expect(findWarnings(facts({ health: full }))).toEqual([
+      { kind: "storage", cause: "disk_full", detail: "its disk is full" },
+    ]);
+    const unknown = withStorage({ ready: false, cause: "of a later version" });
+    expect(findWarnings(facts({ health: unknown }))).toMatchObject([{ cause: "not_stored" }]);
+  });
+
+  it("report what is almost full", () => {
+    const low = [{ of: "disk", free_bytes: 5, limit_bytes: 100 }];
+    expect(findWarnings(facts({ health: withStorage({ low }) }))).toEqual([
+      { kind: "space", of: "disk", free: 5, limit: 100 },
+    ]);
   });
 
   it("report an unserved, paused or slow queue", () => {

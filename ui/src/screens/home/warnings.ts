@@ -14,6 +14,8 @@ export type Warning =
   // The number of runs is for operators only.
   | { kind: "index"; runs: number | undefined; behind: number }
   | { kind: "unreadable"; count: number; records: readonly string[] }
+  | { kind: "storage"; cause: WriteCause; detail: string }
+  | { kind: "space"; of: string; free: number; limit: number }
   | { kind: "noWorker"; tag: string; waiting: number; oldestSec: number }
   | { kind: "allHeld"; tag: string; waiting: number; held: number }
   | { kind: "slow"; tag: string; waiting: number; oldestSec: number }
@@ -21,6 +23,9 @@ export type Warning =
   | { kind: "disconnected"; workers: readonly string[] }
   | { kind: "wheels"; worker: string; error: string }
   | { kind: "letters"; count: number; before: number; more: boolean };
+
+const WRITE_CAUSES = ["disk_full", "store_stopped", "not_stored", "limit_reached"] as const;
+export type WriteCause = (typeof WRITE_CAUSES)[number];
 
 export interface Facts {
   health: Health | undefined;
@@ -62,9 +67,18 @@ export function findWarnings(facts: Facts): Warning[] {
 function ofGateway({ health, noHealth }: Facts): Warning[] {
   if (noHealth) return [{ kind: "unreachable" }];
   if (!health) return [];
+  const { storage } = health;
+  if (!storage.ready) {
+    // A gateway of a later version may have others.
+    const cause = WRITE_CAUSES.find((known) => known === storage.cause) ?? "not_stored";
+    return [{ kind: "storage", cause, detail: storage.detail ?? "" }];
+  }
   if (!health.nats.ready) return [{ kind: "nats", detail: health.nats.detail || health.nats.status }];
+  const low = (storage.low ?? []).map((left): Warning => {
+    return { kind: "space", of: left.of, free: left.free_bytes, limit: left.limit_bytes };
+  });
   const { ready, runs, behind = 0 } = health.index;
-  return ready ? [] : [{ kind: "index", runs, behind }];
+  return ready ? low : [...low, { kind: "index", runs, behind }];
 }
 
 /** Only the operator gets the list. */
