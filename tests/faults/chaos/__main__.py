@@ -45,8 +45,11 @@ _CLUSTER = {
 def scenario(*, runs: int, seed: str, cluster: bool) -> Scenario:
     rng = Random(f"{seed}/kinds")
     kinds = _CLUSTER if cluster else _ONE_SERVER
+    drawn = rng.choices(list(kinds), list(kinds.values()), k=max(1, runs // _RUNS_PER_FAULT))
+    if not cluster:
+        drawn.insert(len(drawn) // 2, FaultKind.FILL_DISK)
     return Scenario(
-        kinds=rng.choices(list(kinds), list(kinds.values()), k=max(1, runs // _RUNS_PER_FAULT)),
+        kinds=drawn,
         mix=_MIX,
         runs=runs,
         size=Size(nats=3 if cluster else 1, gateways=2, workers=3, slots=3),

@@ -144,7 +144,10 @@ class Checker:
                 self.report.duplicates.append(f"key {key} was answered with {sorted(answered)}:\n{runs}")
 
     def _measure_recovery(self, run: RunHistory) -> None:
-        """From the fault that silenced an owner until the next attempt began."""
+        """From the fault that silenced an owner until the next attempt began.
+
+        From its end, if nothing could be stored before that.
+        """
         claims = run.claims
         if 1 in claims:
             self.report.starts.append((claims[1].at - run.writes[0].at, run))
@@ -154,13 +157,13 @@ class Checker:
             victims = (claims[attempt - 1].worker, NATS)
             silent_since = run.last_sign(attempt - 1)
             began = [
-                fault.began
+                fault.ended if fault.kind is FaultKind.FILL_DISK else fault.began
                 for fault in self._faults
                 if fault.target in victims
                 and silent_since < fault.ended + _LATE_WRITE_SEC
                 and fault.began < claim.at
             ]
             if began:
-                self.report.recoveries.append((claim.at - began[0], run))
+                self.report.recoveries.append((max(0.0, claim.at - began[0]), run))
             else:
                 self.report.unexplained_takeovers.append(str(run))

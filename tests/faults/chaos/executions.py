@@ -16,6 +16,7 @@ from datetime import datetime
 import msgspec
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.storage.write_probes import PROBE_ID
 from pyoco_server.records.models import JournalEntry
 from tests.faults.chaos.execution_log import Execution
 from tests.faults.chaos.fault_injector import NATS, Fault
@@ -46,6 +47,8 @@ class Executions:
         subject = f"{config.journal_subject_prefix}.*"
         stored: dict[str, list[tuple[JournalEntry, float]]] = defaultdict(list)
         for message in await read_everything(connection, config.journal_stream, subject):
+            if message.subject.endswith(PROBE_ID):
+                continue
             stored_at = datetime.fromisoformat(message.timestamp).timestamp()
             stored[message.subject.rpartition(".")[2]].append((_decode(message.data), stored_at))
         for run_id, entries in stored.items():

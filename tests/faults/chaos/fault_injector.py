@@ -11,6 +11,8 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
+import httpx
+
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.errors import NatsUnavailable
 from tests.faults.chaos.service import Service
@@ -33,6 +35,7 @@ class FaultKind(StrEnum):
     KILL_GATEWAY = "kill a gateway"
     KILL_NATS = "kill NATS"
     KILL_LEADER = "kill the leader of a stream"
+    FILL_DISK = "fill the disk of NATS"
     # Faults during recovery, and during a cancel.
     KILL_SUCCESSOR = "kill a worker and the one that takes over"
     KILL_CANCELLER = "kill a worker while it ends a cancelled run"
@@ -73,6 +76,8 @@ class FaultInjector:
                 await self._kill_nats()
             case FaultKind.KILL_LEADER:
                 await self._kill_leader()
+            case FaultKind.FILL_DISK:
+                await self._fill_disk()
             case FaultKind.KILL_SUCCESSOR:
                 await self._kill_successor()
             case FaultKind.KILL_CANCELLER:
@@ -129,6 +134,28 @@ class FaultInjector:
             await asyncio.sleep(pause_sec)
             await asyncio.to_thread(server.start)
             await self._stack.connection.wait_ready(LIMIT_SEC)
+
+    async def _fill_disk(self) -> None:
+        """Until every gateway reports it; then free it, and restart NATS as an administrator has to."""
+        server, disk = self._stack.nats, self._stack.disk
+        assert isinstance(server, NatsServer)
+        assert disk is not None, "the disk of NATS is not its own"
+        async with httpx.AsyncClient(timeout=LIMIT_SEC) as http:
+
+            async def all_are(ready: bool) -> bool:
+                answers = [await http.get(f"{url}/health?ready=1") for url in self._stack.urls]
+                expected = 200 if ready else 503
+                return all(
+                    answer.status_code == expected and answer.json()["storage"]["ready"] is ready
+                    for answer in answers
+                )
+
+            with self._fault(FaultKind.FILL_DISK, NATS):
+                with disk.full(server.pid):
+                    await eventually(lambda: all_are(ready=False), describe="no gateway is ready")
+                await asyncio.to_thread(server.restart)
+                await self._stack.connection.wait_ready(LIMIT_SEC)
+                await eventually(lambda: all_are(ready=True), describe="every gateway is ready")
 
     async def _kill_leader(self) -> None:
         """Kill it, wait for the election of another one, restart it, and wait until it has caught up."""

@@ -57,7 +57,10 @@ async def run_scenario(
     scenario: Scenario, *, seed: str, folder: Path, report_progress: Progress = lambda _: None
 ) -> ScenarioResult:
     """Run the scenario; the same seed draws the same runs, faults and targets."""
-    async with running_stack(folder, scenario.size, default_settings=scenario.default_settings) as stack:
+    own_disk = FaultKind.FILL_DISK in scenario.kinds
+    async with running_stack(
+        folder, scenario.size, default_settings=scenario.default_settings, own_disk=own_disk
+    ) as stack:
         injector = FaultInjector(stack, f"{seed}/faults")
         planned_runs = draw(scenario.mix, f"{seed}/work")
         clients = Clients(stack.urls, stack.history, planned_runs, most_open=scenario.most_open)

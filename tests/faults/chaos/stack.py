@@ -12,6 +12,7 @@ from pyoco_server.config import NatsBackendConfig
 from tests.faults.chaos.history import History
 from tests.faults.chaos.service import Service
 from tests.support.broker.cluster import NatsCluster
+from tests.support.broker.full_disk import OwnFileSystem
 from tests.support.broker.nats_server import NatsServer
 from tests.support.places import ROOT
 from tests.support.ports import port_to_keep
@@ -58,10 +59,13 @@ class Stack:
         *,
         every_write: bool = True,
         default_settings: bool = False,
+        disk: OwnFileSystem | None = None,
     ) -> None:
         """With `every_write` the runs bucket keeps each write; in production it keeps the newest of a run."""
         self.execution_log = folder / "executions.log"
         self.nats = nats
+        # That of NATS, if it is to be filled.
+        self.disk = disk
         self.gateways: dict[str, Service] = {}
         self.workers: dict[str, Service] = {}
         # The addresses of the gateways.
@@ -142,12 +146,20 @@ async def _start_gateway(gateway: Service) -> str:
 
 @asynccontextmanager
 async def running_stack(
-    folder: Path, size: Size, *, every_write: bool = True, default_settings: bool = False
+    folder: Path,
+    size: Size,
+    *,
+    every_write: bool = True,
+    default_settings: bool = False,
+    own_disk: bool = False,
 ) -> AsyncIterator[Stack]:
+    disk = OwnFileSystem(folder / "nats") if own_disk else None
     nats = NatsCluster(folder / "nats", size.nats) if size.nats > 1 else NatsServer(folder / "nats")
     try:
         await asyncio.to_thread(nats.start)
-        stack = Stack(folder, size, nats, every_write=every_write, default_settings=default_settings)
+        stack = Stack(
+            folder, size, nats, every_write=every_write, default_settings=default_settings, disk=disk
+        )
         try:
             await stack.start()
             yield stack
@@ -155,3 +167,5 @@ async def running_stack(
             await stack.close()
     finally:
         nats.stop()
+        if disk is not None:
+            disk.unmount()

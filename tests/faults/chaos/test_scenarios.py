@@ -36,6 +36,7 @@ SCENARIOS = {
         [FaultKind.KILL_GATEWAY] * 3, Mix({"noop": 1}, task_sec=0, keyed=0.7), runs=120, size=TWO_GATEWAYS
     ),
     "nats-killed": Scenario([FaultKind.KILL_NATS] * 2, Mix(EVERYTHING, task_sec=0.06), runs=60),
+    "disk-full": Scenario([FaultKind.FILL_DISK], Mix(EVERYTHING, task_sec=0.06, keyed=0.7), runs=60),
     "a-leader-killed": Scenario(
         [FaultKind.KILL_LEADER], Mix(EVERYTHING, task_sec=0.06), runs=90, size=Size(nats=3)
     ),

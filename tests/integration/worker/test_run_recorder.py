@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
+from pyoco_server.broker.client.connection import Connection, NoAnswer, PayloadTooLarge
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.records.models import JournalEntry, LogLine, new_run_id
@@ -330,3 +330,20 @@ async def test_no_question_is_stored_for_a_run_that_was_taken_over_or_has_ended(
     recording.asks("late")
     await recording.recorder.flush()
     assert recording.tried == 0
+
+
+async def test_lines_are_bounded_and_counted_while_nats_is_connected_but_does_not_store(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_recorder, "_KEPT_BYTES", 2_000)
+    recording.answer = NoAnswer("no answer within 1.5 s")
+    recording.prints("first")
+    await eventually(lambda: recording.asked > 1, describe="it is tried again")
+    for number in range(100):
+        recording.prints(f"line {number} {'x' * 100}")
+    assert recording.recorder._bytes < 2_500
+    recording.answer = None
+    await eventually(lambda: recording.recorder.is_flushed, describe="everything is stored")
+    texts = await recording.texts()
+    [note] = [text for text in texts if "were dropped while NATS did not store them" in text]
+    assert int(note.split()[0]) + len(texts) == 100 + 1 + 1

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from pyoco_server.errors import IndexNotReady
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, new_run_id, pending_snapshot
 from pyoco_server.runs.index import index_schema as schema
 from pyoco_server.runs.index.index_file import IndexFile
 from pyoco_server.runs.index.index_writer import BatchStatement, IndexWriter, RunWrite
+from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_summary import RunSummary, summary_of
 from pyoco_server.runs.sweep.open_runs import decode_state
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
@@ -191,3 +193,30 @@ def test_a_batch_statement_handles_each_row_once(count: int) -> None:
     found = BatchStatement("SELECT a FROM t WHERE b IN ({})", "?").query(db, [(text,) for _, text in rows])
     assert sorted(found) == [(number,) for number in range(count)]
     db.close()
+
+
+def numbered(count: int) -> list[tuple[int, str]]:
+    return [(number, new_run_id()) for number in range(1, count + 1)]
+
+
+async def test_an_index_whose_disk_is_full_is_kept_and_continues(tmp_path: Path) -> None:
+    index = RunIndex(tmp_path)
+    await index.start()
+    try:
+        await index.begin("now")
+        choose = random.Random(7)
+        [first, *many] = [seen(run_id, number, run(run_id, choose)) for number, run_id in numbered(299)]
+        await index.apply([first], upto=1, stored_ns=1)
+        await index.complete()
+        db = index._used()._db
+        [(pages,)] = db.execute("PRAGMA page_count")
+        # The limit of SQLite itself gives the same error as a full disk.
+        db.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(IndexNotReady, match="its disk is full"):
+            await index.apply(many, upto=299, stored_ns=2)
+        assert (index.ready, index.entries, index.checkpoint.revision) == (True, 1, 1)
+        db.execute(f"PRAGMA max_page_count = {100 * pages}")
+        await index.apply(many, upto=299, stored_ns=2)
+        assert (index.ready, index.entries, index.checkpoint.revision) == (True, 299, 299)
+    finally:
+        await index.close()

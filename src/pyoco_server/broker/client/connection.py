@@ -62,6 +62,10 @@ class PayloadTooLarge(NatsUnavailable):
     )
 
 
+class NoAnswer(NatsUnavailable):
+    """The server did not answer in time; whether it has done what was asked is not known."""
+
+
 class NoResponders(NatsUnavailable):
     """Nothing listens on the subject: the stream is missing, or this account may not use it."""
 
@@ -398,7 +402,7 @@ class Connection:
         self.last_request_timed_out = True
         self.interruptions += 1
         timeout_sec = self.config.nats_request_timeout_sec
-        return self.unavailable(f"no answer within {timeout_sec:g} s on {subject}")
+        return NoAnswer(self._with_address(f"no answer within {timeout_sec:g} s on {subject}"))
 
     def _fail_pending(self, why: str) -> None:
         self._pending.fail(lambda: self.unavailable(why))

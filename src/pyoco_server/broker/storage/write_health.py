@@ -78,7 +78,8 @@ class WriteHealth:
             self._refusals[probe.stream] = refusal
         if refusal or self._full_folder() is not None:
             # No need to ask: the first caller already gets the cause.
-            self._set_failing(probe.stream)
+            self._failing_since.setdefault(probe.stream, time.time())
+            self._update()
         if probe.stream not in self._suspects:
             self._suspects.add(probe.stream)
             if probe.stream not in self._failing_since:
@@ -89,6 +90,7 @@ class WriteHealth:
         try:
             suspects = self._suspects | set(self._failing_since) | set(await self._idle_streams())
             await asyncio.gather(*(self._check(self._probes[stream]) for stream in suspects))
+            self._update()
             await self._read_space()
         except NatsUnavailable as error:
             log.debug("the space of NATS is not known: %s", error)
@@ -109,16 +111,17 @@ class WriteHealth:
         return idle
 
     async def _check(self, probe: WriteProbe) -> None:
-        """Set whether the stream can be written to; leave it as it is when the server does not answer."""
+        """Find out whether the stream can be written to; unknown when the server does not answer at all."""
         self._refusals.pop(probe.stream, None)
         try:
             await probe.write(self._connection)
         except NatsUnavailable:
             if probe.stream not in self._refusals and not await self._has_leader(probe.stream):
                 return
-            self._set_failing(probe.stream)
+            self._failing_since.setdefault(probe.stream, time.time())
         else:
-            self._set_working(probe.stream)
+            self._suspects.discard(probe.stream)
+            self._failing_since.pop(probe.stream, None)
 
     async def _has_leader(self, stream: str) -> bool:
         """Whether the stream is served: otherwise its missing answer says nothing about its store."""
@@ -128,21 +131,15 @@ class WriteHealth:
             return False
         return True
 
-    def _set_failing(self, stream: str) -> None:
-        self._failing_since.setdefault(stream, time.time())
-        self._update()
-
-    def _set_working(self, stream: str) -> None:
-        self._suspects.discard(stream)
-        if self._failing_since.pop(stream, None) is not None:
-            self._update()
-
     def _update(self) -> None:
         before = self.problem
         problem = self._connection.writes.problem = self._find_problem()
+        if (before and before.cause) == (problem and problem.cause):
+            return
+        self._space_read_at = -math.inf
         if problem is None:
             log.info("NATS can write again")
-        elif before is None or before.cause != problem.cause:
+        else:
             log.error(
                 "%s to %s: %s",
                 Err.NATS_CANNOT_WRITE.en,

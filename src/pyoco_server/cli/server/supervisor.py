@@ -36,6 +36,7 @@ class _Running:
     process: Process
     lifeline: int  # closed by us or by our exit, it stops the process: see server_guard
     ready: asyncio.StreamReader
+    ready_pipe: asyncio.ReadTransport
     output: asyncio.Task[None]
     started: float
 
@@ -123,7 +124,7 @@ class Child:
         guard_end, lifeline = os.pipe()
         ready_reader, ready_writer = os.pipe()
         try:
-            ready = await _reader_of(ready_reader)
+            ready, ready_pipe = await _reader_of(ready_reader)
             process = await asyncio.create_subprocess_exec(
                 *guarded_command(
                     [*self._command, "--ready-fd", str(ready_writer)],
@@ -145,7 +146,7 @@ class Child:
             os.close(guard_end)
             os.close(ready_writer)
         output = asyncio.create_task(self._read_output(process), name=f"output-{self.name}")
-        return _Running(process, lifeline, ready, output, time.monotonic())
+        return _Running(process, lifeline, ready, ready_pipe, output, time.monotonic())
 
     async def _facts_of(self, running: _Running) -> Facts:
         line = await running.ready.readline()
@@ -185,15 +186,16 @@ class Child:
         """Release the resources of a process that has exited."""
         await running.process.wait()
         await running.output
+        running.ready_pipe.close()
         os.close(running.lifeline)
 
 
-async def _reader_of(descriptor: int) -> asyncio.StreamReader:
+async def _reader_of(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
     reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
     )
-    return reader
+    return reader, transport
 
 
 def _exit_text(code: int) -> str:

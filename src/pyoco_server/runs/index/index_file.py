@@ -72,6 +72,8 @@ class IndexFile:
         except sqlite3.DatabaseError as error:
             if is_busy(error):
                 raise ConfigError(f"{self.path} is in use by another program: {error}") from error
+            if is_full(error):
+                raise ConfigError(f"{self.path} cannot be used, because its disk is full") from error
             log.warning("rebuilding the index of %s: %s", self._schema.name, error)
             self.remove()
             self._writer = self._opened()
@@ -125,8 +127,11 @@ class IndexFile:
         return os.pread(self._lock, _BOOT_ID_BYTES, 0).decode("ascii", "replace").strip()
 
     def _write_boot_id(self, boot: str) -> None:
-        os.pwrite(self._lock, boot.ljust(_BOOT_ID_BYTES).encode(), 0)
-        os.fsync(self._lock)
+        try:
+            os.pwrite(self._lock, boot.ljust(_BOOT_ID_BYTES).encode(), 0)
+            os.fsync(self._lock)
+        except OSError as error:
+            raise _unusable(self.path.parent, error) from error
 
     def _opened(self) -> sqlite3.Connection:
         connection = self._connected()
@@ -170,6 +175,11 @@ def is_busy(error: sqlite3.Error) -> bool:
     """Whether another program has locked the file, which is otherwise fine."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Whether the disk is full; the file is as it was before the transaction."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
 
 
 def _fsync(path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from pyoco_server.broker.jetstream.feed_history import Checkpoint, KnownKey
 from pyoco_server.errors import ConfigError, IndexNotReady
-from pyoco_server.runs.index.index_file import FileSchema, IndexFile, is_busy
+from pyoco_server.runs.index.index_file import FileSchema, IndexFile, is_busy, is_full
 
 log = logging.getLogger(__name__)
 
@@ -396,9 +396,11 @@ class SqliteIndex(ABC, Generic[W]):
         return await asyncio.get_running_loop().run_in_executor(self._read_threads, guarded)
 
     def _not_ready(self, error: sqlite3.Error) -> IndexNotReady:
-        """The error to raise; unless the file is only locked, the index is marked as broken."""
+        """The error to raise; the index is marked as broken, unless its file is only locked or full."""
         if is_busy(error):
             return IndexNotReady(f"another program uses its file: {error}")
+        if is_full(error):
+            return IndexNotReady(f"it is not up to date, because its disk is full: {error}")
         self._mark_broken(str(error))
         return IndexNotReady(f"it cannot be used and is rebuilt: {error}")
 
@@ -442,7 +444,7 @@ class SqliteIndex(ABC, Generic[W]):
             try:
                 if not self._broken:
                     self._file.flush()
-            except OSError as error:
+            except (OSError, ConfigError) as error:
                 log.warning("the index of %s may have to be rebuilt: %s", self._schema.name, error)
             finally:
                 self._file.release()

@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
-from pyoco_server.broker.client.connection import PayloadTooLarge
+from pyoco_server.broker.client.connection import NoAnswer, PayloadTooLarge
 from pyoco_server.broker.queue.work_queue import Delivery
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsCannotWrite, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.journal_order import last_number
 from pyoco_server.records.models import (
@@ -257,7 +257,9 @@ class RunExecution:
     async def _all_stored(self) -> bool:
         await self.flush()
         if self._recorder is not None and not self._recorder.is_flushed:
-            raise self._services.connection.unavailable("the journal of the run is not stored yet")
+            raise self._recorder.failure or self._services.connection.unavailable(
+                "the journal of the run is not stored yet"
+            )
         return True
 
     async def _store_end(self, outcome: Outcome) -> bool:
@@ -283,16 +285,25 @@ class RunExecution:
         return True
 
     async def _retry(self, act: Callable[[], Awaitable[T]], *, at_any_size: bool = True) -> T | None:
-        """Retry through an outage; None when NATS is reachable but does not accept the write."""
+        """Retry through an outage; None when NATS is reachable but does not accept the write.
+
+        A NATS server whose disk is full does not answer: what the run has returned is kept until it does.
+        """
         connection = self._services.connection
         give_up_at = time.monotonic() + self._services.ack_wait_sec
+        reported = False
         while True:
             try:
                 return await act()
             except NatsUnavailable as error:
                 if isinstance(error, PayloadTooLarge) and not at_any_size:
                     raise
-                if not connection.ready:
+                if not connection.ready or isinstance(error, (NoAnswer, NatsCannotWrite)):
+                    if not reported:
+                        fields = Err.NATS_UNAVAILABLE.log_fields(run_id=self._job.run_id)
+                        log.warning("the end of a run is not stored yet: %s", error, extra=fields)
+                    reported = True
+                    await asyncio.sleep(_WRITE_RETRY_SEC)
                     await connection.wait_ready()
                     give_up_at = time.monotonic() + self._services.ack_wait_sec
                 elif time.monotonic() > give_up_at:

@@ -26,12 +26,13 @@ log = logging.getLogger(__name__)
 # Lines within this time are sent as one message, which delays them for followers.
 _GATHER_SEC = 0.02
 _MESSAGE_BYTES = 128 * 1024
-# The limit during an outage; later lines are dropped.
+# The limit while nothing is stored; later lines are dropped.
 _KEPT_BYTES = 4 * 1024 * 1024
 _FLUSH_SEC = 5.0
 # An entry of at most this size, and half of the limit of NATS, is stored as one message.
 _ONE_MESSAGE_BYTES = 256 * 1024
 _RETRY_SEC = 0.25
+_LOG = "the log of a run"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -66,6 +67,8 @@ class RunRecorder:
         self._sending: asyncio.Task[None] | None = None
         # Kinds of events whose failure has been logged.
         self._refused_kinds: set[str] = set()
+        # Why the last record is not stored yet.
+        self.failure: NatsUnavailable | None = None
         self._stopped = False
 
     def finished(self, entry: JournalEntry) -> None:
@@ -86,7 +89,7 @@ class RunRecorder:
         if self._stopped:
             return
         for line in lines:
-            if self._bytes > _KEPT_BYTES and not self._connection.state.up:
+            if self._bytes > _KEPT_BYTES and self._stores_no_lines:
                 self._dropped += 1
             else:
                 size = _encoded_size(line)
@@ -94,6 +97,11 @@ class RunRecorder:
                 self._bytes += size
         if self._gather_timer is None and (self._sending is None or self._sending.done()):
             self._gather_timer = asyncio.get_running_loop().call_later(_GATHER_SEC, self._send)
+
+    @property
+    def _stores_no_lines(self) -> bool:
+        """Whether NATS is away, or does not store them."""
+        return not self._connection.state.up or _LOG in self._refused_kinds
 
     async def flush(self) -> None:
         """Wait until everything is stored, for a limited time."""
@@ -178,7 +186,7 @@ class RunRecorder:
         while self._lines:
             batch = self._next_batch()
             if self._dropped:
-                batch.insert(0, _note(self._dropped, "while NATS was away", batch[0]))
+                batch.insert(0, _note(self._dropped, "while NATS did not store them", batch[0]))
                 self._dropped = 0
             await self._store_lines(batch)
 
@@ -195,7 +203,7 @@ class RunRecorder:
     async def _store_lines(self, batch: list[LogLine]) -> None:
         try:
             # Acknowledged, so that the end of a run is never visible before the end of its log.
-            await self._retry("the log of a run", lambda: self._logs.publish(self._run_id, batch))
+            await self._retry(_LOG, lambda: self._logs.publish(self._run_id, batch))
         except PayloadTooLarge as error:
             log.warning("lines of a run were dropped: %s", error.detail, extra={"run_id": self._run_id})
             # Not for a note that is too large itself.
@@ -219,6 +227,7 @@ class RunRecorder:
             except PayloadTooLarge:
                 raise
             except NatsUnavailable as error:
+                self.failure = error
                 self._log_refused(what, error)
                 if in_order and (task := asyncio.current_task()):
                     self._overtakable.add(task)
