@@ -70,7 +70,7 @@ class WriteProbe:
 
 def write_probes(config: NatsBackendConfig) -> list[WriteProbe]:
     runs, work = config.runs_kv_bucket, config.work_subject_prefix
-    journal = config.journal_subject_prefix
+    journal, wheels = config.journal_subject_prefix, config.wheel_object_store_bucket
     others = (
         config.idempotency_kv_bucket,
         config.workers_kv_bucket,
@@ -96,6 +96,8 @@ def write_probes(config: NatsBackendConfig) -> list[WriteProbe]:
         ),
         *map(_of_bucket, others),
         _of_bucket(config.waits_kv_bucket, key=f"{PROBE_ID}.probe"),
+        # A part of no file.
+        WriteProbe(f"OBJ_{wheels}", f"$O.{wheels}.", f"$O.{wheels}.C.{PROBE_ID}", removal=_Removal.PURGED),
     ]
 
 
