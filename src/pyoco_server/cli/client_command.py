@@ -39,6 +39,10 @@ COMMANDS: dict[str, Command | Group] = {
         "Show one worker, after pausing, resuming, draining, hiding or unhiding it if requested.",
         "workers_command:worker",
     ),
+    "health": Command(
+        "Show whether the gateway, NATS and the index are ready; exit 0 only if they are.",
+        "health_command:health",
+    ),
     "metrics": Command("Show the gateway's metrics in Prometheus format.", "workers_command:metrics"),
     "wheels": Command("List the wheels that workers install.", "wheels_command:wheels"),
     "wheel-history": Command(

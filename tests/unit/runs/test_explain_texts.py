@@ -10,7 +10,7 @@ from pyoco_server.broker.queue.queue_position import JobPlace, Standing
 from pyoco_server.broker.queue.work_queue import DeliveryLimits
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.records.models import Reason, RunStatus, TaskStatus, WorkerState
-from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_unavailable
+from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_cannot_write, nats_unavailable
 from pyoco_server.runs.explain.explain_texts import TEXTS, in_words
 from tests.support.places import DOCS
 from tests.support.samples.explain_facts import (
@@ -35,6 +35,7 @@ EXAMPLES: dict[str, Finding] = {
     finding.code: finding
     for finding in [
         nats_unavailable("refused", "connecting", NOW),
+        nats_cannot_write("its disk is full", ["KV_pyoco_runs"], NOW),
         *(
             finding
             for found in [

@@ -119,7 +119,7 @@ class Submitter:
                     return job.run_id
                 return await self._submit_keyed(submission, request)
         except TimeoutError:
-            failure = self._connection.unavailable(f"no response within {_BUDGET_SEC:g} s")
+            failure = self._unanswered(self._written_subjects(job, request))
         except NatsUnavailable as error:
             failure = error
         await self.withdrawer.withdraw(self._withdrawal(job, request), failure)
@@ -168,6 +168,12 @@ class Submitter:
             undo = partial(self._keys.undo, request.key, job.run_id)
         fields = {"run_id": job.run_id, "flow_name": job.flow_name, "tag": job.tag}
         return Withdrawal(name=f"run {job.run_id}", undo=undo, keyed=request is not None, log_fields=fields)
+
+    def _unanswered(self, subjects: list[str]) -> NatsUnavailable:
+        """The error when the time budget is used up; which of these is not answered is not known."""
+        known = [self._connection.writes.unanswered(subject) for subject in subjects]
+        unknown = self._connection.unavailable(f"no response within {_BUDGET_SEC:g} s")
+        return next(filter(None, known), unknown)
 
     def _written_subjects(self, job: Job, request: KeyedRequest | None) -> list[str]:
         config = self._connection.config
