@@ -18,7 +18,7 @@ FORGED_YAML = VALID_FLOW_YAML.replace("x: 1", "x: 666")
 
 
 def refused(response: httpx.Response) -> bool:
-    return response.status_code == 409 and response.json()["err_id"] == "ERR-PYOCO-0045"
+    return response.status_code == 409 and response.json()["err_id"] == "ERR-PYOCO-0044"
 
 
 @pytest.mark.parametrize("fields", [{"rerun_mode": "failed"}, {"attempt": 1}], ids=["rerun", "attempt"])
@@ -32,7 +32,7 @@ async def test_a_pickle_in_the_journal_of_a_forged_run_is_not_loaded(
     run = await attacked.ends(run_id)
     assert not mark.exists()
     assert (run["status"], run["reason"]) == ("FAILED", "invalid_job")
-    assert "ERR-PYOCO-0045" in run["error"]
+    assert "ERR-PYOCO-0044" in run["error"]
     assert run["worker_id"] is None
 
 

@@ -361,7 +361,7 @@ class StorageHealth(Struct, kw_only=True):
 
     ready: bool
     # Why not: disk_full, store_stopped, not_stored or limit_reached.
-    cause: str | None | UnsetType = UNSET
+    cause: str | UnsetType | None = UNSET
     detail: str | UnsetType = UNSET
     low: list[SpaceLeft] | UnsetType = UNSET
 

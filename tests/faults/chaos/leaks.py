@@ -51,6 +51,8 @@ async def _left_in_nats(
         for stream in await _streams(connection)
         for name in await _consumers(connection, stream)
         if (stream, name) != (config.work_stream, consumer_name(config.default_tag))
+        # Those of feeds, which the server removes a minute after their last use.
+        and not name.startswith("pyoco_reader_")
     ]
     found += [f"a journal of {run_id}" for run_id in set(journalled_runs) - set(known_runs)]
     found += [

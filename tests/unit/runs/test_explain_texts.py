@@ -73,7 +73,7 @@ EXAMPLES: dict[str, Finding] = {
                 facts(run(RunStatus.CANCELLED, reason="cancel_forced")),
                 facts(run(), worker(), authentic=False),
                 facts(run(RunStatus.FAILED)),
-                facts(run(RunStatus.FAILED, reason="invalid_job", error="ERR-PYOCO-0045: changed")),
+                facts(run(RunStatus.FAILED, reason="invalid_job", error="ERR-PYOCO-0044: changed")),
                 *(facts(run(RunStatus.FAILED, reason=reason)) for reason in Reason),
             ]
             for finding in explain(found)

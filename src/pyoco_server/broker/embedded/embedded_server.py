@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-import httpx
 import msgspec
 
 from pyoco_server.broker.embedded.data_folder import Holder, Ports, ServerFolder
@@ -169,9 +168,17 @@ class EmbeddedNats:
 
     async def write_errors(self) -> dict[str, str]:
         """The streams whose store has stopped, each with the error of the write that failed."""
-        async with httpx.AsyncClient(trust_env=False) as http:
-            response = await http.get(self._started().health_url)
-        health = msgspec.json.decode(response.content, type=_Health)
+        # A gateway needs it rarely.
+        import httpx  # noqa: PLC0415
+
+        try:
+            async with httpx.AsyncClient(trust_env=False) as http:
+                response = await http.get(self._started().health_url)
+            health = msgspec.json.decode(response.content, type=_Health)
+        except (httpx.HTTPError, msgspec.DecodeError) as error:
+            raise EmbeddedServerError(
+                f"the embedded NATS server does not report its health: {error}"
+            ) from error
         return {each.stream: each.error for each in health.errors if _WRITE_ERROR in each.error}
 
     async def __aenter__(self) -> Self:

@@ -10,9 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import httpx
-import msgspec
-
 from pyoco_server.aio.background import Backoff, repeat
 from pyoco_server.broker.embedded.data_folder import ENOUGH_BYTES, free_bytes
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
@@ -54,7 +51,7 @@ class StoreRestarter:
         await asyncio.sleep(self._look_every_sec)
         try:
             stopped = await self._nats.write_errors()
-        except (httpx.HTTPError, msgspec.DecodeError, EmbeddedServerError):
+        except EmbeddedServerError:
             # It is starting or has ended, which its supervisor handles.
             return
         if not stopped:

@@ -21,18 +21,18 @@ def health(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
 
 def _health_view(found: Health) -> RenderableType:
     nats, storage, index = found["nats"], found["storage"], found["index"]
-    connection = "ready" if nats["ready"] else f"not ready: {nats['detail'] or nats['status']}"
-    building = "" if index["ready"] else f", being built: at most {index['behind']} writes to read"
+    connection = "ready" if nats["ready"] else f"not ready: {nats.get('detail') or nats['status']}"
+    building = f"being built: at most {index.get('behind', 0)} writes to read"
     rows = [
-        ("gateway", f"{found['status']}, version {found['version']}"),
+        ("gateway", f"{found['status']} {found.get('version', '')}".strip()),
         ("NATS", connection),
         *(
             (
                 "low space",
                 f"{left['of']}: {format_size(left['free_bytes'])} of {format_size(left['limit_bytes'])} left",
             )
-            for left in storage["low"]
+            for left in storage.get("low", [])
         ),
-        ("index", f"{index['runs']} runs{building}"),
+        ("index", "ready" if index["ready"] else building),
     ]
     return pairs((name, printable(value)) for name, value in rows)
