@@ -16,6 +16,7 @@ from tests.faults.chaos.stack import Stack
 
 # What gateways share for good: the lease of the sweep, and what signatures are made with.
 _SHARED = {"sweep", "secret_jobs", "secret_cursors", "trusted_records"}
+
 _decode_key = msgspec.json.Decoder(KeyRecord).decode
 
 
