@@ -27,10 +27,10 @@ def test_commands_name_a_full_disk_as_the_cause(own_nats: NatsServer, tmp_path: 
             def refused() -> str | None:
                 done = call_client(*server, "submit", "--flow-name", "noop")
                 assert done.returncode == 1, done.stdout
-                return done.stderr if "ERR-PYOCO-0045" in done.stderr else None
+                return done.stderr if "ERR-PYOCO-0046" in done.stderr else None
 
             shown = eventually_sync(refused, describe="the cause is known")
-        assert "ERR-PYOCO-0045 NATS cannot write" in shown
+        assert "ERR-PYOCO-0046 NATS cannot write" in shown
         assert "its disk is full" in shown
         assert "restart a NATS server of your own" in shown
         done = call_client(*server, "health", "--output", "table")

@@ -18,7 +18,7 @@ from tests.support.running.workers import serving_worker
 from tests.support.settings import for_hanging_nats
 from tests.support.waiting import eventually
 
-CANNOT_WRITE = "ERR-PYOCO-0045"
+CANNOT_WRITE = "ERR-PYOCO-0046"
 
 
 @pytest.fixture
