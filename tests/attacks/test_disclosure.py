@@ -133,6 +133,7 @@ async def test_health_without_a_key_has_states_only(tenants: tuple[Tenant, Tenan
     states = {
         "status": "ok",
         "nats": {"status": "connected", "ready": True},
+        "storage": {"ready": True},
         "index": {"ready": True},
     }
     await eventually(lambda: acme.inside.listing.index.ready, describe="the index is ready")
