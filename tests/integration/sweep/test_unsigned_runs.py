@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,15 +17,17 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import is_decided, trust_again
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
-from pyoco_server.records.models import JournalEntry, RunStatus, TaskStatus, job_of
+from pyoco_server.records.models import JournalEntry, RunStatus, TaskStatus, encode, job_of
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.lifecycle.ownership import claim
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.worker.engine.journal_values import dump_value
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_runs import ended, snapshot
 from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.waiting_runs import waiting_run
+from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
 
 ENTRY = JournalEntry(key="load||0", task="load", attempt=1, started_at=1.0, ended_at=2.0, number=1)
@@ -84,14 +87,16 @@ async def test_a_waiting_run_is_signed_and_continues_with_its_results(
 async def test_a_run_that_is_answered_before_the_first_sweep_gets_its_signature_with_its_job(
     before: Connection,
 ) -> None:
-    """The worker that claims it keeps it in the snapshot."""
+    """The worker that claims it keeps it in the snapshot, so that no sweep takes over the journal."""
     run = await waiting_run(before, {})
     await unsigned(before, run.run_id)
+    await old_entry(before, run.run_id)
     answers = AnswerHandler(before)
     await answers.respond(run.wait_id, Answer(payload=1), ANYBODY, Actor())
     await answers.close()
     [job] = await run.jobs()
     assert job.signature
+    assert await Journal(before).entries("default", run.run_id) == [ENTRY]
     owned = await claim(
         RunStore(before),
         WorkQueue(before),
@@ -102,6 +107,31 @@ async def test_a_run_that_is_answered_before_the_first_sweep_gets_its_signature_
         max_bytes=100_000,
     )
     assert owned.snapshot.signature == job.signature
+
+
+@pytest.mark.parametrize("began", [{"attempt": 1}, {"rerun_mode": "failed"}], ids=["redelivery", "rerun"])
+async def test_a_job_of_the_queue_is_continued_with_its_results_before_the_first_sweep(
+    config: NatsBackendConfig, before: Connection, began: dict[str, Any]
+) -> None:
+    """A worker may be faster than the gateway, and must not execute again what is done."""
+    run = snapshot(flow_name="chain", **began)
+    await RunStore(before).create(run)
+    entry = structs.replace(ENTRY, attempt=run.attempt, output=dump_value(666))
+    await publish_acked(before, f"pyoco.journal.{run.run_id}", msgspec.msgpack.encode(entry))
+    await publish_acked(before, "pyoco.work.default", encode(job_of(run, None)))
+    async with serving_worker(config):
+        [result] = await eventually(lambda: outputs(before, run.run_id, "store"), describe="the run ends")
+    assert result == {"stored": 666}
+
+
+async def outputs(connection: Connection, run_id: str, task: str) -> list[Any]:
+    """The result of a task of a run that has ended."""
+    stored = await RunStore(connection).get_from_leader(run_id)
+    assert stored is not None
+    records = stored.snapshot.task_records or {}
+    if not stored.snapshot.status.terminal:
+        return []
+    return [msgspec.json.decode(records[task])["output"]]
 
 
 async def test_a_run_in_work_keeps_the_signature_that_it_gets(

@@ -1,5 +1,7 @@
 """Claims and fenced writes on a real bucket: one owner, no lost cancel, no change after the end."""
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -78,6 +80,28 @@ async def test_a_pending_run_is_claimed(store: Store, told: bool) -> None:
     assert stored is not None
     assert stored.snapshot == owned.snapshot
     assert (stored.snapshot.status, stored.snapshot.attempt) == (RunStatus.RUNNING, 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"tenant_id": "mallory"}, {"timeout_sec": 0.001}, {"params": {"x": 666}}, {"tag": "cpu"}],
+    ids=str,
+)
+@pytest.mark.parametrize("delivery", [(1, 1), (1, 2)], ids=["first delivery", "redelivery"])
+async def test_a_changed_snapshot_does_not_change_what_is_executed(
+    store: Store, delivery: tuple[int, int], changes: dict[str, Any]
+) -> None:
+    """Any worker may write any snapshot, and only gateways publish jobs."""
+    job, revision = await stored_job(store)
+    await store.replace(structs.replace(pending_snapshot(job), **changes), revision=revision)
+    owned = await claimed(store, job, delivery, revision=revision)
+    accepted = pending_snapshot(job)
+    assert {name: getattr(owned.snapshot, name) for name in changes} == {
+        name: getattr(accepted, name) for name in changes
+    }
+    stored = await store.get_from_leader(job.run_id)
+    assert stored is not None
+    assert stored.snapshot == owned.snapshot
 
 
 async def test_a_later_delivery_takes_over_and_fences_the_earlier_owner(store: Store) -> None:

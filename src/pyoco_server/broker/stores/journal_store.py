@@ -4,8 +4,9 @@ One subject per run, `<prefix>.<tag>.<run_id>`. Results may be pickles, so NATS 
 those of its own tags only (broker/permissions.py), and a journal is read and copied under one tag. An entry
 that is too large for one message is stored in parts; an incomplete entry is ignored.
 
-Earlier versions stored `<prefix>.<run_id>`, which every worker could write. Only gateways read that: a
-flow.yaml, which has a digest, and the results that were there when the runs were first signed.
+Earlier versions stored `<prefix>.<run_id>`, which every worker could write, and now none may. Gateways read
+that: a flow.yaml, which has a digest, and the results that were there when the runs were first signed.
+Workers read it for a job of an earlier version, whose run may not be signed yet.
 """
 
 import asyncio
@@ -62,12 +63,15 @@ class Journal:
         """Store the flow.yaml of a run, which is too large for its snapshot."""
         await self._write(tag, run_id, workflow_yaml.encode(), {_KIND_HEADER: _SOURCE})
 
-    async def entries(self, tag: str, run_id: str) -> list[JournalEntry]:
+    async def entries(self, tag: str, run_id: str, *, old_up_to: int = 0) -> list[JournalEntry]:
         """The valid entries in the order in which the tasks finished, one of each key.
 
-        Entries of the run that this one repeats are of attempt 0.
+        Entries of the run that this one repeats are of attempt 0. Those under the subject of earlier versions
+        count up to the sequence `old_up_to`.
         """
-        return self._entries_in(await self._messages(self._subject(tag, run_id)), run_id)
+        messages = await self._old_messages(run_id, old_up_to)
+        messages += await self._messages(self._subject(tag, run_id))
+        return self._entries_in(messages, run_id)
 
     async def source(self, tag: str, run_id: str, digest: str) -> str | None:
         """The stored flow.yaml of the run with this SHA-256, if it has one."""
@@ -96,9 +100,7 @@ class Journal:
         Entries that are copies in the other run, too, and that it did not use, are left out. Those under the
         subject of earlier versions are copied up to the sequence `old_up_to`.
         """
-        messages = await self._old_messages(origin, old_up_to)
-        messages += await self._messages(self._subject(tag, origin))
-        own = (entry for entry in self._entries_in(messages, origin) if entry.attempt)
+        own = (entry for entry in await self.entries(tag, origin, old_up_to=old_up_to) if entry.attempt)
         # Numbered again: entries that are left out would leave gaps.
         numbered = (
             structs.replace(entry, number=number, base=0) for number, entry in enumerate(own, start=1)

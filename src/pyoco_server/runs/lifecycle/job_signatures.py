@@ -27,6 +27,7 @@ from pyoco_server.broker.stores.trusted_records import TrustedRecords, trusted_r
 from pyoco_server.errors import UnverifiedRun
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import RunSnapshot, encode, job_of
+from pyoco_server.records.operation_models import LAST_SEQUENCE
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,11 @@ class JobSignatures:
 
     async def trusted(self) -> TrustedRecords | None:
         return await trusted_records(self._connection)
+
+    async def old_journal(self) -> int:
+        """Up to which sequence journals of earlier versions are trusted."""
+        trusted = await self.trusted()
+        return LAST_SEQUENCE if trusted is None else trusted.journal
 
     async def _read_secret(self) -> None:
         self._secret = await shared_secret(self._connection, "jobs")

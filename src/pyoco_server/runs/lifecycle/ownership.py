@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, structs
 
@@ -22,6 +22,12 @@ from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting
 
 log = logging.getLogger(__name__)
+
+# What never changes from submit to end. The generation is the run's; the signature may be renewed.
+_ACCEPTED: Final = frozenset(Job.__struct_fields__).intersection(RunSnapshot.__struct_fields__) - {
+    "generation",
+    "signature",
+}
 
 
 class NotOwner(Exception):
@@ -214,7 +220,7 @@ async def claim(
         stored = StoredRun(pending_snapshot(job), expected_revision)
     while True:
         if stored is None:
-            stored = await store.get_from_leader(job.run_id)
+            stored = await _accepted(store, job)
         if stored is None:
             raise RunGone("the run does not exist; its submission was not accepted")
         _check_open(stored.snapshot, job.generation)
@@ -235,6 +241,16 @@ async def time_used_until_now(store: RunStore, stored: StoredRun) -> float:
     """Including the time between two owners, but not its waits."""
     has_had_owner = stored.snapshot.delivery is not None
     return time_used(stored.snapshot) + (await store.age_sec(stored) if has_had_owner else 0.0)
+
+
+async def _accepted(store: RunStore, job: Job) -> StoredRun | None:
+    """The stored run with what its job says: any worker may have changed its tenant or its time limit."""
+    stored = await store.get_from_leader(job.run_id)
+    if stored is None:
+        return None
+    accepted = pending_snapshot(job)
+    snapshot = structs.replace(stored.snapshot, **{name: getattr(accepted, name) for name in _ACCEPTED})
+    return structs.replace(stored, snapshot=snapshot)
 
 
 def _check_open(current: RunSnapshot, generation: int) -> None:

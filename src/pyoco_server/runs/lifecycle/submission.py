@@ -25,7 +25,6 @@ from pyoco_server.errors import (
     WorkflowTooLarge,
 )
 from pyoco_server.records.models import Job, RerunMode, RunSnapshot, encode, new_run_id, pending_snapshot
-from pyoco_server.records.operation_models import LAST_SEQUENCE
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.withdrawal import (
@@ -152,11 +151,9 @@ class Submitter:
         origin = job.origin_run_id
         if origin is None:
             return
-        trusted = await self.signatures.trusted()
+        old_up_to = await self.signatures.old_journal()
         # The journal has one tag: results of other workers are never copied to those of this one.
-        await self._journal.copy(
-            job.tag, origin, job.run_id, old_up_to=LAST_SEQUENCE if trusted is None else trusted.journal
-        )
+        await self._journal.copy(job.tag, origin, job.run_id, old_up_to=old_up_to)
         if not await self._store.exists(origin):
             # The key is deleted before the journal: if the key exists, the copy is complete.
             await self._journal.remove(job.run_id)

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
@@ -131,6 +131,9 @@ class RunRepairer:
         snapshot = await self.signatures.verified(stored)
         if not snapshot.tag:
             raise _JobLost("its snapshot names no tag")
+        if stored.snapshot.signature is UNSET:
+            # The sweep takes over the journal of an unsigned run, and the job signs this one.
+            await self.journal.adopt_old(snapshot.tag, snapshot.run_id, await self.signatures.old_journal())
         source: str | None = None
         if snapshot.workflow_yaml_sha256 is not None:
             source = await self.journal.source(snapshot.tag, snapshot.run_id, snapshot.workflow_yaml_sha256)

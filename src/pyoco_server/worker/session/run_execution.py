@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import NoAnswer, PayloadTooLarge
 from pyoco_server.broker.queue.work_queue import Delivery
@@ -24,6 +24,7 @@ from pyoco_server.records.models import (
     TaskStatus,
     encode,
 )
+from pyoco_server.records.operation_models import LAST_SEQUENCE
 from pyoco_server.records.wait_models import Question, WaitRecord
 from pyoco_server.runs.lifecycle.ownership import OwnedRun, RunEnded
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting, waiting
@@ -173,7 +174,7 @@ class RunExecution:
             tenant_id=owned.snapshot.tenant_id,
         )
         if owned.snapshot.attempt > 1 or job.rerun_mode in _REUSING:
-            run.journal = await self._services.journal.entries(job.tag, job.run_id)
+            run.journal = await self._journalled()
         if owned.snapshot.attempt > 1:
             await self._questions.load()
         while True:
@@ -184,11 +185,17 @@ class RunExecution:
             if not outcome.must_resume:
                 return outcome
             await self._flush_journal()
-            run.journal = await self._services.journal.entries(job.tag, job.run_id)
+            run.journal = await self._journalled()
             # The run may have been taken over, cancelled or ended meanwhile.
             await owned.refresh()
             if owned.snapshot.cancel_requested_at is not None:
                 return Outcome(status=RunStatus.CANCELLED)
+
+    async def _journalled(self) -> list[JournalEntry]:
+        """What the run has done, with the results of an earlier version if its job is of that version."""
+        job = self._job
+        old_up_to = LAST_SEQUENCE if job.signature is UNSET else 0
+        return await self._services.journal.entries(job.tag, job.run_id, old_up_to=old_up_to)
 
     async def _execute_once(self, run: Run) -> Outcome:
         started_before, self.started = self.started, True
