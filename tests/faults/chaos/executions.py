@@ -44,7 +44,7 @@ class Executions:
     async def read_journal(self, connection: Connection) -> None:
         """All of it. Runs of this suite have small results only, each in one message."""
         config = connection.config
-        subject = f"{config.journal_subject_prefix}.*"
+        subject = f"{config.journal_subject_prefix}.>"
         stored: dict[str, list[tuple[JournalEntry, float]]] = defaultdict(list)
         for message in await read_everything(connection, config.journal_stream, subject):
             if message.subject.endswith(PROBE_ID):

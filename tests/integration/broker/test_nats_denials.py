@@ -22,6 +22,8 @@ NOT_FOR_WORKERS = (
     (KEY, b"{}"),
     ("$KV.pyoco_auth.used.x", b"{}"),
     ("$KV.pyoco_leases.secret_cursors", b"{}"),
+    ("$KV.pyoco_leases.secret_jobs", b"{}"),
+    ("$KV.pyoco_leases.trusted_records", b'{"runs": 1000000}'),
     ("$KV.pyoco_bulk.x", b"{}"),
     ("$O.pyoco_wheels.M.x", b"{}"),
     ("pyoco.work.default", b"{}"),
