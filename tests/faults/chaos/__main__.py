@@ -36,6 +36,7 @@ _ONE_SERVER = {
     FaultKind.KILL_NATS: 3,
     FaultKind.KILL_SUCCESSOR: 2,
     FaultKind.KILL_CANCELLER: 2,
+    FaultKind.WRITE_UNREADABLE: 1,
 }
 _CLUSTER = {
     FaultKind.KILL_LEADER if kind is FaultKind.KILL_NATS else kind: n for kind, n in _ONE_SERVER.items()

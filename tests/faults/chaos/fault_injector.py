@@ -4,21 +4,27 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from random import Random
 from typing import Any
 
 import httpx
+import msgspec
 
 from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.errors import NatsUnavailable
+from tests.faults.chaos.history import UNREADABLE_RUNS
 from tests.faults.chaos.service import Service
 from tests.faults.chaos.stack import ACK_WAIT_SEC, Stack
 from tests.support.broker.cluster import NatsCluster
 from tests.support.broker.nats_server import NatsServer
+from tests.support.broker.stored_runs import snapshot
+from tests.support.samples.broken_records import VALUES, with_field
 from tests.support.waiting import LIMIT_SEC, eventually
 
 NATS = "nats"
@@ -39,6 +45,7 @@ class FaultKind(StrEnum):
     # Faults during recovery, and during a cancel.
     KILL_SUCCESSOR = "kill a worker and the one that takes over"
     KILL_CANCELLER = "kill a worker while it ends a cancelled run"
+    WRITE_UNREADABLE = "write records that cannot be read"
 
 
 @dataclass(slots=True)
@@ -61,27 +68,26 @@ class FaultInjector:
         self._stack = stack
         self._rng = Random(seed)
         self.faults: list[Fault] = []
+        # How many records that cannot be read were written.
+        self._unreadable = 0
+        self._injections: dict[FaultKind, Callable[[], Awaitable[None]]] = {
+            FaultKind.KILL_EXECUTOR: self._kill_executor,
+            FaultKind.PAUSE_WORKER: self._pause,
+            FaultKind.KILL_GATEWAY: self._kill_gateway,
+            FaultKind.KILL_NATS: self._kill_nats,
+            FaultKind.KILL_LEADER: self._kill_leader,
+            FaultKind.FILL_DISK: self._fill_disk,
+            FaultKind.KILL_SUCCESSOR: self._kill_successor,
+            FaultKind.WRITE_UNREADABLE: self._write_unreadable,
+        }
 
     async def inject(self, kind: FaultKind) -> None:
-        match kind:
-            case FaultKind.KILL_WORKER:
-                await self._kill(kind, self._any(self._stack.workers))
-            case FaultKind.KILL_EXECUTOR:
-                await self._kill_executor()
-            case FaultKind.PAUSE_WORKER:
-                await self._pause()
-            case FaultKind.KILL_GATEWAY:
-                await self._kill_gateway()
-            case FaultKind.KILL_NATS:
-                await self._kill_nats()
-            case FaultKind.KILL_LEADER:
-                await self._kill_leader()
-            case FaultKind.FILL_DISK:
-                await self._fill_disk()
-            case FaultKind.KILL_SUCCESSOR:
-                await self._kill_successor()
-            case FaultKind.KILL_CANCELLER:
-                await self._kill(kind, await self._canceller())
+        if kind is FaultKind.KILL_WORKER:
+            await self._kill(kind, self._any(self._stack.workers))
+        elif kind is FaultKind.KILL_CANCELLER:
+            await self._kill(kind, await self._canceller())
+        else:
+            await self._injections[kind]()
 
     def _any(self, services: dict[str, Service]) -> Service:
         return services[self._rng.choice(sorted(services))]
@@ -124,6 +130,27 @@ class FaultInjector:
             worker.pause()
             await asyncio.sleep(pause_sec)
             worker.resume()
+
+    async def _write_unreadable(self) -> None:
+        """Each gateway counts them, and reads on."""
+        connection = self._stack.connection
+        record = msgspec.to_builtins(snapshot())
+        with self._fault(FaultKind.WRITE_UNREADABLE, "the bucket of runs"):
+            for value in VALUES:
+                self._unreadable += 1
+                run_id = f"{UNREADABLE_RUNS}{self._unreadable:012x}"
+                data = with_field(record, "status", value)
+                await publish_acked(connection, f"$KV.{connection.config.runs_kv_bucket}.{run_id}", data)
+            async with httpx.AsyncClient(timeout=LIMIT_SEC) as http:
+                for url in self._stack.urls:
+                    await eventually(
+                        partial(self._counts_unreadable, http, url),
+                        describe=f"{url} has read on after {self._unreadable} unreadable records",
+                    )
+
+    async def _counts_unreadable(self, http: httpx.AsyncClient, url: str) -> bool:
+        response = await http.get(f"{url}/health", params={"ready": 1})
+        return response.is_success and response.json()["unreadable"].get("run") == self._unreadable
 
     async def _kill_nats(self) -> None:
         server = self._stack.nats

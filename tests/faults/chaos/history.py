@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 DELETED = "DELETED"
 _DELETIONS = {"DEL", "PURGE"}
+# The ids of runs that the fault injector writes, and that cannot be read.
+UNREADABLE_RUNS = "00000000-0000-4000-8000-"
 _READ_EVERY_SEC = 0.1
 
 
@@ -206,6 +208,8 @@ class History:
 
     def _add(self, message: StreamMessage) -> None:
         run_id = message.subject.removeprefix(self._prefix)
+        if run_id.startswith(UNREADABLE_RUNS):
+            return
         run = self.runs.setdefault(run_id, RunHistory(run_id))
         at = datetime.fromisoformat(message.timestamp).timestamp()
         if message.headers.get("KV-Operation") in _DELETIONS:

@@ -37,7 +37,7 @@ async def health(request: Request, ready: bool = False) -> Response:
 
 
 def _visible(body: Health, request: Request) -> Health:
-    """Nothing but states without a valid key; the number of all runs for the operator only."""
+    """Nothing but states without a valid key; what is of all tenants for the operator only."""
     if gateway_of(request).config.http_auth_mode == "api_key" and principal_of(request) is None:
         return Health(
             nats=NatsHealth(status=body.nats.status, ready=body.nats.ready),
@@ -46,6 +46,7 @@ def _visible(body: Health, request: Request) -> Health:
         )
     if not caller_of(request).sees_all:
         body.index.runs = UNSET
+        body.unreadable = {}
     return body
 
 
