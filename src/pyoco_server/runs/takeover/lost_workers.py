@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from pyoco_server.records.models import WorkerState
+from pyoco_server.records.models import Tag, Timestamp, WorkerState
 
 # So many probes at least must find a worker disconnected.
 _MIN_MISSES = 2
@@ -34,8 +34,9 @@ class WorkerHead(msgspec.Struct, gc=False):
     worker_id: str
     instance_id: str
     state: str
-    last_seen_at: float
-    tags: list[str] = []
+    last_seen_at: Timestamp
+    # Subjects are made of them.
+    tags: list[Tag] = []
 
 
 @dataclass(slots=True)

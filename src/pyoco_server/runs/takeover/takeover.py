@@ -9,13 +9,12 @@ import logging
 import time
 from dataclasses import dataclass
 
-import msgspec
-
 from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection, RenewableSubscription
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.queue.worker_probe import WorkerProbe, is_instance_id
-from pyoco_server.errors import IndexNotReady, NatsUnavailable
+from pyoco_server.errors import IndexNotReady, NatsUnavailable, UnreadableRecord
+from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import WorkerRecord
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.sweep.exhausted_deliveries import LastDeliveries
@@ -32,7 +31,7 @@ _PROBE_EVERY_SEC = 0.5
 _SEARCHED_SEC = 10.0
 _CONCURRENT = 16
 
-_decode_head = msgspec.json.Decoder(WorkerHead).decode
+_decode_head = json_record(WorkerHead, whole=False)
 
 
 @dataclass(slots=True)
@@ -91,7 +90,7 @@ class Takeover:
     def _on_record(self, message: Message) -> None:
         try:
             record = _decode_head(message.data)
-        except (msgspec.DecodeError, ValueError, RecursionError):
+        except UnreadableRecord:
             # A marker, or a record that cannot be read.
             return
         if is_instance_id(record.instance_id) and self._workers.on_record(record):
