@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden
@@ -215,6 +216,25 @@ async def test_a_living_worker_keeps_a_delivery_that_it_has_not_started(own_queu
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
         assert run["delivery"] == list(delivery.token), "the second job is dropped"
         await own_queue.becomes_empty()
+
+
+async def test_the_message_of_another_run_is_not_redelivered(own_queue: OwnQueue) -> None:
+    """A stream that is created again counts from 1, and a worker may store any sequence."""
+    gateway = own_queue.gateway
+    async with mortal_worker(own_queue, "lost") as lost, mortal_worker(own_queue, "slow") as slow:
+        kept = await own_queue.submit("noop")
+        delivery, _ = await claimed_by(slow)
+        stale = await own_queue.submit("noop")
+        _, owned = await claimed_by(lost)
+        await owned.write(lambda snapshot: structs.replace(snapshot, delivery=delivery.token))
+        handed_over = await own_queue.submit("noop")
+        await claimed_by(lost)
+        await die(lost)
+        async with own_queue.worker("heir"):
+            await gateway.ends(handed_over)
+            run = await gateway.get(kept)
+        assert (run["status"], run["worker_id"], run["attempt"]) == ("RUNNING", "slow", 1)
+        assert "handed_over_at" not in await gateway.get(stale)
 
 
 async def test_a_run_that_kills_its_workers_fails_after_the_last_delivery(own_queue: OwnQueue) -> None:

@@ -72,6 +72,9 @@ class RunHandover:
             return
         snapshot = stored.snapshot
         assert snapshot.delivery is not None
+        if not await self._repairer.queue.has_job(run_id, snapshot.delivery[0]):
+            # The sweep publishes a job that was lost.
+            return
         limits = await self._repairer.queue.limits(snapshot.tag)
         if limits.exhausted_by(snapshot.delivery[1]):
             await self._last_deliveries.settle(stored, *snapshot.delivery)
