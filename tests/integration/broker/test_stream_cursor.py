@@ -102,11 +102,15 @@ async def test_reading_from_elsewhere_begins_there(cursor: StreamCursor, bucket:
 async def test_a_removed_consumer_is_replaced(
     connection: Connection, cursor: StreamCursor, bucket: Bucket
 ) -> None:
+    """The server removes one that is not used for a minute: that is no outage, which lists would answer."""
     await _write(bucket, "a", "b")
+    interruptions = connection.interruptions
     assert len(await _read(cursor, 0, limit=1)) == 1
     [name] = await _consumers(connection, bucket.stream)
     await jetstream_api.call(connection, f"CONSUMER.DELETE.{bucket.stream}.{name}")
     assert _keys(bucket, await _read(cursor, 1)) == ["b"]
+    assert connection.interruptions == interruptions
+    assert connection.ready
 
 
 async def test_nothing_is_missing_after_a_restart_of_the_server(

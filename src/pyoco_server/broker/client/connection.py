@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 ReadyHook = Callable[[], Awaitable[object]]
 
 _RETRY_SEC = 0.25
-_NO_RESPONDERS = "503"
+NO_RESPONDERS = "503"
 _ENVELOPE_BYTES = 4096
 _NO_RESPONDERS_CURE = (
     "JetStream is off, a stream of this version is missing (`pyoco-server-admin nats-setup` makes it), or "
@@ -262,7 +262,7 @@ class Connection:
             message = await reply
         finally:
             self._pending.remove(token)
-        if message.status == _NO_RESPONDERS:
+        if message.status == NO_RESPONDERS:
             raise self._no_responders(subject)
         return message
 
@@ -280,7 +280,7 @@ class Connection:
         """Publish and yield each reply as it comes; the caller recognizes the last one and stops there.
 
         Deliveries of a consumer come to an `inbox`: unlike other replies, each has the subject under which
-        it was stored.
+        it was stored. That there is no such consumer is a reply as well, because consumers end by themselves.
         """
         if not self.state.up:
             raise self.unavailable()
@@ -296,7 +296,7 @@ class Connection:
                 reply = replies.arrived.popleft()
                 if isinstance(reply, NatsUnavailable):
                     raise reply
-                if reply.status == _NO_RESPONDERS:
+                if reply.status == NO_RESPONDERS and inbox is None:
                     raise self._no_responders(subject)
                 yield reply
         finally:

@@ -10,7 +10,7 @@ from uuid import uuid4
 import msgspec
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
-from pyoco_server.broker.client.connection import Connection, DeliveryInbox, NoResponders
+from pyoco_server.broker.client.connection import NO_RESPONDERS, Connection, DeliveryInbox
 from pyoco_server.broker.client.message import Message, delivery_tokens
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
@@ -60,13 +60,13 @@ class StreamCursor:
         consumer = await self._consumer_at(after)
         # Unknown until the batch is complete.
         self._consumer = None
-        try:
-            batch = await self._pull(consumer, limit, max_bytes)
-        except NoResponders:
+        batch = await self._pull(consumer, limit, max_bytes)
+        if batch is None:
             # It was not used for long.
             consumer = await self._consumer_at(after)
-            self._consumer = None
             batch = await self._pull(consumer, limit, max_bytes)
+        if batch is None:
+            raise self._gone("a new consumer was removed at once")
         self._consumer = consumer
         self._after = batch[-1].sequence if batch else after
         return batch
@@ -102,7 +102,8 @@ class StreamCursor:
         self._after, self._delivered, self._interruptions = after, 0, interruptions
         return name
 
-    async def _pull(self, consumer: str, limit: int, max_bytes: int) -> list[StreamMessage]:
+    async def _pull(self, consumer: str, limit: int, max_bytes: int) -> list[StreamMessage] | None:
+        """None if there is no such consumer."""
         request: dict[str, object] = {"batch": limit, "no_wait": True}
         if max_bytes:
             request["max_bytes"] = max_bytes
@@ -117,6 +118,8 @@ class StreamCursor:
                     return batch
             elif message.status == _EMPTY:
                 return batch
+            elif message.status == NO_RESPONDERS:
+                return None
             elif message.status == _REFUSED and message.headers["Description"] == _TOO_LARGE:
                 return batch or await self._pull(consumer, 1, 0)
             else:

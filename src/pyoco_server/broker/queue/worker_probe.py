@@ -11,11 +11,10 @@ import re
 from collections.abc import Collection
 from uuid import uuid4
 
-from pyoco_server.broker.client.connection import Connection, RenewableSubscription
+from pyoco_server.broker.client.connection import NO_RESPONDERS, Connection, RenewableSubscription
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.queue.wake_up import wake_up_subject
 
-_NO_RESPONDERS = "503"
 _INSTANCE_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -67,7 +66,7 @@ class WorkerProbe:
 
     def _on_reply(self, message: Message) -> None:
         asked, instance_id = message.subject[-64:-32], message.subject[-32:]
-        if asked != self._asked or message.status != _NO_RESPONDERS:
+        if asked != self._asked or message.status != NO_RESPONDERS:
             return
         if instance_id == self._nobody:
             self._answered.set()
