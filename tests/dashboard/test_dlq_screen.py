@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.records.models import DeadLetter, RunStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
@@ -35,7 +34,7 @@ async def some_letters(tab: Tab, count: int, **fields: Any) -> list[str]:
     now = time.time()
     flows = ("daily_sales", "train_model", "sync_customers")
     runs = [ended(RunStatus.FAILED, at=now - 300 * at, flow_name=flows[at % 3]) for at in range(count)]
-    await write_many(RunStore(tab.gateway.inside.connection), runs)
+    await write_many(tab.gateway.inside.connection, runs)
     for at, run in reversed(list(enumerate(runs))):
         reason, error = FAILURES[at % len(FAILURES)]
         known = {"worker_id": f"worker-{at % 3 + 1}", "num_delivered": 1 + at % 2, "tags": ["night"]}

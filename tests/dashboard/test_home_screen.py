@@ -8,7 +8,6 @@ from playwright.async_api import Locator, Route, expect
 
 from pyoco_server.broker.client.write_state import WriteCause, WriteProblem
 from pyoco_server.broker.storage.free_space import DISK, FreeSpace
-from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.records.models import DeadLetter, RunSnapshot, RunStatus, WheelSyncResult, WheelSyncState
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab
@@ -71,7 +70,7 @@ async def a_busy_day(tab: Tab, now: float) -> list[RunSnapshot]:
     """A day of runs, and workers, questions and dead letters that cause every warning."""
     inside = tab.gateway.inside
     runs = a_day(now)
-    await write_many(RunStore(inside.connection), runs)
+    await write_many(inside.connection, runs)
     broken = WheelSyncState(
         enabled=True, last_result=WheelSyncResult.ERROR, error="no wheel fits this Python"
     )
@@ -124,7 +123,7 @@ async def test_warnings_come_first_and_each_figure_links_to_its_runs(tab: Tab) -
 async def test_a_bar_links_to_its_runs_and_keeps_the_focus_when_a_minute_passes(tab: Tab) -> None:
     page, now = tab.page, time.time()
     runs = a_day(now)
-    await write_many(RunStore(tab.gateway.inside.connection), runs)
+    await write_many(tab.gateway.inside.connection, runs)
     # Frozen until the test adds the next minute: all bars move with it.
     responses: list[dict[str, Any]] = []
 
@@ -158,7 +157,7 @@ async def test_a_bar_links_to_its_runs_and_keeps_the_focus_when_a_minute_passes(
 
 
 async def test_an_outage_is_shown_with_the_last_figures(tab: Tab) -> None:
-    await write_many(RunStore(tab.gateway.inside.connection), [ended(at=time.time() - 5)])
+    await write_many(tab.gateway.inside.connection, [ended(at=time.time() - 5)])
     await tab.open("/")
     await expect(tab.page.get_by_role("heading", name="Ended runs")).to_be_visible()
     await tab.page.route("**/health", lambda route: route.abort())

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab
@@ -50,7 +49,7 @@ def some_runs(count: int) -> list[RunSnapshot]:
 
 async def fill(tab: Tab, count: int) -> list[RunSnapshot]:
     runs = some_runs(count)
-    await write_many(RunStore(tab.gateway.inside.connection), runs)
+    await write_many(tab.gateway.inside.connection, runs)
     return runs
 
 
@@ -179,7 +178,7 @@ async def test_a_bulk_cancel_counts_first(tab: Tab) -> None:
 async def test_selected_runs_are_cancelled(tab: Tab) -> None:
     first, second, other = [await tab.gateway.submit("noop") for _ in range(3)]
     over = ended(RunStatus.COMPLETED, at=time.time())
-    await write_many(RunStore(tab.gateway.inside.connection), [over])
+    await write_many(tab.gateway.inside.connection, [over])
     await tab.open("/runs")
     for run_id in (first, second, over.run_id):
         await row(tab, run_id).get_by_role("checkbox").check()

@@ -45,7 +45,7 @@ INTERLEAVINGS = int(os.environ.get("INTERLEAVINGS", "2000"))
 ENDS = ("COMPLETED", "FAILED", "CANCELLED")
 CONCURRENCY = 250
 KILL_PROBABILITY = 0.4
-FAR_IN_THE_FUTURE = 1e12
+FAR_IN_THE_FUTURE = 1e11
 # The processes of one test run must agree on it.
 _SHARED = int(os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8), 16)
 ONLY = os.environ.get("WAIT_SEED")

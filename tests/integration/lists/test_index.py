@@ -357,7 +357,7 @@ async def test_a_list_is_a_503_with_progress_until_filled(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(config) as gateway:
-        await write_many(gateway.inside.runs.store, [ended(at=float(number)) for number in range(600)])
+        await write_many(gateway.inside.connection, [ended(at=float(number)) for number in range(600)])
     slowly = asyncio.Event()
     take = RunFeedReader.take
 

@@ -190,7 +190,7 @@ async def test_changes_while_paging_do_not_move_other_runs(gateway: RunningGatew
 
 async def test_the_total_counts_all_pages(gateway: RunningGateway) -> None:
     await write_many(
-        gateway.inside.runs.store,
+        gateway.inside.connection,
         [ended(at=float(number), flow_name=f"flow-{number % 2}", worker_id="w1") for number in range(30)],
     )
     for query, total in (({}, 30), ({"flow": "flow-1"}, 15), ({"worker": "w1", "q": "flow-0"}, 15)):

@@ -39,10 +39,12 @@ async def write(store: RunStore, *runs: RunSnapshot) -> list[str]:
     return [run.run_id for run in runs]
 
 
-async def write_many(store: RunStore, runs: list[RunSnapshot]) -> None:
-    """In any order, and fast."""
+async def write_many(connection: Connection, runs: list[RunSnapshot]) -> None:
+    """Signed, in any order, and fast."""
+    store = RunStore(connection)
     for start in range(0, len(runs), 200):
-        await asyncio.gather(*(store.create(run) for run in runs[start : start + 200]))
+        group = [await signed(connection, run) for run in runs[start : start + 200]]
+        await asyncio.gather(*(store.create(run) for run in group))
 
 
 class WrittenRun:
