@@ -120,3 +120,16 @@ async def test_pickling_a_result_does_not_count(tmp_path: Path) -> None:
         clock.advance(1200)
         (tmp_path / "may-end").touch()
         assert (await execution).status == "COMPLETED"
+
+
+@pytest.mark.parametrize("limit_sec", ["math.inf", "1e12"])
+async def test_a_limit_that_no_clock_reaches_is_none(tmp_path: Path, limit_sec: str) -> None:
+    """Some write `math.inf` where there is no limit; no message of the executor may contain it."""
+    tmp_path.joinpath("unlimited.py").write_text(
+        "import math\nfrom pyoco import Flow, task\n"
+        "@task\ndef work():\n    return 1\n"
+        f"work.task.timeout_sec = {limit_sec}\nflow = Flow('unlimited') >> work\n"
+    )
+    async with started_executor(tmp_path) as executor:
+        outcome = await executor.execute(new_run("unlimited"))
+    assert (outcome.status, outcome.error) == ("COMPLETED", None)

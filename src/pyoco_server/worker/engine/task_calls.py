@@ -323,7 +323,9 @@ class WrappedFunction:
         if self.task.retries:
             self.retries, self.task.retries = self.task.retries, 0
         if self.task.timeout_sec is not None:
-            self.timeout_sec, self.task.timeout_sec = self.task.timeout_sec, None
+            limit_sec, self.task.timeout_sec = self.task.timeout_sec, None
+            # `math.inf`, for example, is no limit: no timer takes it.
+            self.timeout_sec = limit_sec if limit_sec <= threading.TIMEOUT_MAX else None
 
     def __call__(self, **inputs: Any) -> Any:
         """Called by the engine where it executes the task itself."""
