@@ -1,5 +1,6 @@
 """Runs of a version that did not sign them: they go on, and nothing unsigned is trusted after them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import UNSET, structs
+from typer.testing import CliRunner
 
+from pyoco_server.admin_cli import app as admin_app
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
@@ -186,6 +189,21 @@ async def test_what_comes_later_is_not_trusted(config: NatsBackendConfig, before
         for run in (late, early):
             again = await gateway.http.post(f"/runs/{run.run_id}/rerun")
             assert again.status_code == 200, "an administrator has trusted what is stored"
+
+
+async def test_nothing_is_trusted_that_a_worker_wrote_before_the_first_gateway(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a new installation `nats-setup` comes first, and workers may start before gateways."""
+    monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
+    arguments = ["nats-setup", "--nats-url", config.nats_url]
+    result = await asyncio.to_thread(CliRunner().invoke, admin_app, arguments)
+    assert result.exit_code == 0, result.output
+    async with connected(config) as worker:
+        forged = ended(RunStatus.FAILED)
+        await RunStore(worker).create(forged)
+        async with running_gateway(config) as gateway:
+            assert_problem(await gateway.http.post(f"/runs/{forged.run_id}/rerun"), 409, 44)
 
 
 async def test_nothing_is_trusted_in_another_bucket(config: NatsBackendConfig, before: Connection) -> None:
