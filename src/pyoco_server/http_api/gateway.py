@@ -11,7 +11,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.trusted_records import decide_if_empty
+from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
 from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import services
@@ -35,7 +35,7 @@ class Gateway:
 
         self.connection = self._add_service(Connection(config, name="pyoco-server:http"))
         self.connection.add_hook(lambda: ensure_resources(self.connection))
-        self.connection.add_hook(lambda: decide_if_empty(self.connection))
+        self.connection.add_hook(lambda: trust_nothing_if_empty(self.connection))
         self.storage = self._add_service(WriteHealth(self.connection))
         self.authentication = self._add_service(services.Authentication(self.connection))
         self.listing = self._add_service(services.RunListing(self.connection))

@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.trusted_records import is_decided, trust_again
+from pyoco_server.broker.stores.trusted_records import is_trust_decided, trust_again
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.records.models import JournalEntry, RunStatus, TaskStatus, encode, job_of
@@ -67,7 +67,7 @@ async def before(config: NatsBackendConfig) -> AsyncIterator[Connection]:
 
 
 async def swept(gateway: RunningGateway) -> None:
-    await eventually(lambda: is_decided(gateway.inside.connection), describe="the sweep has decided")
+    await eventually(lambda: is_trust_decided(gateway.inside.connection), describe="the sweep has decided")
 
 
 async def test_a_waiting_run_is_signed_and_continues_with_its_results(

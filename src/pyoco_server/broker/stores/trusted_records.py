@@ -1,6 +1,6 @@
-"""Up to where runs and journals are trusted although they are not signed: from before the first signature.
+"""Which unsigned runs and journal entries are trusted: those that were stored before the first signature.
 
-The sequences of both streams, beside the secret, where workers can neither read nor write.
+The last trusted sequence of each stream is stored beside the secret, where workers neither read nor write.
 """
 
 from contextlib import suppress
@@ -20,7 +20,7 @@ class TrustedRecords(msgspec.Struct, frozen=True, omit_defaults=True):
     # The last revision of the runs bucket, and the last sequence of the journal, that are trusted.
     runs: int = 0
     journal: int = 0
-    # When both streams were created: others of these names would count from 1.
+    # When both streams were created: a stream that is created again counts from 1.
     created: tuple[str, str] = ("", "")
 
 
@@ -28,7 +28,7 @@ _decode = msgspec.json.Decoder(TrustedRecords).decode
 
 
 async def trusted_records(connection: Connection) -> TrustedRecords | None:
-    """None while the runs of an earlier version are not signed yet: then all are trusted."""
+    """What is trusted; None while the runs of an earlier version are not signed yet: then all are."""
     stored = await _bucket(connection).get_from_leader(_KEY)
     if stored is None:
         return None
@@ -37,8 +37,8 @@ async def trusted_records(connection: Connection) -> TrustedRecords | None:
     return trusted if trusted.created == present.created else TrustedRecords(created=present.created)
 
 
-async def is_decided(connection: Connection) -> bool:
-    """Whether there is an answer to `trusted_records`."""
+async def is_trust_decided(connection: Connection) -> bool:
+    """Whether it is stored what is trusted."""
     return await _bucket(connection).get_from_leader(_KEY) is not None
 
 
@@ -53,21 +53,21 @@ async def present_records(connection: Connection) -> TrustedRecords:
 
 
 async def trust_records(connection: Connection, records: TrustedRecords) -> None:
-    """Decided once, by the first caller."""
+    """Store what is trusted; a later call changes nothing."""
     with suppress(RevisionConflict):
         await _bucket(connection).create(_KEY, msgspec.json.encode(records))
 
 
-async def decide_if_empty(connection: Connection) -> None:
-    """In a new installation there is nothing to trust, from the first moment on."""
-    if not await is_decided(connection):
+async def trust_nothing_if_empty(connection: Connection) -> None:
+    """In a new installation no unsigned record is trusted, from the first moment on."""
+    if not await is_trust_decided(connection):
         present = await present_records(connection)
         if not present.runs:
             await trust_records(connection, present)
 
 
 async def trust_again(connection: Connection) -> None:
-    """Forget what was trusted: the next sweep signs what is stored by then."""
+    """Delete what was decided: the next sweep signs the runs that are stored by then."""
     bucket = _bucket(connection)
     stored = await bucket.get_from_leader(_KEY)
     if stored is not None:

@@ -14,7 +14,7 @@ from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.trusted_records import is_decided, present_records, trust_records
+from pyoco_server.broker.stores.trusted_records import is_trust_decided, present_records, trust_records
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.models import is_tag
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
@@ -23,7 +23,7 @@ from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 64
-# Its worker may write it in the same moment, and a worker that always does must not hold this up.
+# A worker may write the run at the same time; one that keeps writing must not block the sweep.
 _TRIES: Final = 10
 
 
@@ -36,8 +36,8 @@ class UnsignedRuns:
         self._signatures = signatures_of(connection)
 
     async def sign(self) -> None:
-        """Does nothing when it was done before."""
-        if await is_decided(self._connection):
+        """Sign them, unless a gateway has done so before."""
+        if await is_trust_decided(self._connection):
             return
         before = await present_records(self._connection)
         signed = 0
@@ -72,5 +72,5 @@ class UnsignedRuns:
                 log.error("a run cannot be signed: %s", error, extra={"run_id": run.run_id})
                 return False
             return True
-        log.warning("a run was not signed: it was written all the time", extra={"run_id": run.run_id})
+        log.warning("a run was not signed: it kept changing", extra={"run_id": run.run_id})
         return False
