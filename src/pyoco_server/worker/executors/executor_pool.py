@@ -5,8 +5,9 @@ outcome of its run is known. While runs are short, there are more leases than ex
 after others. A run that cannot be queued, or that is recalled because the one before it is long, was not
 started; its session returns it to the work queue, where any worker may take it.
 
-A process has runs of one tenant only, unless `PYOCO_EXECUTOR_REUSE` says otherwise: what a task has changed
-in it, such as a patched function, sees the params of later runs. A run of another tenant gets a new process.
+A process executes runs of one tenant only, unless `PYOCO_EXECUTOR_REUSE` says otherwise: a function that a
+task has patched stays in the process, and sees the params of later runs. A run of another tenant gets a new
+process.
 """
 
 import asyncio
@@ -26,8 +27,8 @@ from pyoco_server.worker.ipc.protocol import Cancel, Outcome, Progress, Ready, R
 
 log = logging.getLogger(__name__)
 
-# The tenant of a process that has had no run yet.
-_NOBODY: Final = object()
+# In place of a tenant: the process has had no run yet.
+_NO_RUN_YET: Final = object()
 # Sessions for each executor: those that claim a run, have one queued, or store an end.
 _MAX_SESSIONS = 20
 # A worker takes no more than this part of what all workers of a tag may hold (but never fewer sessions than
@@ -48,7 +49,7 @@ class ProcessExecutor:
         self._reuse = reuse
         self.child: ChildProcess | None = None
         # Whose runs the child has had.
-        self._tenant: object = _NOBODY
+        self._tenant: object = _NO_RUN_YET
         self._renewal: asyncio.Task[None] | None = None
         self._retired = False
         self._starting = False
@@ -76,13 +77,13 @@ class ProcessExecutor:
 
     def may_run(self, tenant: str | None) -> bool:
         """Whether the child may execute a run of this tenant after those that it has had."""
-        if self._tenant is _NOBODY or self._reuse == "always":
+        if self._tenant is _NO_RUN_YET or self._reuse == "always":
             return True
         return self._reuse == "tenant" and self._tenant == tenant
 
     @property
     def is_fresh(self) -> bool:
-        return self._tenant is _NOBODY
+        return self._tenant is _NO_RUN_YET
 
     def renew(self) -> None:
         """Start a new child now, if the present one may not have another run."""
@@ -93,7 +94,7 @@ class ProcessExecutor:
         try:
             await self._replace()
         except ExecutorFailedToStart as error:
-            log.warning("no executor could be started, which the next run tries again: %s", error)
+            log.warning("no executor could be started; the next run tries again: %s", error)
 
     async def _replace(self) -> ChildProcess:
         self._starting = True
@@ -105,7 +106,7 @@ class ProcessExecutor:
     async def _spawn(self) -> ChildProcess:
         await self._close_child()
         self._retired = False
-        self._tenant = _NOBODY
+        self._tenant = _NO_RUN_YET
         self._code = self._setup.code_folders
         try:
             child = self.child = await ChildProcess.spawn(self._setup)
@@ -263,7 +264,7 @@ class ExecutorPool:
         return self._take_idle(tenant) if has_idle else None
 
     def _take_idle(self, tenant: str | None) -> Assignment:
-        """The warmest that has had runs of this tenant, else a fresh one, else the one unused for longest."""
+        """The last used one with runs of this tenant, else an unused one, else the one idle for longest."""
         fresh: ProcessExecutor | None = None
         for executor in reversed(self._idle):
             if executor.may_run(tenant):

@@ -46,7 +46,7 @@ class _Executor(ProcessExecutor):
 
     async def _spawn(self) -> Any:
         self.starts += 1
-        self._tenant = executor_pool._NOBODY
+        self._tenant = executor_pool._NO_RUN_YET
         self.child = SimpleNamespace(is_usable=True, capacity=0)  # type: ignore[assignment]
         return self.child
 
