@@ -391,10 +391,10 @@ class Err:
         status=409,
         en="The stored run does not match its signature and is not executed again",
         ja="保存されている run が署名と一致しないため、再実行できません",
-        cure_en="Submit it again. If no worker of an earlier version is left, find out who has written the "
-        "run: renew the NATS credentials of that worker group.",
-        cure_ja="もう一度 submit してください。旧バージョンのワーカーが残っていない場合は、run を書き換えた"
-        "ワーカーグループを調べ、その NATS の認証情報を更新してください。",
+        cure_en="Submit it again. If no worker of an earlier version is left, find the worker group whose "
+        "NATS credentials were used to change the run, and replace them.",
+        cure_ja="run を投入し直してください。旧バージョンのワーカーが残っていない場合は、"
+        "どのワーカーグループの NATS 認証情報で run が書き換えられたかを調べ、それを変更してください。",
     )
     RECORD_UNREADABLE: Final = ErrorSpec(
         number=45,

@@ -144,6 +144,18 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja="NATS が書き込めるようになると run は継続します。受け付け済みの run は失われません。",
         actions=(SEE_HEALTH,),
     ),
+    # Of any run that has not ended, before its other findings.
+    "unverified": Text(
+        en="The stored run does not match its signature: its flow, params, tag or tenant was changed, and "
+        "not by a gateway.",
+        ja="保存されている run が署名と一致しません（フロー・パラメーター・タグ・テナントのいずれかが、"
+        "ゲートウェイ以外によって書き換えられています）。",
+        next_en="A job that is in the queue is executed as it was submitted. The run is not queued again: "
+        "without a job, it fails.",
+        next_ja="キュー内のジョブは、投入されたときの内容で実行されます。"
+        "この run が再びキューに入ることはなく、ジョブがなければ失敗します。",
+        actions=(SEE_WORKERS, CANCEL),
+    ),
     # PENDING
     "no_worker_for_tag": _queued(
         en="No worker serves the tag '{tag}'; active workers serve: {served_tags}.",
@@ -235,17 +247,6 @@ TEXTS: Final[Mapping[str, Text]] = {
         actions=(SEE_WORKERS,),
     ),
     # RUNNING
-    "unverified": Text(
-        en="The stored run does not match its signature: its flow, params, tag or tenant was changed, and "
-        "not by a gateway.",
-        ja="保存されている run が署名と一致しません（フロー・params・タグ・テナントのいずれかが、"
-        "ゲートウェイ以外によって書き換えられています）。",
-        next_en="A job that is in the queue is executed as it was submitted. The run is not queued again: "
-        "without a job, it fails.",
-        next_ja="キュー内のジョブは submit された内容のまま実行されます。再びキューに入ることはなく、"
-        "ジョブがなければ run は失敗します。",
-        actions=(SEE_WORKERS, CANCEL),
-    ),
     "executing": Text(
         en="Worker {worker_id} is executing {running_tasks}; no task has finished for {quiet_sec}.",
         ja="ワーカー {worker_id} が {running_tasks} を実行中です"
@@ -268,9 +269,9 @@ TEXTS: Final[Mapping[str, Text]] = {
     ),
     "handed_over": Text(
         en="Worker {worker_id} is gone: its connection to NATS was closed, and its last heartbeat was "
-        "{silent_sec} ago. The run was handed over to the queue {handed_over_sec} ago.",
-        ja="ワーカー {worker_id} との接続が終了しています（最終応答: {silent_sec}前）。"
-        "run は{handed_over_sec}前にキューへ引き渡されました。",
+        "{silent_sec} ago. The run was returned to the queue {handed_over_sec} ago.",
+        ja="ワーカー {worker_id} は NATS との接続が切れ、停止したと判断されました"
+        "（最終応答: {silent_sec}前）。run は{handed_over_sec}前にキューへ戻されました。",
         next_en="The next free worker continues after the last finished task.",
         next_ja="次に空いたワーカーが、最後に完了したタスクの続きから再開します。",
         actions=(SEE_WORKERS, CANCEL),

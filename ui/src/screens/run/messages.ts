@@ -229,7 +229,7 @@ export const messages = defineMessages({
     after: "先行タスク",
     executed: "実行回数",
     replayedText: "この試行では実行していません。以前の試行、または再実行元の結果を再利用しました。",
-    notJournalled: "この実行を再開すると、このタスクはもう一度実行されます: {reason}",
+    notJournalled: "この run を再開すると、このタスクはもう一度実行されます: {reason}",
     executedAgain: "この試行でもう一度実行されました: {reason}",
     valuesAtEnd: "入力と出力は run の終了時に保存されます。",
     truncated: "サイズ上限のため省略: {fields}",
