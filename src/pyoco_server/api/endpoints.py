@@ -71,7 +71,7 @@ class Endpoint:
     response_headers: Mapping[str, str] = field(default_factory=dict)
     head: bool = False
     in_schema: bool = True
-    # A public endpoint that tells more to a valid key.
+    # A public endpoint whose response has more details with a valid key.
     optional_key: bool = False
     # It changes what all tenants use: with PYOCO_HTTP_OPERATOR_TENANT only for keys of that tenant.
     operators_only: bool = False

@@ -1,8 +1,8 @@
 """The streams and buckets that must exist: created when missing, not changed when they exist.
 
-Two exceptions, for those of earlier versions, where the NATS user may do that. In a bucket that accepts
-`Nats-Rollup`, a single write of any record can erase all others: it is changed not to accept it. The journal
-had no tag in its subjects: it is changed to accept those of now, and is not usable before.
+Two exceptions, for those of earlier versions, if the NATS user may change them. A bucket that accepts
+`Nats-Rollup`, with which a single write of any record can erase all others, is changed not to accept it. The
+journal, whose subjects had no tag, is changed to accept subjects with a tag, and is not used before that.
 """
 
 import logging
@@ -80,7 +80,7 @@ async def _ensure_guarded(connection: Connection, config: StreamConfig) -> None:
 
 
 async def _ensure_journal(connection: Connection) -> None:
-    """Have a journal of an earlier version accept the subjects of now; NatsForbidden if that is refused."""
+    """Have a journal of an earlier version accept subjects with a tag; NatsForbidden if that is refused."""
     config = _journal(connection.config)
     applies = await jetstream_api.ensure_stream(connection, config)
     if not _accepts(config, applies):

@@ -33,7 +33,7 @@ from pyoco_server.errors import ConfigError, FieldProblem
 _log = logging.getLogger(__name__)
 
 _MIB: Final = 1024 * 1024
-# A worker extends its deliveries every tenth of a second at most: a shorter AckWait ends before that.
+# A worker extends its deliveries at most ten times a second, and needs some tries within AckWait.
 MIN_ACK_WAIT_SEC: Final = 1.0
 
 # One for each group of the reference page.
@@ -267,7 +267,7 @@ class NatsBackendConfig:
         above=0,
     )
 
-    # The takeover time where NATS cannot tell that a worker is gone: a power failure, a network partition.
+    # The takeover time where NATS does not know that a worker is gone: a power failure, a network partition.
     consumer_ack_wait_sec: float = _queue(
         30.0,
         "A job that is not acknowledged for this long is delivered again.",

@@ -1,7 +1,8 @@
 """Reading a whole stream in order, batch by batch, through a consumer that ends by itself.
 
-For a batch of direct reads, the server counts what is left of every subject, and nothing is written to the
-stream meanwhile: with a million keys, a quarter of a second for each batch. A consumer counts once, at first.
+For each batch of direct reads, the server counts the remaining messages of every subject, and nothing can be
+written to the stream until it has: with a million keys, for a quarter of a second. For a consumer it counts
+once, when the consumer is created.
 """
 
 from typing import Final
@@ -35,7 +36,7 @@ class DeliveredMessage(StreamMessage, frozen=True, gc=False):
 
 
 class StreamCursor:
-    """For one caller at a time, who reads on after the last message of the previous batch.
+    """For one caller at a time, which reads on after the last message of the previous batch.
 
     Reading from elsewhere, or after an interruption of the connection, creates another consumer.
     """
@@ -44,7 +45,7 @@ class StreamCursor:
         self._connection = connection
         self._stream = stream
         self._inbox = DeliveryInbox(connection)
-        # None: there is none, or it is not known what it has delivered.
+        # None: it does not exist, or it is not known what it has delivered.
         self._consumer: str | None = None
         # The last message that was read, and how many the consumer has delivered.
         self._after = 0
@@ -62,7 +63,7 @@ class StreamCursor:
         self._consumer = None
         batch = await self._pull(consumer, limit, max_bytes)
         if batch is None:
-            # It was not used for long.
+            # The server has removed it, because it was not used for _INACTIVE_SEC.
             consumer = await self._consumer_at(after)
             batch = await self._pull(consumer, limit, max_bytes)
         if batch is None:

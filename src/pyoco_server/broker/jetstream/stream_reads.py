@@ -210,8 +210,8 @@ async def newest_message(connection: Connection, stream: str, subject: str) -> S
 async def message_after(connection: Connection, stream: str, sequence: int) -> StreamMessage | None:
     """The first message after this sequence; None at the end.
 
-    Unlike a batch, it costs the same wherever it is: for a batch that begins in the first half of a stream,
-    the server counts all subjects of the stream, and nothing is written meanwhile.
+    Unlike a batch, it costs the same at every position. For a batch that begins in the first half of a
+    stream, the server counts all subjects of the stream, and nothing can be written until it has.
     """
     query = msgspec.json.encode({"seq": sequence + 1, "next_by_subj": EVERYTHING})
     reply = await connection.request(f"$JS.API.DIRECT.GET.{stream}", query)

@@ -248,7 +248,7 @@ class WorkQueue:
     async def ensure_consumer(self, tag: str) -> float:
         """Create the tag's durable consumer if it is missing; return the AckWait that applies.
 
-        UnusableConsumer when an existing one has too short a one.
+        UnusableConsumer when that of an existing consumer is too short.
         """
         config = self._config
         consumer = ConsumerConfig(

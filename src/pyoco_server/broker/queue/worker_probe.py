@@ -29,14 +29,14 @@ def probed_subscription(connection: Connection, instance_id: str) -> RenewableSu
 
 
 class WorkerProbe:
-    """The side of a gateway."""
+    """The requests of a gateway, and the replies to them."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._inbox = f"_INBOX.{uuid4().hex}"
         self._replies = RenewableSubscription(connection, self._on_reply, f"{self._inbox}.*")
-        # No worker has this id.
-        self._nobody = uuid4().hex
+        # No worker has this id: the last request of a probe, which is always replied to.
+        self._last_id = uuid4().hex
         self._asked = ""
         self._disconnected: set[str] = set()
         self._answered = asyncio.Event()
@@ -50,8 +50,8 @@ class WorkerProbe:
         self._asked = uuid4().hex
         for instance_id in instance_ids:
             await self._ask(instance_id)
-        # Replies come in the order of the requests, and this one is replied to in any case.
-        await self._ask(self._nobody)
+        # Replies come in the order of the requests.
+        await self._ask(self._last_id)
         timeout_sec = self._connection.config.nats_request_timeout_sec
         try:
             async with asyncio.timeout(timeout_sec):
@@ -68,7 +68,7 @@ class WorkerProbe:
         asked, instance_id = message.subject[-64:-32], message.subject[-32:]
         if asked != self._asked or message.status != NO_RESPONDERS:
             return
-        if instance_id == self._nobody:
+        if instance_id == self._last_id:
             self._answered.set()
         else:
             self._disconnected.add(instance_id)

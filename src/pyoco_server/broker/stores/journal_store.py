@@ -114,13 +114,13 @@ class Journal:
         """Store what is under the subject of earlier versions, up to a sequence, under that of the tag."""
         for message in await self._old_messages(run_id, up_to):
             kept = {name: message.headers[name] for name in _OWN_HEADERS if name in message.headers}
-            # One that is stored twice is the same entry of the same attempt.
+            # An entry that is stored twice all the same is read once: it has the same key and attempt.
             headers = {**kept, "Nats-Msg-Id": f"{run_id}.{message.sequence}"}
             await self._publish(self._subject(tag, run_id), message.data, headers)
 
     async def check_writable(self, tags: Iterable[str]) -> None:
         """NatsForbidden when this NATS user may not write the journals of these tags."""
-        # Refused by the stream, if it gets there.
+        # The stream refuses this sequence, so that nothing is stored.
         never = {"Nats-Expected-Last-Subject-Sequence": str(_NO_SEQUENCE)}
         for tag in tags:
             subject = self._subject(tag, "check")
@@ -131,7 +131,7 @@ class Journal:
             except NoResponders as nobody:
                 raise NatsForbidden(
                     f"this NATS user may not write journals of the tag {tag} ({subject}): write the accounts "
-                    "anew with `pyoco-server-admin nats-config`, and run `pyoco-server-admin nats-setup`"
+                    "again with `pyoco-server-admin nats-config`, and run `pyoco-server-admin nats-setup`"
                 ) from nobody
 
     async def remove(self, run_id: str) -> None:

@@ -33,7 +33,7 @@ SignStoredRuns = Annotated[
     flag(
         "--sign-stored-runs",
         "Trust the runs that are stored now: gateways sign those without a valid signature. "
-        "Once, after workers or gateways of an earlier version have run beside new ones.",
+        "Use it once, after workers or gateways of an earlier version have run beside new ones.",
     ),
 ]
 

@@ -59,7 +59,7 @@ class AuthenticationMiddleware:
         await self._app(scope, receive, send)
 
     def _note_key(self, scope: Scope) -> None:
-        """As the keys were last read: health is shown during an outage, when none can be confirmed."""
+        """Accept a key as it was last read: health is also shown while NATS is unreachable."""
         keys: ApiKeyCache = scope["app"].state.gateway.authentication.keys
         with suppress(ApiKeyMissing, ApiKeyInvalid):
             set_principal(scope, keys.check(self._key_in(scope)))

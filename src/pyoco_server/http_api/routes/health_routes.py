@@ -37,7 +37,7 @@ async def health(request: Request, ready: bool = False) -> Response:
 
 
 def _visible(body: Health, request: Request) -> Health:
-    """Nothing but states without a valid key; what is of all tenants for the operator only."""
+    """Without a valid key the states only; counts over all tenants for operators only."""
     if gateway_of(request).config.http_auth_mode == "api_key" and principal_of(request) is None:
         return Health(
             nats=NatsHealth(status=body.nats.status, ready=body.nats.ready),

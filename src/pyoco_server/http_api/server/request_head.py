@@ -35,7 +35,7 @@ _OTHER_CODING: Final = final_response(
     "400 Bad Request", "The body has a Transfer-Encoding other than chunked."
 )
 _NOT_ONE_HOST: Final = final_response(
-    "400 Bad Request", "A request has one header Host; only one of HTTP/1.0 may have none."
+    "400 Bad Request", "Expected exactly one Host header; only a request of HTTP/1.0 may have none."
 )
 _OTHER_HOST: Final = final_response(
     "400 Bad Request", "The target of the request names another host than its header Host."
@@ -45,7 +45,7 @@ _OTHER_HOST: Final = final_response(
 def refusal(target: bytes, version: str, headers: Headers, *, received: int) -> bytes | None:
     """The response to a head that is not served; None when it is.
 
-    `received`: as many bytes as were received since it began, or more. Most heads need not be measured.
+    `received` is an upper bound of its size, so that most heads need not be measured.
 
     Two hosts, or codings that are not decoded, are read differently by a proxy in front of the gateway.
     """

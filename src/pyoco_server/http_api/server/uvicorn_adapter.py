@@ -138,7 +138,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._in_head = True
-        # Of a head that is not complete: at least and at most this many bytes.
+        # Of a head that is not complete: a lower and an upper bound of its size.
         self._head_bytes = self._head_reads = 0
         self._read_bytes = 0
         self._heads = 0
@@ -149,7 +149,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._body_timer: asyncio.TimerHandle | None = None
         # Of a body that continues after its response.
         self._unread_bytes = 0
-        # Beside the bytes of the body itself.
+        # What was received of the body beside its content.
         self._framing_bytes = 0
         # Whether the parser has stopped at a head with an upgrade.
         self._stopped = False
@@ -359,7 +359,7 @@ def _disconnect(cycle: RequestResponseCycle) -> None:
 
 
 _NOT_HTTP: Final = final_response("400 Bad Request", "Invalid HTTP request received.")
-_NO_PROXY: Final = final_response("400 Bad Request", "This is no proxy.")
+_NO_PROXY: Final = final_response("400 Bad Request", "This server is not a proxy.")
 _FRAMING_TOO_LARGE: Final = final_response(
     "400 Bad Request", "The body has more bytes of chunk sizes, chunk extensions and trailers than expected."
 )

@@ -38,7 +38,7 @@ _PURPOSE: Final = b"pyoco job"
 def signature_of(snapshot: RunSnapshot, secret: bytes) -> str:
     job = job_of(snapshot, None)
     job.generation, job.signature = 0, UNSET
-    # As whoever reads the snapshot has them: a whole number is read as a float.
+    # As in a snapshot that was decoded: a whole number is a float there.
     job.submitted_at = float(job.submitted_at)
     if job.timeout_sec is not None:
         job.timeout_sec = float(job.timeout_sec)
@@ -46,7 +46,7 @@ def signature_of(snapshot: RunSnapshot, secret: bytes) -> str:
 
 
 class JobSignatures:
-    """The signatures of one gateway; `signatures_of` returns that of a connection."""
+    """The signatures of one gateway; `signatures_of` returns those of a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -19,10 +19,10 @@ import msgspec
 
 from pyoco_server.records.models import Tag, Timestamp, WorkerState
 
-# So many probes at least must find a worker disconnected.
+# At least this many probes must find a worker disconnected.
 _MIN_MISSES = 2
-# A process that was never seen connected is forgotten after so many probes: its record is an old one, or its
-# version has no subscription.
+# A process that was never seen connected is forgotten after this many probes: its record is old, or its
+# version has no such subscription.
 _UNSEEN_MISSES = 10
 # How many lost processes are remembered.
 _REMEMBERED = 1000

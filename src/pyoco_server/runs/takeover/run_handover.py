@@ -56,9 +56,9 @@ class RunHandover:
         self._repairer = repairer
         self._last_deliveries = last_deliveries
         self._unfinished: list[_HandedOver] = []
-        # Since this connect the server refuses the redelivery.
+        # Whether the server has refused a redelivery since the last connect.
         self._forbidden = False
-        # How many runs and jobs were handed over, by what they were.
+        # What was handed over: `running` runs, and `unclaimed` jobs.
         self.counts: Counter[str] = Counter()
 
     def on_connect(self) -> None:

@@ -27,7 +27,7 @@ from pyoco_server.runs.takeover.unclaimed_jobs import Delivered, UnclaimedJobs
 log = logging.getLogger(__name__)
 
 _PROBE_EVERY_SEC = 0.5
-# The feed of runs may be behind, and a request may fail: the runs of a lost worker are looked for so long.
+# The feed of runs may be behind, and a request may fail: runs of a lost worker are searched for this long.
 _SEARCHED_SEC = 10.0
 _CONCURRENT = 16
 
@@ -138,7 +138,7 @@ class Takeover:
     async def _hand_over(self) -> None:
         if not self._searches:
             return
-        # So that claims up to now are known.
+        # A claim that is not in the list yet would be missed.
         await self._lists.caught_up()
         await self._handover.finish()
         for search in list(self._searches):

@@ -1,9 +1,9 @@
 """Jobs that were delivered to a worker and not started by it: prefetched ones, or ones on their way.
 
-NATS does not tell which worker has a delivery, so that these jobs may also be at a worker that is alive. Each
-gets a second job, and the first one stays in the queue: whichever is claimed first is the run's job, and the
-other is dropped as its duplicate. So a living worker loses nothing. Only the first job of a run is replaced
-in this way; the second one is redelivered after AckWait.
+NATS does not report which worker has a delivery, so that some of these jobs may be at a worker that is alive.
+For each, a second job is published, and the first one stays in the queue: whichever is claimed first is the
+run's job, and the other is dropped as its duplicate. A worker that is alive loses nothing. A second job that
+is lost in the same way is redelivered after AckWait.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -38,7 +38,7 @@ class UnclaimedJobs:
         return found
 
     async def publish_again(self, delivered: Delivered) -> int:
-        """Publish the jobs again that were delivered at that time and are not started yet; their number."""
+        """Publish again the jobs that were delivered by then and not started; returns how many."""
         count = 0
         for tag, last in delivered.items():
             async for message in self._in_progress(tag, last):

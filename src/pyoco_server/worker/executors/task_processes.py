@@ -1,9 +1,9 @@
-"""Ends what tasks have started, also what left the process group of its executor (setsid, daemons).
+"""Kills the processes that tasks have started, also those that left their executor's process group (setsid).
 
-Each executor has a mark in its environment, which everything that it starts inherits. When an executor has
+Each executor has a mark in its environment, which every process that it starts inherits. When an executor has
 exited, its worker kills all processes with the mark. When the worker itself was killed, its guard does: a
-shell that waits for the end of the worker's end of a pipe, and then runs this file as a script. It is a shell
-because it is there for the whole life of the worker, and a tenth of the size of a Python process.
+shell that waits until the worker's end of a pipe is closed, and then runs this file as a script. It is a
+shell, because it exists as long as the worker, and needs a tenth of the memory of a Python process.
 
 A process without the mark survives: one that was started with an empty environment, as another user, or by a
 service outside (a container daemon, systemd, cron). Linux only; elsewhere only process groups are killed.
@@ -24,7 +24,7 @@ MARK_VARIABLE = "PYOCO_EXECUTOR_MARK"
 _PROCESSES = "/proc"
 # A process may fork between two passes.
 _PASSES = 10
-# Leaves a shell in the background that waits for the end of its input, and becomes this script.
+# Starts a shell in the background that waits for the end of its input, and then becomes this script.
 _GUARD = 'exec 3<&0; { read -r _ <&3; exec "$0" -I -S "$1" "$2"; } &'
 
 
@@ -92,7 +92,7 @@ class TaskProcesses:
                 check=True,
             )
         except (OSError, subprocess.CalledProcessError) as error:
-            log.warning("what tasks start may survive a crash of this worker: no guard: %s", error)
+            log.warning("no guard was started, so that processes of tasks may survive this worker: %s", error)
         finally:
             os.close(waiting)
 
