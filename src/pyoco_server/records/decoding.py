@@ -62,7 +62,7 @@ def _brackets(data: bytes) -> bytes:
     """The brackets of a JSON text that are not in strings, all as square ones."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Two quotes that are adjacent now are no border between what is in strings and what is not.
+    # Two adjacent quotes cancel out: what is before and after them is both inside or both outside of strings.
     left = data.translate(_SQUARE, _OTHERS).replace(b'""', b"")
     return left if b'"' not in left else b"".join(left.split(b'"')[::2])
 

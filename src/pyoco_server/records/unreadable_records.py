@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 # Of each kind. Beyond that the oldest are forgotten, and are logged again when they are read again.
 MAX_KNOWN: Final = 10_000
-# What no feed follows counts for so long after it was read last: it may have been removed since.
+# A record that no feed follows counts for this long after it was last read: it may have been removed since.
 _COUNTED_SEC: Final = 3600.0
 _RUN_ID_CHARS: Final = 36
 
@@ -90,15 +90,15 @@ class UnreadableRecords:
 
     def counts(self) -> dict[RecordKind, int]:
         """How many there are of each kind, at most MAX_KNOWN."""
-        return {kind: sum(map(_counts, known.values())) for kind, known in self._known.items()}
+        return {kind: sum(map(_is_counted, known.values())) for kind, known in self._known.items()}
 
     def newest(self, limit: int) -> list[UnreadableEntry]:
         """The ones that were found last, the newest first."""
-        found = [entry for known in self._known.values() for entry in known.values() if _counts(entry)]
+        found = [entry for known in self._known.values() for entry in known.values() if _is_counted(entry)]
         return sorted(found, key=lambda entry: entry.found_at, reverse=True)[:limit]
 
 
-def _counts(entry: UnreadableEntry) -> bool:
+def _is_counted(entry: UnreadableEntry) -> bool:
     return entry.kind in _FOLLOWED or time.monotonic() - entry.read_at < _COUNTED_SEC
 
 

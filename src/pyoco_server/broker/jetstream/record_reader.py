@@ -1,7 +1,7 @@
-"""Reads the stored records of one kind: the one place where the value of a record is decoded.
+"""Reads the stored records of one kind, and reports those that cannot be read.
 
-A record that cannot be read stops nothing but itself. A caller that needs it gets UnreadableRecord; one that
-reads many leaves it out.
+Such a record stops nothing but itself. A caller that needs it gets UnreadableRecord; one that reads many
+leaves it out. Feeds decode their messages themselves (runs/index/index_feed.py).
 """
 
 from collections.abc import Callable
