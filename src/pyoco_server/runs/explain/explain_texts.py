@@ -190,7 +190,7 @@ TEXTS: Final[Mapping[str, Text]] = {
         en="The queue of the tag '{tag}' (its NATS consumer) has an AckWait of {ack_wait_sec}: workers take "
         "no runs from it, because a run would be executed twice.",
         ja="タグ「{tag}」のキュー（NATS のコンシューマー）の AckWait は{ack_wait_sec}です。"
-        "run が二重に実行されるため、ワーカーはこのキューから run を受け取りません。",
+        "run が二重に実行されるおそれがあるため、ワーカーはこのキューから run を受け取りません。",
         next_en="The run starts when AckWait is at least {expected_sec}: `nats consumer edit --wait 30s`.",
         next_ja="AckWait を {expected_sec}以上にすると開始します（`nats consumer edit --wait 30s`）。",
         actions=(CANCEL,),
