@@ -76,7 +76,8 @@ class NatsBackendConfig:
     nats_free_bytes_warning: int = _nats(
         1024 * _MIB,
         "Warn when NATS has less space left: on the disk of the embedded server, or within a limit of the "
-        "account or of a stream. Of less than ten times as much, a tenth counts. 0: no warnings.",
+        "account or of a stream. If that is smaller than ten times this value, warn below a tenth of it. "
+        "0: no warnings.",
         minimum=0,
     )
     nats_user: str = _nats(

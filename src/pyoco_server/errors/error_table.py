@@ -402,7 +402,7 @@ class Err:
         status=409,
         en="A stored record cannot be read",
         ja="保存されているレコードを読み取れません",
-        cure_en="Ask the operator, a retry does not help: `pyoco-server-admin unreadable` lists such records "
+        cure_en="A retry does not help; ask the operator: `pyoco-server-admin unreadable` lists such records "
         "and removes them.",
         cure_ja="再試行しても解決しません。運用担当者に連絡してください"
         "（`pyoco-server-admin unreadable` で確認・削除できます）。",
@@ -412,11 +412,11 @@ class Err:
         status=503,
         en="NATS cannot write",
         ja="NATS がデータを書き込めません",
-        cure_en="Free disk space for NATS, or raise its storage limit, and restart a NATS server of your "
-        "own; the embedded one restarts itself. Nothing that was accepted is lost.",
-        cure_ja="NATS のディスクの空き容量を増やすか、保存容量の上限を上げてください。"
-        "組み込みの NATS は自動的に再起動します。"
-        "独自の NATS サーバーは再起動してください（受け付け済みの run は失われません）。",
+        cure_en="Free disk space and restart the NATS server (the embedded one is restarted automatically); "
+        "or, if a storage limit is reached, raise it. No accepted run is lost.",
+        cure_ja="ディスク不足の場合は、空き容量を増やして NATS サーバーを再起動してください"
+        "（組み込みの NATS は自動的に再起動します）。保存容量の上限に達している場合は、上限を上げてください。"
+        "受け付け済みの run は失われません。",
     )
 
 

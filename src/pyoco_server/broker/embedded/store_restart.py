@@ -44,7 +44,7 @@ class StoreRestarter:
         self._reported = False
 
     async def run(self) -> None:
-        """Look after the server until cancelled."""
+        """Check the server again and again, until cancelled."""
         await repeat("store-restart", self._look)
 
     async def _look(self) -> None:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _ROUND_SEC: Final = 5.0
 _ROUND_WHILE_FAILING_SEC: Final = 1.0
-# A stream that did not grow for so long gets a test write.
+# A stream that did not grow for this long gets a test write.
 _IDLE_SEC: Final = 10.0
 _SPACE_SEC: Final = 10.0
 

@@ -1,4 +1,4 @@
-"""Test writes: one message that no reader cares about, for each stream that a gateway writes to.
+"""Test writes: one message that readers ignore, for each stream that a gateway writes to.
 
 Only a message that is stored shows that a stream can store: a server whose disk is full still answers a
 publish that it rejects, such as one with a wrong revision.
@@ -24,7 +24,7 @@ _FIRST_ON_SUBJECT: Final = {"Nats-Expected-Last-Subject-Sequence": "0"}
 class _Removal(Enum):
     # The next one replaces it.
     REPLACED = auto()
-    # As far as the permissions of a gateway go.
+    # What the permissions of a gateway allow differs by stream.
     PURGED = auto()
     DELETED = auto()
 

@@ -176,7 +176,7 @@ class Submitter:
         config = self._connection.config
         subjects = [f"$KV.{config.runs_kv_bucket}.{job.run_id}", f"{config.work_subject_prefix}.{job.tag}"]
         if job.workflow_yaml is not None or _reuses_journal(job):
-            subjects.append(f"{config.journal_subject_prefix}.{job.run_id}")
+            subjects.append(f"{config.journal_subject_prefix}.{job.tag}.{job.run_id}")
         if request is not None:
             subjects.append(f"$KV.{config.idempotency_kv_bucket}.")
         return subjects
