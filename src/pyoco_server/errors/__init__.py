@@ -50,7 +50,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from pyoco_server.errors.addresses import without_addresses
+from pyoco_server.errors.address_redaction import without_addresses
 from pyoco_server.errors.error_table import Err, ErrorSpec, Lang
 
 

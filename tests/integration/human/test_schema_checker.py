@@ -14,7 +14,7 @@ import pytest
 
 from pyoco_server.errors import AnswersBusy, InvalidAnswer
 from pyoco_server.human.answers import schema_checker
-from pyoco_server.human.answers.schema_check import CheckResult
+from pyoco_server.human.answers.schema_check_messages import CheckResult
 from pyoco_server.human.answers.schema_checker import SchemaChecker
 from tests.support.processes import is_alive
 from tests.support.waiting import eventually

@@ -12,7 +12,7 @@ from pyoco_server.api.operation_types import Health, IndexHealth, NatsHealth, Sp
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.errors.addresses import without_addresses
+from pyoco_server.errors.address_redaction import without_addresses
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of, principal_of
 from pyoco_server.http_api.responses import json_response

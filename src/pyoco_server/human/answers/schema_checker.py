@@ -21,7 +21,7 @@ import msgspec
 
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.errors import AnswersBusy, FieldProblem, InvalidAnswer
-from pyoco_server.human.answers.schema_check import Check, CheckResult, Schema
+from pyoco_server.human.answers.schema_check_messages import Check, CheckResult, Schema
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from referencing.jsonschema import DRAFT202012
 
 from pyoco_server.config.process_isolation import close_other_descriptors, hide_process
 from pyoco_server.errors import FieldProblem, shortened
-from pyoco_server.human.answers.schema_check import Check, CheckResult, Schema
+from pyoco_server.human.answers.schema_check_messages import Check, CheckResult, Schema
 
 _REFERENCES: Final = ("$ref", "$dynamicRef")
 _MAX_PROBLEMS: Final = 20
