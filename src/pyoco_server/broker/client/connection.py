@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import nats.errors
 from nats.aio.subscription import Subscription
@@ -28,6 +29,9 @@ from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.unreadable_records import UnreadableRecords
+
+if TYPE_CHECKING:
+    from pyoco_server.broker.client.subscriptions import DeliveryInbox
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +51,7 @@ _FORBIDDEN = re.compile(
 )
 _HANG_UPS = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 # A socket that was closed, before nats-py has noticed, is an OSError; uvloop raises a RuntimeError for it.
-_LOST = (nats.errors.Error, OSError, RuntimeError)
+LOST_CONNECTION = (nats.errors.Error, OSError, RuntimeError)
 
 
 class PayloadTooLarge(NatsUnavailable):
@@ -324,7 +328,7 @@ class Connection:
             await self._client.publish(subject, payload, reply, dict(headers) if headers else None)
         except nats.errors.MaxPayloadError:
             raise PayloadTooLarge(f"{len(payload)} bytes, the server takes {self.max_payload}") from None
-        except _LOST as error:
+        except LOST_CONNECTION as error:
             raise self.unavailable(str(error)) from error
 
     async def subscribe(self, subject: str, sink: MessageSink) -> Subscription:
@@ -334,7 +338,7 @@ class Connection:
         """
         try:
             return await self._client.subscribe_direct(subject, sink)
-        except _LOST as error:
+        except LOST_CONNECTION as error:
             raise self.unavailable(str(error)) from error
 
     async def _supervise(self) -> None:
@@ -455,70 +459,3 @@ class Connection:
             self._set_state(ConnectionStatus.CONNECTING, self.state.detail or "the connection was closed")
             self._fail_pending("the connection was closed")
         self._prepare_again.set()
-
-
-class RenewableSubscription:
-    """nats-py restores subscriptions after a reconnect, but they end with their client.
-
-    The connection replaces the client when nats-py gives it up. So `renew` has to be called after each
-    connect: as a hook of the connection, or before each use.
-    """
-
-    def __init__(self, connection: Connection, sink: MessageSink, subject: str | None = None) -> None:
-        """Without a `subject`, each new subscription has an inbox of its own."""
-        self._connection = connection
-        self._sink = sink
-        self._fixed_subject = subject
-        self._subscription: Subscription | None = None
-        self._client: PublicClient | None = None
-        # A caller and the hook of the connection may renew it at the same time.
-        self._changing = asyncio.Lock()
-        # Empty while there is no subscription.
-        self.subject = ""
-
-    async def renew(self) -> bool:
-        """Subscribe unless the present client is subscribed; return whether this is a new subscription."""
-        async with self._changing:
-            client = self._connection.client
-            if self._client is client:
-                return False
-            subject = self._fixed_subject or client.new_inbox()
-            self._subscription = await self._connection.subscribe(subject, self._sink)
-            self._client, self.subject = client, subject
-            return True
-
-    async def end(self, *, drain: bool = False) -> None:
-        """Unsubscribe; with `drain` return when everything that the server has sent is received."""
-        async with self._changing:
-            subscription, self._subscription = self._subscription, None
-            self._client, self.subject = None, ""
-            if subscription is None:
-                return
-            try:
-                await (subscription.drain() if drain else subscription.unsubscribe())  # type: ignore[no-untyped-call]
-            except _LOST as error:
-                log.debug("the subscription ended with its connection: %s", error or type(error).__name__)
-
-
-class DeliveryInbox:
-    """An inbox for the deliveries of a consumer, for one pull at a time."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._subscription = RenewableSubscription(connection, self._on_message)
-        self._replies: ReplyStream | None = None
-
-    async def renew(self) -> None:
-        await self._subscription.renew()
-
-    async def end(self) -> None:
-        self._replies = None
-        await self._subscription.end()
-
-    def receive(self, replies: ReplyStream) -> str:
-        """Pass on what arrives from now on; returns the subject to deliver to."""
-        self._replies = replies
-        return self._subscription.subject
-
-    def _on_message(self, message: Message) -> None:
-        if self._replies is not None:
-            self._replies.add(message)

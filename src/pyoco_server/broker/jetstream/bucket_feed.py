@@ -12,8 +12,9 @@ import time
 from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
-from pyoco_server.broker.client.connection import Connection, RenewableSubscription
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.jetstream.feed_history import Checkpoint, Comparison, FeedHistory, FeedReader
 from pyoco_server.broker.jetstream.removed_keys import RemovedKeys
 from pyoco_server.broker.jetstream.stream_cursor import StreamCursor

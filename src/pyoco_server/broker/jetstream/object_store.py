@@ -19,7 +19,8 @@ from uuid import uuid4
 
 import msgspec
 
-from pyoco_server.broker.client.connection import Connection, PayloadTooLarge, RenewableSubscription
+from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
+from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Entry
 from pyoco_server.broker.jetstream.publishing import publish_acked

@@ -11,8 +11,9 @@ from uuid import uuid4
 import msgspec
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
-from pyoco_server.broker.client.connection import NO_RESPONDERS, Connection, DeliveryInbox
+from pyoco_server.broker.client.connection import NO_RESPONDERS, Connection
 from pyoco_server.broker.client.message import Message, delivery_tokens
+from pyoco_server.broker.client.subscriptions import DeliveryInbox
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pyoco_server.broker.client.connection import Connection, RenewableSubscription
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.config import NatsBackendConfig

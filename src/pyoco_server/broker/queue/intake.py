@@ -22,8 +22,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from pyoco_server.aio.background import BackgroundLoop
-from pyoco_server.broker.client.connection import Connection, RenewableSubscription
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue, consumer_name
 from pyoco_server.errors import NatsUnavailable, UnusableConsumer
 

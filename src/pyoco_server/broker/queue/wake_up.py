@@ -6,8 +6,9 @@ heartbeat, when its compare-and-set finds a newer revision.
 
 from collections.abc import Callable
 
-from pyoco_server.broker.client.connection import Connection, RenewableSubscription
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.records.models import is_run_id
 
 _PREFIX = "pyoco.wake"

@@ -11,8 +11,9 @@ import re
 from collections.abc import Collection
 from uuid import uuid4
 
-from pyoco_server.broker.client.connection import NO_RESPONDERS, Connection, RenewableSubscription
+from pyoco_server.broker.client.connection import NO_RESPONDERS, Connection
 from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.queue.wake_up import wake_up_subject
 
 _INSTANCE_ID = re.compile(r"[0-9a-f]{32}")

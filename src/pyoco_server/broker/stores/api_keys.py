@@ -14,8 +14,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pyoco_server.broker.client.connection import Connection, RenewableSubscription
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
 from pyoco_server.broker.jetstream.record_reader import RecordReader

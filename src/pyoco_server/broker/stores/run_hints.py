@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
-from pyoco_server.broker.client.connection import Connection, RenewableSubscription
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.stores.run_log_store import log_subject
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.records.decoding import json_record

@@ -10,8 +10,9 @@ import time
 from dataclasses import dataclass
 
 from pyoco_server.aio.background import BackgroundLoop
-from pyoco_server.broker.client.connection import Connection, RenewableSubscription
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.queue.worker_probe import WorkerProbe, is_instance_id
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, UnreadableRecord
 from pyoco_server.records.decoding import json_record
