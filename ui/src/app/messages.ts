@@ -82,7 +82,8 @@ export const messages = defineMessages({
     toRuns: "run 一覧を表示",
     broken: "この画面でエラーが発生しました",
     keyTitle: "このゲートウェイには API キーが必要です",
-    keyText: "運用担当者が「pyoco-server-admin api-key create」で発行します。キーはこのタブにだけ保持されます。",
+    keyText:
+      "運用担当者が「pyoco-server-admin api-key create」で発行します。キーはこのタブにだけ保持されます。",
     keyLabel: "API キー",
     keyUse: "このキーを使う",
     keyCharacters:
