@@ -36,8 +36,11 @@ async def test_no_subject_is_made_of_a_text_that_is_no_tag(
 
     NATS closes the connection after a subject that is too long, and a refusal ends the search for all others.
     """
+    takeover = attacked.inside.takeover
+    # A record that was written before is not seen.
+    await eventually(lambda: takeover._records.subject, describe="the gateway follows worker records")
     hostile = await write_worker(attacker, tag)
     later = await write_worker(attacker, "cpu")
-    probed = attacked.inside.takeover._workers.probed
+    probed = takeover._workers.probed
     await eventually(lambda: later in probed, describe="the later worker is probed")
     assert hostile not in probed
