@@ -8,7 +8,7 @@ import typer
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import ensure_resources, resources
-from pyoco_server.broker.stores.trusted_records import decide_if_empty, trust_again
+from pyoco_server.broker.stores.trusted_records import trust_again, trust_nothing_if_empty
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import settings_with
 from pyoco_server.cli.options.shared_options import NatsUrl, checked_tag, flag, option
@@ -54,7 +54,7 @@ async def _set_up(config: NatsBackendConfig, tags: list[str], *, sign_stored_run
     connection = Connection(config, name="pyoco-server:admin")
     connection.add_hook(lambda: ensure_resources(connection))
     # Before a worker can connect: what it wrote until the first gateway starts would be trusted.
-    connection.add_hook(lambda: decide_if_empty(connection))
+    connection.add_hook(lambda: trust_nothing_if_empty(connection))
     await connection.start()
     try:
         await connection.wait_ready(_CONNECT_SEC)
