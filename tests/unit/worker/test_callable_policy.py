@@ -15,6 +15,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import task
 
 from pyoco_server.errors import ConfigError
+from pyoco_server.worker.flows import callable_policy
 from pyoco_server.worker.flows.callable_policy import CallablePolicy, CallableRefused, task_function
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 from tests.support.modules import ModuleFolder, importable_folder
@@ -56,6 +57,12 @@ class TestModuleCheck:
             except CallableRefused as why:
                 refused.append(str(why))
         assert refused == []
+
+    def test_the_distutils_of_setuptools_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Python 3.12 has none of its own, and `distutils.spawn` starts any program."""
+        monkeypatch.setattr(callable_policy, "is_standard_library", lambda _: False)
+        with pytest.raises(CallableRefused, match="installed with the server"):
+            CallablePolicy().check("distutils.spawn:spawn")
 
     @pytest.mark.parametrize(
         ("patterns", "refused"),

@@ -24,8 +24,10 @@ SETTING: Final = "PYOCO_CALLABLE_ALLOW"
 
 _OWN: Final = frozenset({"pyoco_server", "__main__", "__mp_main__"})
 
-# In most virtual environments, although nothing requires them.
-_INSTALLERS: Final = frozenset({"_distutils_hack", "pip", "pkg_resources", "setuptools", "wheel"})
+# In most virtual environments, although nothing requires them. From Python 3.12 on, distutils is setuptools'.
+_INSTALLERS: Final = frozenset(
+    {"_distutils_hack", "distutils", "pip", "pkg_resources", "setuptools", "wheel"}
+)
 _PATTERN: Final = re.compile(r"[\w.*?\[\]!-]+")
 
 
