@@ -32,7 +32,7 @@ def test_commands_name_a_full_disk_as_the_cause(own_nats: NatsServer, tmp_path: 
             shown = eventually_sync(refused, describe="the cause is known")
         assert "ERR-PYOCO-0046 NATS cannot write" in shown
         assert "its disk is full" in shown
-        assert "restart a NATS server of your own" in shown
+        assert "restart the NATS server" in shown
         done = call_client(*server, "health", "--output", "table")
         assert done.returncode == 1
         assert "not ready: it cannot write: its disk is full" in " ".join(done.stdout.split())

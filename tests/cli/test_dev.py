@@ -141,6 +141,7 @@ def test_nats_is_restarted_when_its_store_has_stopped(everything: Dev) -> None:
     refused = httpx.post(f"{everything.gateway_url}/runs", json={"flow_name": "greet"}, timeout=LIMIT_SEC)
     assert refused.status_code == 503
     everything.program.writes("There is space again: restarting NATS, whose store has stopped.")
+    everything.program.writes("NATS is running again.")
     has_nats(everything)
     everything.completes_a_run()
 

@@ -26,7 +26,7 @@ from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_waits import let_expire
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import LIMIT_SEC, eventually, eventually_equals
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -56,6 +56,15 @@ async def answer(gateway: RunningGateway, run: dict[str, Any], payload: Any, num
 
 async def waits_of(gateway: RunningGateway, run_id: str) -> list[WaitRecord]:
     return [stored.record for stored in await WaitStore(gateway.inside.connection).of_run_from_leader(run_id)]
+
+
+async def waits_become_cancelled(gateway: RunningGateway, run_id: str) -> None:
+    """They are closed after the end of their run is stored."""
+
+    async def states() -> list[WaitState]:
+        return [wait.state for wait in await waits_of(gateway, run_id)]
+
+    await eventually_equals(states, [WaitState.CANCELLED], describe="the wait is cancelled")
 
 
 async def queued(gateway: RunningGateway) -> int:
@@ -172,7 +181,7 @@ async def test_a_cancel_ends_a_question_beside_running_work(
     await gateway.http.post(f"/runs/{run_id}/cancel")
     run = await gateway.ends(run_id)
     assert (run["status"], set(run["tasks"].values())) == ("CANCELLED", {"CANCELLED"})
-    assert [wait.state for wait in await waits_of(gateway, run_id)] == [WaitState.CANCELLED]
+    await waits_become_cancelled(gateway, run_id)
 
 
 async def test_a_wait_is_cancelled_when_the_run_ends_without_it(
@@ -181,7 +190,7 @@ async def test_a_wait_is_cancelled_when_the_run_ends_without_it(
     run = await gateway.ends(await gateway.submit("first_wins"))
     assert run["status"] == "COMPLETED"
     assert run["tasks"]["slow"] == "CANCELLED"
-    assert [wait.state for wait in await waits_of(gateway, run["run_id"])] == [WaitState.CANCELLED]
+    await waits_become_cancelled(gateway, run["run_id"])
 
 
 async def test_a_default_answers_and_the_run_continues(

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,8 +32,8 @@ async def test_a_run_resumes_in_another_process_with_its_whole_journal(
         await nats_is_back.wait()
         await append(self, tag, run_id, each)
 
-    async def read_too_early(self: Journal, tag: str, run_id: str) -> list[JournalEntry]:
-        found = await entries(self, tag, run_id)
+    async def read_too_early(self: Journal, tag: str, run_id: str, **options: Any) -> list[JournalEntry]:
+        found = await entries(self, tag, run_id, **options)
         nats_is_back.set()
         return found
 
