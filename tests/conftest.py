@@ -16,7 +16,7 @@ from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.fork_server import fork_executors, fork_server
-from tests.support.order import is_long, spread
+from tests.support.order import module_of, spread
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 from tests.support.settings import PatientConfig
@@ -39,7 +39,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if processes > 1:
-        items[:] = spread(items, processes, lambda item: is_long(item.nodeid))
+        items[:] = spread(items, processes, lambda item: module_of(item.nodeid))
 
 
 @pytest.fixture(autouse=True)

@@ -92,10 +92,18 @@ def test_forked_program_that_is_killed_or_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("processes", [2, 7])
-@pytest.mark.parametrize("count", [0, 5, 100])
-def test_spread_order_keeps_every_test_and_begins_with_long_ones(count: int, processes: int) -> None:
-    tests = list(range(count))
-    ordered = spread(tests, processes, lambda number: number % 10 == 3)
-    assert sorted(ordered) == tests
-    if count == 100 and processes == 2:
-        assert [ordered.index(number) for number in (3, 23, 13, 33)] == [0, 11, 50, 61]
+@pytest.mark.parametrize("modules", [0, 5, 100])
+def test_spread_order_keeps_every_test_and_begins_with_whole_long_modules(
+    modules: int, processes: int
+) -> None:
+    names = ["tests/unit/test_short.py", "tests/cli/test_dev.py", "tests/faults/test_killed_commands.py"]
+    tests = [
+        (f"{names[number % 3]}{number}", each) for number in range(modules) for each in range(1 + number % 5)
+    ]
+    ordered = spread(tests, processes, lambda test: test[0])
+    assert sorted(ordered) == sorted(tests)
+    if modules == 100:
+        part = len(tests) // processes
+        assert all("unit" not in ordered[process * part][0] for process in range(processes))
+        places = [place for place, (name, _) in enumerate(ordered) if name == "tests/cli/test_dev.py4"]
+        assert places == list(range(places[0], places[0] + 5))
