@@ -68,7 +68,8 @@ def dev(folder: Path, *arguments: str, **settings: str) -> Iterator[Dev]:
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     """One for all tests after which everything runs again."""
-    with dev(tmp_path_factory.mktemp("dev"), "--concurrency", "2") as everything:
+    options = ("--concurrency", "2", "--dashboard-lang", "ja")
+    with dev(tmp_path_factory.mktemp("dev"), *options) as everything:
         yield everything
 
 
@@ -100,6 +101,13 @@ def test_it_shows_its_programs_and_commands_that_work(everything: Dev) -> None:
         )
         assert done.returncode == 0, f"{command}: {done.stderr.decode()}"
     assert (data / "logs" / "worker.log").exists()
+
+
+def test_the_dashboard_has_the_given_language(everything: Dev) -> None:
+    page = httpx.get(f"{everything.gateway_url}/")
+    if page.status_code == 404:
+        pytest.skip("the dashboard is not built: `make ui` builds it")
+    assert '<html lang="ja" ' in page.text
 
 
 def test_a_killed_worker_is_restarted(everything: Dev) -> None:

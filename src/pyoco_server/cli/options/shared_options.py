@@ -47,6 +47,9 @@ NatsUrl = Annotated[
     str | None,
     option("NATS server (env: PYOCO_NATS_URL; default: nats://127.0.0.1:4222).", "URL", show_default=False),
 ]
+DashboardLang = Annotated[
+    str | None, option("Dashboard language: auto, ja or en (env: PYOCO_DASHBOARD_LANG).", "LANG")
+]
 ReadyFd = Annotated[
     int | None,
     option(

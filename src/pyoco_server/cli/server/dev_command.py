@@ -26,7 +26,7 @@ from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.broker.embedded.store_restart import StoreRestarter
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import is_set, settings_with
-from pyoco_server.cli.options.shared_options import Concurrency, FlowsFolder, option
+from pyoco_server.cli.options.shared_options import Concurrency, DashboardLang, FlowsFolder, option
 from pyoco_server.cli.server.listening import (
     DEFAULT_NATS_PORT,
     DEFAULT_PORT,
@@ -81,8 +81,9 @@ def dev(
         ),
     ] = None,
     concurrency: Concurrency = None,
+    dashboard_lang: DashboardLang = None,
 ) -> None:
-    config = dev_settings(data_dir, worker_concurrency=concurrency)
+    config = dev_settings(data_dir, worker_concurrency=concurrency, dashboard_lang=dashboard_lang)
     log_dir = (data_dir or DEFAULT_DATA_DIR) / "logs"
     options = DevOptions(
         config=config, flows=flows, host=host, port=port, nats_port=nats_port, log_dir=log_dir
@@ -208,6 +209,7 @@ class DevStack:
             **{f"PYOCO_{setting.upper()}": getattr(config, setting) for setting in _FOLDERS},
             "PYOCO_LOG_FORMAT": config.log_format,
             "PYOCO_LOG_LEVEL": config.log_level,
+            "PYOCO_DASHBOARD_LANG": config.dashboard_lang,
             # The embedded NATS has no users.
             **{f"PYOCO_{name.upper()}": "" for name in CREDENTIALS},
         }

@@ -15,7 +15,7 @@ from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.broker.embedded.store_restart import StoreRestarter
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import service_settings
-from pyoco_server.cli.options.shared_options import NatsUrl, ReadyFd, flag, option
+from pyoco_server.cli.options.shared_options import DashboardLang, NatsUrl, ReadyFd, flag, option
 from pyoco_server.cli.server.listening import (
     DEFAULT_NATS_PORT,
     DEFAULT_PORT,
@@ -65,9 +65,7 @@ def up(
             "Data folder of the local NATS server (env: PYOCO_NATS_DATA_DIR; default: .pyoco/nats).", "DIR"
         ),
     ] = None,
-    dashboard_lang: Annotated[
-        str | None, option("Dashboard language: auto, ja or en (env: PYOCO_DASHBOARD_LANG).", "LANG")
-    ] = None,
+    dashboard_lang: DashboardLang = None,
     ready_fd: ReadyFd = None,
 ) -> None:
     if with_nats_bootstrap and nats_url:
