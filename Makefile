@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint docs lock ui browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-growth bench-dashboard chaos clean
+.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-growth bench-dashboard chaos clean
 .SUFFIXES:
 # Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
@@ -20,7 +20,7 @@ WITH_NPM := command -v npm >/dev/null || { echo 'npm not found: the dashboard is
 BROWSERS := command -v chromium || command -v chromium-browser || command -v google-chrome
 NODE_MODULES := ui/node_modules/.package-lock.json
 DASHBOARD := src/pyoco_server/dashboard/index.html
-UI_SOURCES := $(shell find ui -name node_modules -prune -o -type f ! -name schema.d.ts -print)
+UI_SOURCES := $(shell find ui \( -name node_modules -o -name dist \) -prune -o -type f ! -name schema.d.ts -print)
 
 help: ## Show this list
 	@echo 'Usage: make <target>  [ARGS="..." for demo, test, bench and chaos]'
@@ -66,6 +66,10 @@ check-ui: ui
 ui: ## Build the dashboard, if it has changed (needs Node 20 or newer)
 	@$(WITH_NPM) $(MAKE) --no-print-directory $(DASHBOARD)
 
+react: ## Pack the React hook for your own pages into dist (needs Node 20 or newer)
+	@$(WITH_NPM) $(MAKE) --no-print-directory $(NODE_MODULES)
+	@$(WITH_NPM) mkdir -p dist && cd ui/packages/react && npm pack --silent --pack-destination ../../../dist
+
 browser: ## Install the browser that the dashboard is tested with, if there is none
 	@$(BROWSERS) >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo 'Installing Chromium ...'; apt-get update -qq && \
@@ -103,7 +107,7 @@ chaos: .venv/tools ## Execute 20,000 runs while processes are killed, and check 
 
 clean: ## Remove everything that make and the product created here, including the data of the demo
 	@rm -rf .venv .pyoco .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis artifacts build dist \
-	  src/pyoco_server/dashboard ui/node_modules ui/src/api/schema.d.ts tests/dashboard/screenshots
+	  src/pyoco_server/dashboard ui/node_modules ui/packages/react/dist ui/src/api/schema.d.ts tests/dashboard/screenshots
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Only what the product needs to run: the demo starts sooner.

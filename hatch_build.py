@@ -13,7 +13,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 BUILT = Path("src/pyoco_server/dashboard/index.html")
 SOURCES = Path("ui")
-NOT_SOURCES = ("node_modules", "schema.d.ts")
+NOT_SOURCES = ("node_modules", "schema.d.ts", "dist")
 
 
 class DashboardBuild(BuildHookInterface):  # type: ignore[type-arg]

@@ -1,9 +1,12 @@
+import { fileURLToPath } from "node:url";
 import react from "@vitejs/plugin-react";
 import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 
 const GATEWAY = "http://127.0.0.1:8000";
 const BASE = "/static/";
+// The hook is a package of its own; the dashboard is built from its source.
+const HOOK = fileURLToPath(new URL("packages/react/src", import.meta.url));
 const API = /^\/(health|runs|bulk|dlq|workers|waits|wheels|metrics|overview|openapi\.json)/;
 
 const link = (rel: string, file: string) => ({
@@ -37,6 +40,7 @@ export default defineConfig({
   // The gateway serves the built folder below /static, and its index.html at /.
   base: BASE,
   plugins: [react(), namedInPage],
+  resolve: { alias: { "pyoco-server-react": HOOK } },
   build: {
     target: "es2022",
     // A style or script inside the page itself would be refused by the page's own policy.
@@ -66,5 +70,10 @@ export default defineConfig({
   // `npm run dev`: the page from here, the API from a gateway that runs beside.
   server: { proxy: { [API.source]: { target: GATEWAY, changeOrigin: true } } },
   // One DOM for all files: making one takes longer than most tests.
-  test: { environment: "jsdom", isolate: false, include: ["src/**/*.test.{ts,tsx}"], restoreMocks: true },
+  test: {
+    environment: "jsdom",
+    isolate: false,
+    include: ["{src,packages/*/src}/**/*.test.{ts,tsx}"],
+    restoreMocks: true,
+  },
 });

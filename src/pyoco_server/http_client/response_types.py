@@ -30,7 +30,7 @@ RunItem = TypedDict("RunItem", {
     "error": str | None, "cancel_requested_at": float | None, "origin_run_id": str | None,
     "workflow_yaml_sha256": str | None, "tenant_id": str | None, "tasks_total": int, "tasks_over": int,
     "wait_message": str | None, "wait_schema": str | None, "wait_deadline_at": float | None,
-    "open_waits": int,
+    "open_waits": int, "id": NotRequired[str],
 })
 RunPage = TypedDict("RunPage", {
     "items": list[RunItem], "next_cursor": str | None, "total": NotRequired[int],

@@ -327,6 +327,8 @@ async def test_waiting_runs_are_listed_with_what_they_ask(config: NatsBackendCon
     assert (run["run_id"], run["status"]) == (one.run_id, "WAITING_HUMAN")
     assert (run["wait_message"], run["wait_deadline_at"], run["open_waits"]) == ("one?", one.deadline_at, 2)
     assert (other["wait_message"], other["wait_deadline_at"], other["open_waits"]) == (None, None, 0)
+    # The names that clients of waiting runs expect.
+    assert (run["id"], "id" in other) == (one.run_id, False)
     shown = {item["flow_name"]: item["wait_schema"] for item in items}
     assert (shown["short"], shown["long"]) == (schemas["short"], None)
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from unicodedata import normalize
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import Count, RunId, RunStatus, Seconds, StoredName, Timestamp
@@ -56,6 +56,8 @@ class RunItem(Struct, kw_only=True, gc=False):
     wait_schema: str | None = None
     wait_deadline_at: float | None = None
     open_waits: int = 0
+    # Of such a run: its `run_id`, under the name that clients of waiting runs expect.
+    id: str | UnsetType = UNSET
 
 
 class RunSummary(Struct, kw_only=True, gc=False):
@@ -147,6 +149,7 @@ def summary_of(data: bytes) -> RunSummary:
 
 
 def _add_waits(item: RunItem, waiting: _Waiting) -> None:
+    item.id = item.run_id
     item.open_waits = len(waiting.open_waits)
     item.wait_deadline_at = waiting.wait_deadline_at
     if waiting.wait_message is not None:

@@ -1,6 +1,6 @@
 /** Sends an answer exactly once: the same answer is sent under the same decision id. */
-import { HumanWaitError, type HumanWaitsClient } from "./client";
-import type { HumanWait, ProposalAnswer, Receipt, RespondBody } from "./types";
+import { HumanWaitError, type HumanWaitsClient } from "./client.js";
+import type { HumanWait, ProposalAnswer, Receipt, RespondBody } from "./types.js";
 
 interface Attempt {
   answer: string;

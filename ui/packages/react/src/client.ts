@@ -1,5 +1,5 @@
 /** Requests to `/waits` and `/resume` of a gateway. Without React. */
-import type { HumanWait, HumanWaitDetails, Receipt, RespondBody } from "./types";
+import type { HumanWait, HumanWaitDetails, Receipt, RespondBody } from "./types.js";
 
 export interface HumanWaitsOptions {
   /** The gateway: `https://pyoco.example.com`, or `/pyoco` behind your own proxy. */

@@ -1,7 +1,7 @@
 /** Follows the inbox: an event stream or, if none gets through, polling. */
-import type { HumanWaitsClient } from "./client";
-import type { InboxEvent } from "./openWaits";
-import type { HumanWait } from "./types";
+import type { HumanWaitsClient } from "./client.js";
+import type { InboxEvent } from "./openWaits.js";
+import type { HumanWait } from "./types.js";
 
 /** `live`: streamed. `polling`: delayed. `away`: unreachable, retried. `refused`: not retried. */
 export type InboxState = "connecting" | "live" | "polling" | "away" | "refused";

@@ -1,7 +1,13 @@
-/** Questions to people in your own page. This folder needs only React: copy it. */
-export type { Respond } from "./answering";
-export { HumanWaitError, type HumanWaitsClient, type HumanWaitsOptions, humanWaitsClient } from "./client";
-export type { InboxState } from "./following";
+/** Questions to people in your own page. */
+export type { Respond } from "./answering.js";
+export {
+  type FieldError,
+  HumanWaitError,
+  type HumanWaitsClient,
+  type HumanWaitsOptions,
+  humanWaitsClient,
+} from "./client.js";
+export type { InboxState } from "./following.js";
 export type {
   Actor,
   Decision,
@@ -9,7 +15,8 @@ export type {
   HumanWaitDetails,
   ProposalAnswer,
   Receipt,
+  RespondBody,
   WaitingRun,
   WaitState,
-} from "./types";
-export { type HumanWaits, type UseHumanWaitsOptions, useHumanWaits } from "./useHumanWaits";
+} from "./types.js";
+export { type HumanWaits, type UseHumanWaitsOptions, useHumanWaits } from "./useHumanWaits.js";

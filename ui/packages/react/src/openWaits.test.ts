@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { bodyFor } from "./answering";
-import { eventIn } from "./following";
-import { openWaits, runsOf, withEvents, without } from "./openWaits";
-import { aWait } from "./testing";
+import { bodyFor } from "./answering.js";
+import { eventIn } from "./following.js";
+import { openWaits, runsOf, withEvents, without } from "./openWaits.js";
+import { aWait } from "./testing.js";
 
 const ids = (waits: ReturnType<typeof openWaits>) => [...waits.keys()];
 
@@ -26,6 +26,7 @@ describe("open waits", () => {
     const runs = runsOf(openWaits([first, second, third]));
     expect(runs.map(({ id }) => id)).toEqual(["r1", "r2"]);
     expect(runs[0]).toMatchObject({ wait_message: "soonest", wait_deadline_at: 50 });
+    expect(runs[0]).toMatchObject({ id: "r1", run_id: "r1", status: "waiting_human" });
     expect(runs[0]?.waits.map(({ wait_id }) => wait_id)).toEqual(["r1.c", "r1.a"]);
   });
 });

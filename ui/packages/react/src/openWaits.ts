@@ -1,5 +1,5 @@
 /** The open questions as a pure function of inbox events. */
-import type { HumanWait, WaitingRun } from "./types";
+import type { HumanWait, WaitingRun } from "./types.js";
 
 export type OpenWaits = ReadonlyMap<string, HumanWait>;
 
@@ -44,6 +44,7 @@ export function runsOf(waits: OpenWaits): WaitingRun[] {
       runs.set(wait.run_id, {
         id: wait.run_id,
         run_id: wait.run_id,
+        status: "waiting_human",
         flow_name: wait.flow_name,
         wait_message: wait.message,
         wait_deadline_at: wait.deadline_at,

@@ -1,5 +1,5 @@
 /** For tests: a question, and a fake gateway. */
-import type { HumanWait } from "./types";
+import type { HumanWait } from "./types.js";
 
 export function aWait(waitId: string, fields: Partial<HumanWait> = {}): HumanWait {
   return {

@@ -50,7 +50,9 @@ export interface HumanWaitDetails extends HumanWait {
 /** A waiting run: its first question, and all of them. */
 export interface WaitingRun {
   id: string;
+  /** The same as `id`, under the name that the HTTP API has for it. */
   run_id: string;
+  status: "waiting_human";
   flow_name: string;
   wait_message: string;
   wait_deadline_at: number;

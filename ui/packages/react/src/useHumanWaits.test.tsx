@@ -1,7 +1,7 @@
 import { act, cleanup, renderHook, waitFor } from "@testing-library/react";
 import { afterEach, describe, expect, it } from "vitest";
-import { HumanWaitError, useHumanWaits } from "./index";
-import { aWait, eventStream, json } from "./testing";
+import { HumanWaitError, useHumanWaits } from "./index.js";
+import { aWait, eventStream, json } from "./testing.js";
 
 type Answering = (request: Request) => Response | Promise<Response>;
 

@@ -4,11 +4,11 @@
  *     await respond(runs[0].id, { decision: "approved" });
  */
 import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
-import { answering, type Respond } from "./answering";
-import { type HumanWaitsOptions, humanWaitsClient } from "./client";
-import { followInbox, type InboxState } from "./following";
-import { type OpenWaits, openWaits, runsOf, withEvents, without } from "./openWaits";
-import type { WaitingRun } from "./types";
+import { answering, type Respond } from "./answering.js";
+import { type HumanWaitsOptions, humanWaitsClient } from "./client.js";
+import { followInbox, type InboxState } from "./following.js";
+import { type OpenWaits, openWaits, runsOf, withEvents, without } from "./openWaits.js";
+import type { WaitingRun } from "./types.js";
 
 export interface UseHumanWaitsOptions extends HumanWaitsOptions {
   /** Poll interval in milliseconds, if no stream gets through. */

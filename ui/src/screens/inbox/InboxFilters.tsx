@@ -1,6 +1,7 @@
 /** The filters of the inbox, in the URL. */
+
+import type { HumanWait } from "pyoco-server-react";
 import { useQueryState } from "../../app/router";
-import type { HumanWait } from "../../human-waits";
 import { useMessages } from "../../i18n/messages";
 import { Button, Select } from "../../ui/controls";
 import { FilterRow } from "../../ui/filters";

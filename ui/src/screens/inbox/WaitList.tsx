@@ -2,9 +2,9 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { FileDiff, Users } from "lucide-react";
+import type { HumanWait } from "pyoco-server-react";
 import { useEffect, useRef } from "react";
 import { useRestoredScroll } from "../../app/restoredState";
-import type { HumanWait } from "../../human-waits";
 import { listText, useMessages } from "../../i18n/messages";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aWait } from "../../human-waits/testing";
+import { aWait } from "../../../packages/react/src/testing";
 import { choices, isFiltered, matching } from "./filters";
 
 const WAITS = [

@@ -1,6 +1,7 @@
 /** The filters of open questions in the URL. */
+
+import type { HumanWait } from "pyoco-server-react";
 import type { QueryPatch } from "../../app/router";
-import type { HumanWait } from "../../human-waits";
 import { folded } from "../../lib/folding";
 
 export const DUE = { "1h": 3_600, "24h": 86_400 } as const;

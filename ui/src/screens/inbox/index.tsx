@@ -1,10 +1,10 @@
 /** The inbox: a live list, and the selected question. */
 import { Inbox as InboxIcon, Maximize2, MousePointerClick, SearchX } from "lucide-react";
+import type { HumanWait } from "pyoco-server-react";
 import { useEffect, useRef } from "react";
 import { queryClient } from "../../api/queries";
 import { href, navigate, patched, pathTo, useQueryState } from "../../app/router";
 import { useShortcut } from "../../app/shortcuts";
-import type { HumanWait } from "../../human-waits";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
 import { Button, ButtonLink, joined } from "../../ui/controls";

@@ -1,12 +1,12 @@
 /** One question: its text, deadline, and form or result. */
 
 import { Activity, TriangleAlert, Users } from "lucide-react";
+import type { Receipt, Respond } from "pyoco-server-react";
 import { type ReactNode, useEffect, useState } from "react";
 import { useMay } from "../../api/access";
 import { api } from "../../api/client";
 import { queryClient, useRead } from "../../api/queries";
 import { href, pathTo } from "../../app/router";
-import type { Receipt, Respond } from "../../human-waits";
 import { listText, useMessages } from "../../i18n/messages";
 import { parseJson } from "../../lib/exactJson";
 import { visible } from "../../lib/visible";

@@ -1,9 +1,10 @@
 /** The draft of an answer, kept per question for the tab. It is removed when the question is closed or the
  * key changes.
  */
+
+import type { Decision } from "pyoco-server-react";
 import { useMemo, useState } from "react";
 import { ANSWERS, apiKey } from "../../api/apiKey";
-import type { Decision } from "../../human-waits";
 import { storedValue, useStore } from "../../lib/store";
 import { isObject, type Json } from "../../schemaForm/json";
 import type { TypedTexts } from "../../schemaForm/typedText";

@@ -1,6 +1,7 @@
 /** The hook for questions, with the gateway and the key of this tab. */
+
+import { type HumanWait, type HumanWaits, useHumanWaits } from "pyoco-server-react";
 import { send } from "../../api/client";
-import { type HumanWait, type HumanWaits, useHumanWaits } from "../../human-waits";
 
 export type { HumanWait };
 

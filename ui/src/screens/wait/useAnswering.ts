@@ -1,7 +1,8 @@
 /** Sends an answer, and handles its rejection. */
+
+import type { Receipt, Respond } from "pyoco-server-react";
 import { useState } from "react";
 import { Problem } from "../../api/problem";
-import type { Receipt, Respond } from "../../human-waits";
 import { NO_PROBLEMS, type Problems } from "../../schemaForm/validation";
 
 /** Why an answer was rejected although it was valid. */

@@ -1,6 +1,7 @@
 /** A question in full, and what its form needs. */
+
+import type { Actor, Receipt, Respond } from "pyoco-server-react";
 import type { Schemas } from "../../api/client";
-import type { Actor, Receipt, Respond } from "../../human-waits";
 import type { Schema } from "../../schemaForm/json";
 import type { Refusal } from "./useAnswering";
 
