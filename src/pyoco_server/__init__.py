@@ -1,7 +1,7 @@
 """pyoco-server: durable runs of Pyoco flows over HTTP and NATS JetStream.
 
-The names of `__all__` are the public interface of this package; a name is imported on first use. All other
-modules are private: they may change in any release.
+The names of `__all__`, and those of `pyoco_server.testing`, are the public interface of this package; a name
+is imported on first use. All other modules are private: they may change in any release.
 """
 
 from importlib import import_module

@@ -53,6 +53,13 @@ def test_exports_of_the_client_exist() -> None:
     assert [name for name in client.__all__ if not hasattr(client, name)] == []
 
 
+def test_names_of_the_helper_for_tests() -> None:
+    testing = import_module("pyoco_server.testing")
+    names = {"EXPIRE", "AnswerRefused", "AskedQuestion", "FlowResult", "UnansweredQuestion", "run_flow"}
+    assert set(testing.__all__) == names
+    assert [name for name in names if not hasattr(testing, name)] == []
+
+
 @pytest.mark.parametrize(
     ("modules", "heavy"),
     [

@@ -1,0 +1,169 @@
+"""Executes a flow in the process of a test, as a worker would, without NATS and without a gateway.
+
+It is the executor of an embedded worker, with waits in memory. Pauses between retries are skipped.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+import msgspec
+from pyoco.core.models import Flow
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import Job, JournalEntry, LogLine, RunStatus, pending_snapshot
+from pyoco_server.records.wait_models import Question
+from pyoco_server.testing.memory_waits import MemoryWaits, NoWaitEvents
+from pyoco_server.testing.scripted_answers import AskedQuestion, ScriptedAnswer, ScriptedAnswers
+from pyoco_server.worker.executors.thread_executor import ThreadExecutor
+from pyoco_server.worker.ipc.protocol import Outcome, Run
+from pyoco_server.worker.session.run_execution import terminal_snapshot
+from pyoco_server.worker.session.run_questions import RunQuestions
+
+T = TypeVar("T")
+
+_CONFIG: Final = NatsBackendConfig(load_dotenv=False, task_retry_base_sec=0.0, task_retry_max_sec=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowResult:
+    """How the flow ended. Values of tasks are JSON, as the gateway returns them."""
+
+    # COMPLETED, FAILED or CANCELLED.
+    status: str
+    # What each task that succeeded has returned.
+    outputs: dict[str, Any]
+    # The state of each task.
+    tasks: dict[str, str]
+    # As in `GET /runs/{run_id}`: state, times, inputs, output, error, calls, replayed, ...
+    task_records: dict[str, dict[str, Any]]
+    # Every question that was asked, in order.
+    asked: list[AskedQuestion]
+    # What the tasks have printed, line by line.
+    log: list[str]
+    # Of a failed run.
+    reason: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+
+
+def run_flow(
+    flow: Flow | Path,
+    params: Mapping[str, Any] | None = None,
+    *,
+    answers: Mapping[str, ScriptedAnswer] | None = None,
+    answered_by: str = "test",
+) -> FlowResult:
+    """Execute a flow, or a flow.yaml file, to its end.
+
+    `answers` has the answer of each task that asks, under the task's name, or under `task/name` for one of
+    several questions: a JSON value, a function of the question, or EXPIRE. The answer to a proposal is as for
+    `resume`: `{"decision": "approved"}`.
+
+    Raises UnansweredQuestion for a question without an answer, and AnswerRefused for an answer that the
+    gateway would not accept.
+    """
+    script = ScriptedAnswers(answers or {}, answered_by=answered_by)
+    source = flow.read_text(encoding="utf-8") if isinstance(flow, Path) else None
+    job = Job(
+        run_id=str(uuid4()),
+        flow_name=flow.stem if isinstance(flow, Path) else flow.name,
+        tag=_CONFIG.default_tag,
+        submitted_at=time.time(),
+        # As they come out of a submit: a tuple is a list.
+        params=msgspec.json.decode(msgspec.json.encode(dict(params or {}))),
+        workflow_yaml=source,
+    )
+    executor = ThreadExecutor(lambda _: flow, _CONFIG)
+    with TemporaryDirectory(prefix="pyoco-test-", ignore_cleanup_errors=True) as folder:
+        return _on_own_loop(_TestRun(job, executor, script, folder).result())
+
+
+class _TestRun:
+    """One run: attempt after attempt, as long as there are answers. Implements RunEvents."""
+
+    def __init__(self, job: Job, executor: ThreadExecutor, script: ScriptedAnswers, folder: str) -> None:
+        self._job = job
+        self._executor = executor
+        self._script = script
+        self._folder = folder
+        self._questions = RunQuestions(MemoryWaits(script), NoWaitEvents(), job, _CONFIG.wait_timeout_sec)
+        self._journal: list[JournalEntry] = []
+        self._log: list[str] = []
+
+    def finished(self, entry: JournalEntry) -> None:
+        self._journal.append(entry)
+
+    def asked(self, question: Question) -> None:
+        """Answered when nothing else can run."""
+
+    def printed(self, lines: list[LogLine]) -> None:
+        self._log += [line.text for line in lines]
+
+    async def result(self) -> FlowResult:
+        attempt = 1
+        while True:
+            outcome = await self._attempt(attempt)
+            self._script.check_names(outcome.tasks)
+            if outcome.status == RunStatus.WAITING_HUMAN:
+                outcome = await self._questions.settle(outcome, may_resume=True)
+                attempt += 1
+            if outcome.status == RunStatus.WAITING_HUMAN:
+                raise self._script.unanswered(self._questions.awaited)
+            if not outcome.must_resume:
+                return self._result(outcome)
+
+    async def _attempt(self, attempt: int) -> Outcome:
+        job = self._job
+        run = Run(
+            run_id=job.run_id,
+            flow_name=job.flow_name,
+            params=msgspec.json.encode(job.params),
+            workflow_yaml=None if job.workflow_yaml is None else job.workflow_yaml.encode(),
+            attempt=attempt,
+            journal=list(self._journal),
+            waits=self._questions.encoded(),
+        )
+        # A folder for each attempt, as on a worker: a file that is left in it is not there after the answer.
+        folder = f"{self._folder}/{attempt}"
+        os.makedirs(folder, exist_ok=True)
+        with chdir(folder):
+            return await self._executor.execute(run, self)
+
+    def _result(self, outcome: Outcome) -> FlowResult:
+        snapshot = terminal_snapshot(pending_snapshot(self._job), outcome)
+        records = {
+            name: msgspec.json.decode(record) for name, record in (snapshot.task_records or {}).items()
+        }
+        return FlowResult(
+            status=str(snapshot.status),
+            outputs={name: each["output"] for name, each in records.items() if each["state"] == "SUCCEEDED"},
+            tasks={name: str(state) for name, state in snapshot.tasks.items()},
+            task_records=records,
+            asked=self._script.asked,
+            log=self._log,
+            reason=snapshot.reason,
+            error=snapshot.error,
+            traceback=outcome.exc_traceback,
+        )
+
+
+def _on_own_loop(work: Coroutine[None, None, T]) -> T:
+    """On a thread of its own: the test may run on an event loop itself.
+
+    A task past its time limit is not waited for, as `asyncio.run` would.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(loop.run_until_complete, work).result()
+    finally:
+        loop.close()

@@ -1,0 +1,1 @@
+"""Tests of flows, by the helper that users have for it."""

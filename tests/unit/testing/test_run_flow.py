@@ -1,0 +1,235 @@
+"""`pyoco_server.testing`: a flow runs in a test as on a worker, with answers from the test."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+from pyoco import Flow
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper
+
+from pyoco_server.testing import EXPIRE, AnswerRefused, AskedQuestion, UnansweredQuestion, run_flow
+from tests.support.modules import importable_folder
+
+
+def chain(*functions: Callable[..., Any], **options: Any) -> Flow:
+    """A flow of these functions; the options are of each task."""
+    flow = Flow("chain")
+    for function in functions:
+        flow = flow >> TaskWrapper(Task(func=function, name=function.__name__, **options))
+    return flow
+
+
+def approve(ctx: Any, amount: float = 120.0) -> Any:
+    return ctx.human(f"Pay {amount} EUR?", schema={"type": "boolean"}, timeout_ms=60_000)
+
+
+def pay(approve: bool) -> str:
+    return "paid" if approve else "not paid"
+
+
+class TestOneQuestion:
+    @pytest.mark.parametrize(("answer", "paid"), [(True, "paid"), (False, "not paid")])
+    def test_the_answer_continues_the_flow(self, answer: bool, paid: str) -> None:
+        result = run_flow(chain(approve, pay), {"amount": 80}, answers={"approve": answer})
+        assert (result.status, result.error) == ("COMPLETED", None)
+        assert result.outputs == {"approve": answer, "pay": paid}
+        assert result.tasks == {"approve": "SUCCEEDED", "pay": "SUCCEEDED"}
+        assert result.task_records["approve"]["inputs"] == {"amount": 80}
+        boolean = {"type": "boolean"}
+        assert result.asked == [AskedQuestion("approve", "human", "Pay 80 EUR?", boolean, None, (), 60.0)]
+
+    def test_a_question_without_an_answer_fails_the_test_and_is_named(self) -> None:
+        with pytest.raises(UnansweredQuestion) as failure:
+            run_flow(chain(approve, pay), answers={"pay": True})
+        assert str(failure.value) == (
+            "task approve asked 'Pay 120.0 EUR?' (human), and the test has no answer: "
+            "add answers={'approve': ...} (there are answers for: 'pay')"
+        )
+
+    def test_an_answer_that_does_not_match_the_schema_is_refused(self) -> None:
+        with pytest.raises(AnswerRefused, match=r"task approve asked .* 'yes' is not an answer: payload"):
+            run_flow(chain(approve, pay), answers={"approve": "yes"})
+
+    def test_an_answer_to_an_unknown_task_is_an_error(self) -> None:
+        with pytest.raises(
+            ValueError, match=r"answers\['aprove'\]: the flow has no task 'aprove'; did you mean"
+        ):
+            run_flow(chain(approve, pay), answers={"aprove": True})
+
+    def test_a_function_answers_by_the_question(self) -> None:
+        answers = {"approve": lambda asked: "80" in asked.message}
+        assert run_flow(chain(approve, pay), {"amount": 80}, answers=answers).outputs["pay"] == "paid"
+        assert run_flow(chain(approve, pay), {"amount": 90}, answers=answers).outputs["pay"] == "not paid"
+
+
+class TestDeadline:
+    def test_without_a_default_the_run_fails(self) -> None:
+        result = run_flow(chain(approve, pay), answers={"approve": EXPIRE})
+        assert (result.status, result.reason) == ("FAILED", "human_timeout")
+        assert result.tasks == {"approve": "FAILED", "pay": "PENDING"}
+        assert "nobody answered in time: task approve asked 'Pay 120.0 EUR?'" in (result.error or "")
+
+    def test_the_default_is_the_answer(self) -> None:
+        def ask(ctx: Any) -> Any:
+            return ctx.human("Go on?", default="later")
+
+        assert run_flow(chain(ask), answers={"ask": EXPIRE}).outputs == {"ask": "later"}
+
+
+class Payment(BaseModel):
+    amount: float = Field(gt=0, le=10_000)
+
+
+def propose(ctx: Any) -> Any:
+    answer = ctx.human("Is it right?", schema=Payment, proposal={"amount": 1250})
+    value = answer["value"]
+    return [answer["decision"], None if value is None else value.amount, answer["note"]]
+
+
+class TestProposal:
+    @pytest.mark.parametrize(
+        ("answer", "received"),
+        [
+            ({"decision": "approved"}, ["approved", 1250, None]),
+            ({"decision": "edited", "value": {"amount": 1000}}, ["edited", 1000, None]),
+            ({"decision": "rejected", "note": "paid already"}, ["rejected", None, "paid already"]),
+        ],
+    )
+    def test_decisions(self, answer: dict[str, Any], received: list[Any]) -> None:
+        result = run_flow(chain(propose), answers={"propose": answer})
+        assert result.outputs == {"propose": received}
+        assert result.asked[0].proposal == {"amount": 1250}
+
+    @pytest.mark.parametrize(
+        "answer",
+        [True, {"decision": "edited", "value": {"amount": -1}}, {"decision": "approved", "value": 1}],
+    )
+    def test_what_the_gateway_would_refuse(self, answer: Any) -> None:
+        with pytest.raises(AnswerRefused):
+            run_flow(chain(propose), answers={"propose": answer})
+
+
+class TestSeveralQuestions:
+    def test_of_one_task_by_name(self) -> None:
+        def ask(ctx: Any) -> Any:
+            return [ctx.human("First?", name="first"), ctx.human("Second?", name="second")]
+
+        result = run_flow(chain(ask), answers={"ask/first": 1, "ask": 2})
+        assert result.outputs == {"ask": [1, 2]}
+        assert [asked.name for asked in result.asked] == ["first", "second"]
+
+    def test_of_parallel_tasks(self) -> None:
+        def ask(ctx: Any, number: int) -> Any:
+            return ctx.human(f"{number}?")
+
+        flow = Flow("parallel")
+        for number, name in enumerate(["left", "right"]):
+            flow.add_task(Task(func=ask, name=name, inputs={"number": number}))
+        assert run_flow(flow, answers={"left": "a", "right": "b"}).outputs == {"left": "a", "right": "b"}
+        with pytest.raises(UnansweredQuestion, match="task right asked '1\\?'"):
+            run_flow(flow, answers={"left": "a"})
+
+
+class TestSemanticsOfAWorker:
+    def test_a_step_and_a_finished_task_are_not_executed_again(self) -> None:
+        calls: list[str] = []
+
+        def load() -> int:
+            calls.append("load")
+            return 1
+
+        def ask(ctx: Any, load: int) -> Any:
+            calls.append("ask")
+            ctx.step("charge", lambda: calls.append("charge"))
+            return ctx.human("Right?")
+
+        result = run_flow(chain(load, ask), answers={"ask": True})
+        assert calls == ["load", "ask", "charge", "ask"]
+        assert result.task_records["load"]["replayed"] is True
+
+    def test_retries_are_made_without_a_pause(self) -> None:
+        calls: list[int] = []
+
+        def flaky() -> int:
+            calls.append(1)
+            if len(calls) < 4:
+                raise ValueError("not yet")
+            return len(calls)
+
+        result = run_flow(chain(flaky, retries=3))
+        assert (result.outputs, result.task_records["flaky"]["calls"]) == ({"flaky": 4}, 4)
+
+    def test_a_failure_has_its_task_error_and_traceback(self) -> None:
+        def broken() -> None:
+            raise ValueError("no such order")
+
+        result = run_flow(chain(broken))
+        assert (result.status, result.reason) == ("FAILED", "execution_error")
+        assert result.error == "task broken: ValueError: no such order"
+        assert "in broken" in (result.traceback or "")
+
+    def test_a_task_past_its_limit_is_not_waited_for(self) -> None:
+        def endless(ctx: Any) -> None:
+            while not ctx.is_cancelled:
+                time.sleep(0.01)
+
+        def after() -> str:
+            return "done"
+
+        result = run_flow(chain(endless, timeout_sec=0.05))
+        assert (result.status, result.reason) == ("FAILED", "timeout")
+        flow = Flow("isolated")
+        flow.add_task(Task(func=endless, name="endless", timeout_sec=0.05, fail_policy="isolate"))
+        flow.add_task(Task(func=after, name="after"))
+        result = run_flow(flow)
+        assert (result.status, result.tasks["endless"]) == ("COMPLETED", "FAILED")
+        assert result.outputs == {"after": "done"}
+
+    def test_output_is_recorded(self, capsys: pytest.CaptureFixture[str]) -> None:
+        def say() -> None:
+            print("hello")  # noqa: T201 - what the test is about
+
+        result = run_flow(chain(say))
+        assert result.log == ["hello"]
+        assert "hello" in capsys.readouterr().out
+
+    def test_each_attempt_has_a_folder_of_its_own(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+
+        def ask(ctx: Any) -> Any:
+            found = Path("draft").exists()
+            Path("draft").write_text("x")
+            return [found, ctx.human("Right?")]
+
+        assert run_flow(chain(ask), answers={"ask": True}).outputs == {"ask": [False, True]}
+        assert (list(tmp_path.iterdir()), Path.cwd()) == ([], tmp_path)
+
+    async def test_within_an_event_loop(self) -> None:
+        assert run_flow(chain(approve, pay), answers={"approve": True}).outputs["pay"] == "paid"
+
+    def test_params_are_json(self) -> None:
+        def first(pair: Any) -> Any:
+            return type(pair).__name__
+
+        assert run_flow(chain(first), {"pair": (1, 2)}).outputs == {"first": "list"}
+
+
+def test_a_flow_yaml_file(tmp_path: Path) -> None:
+    file = tmp_path / "payment.yaml"
+    file.write_text(
+        "version: 1\n"
+        "flow: {graph: approve >> pay}\n"
+        "tasks:\n"
+        "  approve: {use: pyoco/human, inputs: {message: Pay?, schema: {type: boolean}}}\n"
+        "  pay: {callable: 'steps:pay'}\n"
+    )
+    with importable_folder(tmp_path / "modules") as modules:
+        modules.write("steps.py", "def pay(approve):\n    return 'paid' if approve else 'not paid'\n")
+        result = run_flow(file, answers={"approve": True})
+    assert (result.error, result.outputs["pay"]) == (None, "paid")
