@@ -1,5 +1,6 @@
 """Flows that wait for people."""
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -129,3 +130,21 @@ def ask_late(ctx: Any) -> Any:
 
 
 late_question_flow = Flow("late_question") >> prepared >> ask_late
+
+
+@task
+async def approve_both(ctx: Any, notes: str) -> list[Any]:
+    async def fetched(name: str) -> str:
+        await asyncio.sleep(0.01)
+        await asyncio.to_thread(_note, notes, name)
+        return name
+
+    names = await asyncio.gather(
+        ctx.step("left", lambda: fetched("left")), ctx.step("right", lambda: fetched("right"))
+    )
+    if not await ctx.human("Go on?", name="start"):
+        return []
+    return await asyncio.gather(*(ctx.human(f"{name}?", name=name) for name in names))
+
+
+async_flow = Flow("async_approval") >> approve_both

@@ -126,6 +126,41 @@ async def test_two_questions_are_answered_in_any_order(
     assert notes.read_text().split() == ["right", "left"]
 
 
+ASYNC_YAML = """
+flow: {graph: approve_both, defaults: {notes: "%s"}}
+tasks:
+  approve_both: {callable: "tests.flows.human:approve_both"}
+"""
+
+
+@pytest.mark.parametrize("form", ["python", "yaml"])
+async def test_an_async_task_asks_two_questions_in_parallel(
+    gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path, form: str
+) -> None:
+    notes = tmp_path / "notes"
+    if form == "python":
+        run_id = await gateway.submit("async_approval", params={"notes": str(notes)})
+    else:
+        run_id = (await gateway.submit_yaml(ASYNC_YAML % notes)).json()["run_id"]
+
+    async def asks(*names: str) -> dict[str, Any]:
+        async def there() -> dict[str, Any] | None:
+            run = await gateway.get(run_id)
+            waiting = run["status"] == "WAITING_HUMAN"
+            return run if waiting and [wait["name"] for wait in run["open_waits"]] == list(names) else None
+
+        return await eventually(there, describe=f"the run waits for {names}")
+
+    await answer(gateway, await asks("start"), True)
+    await answer(gateway, await asks("left", "right"), "R", number=1)
+    await answer(gateway, await asks("left"), "L")
+    run = await gateway.ends(run_id)
+    assert run["status"] == "COMPLETED"
+    records = (await gateway.get(run_id, include="records"))["task_records"]
+    assert records["approve_both"]["output"] == ["L", "R"]
+    assert sorted(notes.read_text().split()) == ["left", "right"]
+
+
 async def test_an_answer_that_comes_before_the_run_waits_counts(
     gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:

@@ -3,8 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 
-from pyoco_server.human.asking import HumanInputRequired
-from pyoco_server.records.wait_models import Question, WaitRecord
+from pyoco_server.records.wait_models import Question, WaitRecord, WaitState
 
 
 class RunWaits:
@@ -20,8 +19,8 @@ class RunWaits:
         self._open: dict[tuple[str, str], Question] = {}
         self._discarded: set[str] = set()
 
-    def resolved(self, asked: Question) -> WaitRecord:
-        """The answered wait; without an answer, record the question and end the task."""
+    def find(self, asked: Question) -> WaitRecord | None:
+        """The answered wait; without an answer, the question is recorded as open."""
         place = (asked.node, asked.name)
         wait = self._known.get(place)
         if wait is not None and wait.resolved:
@@ -29,9 +28,14 @@ class RunWaits:
         with self._lock:
             is_new = place not in self._open
             self._open[place] = asked
-        if is_new and wait is None:
+        if is_new and (wait is None or wait.state is WaitState.CANCELLED):
             self._on_question(asked)
-        raise HumanInputRequired(asked.message)
+        return None
+
+    def withdraw(self, asked: Question) -> None:
+        """The task does not wait for this answer any more, for example because another await was faster."""
+        with self._lock:
+            self._open.pop((asked.node, asked.name), None)
 
     def is_waiting(self, node: str) -> bool:
         """Whether this execution of a task waits, even if its code has swallowed the signal."""

@@ -11,10 +11,10 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from pyoco.core.context import Context
@@ -26,6 +26,9 @@ from pyoco_server.worker.engine.json_values import error_message
 from pyoco_server.worker.engine.run_waits import RunWaits
 from pyoco_server.worker.engine.task_context import TaskContext
 from pyoco_server.worker.engine.task_journal import TaskJournal, UnreadableEntry, output_of
+
+if TYPE_CHECKING:
+    from pyoco_server.worker.engine.coroutines import CoroutineRunner
 
 # Shared by all runs: few tasks wait for a retry, and an event for each run would cost all of them.
 _retry_wait = threading.Condition()
@@ -41,7 +44,7 @@ class TaskFailedBefore(Exception):
 
 
 class TaskStopped(Exception):
-    """The run was cancelled while the task waited for a retry."""
+    """The run was cancelled while the task waited for a retry, or for something that it awaits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,8 @@ class TaskCalls:
         journalling = len(flow.tasks) > 1 or not self._may_isolate
         self._changes = ContextChanges() if journalling else None
         self._stopped = False
+        # Of the `async def` tasks that execute.
+        self._coroutines: set[CoroutineRunner] = set()
         self.history = CallHistory()
         # Including the errors that the flow continues after.
         self._raised: list[tuple[BaseException, str]] = []
@@ -173,6 +178,8 @@ class TaskCalls:
         self._stopped = True
         with _retry_wait:
             _retry_wait.notify_all()
+        for coroutine in list(self._coroutines):
+            coroutine.cancel()
 
     def raised(self, error: BaseException, task: str) -> None:
         self._raised.append((error, task))
@@ -269,10 +276,7 @@ class TaskCalls:
         while True:
             started_at = self.history.began(call.task.name)
             try:
-                if wrapped.wants_context:
-                    output = wrapped.function(**inputs, ctx=TaskContext.view(context, call))
-                else:
-                    output = wrapped.function(**inputs)
+                output = self._call_function(wrapped, call, context, inputs)
             except Exception as error:
                 self.history.ended(call.task.name, started_at, error)
                 if self._waits.is_waiting(call.key):
@@ -288,6 +292,43 @@ class TaskCalls:
                 return output
             if self._stopped_within(self._backoff.delay_sec(failures)):
                 raise TaskStopped("the run was cancelled before the task's next try")
+
+    def _call_function(
+        self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
+    ) -> Any:
+        if wrapped.wants_context:
+            view = TaskContext.view(context, call)
+            output = wrapped.function(**inputs, ctx=view)
+        else:
+            view, output = None, wrapped.function(**inputs)
+        return self._run_coroutine(output, call, view) if inspect.iscoroutine(output) else output
+
+    def _run_coroutine(
+        self, coroutine: Coroutine[Any, Any, Any], call: TaskCall, view: TaskContext | None
+    ) -> Any:
+        # Most executors never need asyncio.
+        from asyncio import CancelledError  # noqa: PLC0415
+
+        from pyoco_server.worker.engine.coroutines import CoroutineRunner  # noqa: PLC0415
+
+        runner = CoroutineRunner()
+        if view is not None:
+            view.run_within(runner)
+        self._coroutines.add(runner)
+        if self._stopped:
+            runner.cancel()
+        try:
+            return runner.run(coroutine)
+        except (CancelledError, BaseExceptionGroup) as error:
+            if self._waits.is_waiting(call.key):
+                raise HumanInputRequired from None
+            if not isinstance(error, CancelledError):
+                raise
+            if self._stopped:
+                raise TaskStopped("the run was cancelled while the task executed") from None
+            raise RuntimeError("the task was cancelled by its own code") from error
+        finally:
+            self._coroutines.discard(runner)
 
     def _stopped_within(self, seconds: float) -> bool:
         until = time.monotonic() + seconds

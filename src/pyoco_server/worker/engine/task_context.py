@@ -1,30 +1,36 @@
 """The `ctx` of a task: pyoco's context with `ctx.step` and `ctx.human`, for one try of the task."""
 
-import threading
+import inspect
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
 
 from pyoco.core.context import Context
 
-from pyoco_server.human.asking import question, typed_answer
+from pyoco_server.human.asking import HumanInputRequired, question, typed_answer
+from pyoco_server.records.wait_models import Question
 from pyoco_server.worker.engine.task_journal import JournalKeys, TaskJournal, UnreadableEntry, output_of
 
 if TYPE_CHECKING:
+    from pyoco_server.worker.engine.coroutines import CoroutineRunner
     from pyoco_server.worker.engine.task_calls import TaskCall
 
-T = TypeVar("T")
-
-_MAX_NAME_CHARS = 200
+_MAX_NAME_CHARS: Final = 200
+# The key of the step that executes here: a step may call another.
+_enclosing_step: ContextVar[str | None] = ContextVar("enclosing_step", default=None)
 
 
 class TaskContext(Context):  # type: ignore[misc]
     """A view of the engine's context; attributes that are assigned to it are shared by all views."""
 
     # Not in the instance's dictionary, which all views share.
-    __slots__ = ("_people", "_steps")
+    __slots__ = ("_coroutine", "_people", "_steps")
     _steps: "Steps"
     _people: "HumanQuestions"
+    # Of an `async def` task, while it executes.
+    _coroutine: "CoroutineRunner | None"
 
     @classmethod
     def view(cls, context: Context, call: "TaskCall") -> "TaskContext":
@@ -32,16 +38,25 @@ class TaskContext(Context):  # type: ignore[misc]
         view.__dict__ = context.__dict__  # type: ignore[misc]  # inherited, beside the slot
         view._steps = Steps(call)
         view._people = HumanQuestions(call)
+        view._coroutine = None
         return view
 
-    def step(self, name: str, fn: Callable[[], T]) -> T:
+    def run_within(self, coroutine: "CoroutineRunner") -> None:
+        """What the coroutine calls from now on, it has to await."""
+        self._coroutine = coroutine
+
+    def step(self, name: str, fn: Callable[[], Any]) -> Any:
         """The result of `fn()`; once it is journalled, this run never calls `fn` again.
 
-        Steps of the same name are distinguished by their order.
+        Steps of the same name are distinguished by their order. In an `async def` task it has to be awaited,
+        and `fn` may be an async function.
         """
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_CHARS or "|" in name:
             expected = f"expected a name of 1 to {_MAX_NAME_CHARS} characters without '|'"
             raise ValueError(f"ctx.step({name!r}): {expected}")
+        running = self._coroutine
+        if running is not None and running.is_running_here():
+            return running.to_await("ctx.step(...)", self._steps.execute_async(name, fn, running))
         return self._steps.execute(name, fn)
 
     def human(  # noqa: PLR0917 - the contract has them in this order
@@ -57,9 +72,10 @@ class TaskContext(Context):  # type: ignore[misc]
         """A person's answer. Until then the run waits without occupying a worker.
 
         The task is called again from its start when the answer has arrived: put what must not happen twice
-        into a `ctx.step` before it. Two questions of one task need two names.
+        into a `ctx.step` before it. Two questions of one task need two names. In an `async def` task it has
+        to be awaited.
         """
-        return self._people.ask(
+        asked = self._people.question(
             message,
             schema,
             timeout_ms=timeout_ms,
@@ -68,6 +84,10 @@ class TaskContext(Context):  # type: ignore[misc]
             assignees=assignees,
             default=default,
         )
+        running = self._coroutine
+        if running is not None and running.is_running_here():
+            return running.to_await("ctx.human(...)", self._people.ask_async(asked, schema, running))
+        return self._people.ask(asked, schema)
 
 
 class Steps:
@@ -78,23 +98,36 @@ class Steps:
         self._journal: TaskJournal = call.journal
         self._outermost = call.key
         self._keys = JournalKeys()
-        # The step that this thread executes: a step may call another.
-        self._enclosing = threading.local()
 
-    def execute(self, name: str, fn: Callable[[], T]) -> T:
-        outer: str = getattr(self._enclosing, "key", self._outermost)
-        key = self._keys.next(f"{outer}|{name}")
+    def execute(self, name: str, fn: Callable[[], Any]) -> Any:
+        key = self._next_key(name)
         found, output = self._replay(name, key)
         if found:
-            return output  # type: ignore[no-any-return]
+            return output
         started_at = time.time()
-        self._enclosing.key = key
-        try:
+        with _within(key):
             result = fn()
-        finally:
-            self._enclosing.key = outer
+        if inspect.iscoroutine(result):
+            result.close()
+            raise TypeError(f"ctx.step({name!r}): an async function needs an `async def` task that awaits it")
         self._journal.finished(key, self._task, started_at, result, within=self._outermost)
         return result
+
+    async def execute_async(self, name: str, fn: Callable[[], Any], coroutine: "CoroutineRunner") -> Any:
+        key = self._next_key(name)
+        found, output = self._replay(name, key)
+        if found:
+            return output
+        started_at = time.time()
+        with _within(key), coroutine.executing(key):
+            result = fn()
+            if inspect.isawaitable(result):
+                result = await result
+        self._journal.finished(key, self._task, started_at, result, within=self._outermost)
+        return result
+
+    def _next_key(self, name: str) -> str:
+        return self._keys.next(f"{_enclosing_step.get() or self._outermost}|{name}")
 
     def _replay(self, name: str, key: str) -> tuple[bool, Any]:
         entry = self._journal.find(key, within=self._outermost)
@@ -108,6 +141,15 @@ class Steps:
             return False, None
 
 
+@contextmanager
+def _within(step: str) -> Iterator[None]:
+    token = _enclosing_step.set(step)
+    try:
+        yield
+    finally:
+        _enclosing_step.reset(token)
+
+
 class HumanQuestions:
     """`ctx.human` for one try of a task."""
 
@@ -115,10 +157,24 @@ class HumanQuestions:
         self._call = call
         self._names: set[str] = set()
 
-    def ask(self, message: str, schema: Any, **details: Any) -> Any:
+    def question(self, message: str, schema: Any, **details: Any) -> Question:
         asked = question(message, node=self._call.key, task=self._call.task.name, schema=schema, **details)
         if asked.name in self._names:
             expected = "give each question of a task a name of its own: ctx.human(..., name='...')"
             raise ValueError(f"ctx.human(name={asked.name!r}): asked twice by one task; {expected}")
         self._names.add(asked.name)
-        return typed_answer(schema, self._call.waits.resolved(asked))
+        return asked
+
+    def ask(self, asked: Question, schema: Any) -> Any:
+        wait = self._call.waits.find(asked)
+        if wait is None:
+            raise HumanInputRequired(asked.message)
+        return typed_answer(schema, wait)
+
+    async def ask_async(self, asked: Question, schema: Any, coroutine: "CoroutineRunner") -> Any:
+        waits = self._call.waits
+        wait = waits.find(asked)
+        if wait is None:
+            step = _enclosing_step.get() or self._call.key
+            await coroutine.suspend(step, withdraw=lambda: waits.withdraw(asked))
+        return typed_answer(schema, wait)
