@@ -21,8 +21,16 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors.error_table import Err
 from pyoco_server.telemetry.key_redaction import redact_keys
 from pyoco_server.telemetry.redaction import redact, redact_exception
+from pyoco_server.telemetry.run_fields import fields_of_run
 
-__all__ = ["CONTEXT_FIELDS", "configure_logging", "exception_fields", "redact", "redact_exception"]
+__all__ = [
+    "CONTEXT_FIELDS",
+    "configure_logging",
+    "exception_fields",
+    "origin_of",
+    "redact",
+    "redact_exception",
+]
 
 CONTEXT_FIELDS: Final = ("run_id", "flow_name", "tag", "worker_id", "err_id", "msg_id", "reason")
 
@@ -68,11 +76,20 @@ def exception_fields(error: BaseException, *, secrets: Iterable[object] = ()) ->
         "exc_message": message,
         "exc_traceback": trace,
     }
-    frames = traceback.extract_tb(error.__traceback__)
-    if frames:
-        innermost = frames[-1]
-        found["exc_origin"] = {"file": innermost.filename, "line": innermost.lineno, "func": innermost.name}
+    if (origin := origin_of(error)) is not None:
+        found["exc_origin"] = origin
     return found
+
+
+def origin_of(error: BaseException) -> dict[str, str | int] | None:
+    """Where it was raised, in the form of `exc_origin`; None for an exception that never was."""
+    innermost = error.__traceback__
+    if innermost is None:
+        return None
+    while innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    code = innermost.tb_frame.f_code
+    return {"file": code.co_filename, "line": innermost.tb_lineno, "func": code.co_name}
 
 
 def _message_of(error: BaseException) -> str:
@@ -95,9 +112,7 @@ class _RecordFields:
             "level": record.levelname,
             "logger": record.name,
             "message": _text_of(record),
-            "pathname": record.pathname,
-            "lineno": record.lineno,
-            "func": record.funcName,
+            **_place_of(record),
             **self._exception_of(record),
             **_context_of(record),
         }
@@ -124,6 +139,15 @@ def _text_of(record: logging.LogRecord) -> str:
         return f"{record.msg} (its arguments do not fit: {type(failure).__name__})"
 
 
+def _place_of(record: logging.LogRecord) -> dict[str, object]:
+    """Where it happened: for an exception that is reported elsewhere, where that was raised."""
+    origin = vars(record).get("exc_origin")
+    if isinstance(origin, Mapping):
+        file, line, func = (_plain(origin.get(name)) for name in ("file", "line", "func"))
+        return {"pathname": file, "lineno": line, "func": func}
+    return {"pathname": record.pathname, "lineno": record.lineno, "func": record.funcName}
+
+
 def _exception_from_extras(record: logging.LogRecord) -> dict[str, object]:
     """An exception of another process, given as text in the extras."""
     extras = vars(record)
@@ -140,7 +164,9 @@ def _exception_from_extras(record: logging.LogRecord) -> dict[str, object]:
 
 def _context_of(record: logging.LogRecord) -> dict[str, object]:
     extras = vars(record)
-    return {name: _plain(extras[name]) for name in CONTEXT_FIELDS if extras.get(name) is not None}
+    given = {name: extras[name] for name in CONTEXT_FIELDS if extras.get(name) is not None}
+    known = {**fields_of_run(given.get("run_id")), **given}
+    return {name: _plain(known[name]) for name in CONTEXT_FIELDS if name in known}
 
 
 def _plain(value: object) -> str | int | None:
@@ -170,7 +196,9 @@ class _TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = self._fields.of(record)
-        line = f"{fields['ts']} {self._level(record)} {record.name}: {_one_line(str(fields['message']))}"
+        place = _one_line("{pathname}:{lineno} {func}".format_map(fields))
+        line = f"{fields['ts']} {self._level(record)} {fields['service']} {record.name} ({place}): "
+        line += _one_line(str(fields["message"]))
         context = [f"{name}={_one_line(str(fields[name]))}" for name in CONTEXT_FIELDS if name in fields]
         if context:
             line += f" [{' '.join(context)}]"

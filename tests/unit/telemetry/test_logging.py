@@ -21,6 +21,7 @@ from pyoco_server.telemetry.logging_config import (
     configure_logging,
     exception_fields,
 )
+from pyoco_server.telemetry.run_fields import MAX_RUNS, remember_run
 
 UVICORN = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 ALWAYS = ["ts", "service", "level", "logger", "message", "pathname", "lineno", "func"]
@@ -79,6 +80,27 @@ def logged_text(message: str, stream: type[io.StringIO] = io.StringIO, **options
     with logging_to(output, **settings):
         log.error(message, **options)
     return output.getvalue()
+
+
+ERROR_LINE = logged_text.__code__.co_firstlineno + 5
+
+
+class TestRuns:
+    def test_a_line_about_a_known_run_has_its_flow_tag_and_worker(self) -> None:
+        remember_run("r-known", flow_name="load", tag="gpu", worker_id="w1")
+        line = logged("x", extra={"run_id": "r-known"})
+        assert (line["flow_name"], line["tag"], line["worker_id"]) == ("load", "gpu", "w1")
+
+    def test_what_the_call_gives_is_preferred(self) -> None:
+        remember_run("r-known", flow_name="load", tag="gpu", worker_id=None)
+        line = logged("x", extra={"run_id": "r-known", "tag": "cpu", "worker_id": "w2"})
+        assert (line["flow_name"], line["tag"], line["worker_id"]) == ("load", "cpu", "w2")
+
+    def test_the_oldest_runs_are_forgotten(self) -> None:
+        for number in range(MAX_RUNS + 1):
+            remember_run(f"old-{number}", flow_name="f", tag="t", worker_id=None)
+        assert "tag" not in logged("x", extra={"run_id": "old-0"})
+        assert logged("x", extra={"run_id": f"old-{MAX_RUNS}"})["tag"] == "t"
 
 
 class TestFields:
@@ -190,6 +212,7 @@ class TestExceptions:
         assert {name: line[name] for name in foreign} == foreign | {
             "exc_origin": {"file": "flow.py", "line": 3, "func": "load"}
         }
+        assert (line["pathname"], line["lineno"], line["func"]) == ("flow.py", 3, "load")
         without = logged("x", extra=foreign, settings={"log_include_traceback": False})
         assert "exc_traceback" not in without
         assert without["exc_type"] == "ValueError"
@@ -255,7 +278,15 @@ class TestText:
             settings={"log_include_traceback": False},
         ).partition(" ")
         assert datetime.fromisoformat(stamp)
-        assert rest == "ERROR   tests.logging: it broke [run_id=r1] | ValueError: bad\\ninput\n"
+        assert rest == (
+            f"ERROR   pyoco-server:http tests.logging ({__file__}:{ERROR_LINE} logged_text): "
+            "it broke [run_id=r1] | ValueError: bad\\ninput\n"
+        )
+
+    def test_the_place_is_where_a_reported_exception_was_raised(self) -> None:
+        origin = {"file": "/app/flow.py", "line": 3, "func": "load"}
+        text = logged_text("it broke", extra={"exc_type": "ValueError", "exc_origin": origin})
+        assert " pyoco-server:http tests.logging (/app/flow.py:3 load): it broke" in text
 
     def test_the_traceback_follows_indented(self) -> None:
         try:
@@ -292,7 +323,7 @@ class TestSetUp:
         with logging_to(io.StringIO()):
             configure_logging(service="pyoco-server:http", stream=output)
             log.error("for people")
-        assert output.getvalue().endswith("ERROR   tests.logging: for people\n")
+        assert output.getvalue().endswith("): for people\n")
 
     def test_the_default_is_the_standard_output_of_that_moment(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import sys
 import traceback
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -21,9 +22,11 @@ from pyoco_server.http_api.middleware import security_headers
 from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
 from pyoco_server.http_api.routing import allowed_methods, route_path
 from pyoco_server.telemetry.key_redaction import redact_keys_in
+from pyoco_server.telemetry.logging_config import exception_fields, origin_of
 
 log = logging.getLogger(__name__)
 
+_TRACEBACK: Final = "Traceback (most recent call last):\n"
 PROBLEM_TYPE = "application/problem+json"
 _RETRY_AFTER_SEC = "1"
 
@@ -128,7 +131,8 @@ def problem_response(request: Request, error: errors.PyocoError) -> Response:
 async def _on_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     problems = [_from_pydantic(item) for item in error.errors()]
-    return await _on_pyoco_error(request, errors.InvalidRequest(problems=problems))
+    invalid = errors.InvalidRequest(problems=problems).with_traceback(error.__traceback__)
+    return await _on_pyoco_error(request, invalid)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -140,6 +144,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(allowed_methods(route_path(request.scope)))
+    _log_response(request, error.status_code, phrase, _error_fields(error, error.status_code, error.detail))
     return _framework_response(request, error.status_code, detail, headers)
 
 
@@ -161,7 +166,8 @@ def client_disconnected(request: Request) -> Response:
 
 
 async def _on_unexpected(request: Request, error: Exception) -> Response:
-    log.error("unexpected error on %s %s", request.method, request.scope["path"], exc_info=error)
+    fields = {**exception_fields(error), **_run_of(request)}
+    log.error("unexpected error on %s %s", request.method, request.scope["path"], extra=fields)
     # This handler runs outside of all middleware.
     return _framework_response(request, HTTPStatus.INTERNAL_SERVER_ERROR, headers=security_headers.ALWAYS)
 
@@ -220,24 +226,44 @@ def _from_pydantic(item: dict[str, Any]) -> errors.FieldProblem:
 
 
 def _log_error(request: Request, error: errors.PyocoError, spec: ErrorSpec, status: int) -> None:
-    """Without the values of the request: params may be secret."""
-    fields = ", ".join(problem.field for problem in error.problems)
-    context: dict[str, object] = {"exc_type": type(error).__name__, "reason": fields or None}
-    if run_id := request.path_params.get("run_id"):
-        context["run_id"] = run_id
-    if isinstance(error, errors.NatsUnavailable):
-        context["exc_message"] = error.detail
-    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        context["exc_traceback"] = "".join(traceback.format_tb(error.__traceback__))
-    log.log(
-        _log_level(status),
-        "%d %s on %s %s",
-        status,
-        spec.en,
-        request.method,
-        request.scope["path"],
-        extra=spec.log_fields(**context),
-    )
+    """Of invalid fields only their names: the values, and texts that quote them, may be secret."""
+    names = ", ".join(problem.field for problem in error.problems)
+    # A detail beside problems repeats them.
+    message = f"{spec.en}: {names}" if error.problems else error.detail or spec.en
+    context = {"reason": names or None, **_run_of(request), **_error_fields(error, status, message)}
+    _log_response(request, status, spec.en, spec.log_fields(**context))
+
+
+def _log_response(request: Request, status: int, title: str, fields: dict[str, object]) -> None:
+    method, path = request.method, request.scope["path"]
+    log.log(_log_level(status), "%d %s on %s %s", status, title, method, path, extra=fields)
+
+
+def _run_of(request: Request) -> dict[str, object]:
+    run_id = request.path_params.get("run_id")
+    return {} if run_id is None else {"run_id": run_id}
+
+
+def _error_fields(error: Exception, status: int, message: str) -> dict[str, object]:
+    """The exc_* fields; the traceback of an error of the caller would only show the gateway's own code."""
+    fields: dict[str, object] = {
+        "exc_type": type(error).__name__,
+        "exc_message": message,
+        "exc_origin": origin_of(error) or _caller(),
+    }
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        fields["exc_traceback"] = f"{_TRACEBACK}{frames}{type(error).__name__}: {message}\n"
+    return fields
+
+
+def _caller() -> dict[str, str | int]:
+    """Where a middleware reports an error that was not raised: the first frame outside of this module."""
+    # Not `inspect.stack`, which reads every source file.
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return {"file": frame.f_code.co_filename, "line": frame.f_lineno, "func": frame.f_code.co_name}
 
 
 def _log_level(status: int) -> int:

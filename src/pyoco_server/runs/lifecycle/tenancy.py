@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
 from pyoco_server.errors import PyocoError, RunNotFound, UnreadableRecord
 from pyoco_server.records.models import is_run_id
+from pyoco_server.telemetry.run_fields import remember_run
 
 
 def visible_to(tenant: str | None, owner: str | None) -> bool:
@@ -74,4 +75,6 @@ async def find_run(store: RunStore, run_id: str, caller: Caller, *, from_leader:
             # The same requests as for a run that does not exist, so that the timing reveals nothing.
             await store.get_from_leader(run_id)
         raise RunNotFound(f"there is no run {run_id!r}")
+    run = stored.snapshot
+    remember_run(run_id, flow_name=run.flow_name, tag=run.tag, worker_id=run.worker_id)
     return stored

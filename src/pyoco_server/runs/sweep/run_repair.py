@@ -24,6 +24,7 @@ from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.ownership import apply_cancel
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting
+from pyoco_server.telemetry.run_fields import remember_run
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,9 @@ class RunRepairer:
             return None
         if stored is not None and revision not in (None, stored.revision):
             return None
+        if stored is not None:
+            run = stored.snapshot
+            remember_run(run.run_id, flow_name=run.flow_name, tag=run.tag, worker_id=run.worker_id)
         return stored
 
     async def end(self, stored: StoredRun, ending: Ending) -> bool:

@@ -21,6 +21,7 @@ from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
 from pyoco_server.worker.engine.json_values import escape_surrogates
 from pyoco_server.worker.engine.pyoco_adapter import check_support
+from pyoco_server.worker.engine.raised_error import raised_fields
 from pyoco_server.worker.engine.task_calls import RetryBackoff, TaskCall
 from pyoco_server.worker.flows.flow_source import FlowSource
 from pyoco_server.worker.flows.importing import CodeFolders
@@ -159,7 +160,8 @@ class ExecutorProcess:
                 raise
             # An error of the server ends one run, not this process.
             text = escape_surrogates(f"the executor could not run the flow: {type(error).__name__}: {error}")
-            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
+            reason = Reason.EXECUTION_ERROR
+            return Outcome(status=RunStatus.FAILED, reason=reason, error=text, **raised_fields(error))
         finally:
             self._current = None
         return outcome

@@ -17,7 +17,8 @@ from pyoco_server.records.wait_models import Question, decode_waits, encode
 from pyoco_server.worker.engine.flow_engine import run_flow
 from pyoco_server.worker.engine.flow_graph import in_order, predecessors, reusable
 from pyoco_server.worker.engine.flow_shape import FlowShape
-from pyoco_server.worker.engine.json_values import error_message, escape_surrogates
+from pyoco_server.worker.engine.json_values import error_message
+from pyoco_server.worker.engine.raised_error import raised_fields
 from pyoco_server.worker.engine.run_waits import RunWaits
 from pyoco_server.worker.engine.task_calls import (
     RetryBackoff,
@@ -32,7 +33,6 @@ from pyoco_server.worker.engine.task_journal import TaskJournal
 from pyoco_server.worker.engine.task_records import brief_record, encoded_record
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run
 
-_TRACEBACK_CHARS = 16384
 _STATUS = {state: TaskStatus(state.value) for state in TaskState}
 
 
@@ -179,8 +179,7 @@ class FlowRun:
             RunStatus.FAILED,
             reason=Reason.EXECUTION_ERROR,
             error=f"task {failed}: {text}" if failed else text,
-            exc_type=type(error).__name__,
-            exc_traceback=escape_surrogates("".join(traceback.format_exception(error))[-_TRACEBACK_CHARS:]),
+            **raised_fields(error),
         )
 
     def _end_running_tasks(self, error: str, over: TaskState) -> str | None:

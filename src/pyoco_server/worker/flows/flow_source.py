@@ -1,6 +1,5 @@
 """Resolves the flow of a run: by name, or from the flow.yaml of its job."""
 
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from pyoco_server.errors import InvalidRequest
 from pyoco_server.records.models import Reason, RunStatus
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
 from pyoco_server.worker.engine.json_values import escape_surrogates
+from pyoco_server.worker.engine.raised_error import raised_fields
 from pyoco_server.worker.flows.callable_policy import CallablePolicy, FlowBuildError
 from pyoco_server.worker.flows.flow_files import FlowFolder, load_resolver
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
@@ -109,6 +109,5 @@ def _not_runnable(reason: Reason, text: str, error: Exception) -> Outcome:
         status=RunStatus.FAILED,
         reason=reason,
         error=escape_surrogates(text),
-        exc_type=type(error).__name__,
-        exc_traceback=None if ours else escape_surrogates("".join(traceback.format_exception(error))),
+        **raised_fields(error, with_traceback=not ours),
     )

@@ -157,6 +157,14 @@ class Printed(Struct, tag=True, kw_only=True):
     confirms: bool = False
 
 
+class Origin(Struct, kw_only=True):
+    """Where an exception was raised."""
+
+    file: str
+    line: int
+    func: str
+
+
 class Outcome(Struct, tag=True, kw_only=True):
     """How the run ended."""
 
@@ -169,6 +177,7 @@ class Outcome(Struct, tag=True, kw_only=True):
     error: str | None = None
     exc_type: str | None = None
     exc_traceback: str | None = None
+    exc_origin: Origin | None = None
     # The run left threads or broken streams: this executor exits, and another one takes the next run.
     must_restart: bool = False
     # Not ended: continue from the journal in another process. An isolated task does not stop, or the worker

@@ -3,12 +3,14 @@
 import logging
 import time
 
+from msgspec import structs
+
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err, ErrorSpec
 from pyoco_server.records.models import DeadLetter, Job, Reason
-from pyoco_server.telemetry.logging_config import redact_exception
+from pyoco_server.telemetry.logging_config import exception_fields, redact_exception
 from pyoco_server.worker.ipc.protocol import Outcome
 
 log = logging.getLogger(__name__)
@@ -16,6 +18,12 @@ log = logging.getLogger(__name__)
 _ERROR_CHARS = 8192
 # Separates how an executor ended from its last output.
 LAST_OUTPUT = "; its last output: "
+
+# A time limit that the worker enforces ends a run without an exception.
+_EXCEPTION_OF_REASON: dict[str | None, str] = {
+    Reason.TIMEOUT: "TimeoutError",
+    Reason.HUMAN_TIMEOUT: "TimeoutError",
+}
 
 
 class FailureReport:
@@ -30,7 +38,12 @@ class FailureReport:
         reported = (outcome.error or "").partition(LAST_OUTPUT)[0]
         error, trace = redact_exception(reported, outcome.exc_traceback or "", [job.params])
         context = {"run_id": job.run_id, "flow_name": job.flow_name, "tag": job.tag, "reason": outcome.reason}
-        exception = {"exc_type": outcome.exc_type, "exc_message": error, "exc_traceback": trace}
+        exception = {
+            "exc_type": outcome.exc_type or _EXCEPTION_OF_REASON.get(outcome.reason),
+            "exc_message": error,
+            "exc_traceback": trace,
+            "exc_origin": None if outcome.exc_origin is None else structs.asdict(outcome.exc_origin),
+        }
         self._log(spec, error, **context, **{key: value for key, value in exception.items() if value})
         if outcome.reason == Reason.EXECUTION_ERROR and not self._publish_execution_errors:
             return
@@ -40,10 +53,11 @@ class FailureReport:
         await self._publish(letter, delivery.tag)
 
     async def report_invalid(
-        self, delivery: Delivery, run_id: str | None, error: str, *, tenant_id: str | None = None
+        self, delivery: Delivery, run_id: str | None, error: str, cause: Exception, *, tenant_id: str | None
     ) -> None:
         """A job that could not be decoded; its tenant is known if its run is."""
-        self._log(Err.INVALID_JOB, error, run_id=run_id, tag=delivery.tag, reason=Reason.INVALID_JOB)
+        context = {"run_id": run_id, "tag": delivery.tag, "reason": Reason.INVALID_JOB}
+        self._log(Err.INVALID_JOB, error, **context, **exception_fields(cause))
         letter = self._letter(delivery, Reason.INVALID_JOB, error)
         letter.run_id, letter.tenant_id = run_id, tenant_id
         await self._publish(letter, delivery.tag)
@@ -67,4 +81,5 @@ class FailureReport:
             await self._letters.publish(letter, tag=tag)
         except NatsUnavailable as error:
             # Best effort by contract: the run's snapshot has the same error.
-            self._log(Err.DLQ_PUBLISH_FAILED, str(error), run_id=letter.run_id, reason=letter.reason)
+            context = {"run_id": letter.run_id, "tag": tag, "reason": letter.reason}
+            self._log(Err.DLQ_PUBLISH_FAILED, str(error), **context, **exception_fields(error))

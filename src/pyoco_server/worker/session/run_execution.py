@@ -210,11 +210,10 @@ class RunExecution:
                 self.finished(self._failed_entry(task, run, str(timeout)))
                 return Outcome(status=RunStatus.RUNNING, must_resume=True)
             error = f"task {task.task}: {timeout}"
-            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error, forced=True)
+            return _killed(Reason.TIMEOUT, error, timeout)
         except ExecutorCrashed as crash:
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
-            reason = Reason.EXECUTOR_CRASHED
-            return Outcome(status=RunStatus.FAILED, reason=reason, error=error, forced=True)
+            return _killed(Reason.EXECUTOR_CRASHED, error, crash)
 
     def _failed_entry(self, task: LimitStarted, run: Run, error: str) -> JournalEntry:
         """The entry that the killed executor of a task past its limit could not send."""
@@ -332,6 +331,12 @@ def final_snapshot(snapshot: RunSnapshot, outcome: Outcome, open_waits: Sequence
         waiting(snapshot, open_waits, tasks),
         task_records=raw_records(outcome),
         task_records_truncated=outcome.records_cut,
+    )
+
+
+def _killed(reason: Reason, error: str, by: ExecutorCrashed) -> Outcome:
+    return Outcome(
+        status=RunStatus.FAILED, reason=reason, error=error, exc_type=type(by).__name__, forced=True
     )
 
 

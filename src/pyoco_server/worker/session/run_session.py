@@ -25,6 +25,7 @@ from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import Job, Reason, RunSnapshot, RunStatus, decode_job, is_run_id
 from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunTaken, claim
 from pyoco_server.telemetry import tracing
+from pyoco_server.telemetry.run_fields import remember_run
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart, RunExecutor
 from pyoco_server.worker.ipc.protocol import Outcome
 from pyoco_server.worker.session.run_execution import RunExecution, terminal_snapshot
@@ -57,7 +58,7 @@ class RunSession:
             try:
                 job = decode_job(self._delivery.payload)
             except UnreadableRecord as error:
-                return await self._reject(error.detail)
+                return await self._reject(error)
             self.run_id = job.run_id
             await self._process_job(job)
         except ExecutorFailedToStart as error:
@@ -86,6 +87,7 @@ class RunSession:
 
     async def _process_job(self, job: Job) -> None:
         services = self._services
+        remember_run(job.run_id, flow_name=job.flow_name, tag=job.tag, worker_id=services.worker_id)
         try:
             owned = await claim(
                 services.store,
@@ -172,10 +174,10 @@ class RunSession:
         elif log.isEnabledFor(logging.INFO):
             log.info("run %s", final.status, extra=self._context(job))
 
-    async def _reject(self, problem: str) -> str | None:
+    async def _reject(self, problem: UnreadableRecord) -> str | None:
         """Fail the run of a job that cannot be decoded, if it names one; the message is not redelivered."""
         run_id = _run_id_in(self._delivery.payload)
-        error = f"the job cannot be read: {problem}"
+        error = f"the job cannot be read: {problem.detail}"
         stored = await self._find(run_id) if run_id else None
         if stored is not None:
             owned = OwnedRun(self._services.store, stored, max_bytes=self._services.max_snapshot_bytes)
@@ -185,7 +187,8 @@ class RunSession:
             except NotOwner as why:
                 log.info("a job that cannot be decoded changes nothing: %s", why, extra={"run_id": run_id})
         tenant_id = None if stored is None else stored.snapshot.tenant_id
-        await self._services.failures.report_invalid(self._delivery, run_id, error, tenant_id=tenant_id)
+        failures = self._services.failures
+        await failures.report_invalid(self._delivery, run_id, error, problem, tenant_id=tenant_id)
         await self._delivery.term()
         return run_id
 
