@@ -76,11 +76,31 @@ async def test_the_dashboard_and_programs_are_accepted(
     assert (await http.post("/runs", content=JSON, headers=headers)).status_code == ACCEPTED
 
 
-@pytest.mark.parametrize("path", ["/runs", "/workers", "/metrics", "/health", "/", "/openapi.json", "/none"])
+@pytest.mark.parametrize("path", ["/runs", "/workers", "/metrics", "/health/", "/", "/openapi.json", "/none"])
 async def test_dns_rebinding_is_rejected(http: httpx.AsyncClient, path: str) -> None:
     """For the browser, the attacker's page and this gateway are one site."""
     response = await http.get(path, headers={"Host": "rebound.attacker.example:8000"})
     assert "is not a name of this gateway" in rejection(response, "Host", "rebound.attacker.example:8000")
+
+
+async def test_a_probe_by_an_unknown_name_gets_the_states_of_the_health(http: httpx.AsyncClient) -> None:
+    """The name of a container, for one; a rebound page learns no more than whether the gateway is up."""
+    response = await http.get("/health", headers={"Host": "gateway:8000"})
+    assert response.status_code == 200
+    known = (await http.get("/health")).json()
+    assert known["version"]
+    assert "version" not in response.json()
+    assert response.json()["nats"].keys() < known["nats"].keys()
+    rejection(await http.post("/health", headers={"Host": "gateway:8000"}), "Host", "gateway:8000")
+
+
+async def test_a_rejected_name_comes_with_the_setting_and_the_value_to_add(http: httpx.AsyncClient) -> None:
+    response = await http.get("/runs", headers={"Host": "gateway:8000"})
+    message = rejection(response, "Host", "gateway:8000")
+    assert message.endswith("if it is, add 'gateway' to the setting PYOCO_HTTP_ALLOWED_HOSTS of the gateway")
+    assert "'gateway'" in response.json()["detail"]
+    allowed = offline_gateway(http_allowed_hosts="gateway")
+    assert (await allowed.get("/runs", headers={"Host": "gateway:8000"})).status_code == ACCEPTED
 
 
 async def test_dns_rebinding_cannot_change_anything(http: httpx.AsyncClient) -> None:

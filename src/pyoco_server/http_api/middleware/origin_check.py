@@ -9,6 +9,9 @@ same machine. Two headers that a page cannot forge reveal this:
   configured names are accepted.
 
 Programs such as curl send neither `Origin` nor `Sec-Fetch-Site`.
+
+The probe of an orchestrator asks for `/health` by a name that the gateway does not know, such as that of a
+container: it gets the states only, as callers without a key do.
 """
 
 import ipaddress
@@ -19,8 +22,10 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pyoco_server.api.endpoints import HEALTH
 from pyoco_server.errors import FieldProblem, OriginRefused, shortened
 from pyoco_server.http_api.responses.http_problems import problem_response
+from pyoco_server.http_api.routing import find_endpoint, route_path
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OTHER_SITES: Final = frozenset({b"cross-site", b"same-site"})
@@ -30,7 +35,16 @@ _AUTHORITY: Final = re.compile(
 _ANY_NAME: Final = "*"
 # Accepted names are cached.
 _MAX_CACHED: Final = 1000
-_HOW_TO_ALLOW: Final = "add it to PYOCO_HTTP_ALLOWED_HOSTS if it is this gateway's"
+# In the scope of a request for the health by an unknown name.
+_UNKNOWN_HOST: Final = "pyoco.unknown_host"
+
+
+class _UnknownHost(OriginRefused):
+    """The `Host` is not a name of this gateway."""
+
+
+def is_from_unknown_host(request: Request) -> bool:
+    return _UNKNOWN_HOST in request.scope
 
 
 class TrustedHosts:
@@ -64,6 +78,13 @@ class OriginMiddleware:
         if scope["type"] == "http":
             try:
                 self._check(scope)
+            except _UnknownHost as error:
+                if _is_probe(scope):
+                    scope[_UNKNOWN_HOST] = True
+                    await self._app(scope, receive, send)
+                else:
+                    await problem_response(Request(scope, receive), error)(scope, receive, send)
+                return
             except OriginRefused as error:
                 await problem_response(Request(scope, receive), error)(scope, receive, send)
                 return
@@ -88,7 +109,8 @@ class OriginMiddleware:
     def _check_host(self, host: bytes) -> None:
         text = host.decode("latin-1")
         if not self._trusted.is_own(text):
-            raise _rejected("Host", text, f"this is not a name of this gateway; {_HOW_TO_ALLOW}")
+            why = f"this is not a name of this gateway; {_how_to_allow(text)}"
+            raise _UnknownHost(problems=[FieldProblem("Host", why, value=shortened(text))])
         if len(self._known) < _MAX_CACHED:
             self._known.add(host)
 
@@ -103,11 +125,24 @@ class OriginMiddleware:
         # The scheme is not compared: a proxy may terminate TLS.
         authority = text.partition("://")[2]
         if authority.lower() != host.decode("latin-1").lower() and not self._trusted.lists(authority):
-            raise _rejected("Origin", text, f"a page of another site sent this request; {_HOW_TO_ALLOW}")
+            raise _rejected(
+                "Origin", text, f"a page of another site sent this request; {_how_to_allow(authority)}"
+            )
 
 
 def _rejected(header: str, value: str, why: str) -> OriginRefused:
     return OriginRefused(problems=[FieldProblem(header, why, value=shortened(value))])
+
+
+def _is_probe(scope: Scope) -> bool:
+    return find_endpoint(scope["method"], route_path(scope)) is HEALTH
+
+
+def _how_to_allow(host: str) -> str:
+    name = _name_in(host)
+    if not name:
+        return "if it is this gateway's, add its name to PYOCO_HTTP_ALLOWED_HOSTS"
+    return f"if it is, add {shortened(name)} to the setting PYOCO_HTTP_ALLOWED_HOSTS of the gateway"
 
 
 def _name_in(host: str) -> str:

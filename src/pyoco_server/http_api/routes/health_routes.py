@@ -14,6 +14,7 @@ from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.address_redaction import without_addresses
 from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.middleware.origin_check import is_from_unknown_host
 from pyoco_server.http_api.middleware.principal import caller_of, principal_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
@@ -37,8 +38,9 @@ async def health(request: Request, ready: bool = False) -> Response:
 
 
 def _visible(body: Health, request: Request) -> Health:
-    """Without a valid key the states only; counts over all tenants for operators only."""
-    if gateway_of(request).config.http_auth_mode == "api_key" and principal_of(request) is None:
+    """Without a valid key, or a known host, the states only; counts over all tenants for operators only."""
+    needs_key = gateway_of(request).config.http_auth_mode == "api_key"
+    if (needs_key and principal_of(request) is None) or is_from_unknown_host(request):
         return Health(
             nats=NatsHealth(status=body.nats.status, ready=body.nats.ready),
             storage=StorageHealth(ready=body.storage.ready),
