@@ -76,8 +76,10 @@ class Err:
         number=4,
         en="A run may be left behind that no worker will execute (best-effort clean-up failed)",
         ja="孤児runが残っている可能性があります（best-effort cleanup失敗）",
-        cure_en="Look up the run_id in the log line, and delete the run if it was not queued.",
-        cure_ja="ログの run_id を確認し、キューに入っていない run であれば削除してください。",
+        cure_en="Look up the run_id of the log line with GET /runs/{run_id}. If the run exists, cancel it "
+        "with POST /runs/{run_id}/cancel, unless it may be executed.",
+        cure_ja="ログの run_id を GET /runs/{run_id} で確認してください。run が残っていて実行したくない"
+        "場合は、POST /runs/{run_id}/cancel でキャンセルしてください。",
     )
     RUN_NOT_FOUND: Final = ErrorSpec(
         number=5,

@@ -11,6 +11,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.broker.stores.letter_counts import LetterCounts
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
 from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
@@ -60,6 +61,7 @@ class Gateway:
         # These have nothing to start or to close.
         self.cursors = services.SharedCursors(self.connection)
         self.dead_letters = DeadLetters(self.connection)
+        self.letter_counts = LetterCounts(self.connection, self.dead_letters)
         self.workers = WorkerRegistry(self.connection)
         self.requests = RequestCounts()
         self.overviews = services.SharedResponses()

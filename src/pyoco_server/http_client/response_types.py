@@ -26,11 +26,11 @@ Health = TypedDict("Health", {
 RunItem = TypedDict("RunItem", {
     "run_id": str, "flow_name": str, "status": str, "tag": str, "tags": list[str], "updated_at": float,
     "submitted_at": float | None, "start_time": float | None, "end_time": float | None,
-    "duration_sec": float | None, "worker_id": str | None, "attempt": int, "reason": str | None,
-    "error": str | None, "cancel_requested_at": float | None, "origin_run_id": str | None,
-    "workflow_yaml_sha256": str | None, "tenant_id": str | None, "tasks_total": int, "tasks_over": int,
-    "wait_message": str | None, "wait_schema": str | None, "wait_deadline_at": float | None,
-    "open_waits": int, "id": NotRequired[str],
+    "duration_sec": float | None, "worker_id": str | None, "heartbeat_at": float | None, "attempt": int,
+    "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
+    "origin_run_id": str | None, "workflow_yaml_sha256": str | None, "tenant_id": str | None,
+    "tasks_total": int, "tasks_over": int, "wait_message": str | None, "wait_schema": str | None,
+    "wait_deadline_at": float | None, "open_waits": int, "id": NotRequired[str],
 })
 RunPage = TypedDict("RunPage", {
     "items": list[RunItem], "next_cursor": str | None, "total": NotRequired[int],

@@ -63,13 +63,16 @@ class PyocoNatsWorker:
     async def connect(
         cls,
         config: NatsBackendConfig | None = None,
-        *,
-        flow_resolver: FlowResolver,
+        flow_resolver: FlowResolver | None = None,
         worker_id: str = "worker",
         tags: Sequence[str] | None = None,
+        *,
         timeout_sec: float | None = _CONNECT_TIMEOUT_SEC,
     ) -> "PyocoNatsWorker":
         """A worker inside this program: `flow_resolver(name)` returns the flow or raises KeyError."""
+        if flow_resolver is None:
+            # It follows an optional argument, so that all four can be given by position.
+            raise TypeError("PyocoNatsWorker.connect() needs a flow_resolver")
         config = config or NatsBackendConfig.from_env()
         pyoco_adapter.check_support()
         tags = _checked_names(config, worker_id, tags)

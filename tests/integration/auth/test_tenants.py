@@ -368,7 +368,28 @@ async def test_the_metrics_of_a_tenant_are_of_its_runs(
         assert f'="{name}-of-acme"' in pages[OPERATOR]
         assert f'="{name}-of-rival"' in pages[OPERATOR]
     assert "pyoco_dlq_messages_total 0.0" in pages[OPERATOR]
-    assert "\npyoco_dlq_messages_total" not in pages["acme"]
+    assert "\npyoco_dlq_bytes" not in pages["acme"]
+
+
+async def test_the_metrics_of_a_tenant_count_its_own_dead_letters(tenants: Tenants) -> None:
+    letters = tenants.acme.inside.dead_letters
+
+    async def publish(tenant: Tenant) -> None:
+        letter = DeadLetter(timestamp=1.0, reason="execution_error", error="x", tenant_id=tenant.tenant_id)
+        await letters.publish(letter, tag="default")
+
+    async def counted(tenant: Tenant) -> str:
+        page = (await tenant.http.get("/metrics")).text
+        return page.partition("\npyoco_dlq_messages_total ")[2].partition("\n")[0]
+
+    assert await counted(tenants.acme) == "0.0"
+    for owner in (tenants.acme, tenants.acme, tenants.rival):
+        await publish(owner)
+    assert [await counted(tenants.acme), await counted(tenants.rival)] == ["2.0", "1.0"]
+    own = (await tenants.acme.json("/dlq"))["items"]
+    await letters.delete(own[-1]["seq"])
+    await publish(tenants.rival)
+    assert [await counted(tenants.acme), await counted(tenants.rival)] == ["1.0", "2.0"]
 
 
 async def test_an_index_that_is_being_built_hides_the_runs_of_workers(

@@ -86,9 +86,11 @@ async def test_the_output_of_a_killed_run_is_not_captured_by_the_next(
     talkers = Talkers(limit=1.0 if how == "timeout" else None)
     gateway = own_queue.gateway
     worker = await PyocoNatsWorker.connect(
+        # By position, in the order of the contract.
         replace(gateway.inside.config, cancel_grace_period_sec=0.2),
-        flow_resolver=talkers.flows.__getitem__,
-        tags=[own_queue.tag],
+        talkers.flows.__getitem__,
+        "worker",
+        [own_queue.tag],
     )
     try:
         abandoned = await own_queue.submit("stubborn")

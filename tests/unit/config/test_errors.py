@@ -23,7 +23,8 @@ from pyoco_server.errors import (
     WaitConflict,
     shortened,
 )
-from pyoco_server.errors.error_table import ERRORS, Err, ErrorSpec
+from pyoco_server.errors.error_table import ERRORS, Err, ErrorSpec, Lang
+from pyoco_server.http_api.routing import find_endpoint
 
 # Word for word the MSG-PYOCO table of spec 1.
 JAPANESE = (
@@ -78,6 +79,19 @@ def test_a_row_speaks_both_languages_and_names_a_cure(spec: ErrorSpec) -> None:
     assert spec.cure_en.endswith(".")
     assert spec.cure("ja") == spec.cure_ja
     assert spec.cure_ja.endswith("。")
+
+
+@pytest.mark.parametrize("spec", ERRORS, ids=lambda spec: spec.err_id)
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_cure_names_only_endpoints_that_exist(spec: ErrorSpec, language: Lang) -> None:
+    for method, path in re.findall(r"(GET|POST|DELETE) (/[\w/{}-]*)", spec.cure(language)):
+        assert find_endpoint(method, path) is not None, f"{method} {path}"
+
+
+def test_a_run_that_was_left_behind_can_be_cancelled() -> None:
+    """There is no endpoint and no command that deletes a run."""
+    assert "POST /runs/{run_id}/cancel" in Err.ORPHAN_RUN.cure("en")
+    assert "delete" not in Err.ORPHAN_RUN.cure("en")
 
 
 def test_the_english_texts_tell_errors_apart() -> None:

@@ -16,6 +16,12 @@ def summary(params: Any, *, ensure_ascii: bool = True) -> RunSummary:
     return summary_of(json.dumps(run, ensure_ascii=ensure_ascii).encode())
 
 
+def test_an_item_has_the_last_heartbeat_if_it_is_known() -> None:
+    run = {"run_id": new_run_id(), "flow_name": "f", "status": "RUNNING", "updated_at": 1.0}
+    assert summary_of(json.dumps(run).encode()).item.heartbeat_at is None
+    assert summary_of(json.dumps({**run, "heartbeat_at": 2.5}).encode()).item.heartbeat_at == 2.5
+
+
 PARAMS = {
     "text": 'say "hi"',
     "Path": "C:\\temp",

@@ -2,6 +2,8 @@
 
 import pytest
 
+from pyoco_server import PyocoNatsWorker
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import WorkerRecord, WorkerState
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.executor_pool import max_sessions
@@ -21,6 +23,11 @@ def test_one_worker_takes_a_part_of_the_allowance(executors: int, allowance: int
 )
 def test_the_queue_is_as_long_as_its_last_run_starts_soon(took_sec: float, most: int) -> None:
     assert child_process.queue_limit(took_sec) == most
+
+
+async def test_a_worker_is_not_connected_without_a_resolver() -> None:
+    with pytest.raises(TypeError, match="flow_resolver"):
+        await PyocoNatsWorker.connect(NatsBackendConfig())
 
 
 def test_a_silent_worker_is_disconnected_and_a_stopped_one_stays_stopped() -> None:

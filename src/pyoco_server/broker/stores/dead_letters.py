@@ -99,6 +99,11 @@ class DeadLetters:
             highest = lowest - 1
             width = min(2 * width, _WIDE if len(letters) < width // 2 else _BATCH)
 
+    async def between(self, lowest: int, highest: int) -> AsyncIterator[StoredLetter]:
+        """All letters of these sequences, the oldest first."""
+        async for message in self._between(f"{self._prefix}.>", lowest, highest):
+            yield self._letter(message)
+
     async def _between(self, subject: str, lowest: int, highest: int) -> AsyncIterator[StreamMessage]:
         after = lowest - 1
         while after < highest:

@@ -113,11 +113,16 @@ class WorkerFacts:
 
 
 def dev_settings(data_dir: Path | None, **given: Any) -> NatsBackendConfig:
-    """The settings of all programs, with their files below `data_dir` and a log of warnings only."""
+    """The settings of all programs, with their files below `data_dir`.
+
+    The log has warnings only, as text, unless the user has set its level or format.
+    """
     if data_dir is not None:
         given |= {setting: str(data_dir / folder) for setting, folder in _FOLDERS.items()}
-    config = settings_with(log_format="text", **given)
-    return config if is_set("PYOCO_LOG_LEVEL", config) else replace(config, log_level="WARNING")
+    config = settings_with(**given)
+    defaults: dict[str, Any] = {"log_format": "text", "log_level": "WARNING"}
+    unset = {name: value for name, value in defaults.items() if not is_set(f"PYOCO_{name.upper()}", config)}
+    return replace(config, **unset)
 
 
 async def _wait_until_ready(gateway_url: str) -> None:

@@ -1,7 +1,7 @@
 """`GET /metrics`, for Prometheus. Its cost does not depend on the number of runs.
 
-A tenant gets the metrics of its runs, and of the shared workers and queues; only the operator gets those of
-requests and dead letters.
+A tenant gets the metrics of its runs, waits and dead letters, and of the shared workers and queues; only the
+operator gets those of requests.
 """
 
 import asyncio
@@ -72,6 +72,7 @@ async def _add_tenant(gateway: Gateway, page: MetricPage, tenant: str) -> None:
     await _add_queue(gateway.connection, page, own | {tag for worker in workers for tag in worker.tags})
     _add_workers(gateway, page, workers)
     await _add_waits(gateway.waits, page, tenant)
+    page.put("pyoco_dlq_messages_total", await gateway.letter_counts.of(tenant))
     gateway.listing.timings.report_to(page, tenant)
 
 

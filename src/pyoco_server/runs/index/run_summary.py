@@ -39,6 +39,8 @@ class RunItem(Struct, kw_only=True, gc=False):
     # Of a run that was started and has ended.
     duration_sec: float | None = None
     worker_id: str | None = None
+    # When its worker last reported it; None in an index that an earlier version has written.
+    heartbeat_at: float | None = None
     attempt: int = 0
     reason: str | None = None
     # Its first 300 characters.
@@ -94,6 +96,7 @@ class _Stored(Struct):
     tags: list[str] = []
     submitted_at: Timestamp | None = None
     worker_id: str | None = None
+    heartbeat_at: Timestamp | None = None
     attempt: Count = 0
     start_time: Timestamp | None = None
     end_time: Timestamp | None = None
@@ -133,6 +136,7 @@ def summary_of(data: bytes) -> RunSummary:
         end_time=run.end_time,
         duration_sec=_duration(run),
         worker_id=run.worker_id,
+        heartbeat_at=run.heartbeat_at,
         attempt=run.attempt,
         reason=run.reason,
         error=run.error if run.error is None else run.error[:_SHOWN_ERROR],
