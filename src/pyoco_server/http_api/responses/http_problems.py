@@ -2,10 +2,10 @@
 
 import logging
 import re
-import sys
 import traceback
 from collections.abc import Sequence
 from http import HTTPStatus
+from inspect import currentframe
 from typing import Any, Final
 
 import msgspec
@@ -260,7 +260,8 @@ def _error_fields(error: Exception, status: int, message: str) -> dict[str, obje
 def _caller() -> dict[str, str | int]:
     """Where a middleware reports an error that was not raised: the first frame outside of this module."""
     # Not `inspect.stack`, which reads every source file.
-    frame = sys._getframe()
+    frame = currentframe()
+    assert frame is not None, "CPython has frames"
     while frame.f_back is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
     return {"file": frame.f_code.co_filename, "line": frame.f_lineno, "func": frame.f_code.co_name}
