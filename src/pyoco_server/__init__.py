@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from pyoco_server.telemetry.logging_config import configure_logging
     from pyoco_server.worker import PyocoNatsWorker
+    from pyoco_server.worker.flows.task_options import task_options
 
 __all__ = [
     "AsyncPyocoHttpClient",
@@ -33,6 +34,7 @@ __all__ = [
     "__version__",
     "configure_logging",
     "create_app",
+    "task_options",
 ]
 
 _DEFINED_IN = {
@@ -45,6 +47,7 @@ _DEFINED_IN = {
     "PyocoNatsWorker": "pyoco_server.worker",
     "configure_logging": "pyoco_server.telemetry.logging_config",
     "create_app": "pyoco_server.http_api",
+    "task_options": "pyoco_server.worker.flows.task_options",
 }
 
 

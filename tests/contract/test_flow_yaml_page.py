@@ -1,6 +1,7 @@
 """docs/flow-yaml.md says what the code does."""
 
 import re
+from pathlib import Path
 
 import yaml
 from pyoco.dsl.graph import MAX_PIPE_EXPANDED_TERMS
@@ -12,7 +13,13 @@ from pyoco_server.runs.flow_yaml import yaml_problems as problems
 from pyoco_server.runs.flow_yaml import yaml_tasks as tasks
 from pyoco_server.runs.flow_yaml import yaml_tree as tree
 from pyoco_server.runs.flow_yaml import yaml_values as values
+from pyoco_server.worker.flows.callable_policy import CallablePolicy
+from pyoco_server.worker.flows.flow_files import FlowFolder
+from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
+from tests.contract.test_readme import files_in
+from tests.support.modules import ModuleFolder, forgotten_imports
 from tests.support.places import DOCS
+from tests.support.running.flow_runs import FlowUnderTest, output
 from tests.support.samples.flow_yaml import problems_of
 
 PAGE = (DOCS / "flow-yaml.md").read_text(encoding="utf-8")
@@ -23,6 +30,22 @@ def test_the_files_on_the_page_are_valid() -> None:
     assert files
     for file in files:
         assert check_flow_yaml(file.encode()).tasks
+
+
+def test_the_first_example_is_complete(tmp_path: Path) -> None:
+    folder = ModuleFolder(tmp_path)
+    files = {**files_in(DOCS / "flow-yaml.md", "py"), **files_in(DOCS / "flow-yaml.md", "yaml")}
+    for name, text in files.items():
+        folder.write(name, text)
+    with forgotten_imports(tmp_path):
+        flows = FlowFolder(tmp_path / "flows")
+        flows.load()
+        flow, defaults = build_yaml_flow(
+            files["orders.yaml"].encode(), "orders", CallablePolicy(), flows.tasks
+        )
+        for mode in ("fast", "thorough"):
+            outcome = FlowUnderTest(flow).execute({**defaults, "mode": mode})
+            assert output(outcome, "save") == "2 orders saved"
 
 
 def test_the_graphs_on_the_page_are_valid() -> None:

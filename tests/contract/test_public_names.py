@@ -19,6 +19,7 @@ PUBLIC_NAMES = {
     "__version__",
     "configure_logging",
     "create_app",
+    "task_options",
 }
 
 

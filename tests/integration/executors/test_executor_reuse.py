@@ -12,7 +12,7 @@ import pytest
 from pyoco_server.worker.executors.executor import ExecutorCrashed
 from pyoco_server.worker.ipc.protocol import Outcome, Run
 from tests.support.inspection import started_pid
-from tests.support.running.executors import ExecutorUnderTest, new_run
+from tests.support.running.executors import ExecutorUnderTest, new_run, new_setup
 from tests.support.waiting import LIMIT_SEC
 
 RESTORED = [
@@ -120,3 +120,30 @@ async def test_an_idle_executor_that_is_killed_leaves_no_folder(
     assert os.listdir(tmp_path / "runs") == [f".spare-{executor.started.pid}"]
     await executor.end()
     assert os.listdir(tmp_path / "runs") == []
+
+
+COUNTING = """
+from pyoco import Flow, task
+
+runs = 0
+
+@task
+def count():
+    global runs
+    runs += 1
+    return runs
+
+counting_runs = Flow("counting_runs") >> count
+"""
+
+
+@pytest.mark.parametrize(("reuse", "counted"), [("tenant", [1, 2, 3]), ("never", [1, 1, 1])])
+async def test_module_globals_survive_unless_each_run_has_a_new_process(
+    tmp_path: Path, reuse: str, counted: list[int]
+) -> None:
+    (tmp_path / "counting_runs.py").write_text(COUNTING)
+    executor = ExecutorUnderTest(new_setup(tmp_path), reuse=reuse)
+    try:
+        assert [await result_of(executor, new_run("counting_runs"), "count") for _ in counted] == counted
+    finally:
+        await executor.end()

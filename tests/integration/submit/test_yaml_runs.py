@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.worker import nats_worker
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
 
@@ -101,3 +102,53 @@ async def test_a_flow_yaml_cannot_read_secrets_of_the_worker(
             assert "not found" in run["error"]
         run = await run_yaml(own_gateway, source.replace("VARIABLE", "HARMLESS"))
         assert run["task_records"]["load"]["inputs"] == {"x": "7"}
+
+
+FLOW_FILE = """
+from pyoco import Flow, task
+
+@task
+def greet(name="you"):
+    return f"hello, {name}"
+
+late = Flow("late") >> greet
+"""
+
+
+async def test_a_flow_file_can_be_submitted_as_soon_as_it_is_written(
+    config: NatsBackendConfig, own_gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also before the worker notices that its folder has changed."""
+    monkeypatch.setattr(nats_worker, "_WATCH_EVERY_SEC", 3600.0)
+    async with serving_worker(config, flows=tmp_path):
+        missing = await own_gateway.ends(await own_gateway.submit("late"))
+        assert missing["reason"] == "flow_not_found"
+        (tmp_path / "late.py").write_text(FLOW_FILE)
+        run = await own_gateway.ends(await own_gateway.submit("late"))
+        assert run["status"] == "COMPLETED", run["error"]
+        # A submitted file names its task, without declaring it.
+        run = await run_yaml(own_gateway, "flow: {graph: greet, defaults: {name: Ann}}")
+        assert run["task_records"]["greet"]["output"] == "hello, Ann"
+
+
+async def test_the_time_limit_of_a_task_holds(working_gateway: RunningGateway) -> None:
+    source = (
+        "flow: {graph: slow, defaults: {seconds: 60}}\ntasks: {slow: {callable: 'tests.flows.basics:deaf', "
+    )
+    run = await run_yaml(working_gateway, source + "timeout_sec: 0.2}}")
+    assert (run["reason"], run["error"]) == ("timeout", "task slow: it took longer than its limit of 0.2 s")
+
+
+async def test_retries_and_fail_policy_of_a_task_hold(working_gateway: RunningGateway) -> None:
+    source = "flow: {graph: fail >> load}\n" + TASKS
+    source += "  fail: {callable: 'tests.flows.basics:fail', retries: 1, fail_policy: isolate}\n"
+    run = await run_yaml(working_gateway, source)
+    assert run["status"] == "COMPLETED"
+    assert run["tasks"] == {"fail": "FAILED", "load": "FAILED"}
+    assert run["task_records"]["fail"]["calls"] == 2
+
+
+async def test_a_task_that_no_worker_has_is_named(working_gateway: RunningGateway) -> None:
+    run = await run_yaml(working_gateway, "flow: {graph: archive}")
+    assert (run["status"], run["reason"]) == ("FAILED", "execution_error")
+    assert "no flow file on this worker has a task 'archive'; there are: " in run["error"]

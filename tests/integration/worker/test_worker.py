@@ -21,7 +21,7 @@ from tests.support.inspection import claimed_by, started_pid, worker_record
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import idle_worker
 from tests.support.waiting import LIMIT_SEC, eventually
-from tests.unit.worker.test_flow_files import strange_files
+from tests.unit.worker.flows.test_flow_files import strange_files
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,6 +8,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyoco_server.errors import InvalidRequest
+from pyoco_server.human.human_task_yaml import check_submitted_flow
 from pyoco_server.runs.flow_yaml import CheckedFlow, TaskDeclaration, check_flow_yaml
 from tests.support.samples.flow_yaml import TASKS, each_parser, flow, problems_of, text_at, the_problem  # noqa: F401 - a fixture
 
@@ -224,7 +226,6 @@ tasks:
             ("tasks.load.callable", 9, 20),
             ("tasks.load.input", 9, 36),
             ("tasks.save", 10, 43),
-            ("tasks.clean", 11, 10),
             ("tasks.clean.inputs", 11, 19),
             ("tasks.clean.outputs", 11, 33),
         ]
@@ -293,8 +294,19 @@ tasks:
         ("task", "field", "words"),
         [
             ("etl.steps:load", "tasks.load", "must be a mapping, not text"),
-            ("", "tasks.load", "needs 'callable: module:function'"),
-            ("{}", "tasks.load", "needs 'callable: module:function'"),
+            ("{retries: -1}", "tasks.load.retries", "must be a whole number from 0 to 1000"),
+            ("{retries: 1.5}", "tasks.load.retries", "must be a whole number from 0 to 1000"),
+            ("{retries: 1001}", "tasks.load.retries", "must be a whole number from 0 to 1000"),
+            ("{retries: true}", "tasks.load.retries", "must be a whole number from 0 to 1000"),
+            ("{retries: '3'}", "tasks.load.retries", "must be a whole number from 0 to 1000"),
+            ("{timeout_sec: 0}", "tasks.load.timeout_sec", "must be a number of seconds above 0"),
+            ("{timeout_sec: 1e9}", "tasks.load.timeout_sec", "must be a number of seconds above 0"),
+            ("{timeout_sec: 30 s}", "tasks.load.timeout_sec", "must be a number of seconds above 0"),
+            ("{timeout_sec: [1]}", "tasks.load.timeout_sec", "must be a number of seconds above 0"),
+            ("{fail_policy: ignore}", "tasks.load.fail_policy", "must be 'stop' or 'isolate'"),
+            ("{fail_policy: {a: 1}}", "tasks.load.fail_policy", "must be 'stop' or 'isolate'"),
+            ("{trigger_policy: ANY}", "tasks.load.trigger_policy", "only a Python flow can have"),
+            ("{retry: 3}", "tasks.load.retry", "did you mean 'retries'?"),
             ("{callable: etl.steps.load}", "tasks.load.callable", "'package.module:function'"),
             ("{callable: 'etl.steps:'}", "tasks.load.callable", "'package.module:function'"),
             ("{callable: ':load'}", "tasks.load.callable", "'package.module:function'"),
@@ -382,3 +394,64 @@ tasks:
     def test_circular_use_outside_the_graph_is_ignored(self) -> None:
         source = b"flow: {graph: a}\ntasks: {a: {callable: m:f}, b: {use: c}, c: {use: b}}"
         assert list(check_flow_yaml(source).tasks) == ["a"]
+
+
+class TestTasksOfTheWorker:
+    @pytest.mark.parametrize("tasks", ["", "tasks: {load: {}, save: {}}", "tasks: {load: , save: }"])
+    def test_tasks_need_no_declaration(self, tasks: str) -> None:
+        checked = check_flow_yaml(f"flow: {{graph: load >> save}}\n{tasks}".encode())
+        assert checked.tasks == {"load": TaskDeclaration(use="load"), "save": TaskDeclaration(use="save")}
+
+    def test_a_task_with_inputs_only_is_that_of_the_worker(self) -> None:
+        checked = check_flow_yaml(
+            b"flow: {graph: load >> again}\ntasks: {load: {inputs: {x: 1}}, again: {use: load}}"
+        )
+        assert set(checked.tasks) == {"load", "again"}
+        assert all(task == TaskDeclaration(use="load", inputs={"x": 1}) for task in checked.tasks.values())
+
+    def test_a_name_beside_declared_ones_is_that_of_the_worker(self) -> None:
+        checked = check_flow_yaml(b"flow: {graph: load >> notify}\ntasks: {load: {callable: m:f}}")
+        assert checked.tasks["notify"] == TaskDeclaration(use="notify")
+
+
+class TestOptions:
+    def test_a_task_inherits_those_it_does_not_give(self) -> None:
+        checked = check_flow_yaml(
+            b"""
+flow: {graph: again}
+tasks:
+  base: {callable: m:f, retries: 3, timeout_sec: 2.5, fail_policy: isolate}
+  again: {use: base, retries: 0}
+"""
+        )
+        assert checked.tasks["again"].options == {"retries": 0, "timeout_sec": 2.5, "fail_policy": "isolate"}
+
+    @pytest.mark.parametrize("graph", ["repeat(count=2){load}", "switch(on=a){x: load}"])
+    def test_isolate_is_refused_where_it_has_no_effect(self, graph: str) -> None:
+        source = f"flow:\n  graph: '{graph}'\ntasks:\n  load: {{callable: m:f, fail_policy: isolate}}\n"
+        problem = the_problem(source)
+        assert (problem.field, text_at(source, problem)) == ("tasks.load.fail_policy", "isolate}")
+        assert "loops or branches" in problem.message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "flow:\n  graph: switch(on=mode){fast: load; default: save}\n",
+        "flow: {graph: switch(on=mode){fast: load; default: save}}\n",
+        "flow: {graph: load}\npipes:\n  twice: repeat(count=2){ polish: load }\n",
+        "flow:\n  graph: polish: load\n",
+    ],
+)
+def test_a_graph_that_is_not_yaml_is_refused_with_the_cure(source: str) -> None:
+    problem = the_problem(source + TASKS)
+    assert problem.message.endswith("; put the graph in quotes, or on lines of its own below 'graph: |'")
+
+
+def test_the_time_limit_of_a_question_is_refused_with_the_cure() -> None:
+    source = "flow: {graph: ask}\ntasks:\n  ask: {use: pyoco/human, inputs: {message: Pay}, timeout_sec: 5}\n"
+    with pytest.raises(InvalidRequest) as caught:
+        check_submitted_flow(source.encode())
+    [problem] = caught.value.problems
+    assert (problem.field, problem.line) == ("tasks.ask.timeout_sec", 3)
+    assert "'timeout_ms'" in problem.message

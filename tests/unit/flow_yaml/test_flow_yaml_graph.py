@@ -17,7 +17,7 @@ class TestGraph:
         [
             ("load >> svae", "svae", "there is no task 'svae'; did you mean 'save'?"),
             ("load >> n: svae", "svae", "did you mean 'save'?"),
-            ("load >> whatever", "whatever", "declare it under 'tasks'"),
+            ("load >> laod", "laod", "For a task of the worker, add 'laod: {}' to 'tasks'"),
             ("load >> tidy", "tidy", "write pipe(tidy)"),
             ("load >> pipe(tdiy)", "tdiy", "did you mean 'tidy'?"),
             ('load >> pipe("tdiy")', '"tdiy"', "did you mean 'tidy'?"),
@@ -141,25 +141,25 @@ class TestPlaces:
     @pytest.mark.parametrize(
         "written",
         [
-            "load >> tpyo",
-            "load\n    >> tpyo\n    >> save",
-            "'load >> tpyo'",
-            "'switch(on=''x''){a: load;\n\n    b: tpyo}'",
+            "load >> svae",
+            "load\n    >> svae\n    >> save",
+            "'load >> svae'",
+            "'switch(on=''x''){a: load;\n\n    b: svae}'",
             "'''x''' # not a graph, see below",
-            '"load >> tpyo"',
-            r'"switch(on=\"x\"){\n\ta: load;\x20\u0020b: tpyo}"',
-            '"load \\\n     >> tpyo"',
-            '"load\\n>> \\\n    \\ tpyo"',
-            "|\n    load\n      >> tpyo",
-            "|2-  # with an indentation of its own\n     load >> tpyo",
-            "|+\n\n    # tpyo in a comment\n    load >>\n\n    tpyo\n\n",
-            ">\n    load >>\n    tpyo",
-            ">-\n    load\n\n      >>\n\n    tpyo\n    >> save",
-            "&anchor load >> tpyo",
-            "&anchor |\n    load >> tpyo",
-            "!!str &anchor 'load >> tpyo'",
-            '&anchor # a "comment" with \\xZZ\n    "load >> tpyo"',
-            "'日本語: load >> tpyo'",
+            '"load >> svae"',
+            r'"switch(on=\"x\"){\n\ta: load;\x20\u0020b: svae}"',
+            '"load \\\n     >> svae"',
+            '"load\\n>> \\\n    \\ svae"',
+            "|\n    load\n      >> svae",
+            "|2-  # with an indentation of its own\n     load >> svae",
+            "|+\n\n    # svae in a comment\n    load >>\n\n    svae\n\n",
+            ">\n    load >>\n    svae",
+            ">-\n    load\n\n      >>\n\n    svae\n    >> save",
+            "&anchor load >> svae",
+            "&anchor |\n    load >> svae",
+            "!!str &anchor 'load >> svae'",
+            '&anchor # a "comment" with \\xZZ\n    "load >> svae"',
+            "'日本語: load >> svae'",
         ],
     )
     def test_locations_are_right_in_every_scalar_style(self, written: str) -> None:
@@ -168,12 +168,12 @@ class TestPlaces:
             assert text_at(source, the_problem(source)).startswith("''x")
             return
         source = f"flow:\n  graph: {written}\n{TASKS}"
-        problem = next(problem for problem in problems_of(source) if problem.value == "'tpyo'")
-        assert text_at(source, problem).startswith("tpyo")
+        problem = next(problem for problem in problems_of(source) if problem.value == "'svae'")
+        assert text_at(source, problem).startswith("svae")
 
     def test_locations_are_right_with_an_alias(self) -> None:
-        source = f"pipes: {{p: &g load >> tpyo}}\nflow: {{graph: *g}}\n{TASKS}"
-        assert text_at(source, the_problem(source)).startswith("tpyo")
+        source = f"pipes: {{p: &g load >> svae}}\nflow: {{graph: *g}}\n{TASKS}"
+        assert text_at(source, the_problem(source)).startswith("svae")
 
     @settings(deadline=None)
     @given(
@@ -189,9 +189,9 @@ class TestPlaces:
         self, names: list[str], at: int, glue: list[str], style: str | None, width: int
     ) -> None:
         terms = ["repeat(count=2){load}" if name == "{" else name for name in names]
-        terms.insert(at, "tpyo")
+        terms.insert(at, "laod")
         graph = terms[0] + "".join(joint + term for joint, term in zip(glue, terms[1:], strict=False))
         document = {"flow": {"graph": graph}, "pipes": {"p": "clean"}, "tasks": {"load": {"callable": "m:f"}}}
         source = yaml.safe_dump(document, default_style=style, width=width)
-        pointing = [problem for problem in problems_of(source) if problem.value == "'tpyo'"]
-        assert [text_at(source, problem)[:4] for problem in pointing] == ["tpyo"]
+        pointing = [problem for problem in problems_of(source) if problem.value == "'laod'"]
+        assert [text_at(source, problem)[:4] for problem in pointing] == ["laod"]

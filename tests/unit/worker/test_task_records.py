@@ -122,3 +122,15 @@ def test_a_replayed_task_keeps_its_times_in_progress() -> None:
     record = records_of(run.progress().task_records)["load"]
     assert record["replayed"] is True
     assert record["started_at"] == entries[0].started_at
+
+
+def test_records_are_in_the_order_of_the_flow() -> None:
+    names = ["zoo", "year", "under", "apple", "bee"]
+    chain = Flow("chain")
+    for name in names:
+        chain = chain >> step(name)
+    assert list(FlowUnderTest(chain).execute().task_records) == names
+    branches = switch("$ctx.params.way")["left" >> step("under"), "right" >> step("apple")]
+    branching = Flow("branching") >> step("zoo") >> step("year")[2] >> branches >> step("bee")
+    outcome = FlowUnderTest(branching).execute({"way": "left"})
+    assert list(outcome.task_records) == list(outcome.tasks) == names

@@ -13,9 +13,16 @@ flow_check        the file as a whole: `check_flow_yaml`
 
 from pyoco_server.runs.flow_yaml.flow_check import CheckedFlow, check_flow_yaml
 from pyoco_server.runs.flow_yaml.yaml_problems import did_you_mean
-from pyoco_server.runs.flow_yaml.yaml_tasks import InputCheck, TaskDeclaration, is_callable_path, is_reference
+from pyoco_server.runs.flow_yaml.yaml_tasks import (
+    OPTIONS,
+    InputCheck,
+    TaskDeclaration,
+    is_callable_path,
+    is_reference,
+)
 
 __all__ = [
+    "OPTIONS",
     "CheckedFlow",
     "InputCheck",
     "TaskDeclaration",

@@ -57,8 +57,10 @@ def check_flow_yaml(source: bytes, built_in: AnyMapping[str, InputCheck] = _NOTH
     if "graph" not in flow and may_hold_keys(sections.get("flow")):
         location = sections.get("flow", root).location
         problems.add("flow.graph", "is missing; it says which tasks run, as in 'load >> save'", location)
-    reached = Reached((), ()) if graph is None else check_graph(graph, pipes, declared.names, problems)
-    tasks = {name: declared.resolved(name) for name in reached.tasks if name in declared.names}
+    reached = Reached() if graph is None else check_graph(graph, pipes, declared.names, problems)
+    tasks = {name: declared.resolved(name) for name in reached.tasks}
+    if reached.has_control_flow:
+        declared.check_not_isolated(reached.tasks)
     problems.raise_if_any()
     assert graph is not None
     return CheckedFlow(

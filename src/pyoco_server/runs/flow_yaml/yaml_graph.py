@@ -43,8 +43,9 @@ _EXPRESSION_OF: Final = {"switch": "expression", "repeat": "count", "foreach": "
 class Reached:
     """The tasks and pipes that the graph uses, in order."""
 
-    tasks: tuple[str, ...]
-    pipes: tuple[str, ...]
+    tasks: tuple[str, ...] = ()
+    pipes: tuple[str, ...] = ()
+    has_control_flow: bool = False  # a loop or a branch
 
 
 def check_graph(
@@ -56,20 +57,28 @@ def check_graph(
     references = [reference for scan in walk.scans for reference in scan.tasks]
     for reference in references:
         if reference.name not in tasks and not problems.full:
-            message = _unknown_task(reference.name, tasks, pipes)
-            problems.add(reference.source.field, message, reference.location, reference.name)
+            _check_undeclared(reference, tasks, pipes, problems)
     _check_arguments(graph, [argument for scan in walk.scans for argument in scan.arguments], problems)
-    reached = Reached(tuple(dict.fromkeys(found.name for found in references)), tuple(walk.reached))
+    names = dict.fromkeys(found.name for found in references)
+    has_control_flow = any(scan.depth for scan in walk.scans)
+    reached = Reached(tuple(names), tuple(walk.reached), has_control_flow)
     if not problems:
         _check_whole(graph, {name: pipes[name].text for name in reached.pipes}, references, problems)
     return reached
 
 
-def _unknown_task(name: str, tasks: Collection[str], pipes: Collection[str]) -> str:
+def _check_undeclared(
+    reference: Reference, tasks: Collection[str], pipes: Collection[str], problems: ProblemList
+) -> None:
+    """Report what is probably a typo. Any other name may be a task of the worker, which is not known here."""
+    name = reference.name
     if name in pipes:
-        return f"{name!r} is a pipe, not a task; write pipe({name})"
-    hint = did_you_mean(name, tasks) or "; declare it under 'tasks'"
-    return f"there is no task {name!r}{hint}"
+        message = f"{name!r} is a pipe, not a task; write pipe({name})"
+    elif hint := did_you_mean(name, tasks):
+        message = f"there is no task {name!r}{hint} For a task of the worker, add '{name}: {{}}' to 'tasks'"
+    else:
+        return
+    problems.add(reference.source.field, message, reference.location, name)
 
 
 @dataclass(slots=True)

@@ -10,12 +10,31 @@ from pyoco_server.runs.flow_yaml.expression_check import path_problem
 from pyoco_server.runs.flow_yaml.source_map import Location
 from pyoco_server.runs.flow_yaml.yaml_problems import did_you_mean
 from pyoco_server.runs.flow_yaml.yaml_tree import Node, Scalar
-from pyoco_server.runs.flow_yaml.yaml_values import Reader, child, may_hold_keys
+from pyoco_server.runs.flow_yaml.yaml_values import Reader, child
 
 MAX_USE_STEPS: Final = 16
+MAX_RETRIES: Final = 1000
+MAX_TIMEOUT_SEC: Final = 366 * 86_400
+FAIL_POLICIES: Final = ("stop", "isolate")
 
 # What pyoco resolves in an input that begins with `$`; anything else fails when the task runs.
 _REFERENCE: Final = re.compile(r"\$(?:node\.[^.]+\.output(?:\..*)?|ctx\.params\..+|env\..+)", re.DOTALL)
+
+# The options of pyoco's Task that a task may have, each with a check and what is expected.
+OPTIONS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "retries": (
+        lambda value: type(value) is int and 0 <= value <= MAX_RETRIES,
+        f"a whole number from 0 to {MAX_RETRIES}",
+    ),
+    "timeout_sec": (
+        lambda value: type(value) in (int, float) and 0 < value <= MAX_TIMEOUT_SEC,
+        "a number of seconds above 0, at most a year",
+    ),
+    "fail_policy": (lambda value: value in FAIL_POLICIES, "'stop' or 'isolate'"),
+}
+_NOT_HERE: Final = {
+    "trigger_policy": "it decides about branches that join, which only a Python flow can have",
+}
 
 # Of tasks that the server itself provides.
 BUILT_IN_PREFIX: Final = "pyoco/"
@@ -39,12 +58,13 @@ def _reference_problem(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDeclaration:
-    """Exactly one of `callable` and `use` is given."""
+    """At most one of `callable` and `use` is given; once resolved, exactly one."""
 
     callable: str | None = None  # module:function
-    use: str | None = None  # of a plug-in; once resolved never a task of the same file
+    use: str | None = None  # a task of the worker; once resolved never a task of the same file
     inputs: dict[str, Any] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)  # of OPTIONS, those that are given
 
 
 def is_callable_path(path: str) -> bool:
@@ -62,6 +82,7 @@ class DeclaredTasks:
         self._declared: dict[str, TaskDeclaration] = {}
         self._use_locations: dict[str, Location] = {}
         self._input_locations: dict[str, dict[str, Location]] = {}
+        self._option_locations: dict[str, dict[str, Location]] = {}
         for name, entry in read.entries(node, "tasks").items():
             self._declared[name] = self._declaration(name, entry.value)
         self._order = {name: index for index, name in enumerate(self._declared)}
@@ -71,18 +92,39 @@ class DeclaredTasks:
         return self._declared.keys()
 
     def resolved(self, name: str) -> TaskDeclaration:
-        """The task with everything it inherits by `use:` from other tasks of the file."""
+        """The task with everything it inherits by `use:` from other tasks of the file.
+
+        A task without a callable, declared or not, is the task of this name that the worker has.
+        """
+        if name not in self._declared:
+            return TaskDeclaration(use=name)
         names = self._use_steps(name)
         steps = [self._declared[step] for step in names]
         inputs: dict[str, Any] = {}
         outputs: list[str] = []
+        options: dict[str, Any] = {}
         for step in reversed(steps):
             inputs.update(step.inputs)
             outputs.extend(step.outputs)
-        resolved = replace(steps[-1], inputs=inputs, outputs=tuple(outputs))
+            options.update(step.options)
+        last = steps[-1]
+        use = names[-1] if last.callable is None and last.use is None else last.use
+        resolved = replace(last, use=use, inputs=inputs, outputs=tuple(outputs), options=options)
         if self._built_in and resolved.use is not None and resolved.use.startswith(BUILT_IN_PREFIX):
             self._check_built_in(names, resolved)
         return resolved
+
+    def check_not_isolated(self, names: Iterable[str]) -> None:
+        """pyoco has no `isolate` between loops and branches."""
+        for name in names:
+            for step in self._use_steps(name) if name in self._declared else ():
+                if self._declared[step].options.get("fail_policy") == "isolate":
+                    message = (
+                        "has no effect in a graph with loops or branches, which any failure stops; "
+                        "catch the exception in the task"
+                    )
+                    location = self._option_locations[step]["fail_policy"]
+                    self._read.problems.add(f"tasks.{step}.fail_policy", message, location, "isolate")
 
     def _check_built_in(self, names: list[str], resolved: TaskDeclaration) -> None:
         check = self._built_in.get(resolved.use or "")
@@ -96,6 +138,11 @@ class DeclaredTasks:
             giver = next((step for step in names if wrong in self._input_locations[step]), None)
             location = self._use_locations[names[0]] if giver is None else self._input_locations[giver][wrong]
             self._read.problems.add(f"tasks.{giver or names[0]}.inputs.{wrong}", message, location)
+        for step in names:
+            if "timeout_sec" in self._option_locations[step]:
+                message = "a question has no execution time; its deadline is the input 'timeout_ms'"
+                location = self._option_locations[step]["timeout_sec"]
+                self._read.problems.add(f"tasks.{step}.timeout_sec", message, location)
 
     def _use_steps(self, name: str) -> list[str]:
         """The tasks from this one along `use:` to a callable or a plug-in's task.
@@ -124,15 +171,12 @@ class DeclaredTasks:
 
     def _declaration(self, name: str, node: Node) -> TaskDeclaration:
         read, where = self._read, child("tasks", name)
-        keys = read.section(node, where, allowed=("callable", "use", "inputs", "outputs"))
+        keys = read.section(node, where, ("callable", "use", "inputs", "outputs", *OPTIONS), _NOT_HERE)
         path = read.text(keys["callable"], f"{where}.callable") if "callable" in keys else None
         target = read.text(keys["use"], f"{where}.use") if "use" in keys else None
         if "callable" in keys and "use" in keys:
             message = "'callable' and 'use' cannot both be given; keep one of them"
             read.problems.add(where, message, keys["use"].location)
-        elif "callable" not in keys and "use" not in keys and may_hold_keys(node):
-            message = "needs 'callable: module:function', or 'use: name' for a task of a plug-in"
-            read.problems.add(where, message, node.location)
         if path is not None and not is_callable_path(path):
             message = "must have the form 'package.module:function'"
             read.problems.add(f"{where}.callable", message, keys["callable"].location, path)
@@ -143,7 +187,23 @@ class DeclaredTasks:
             use=target,
             inputs=self._inputs(name, keys.get("inputs"), f"{where}.inputs"),
             outputs=tuple(read.texts(keys.get("outputs"), f"{where}.outputs")),
+            options=self._options(name, keys, where),
         )
+
+    def _options(self, task: str, keys: dict[str, Node], where: str) -> dict[str, Any]:
+        self._option_locations[task] = {option: keys[option].location for option in OPTIONS if option in keys}
+        values: dict[str, Any] = {}
+        for option, (is_valid, expected) in OPTIONS.items():
+            if option not in keys:
+                continue
+            node = keys[option]
+            value = self._read.json_value(node, f"{where}.{option}")
+            if is_valid(value):
+                values[option] = value
+            else:
+                written = node.text if isinstance(node, Scalar) else None
+                self._read.problems.add(f"{where}.{option}", f"must be {expected}", node.location, written)
+        return values
 
     def _inputs(self, task: str, node: Node | None, where: str) -> dict[str, Any]:
         locations = self._input_locations[task] = {}

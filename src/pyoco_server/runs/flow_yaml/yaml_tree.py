@@ -26,6 +26,8 @@ _LOADER: type[yaml.SafeLoader] | type[yaml.CSafeLoader] = getattr(yaml, "CSafeLo
 _RESOLVER: Final = yaml.resolver.Resolver()
 _CORE: Final = "tag:yaml.org,2002:"
 _SCALAR_TAGS: Final = frozenset(_CORE + name for name in ("str", "int", "float", "bool", "null"))
+# On a line that YAML cannot read: braces and ": " have a meaning in YAML too.
+_GRAPH: Final = re.compile(r"\b(?:graph|switch|repeat|foreach|until)\b")
 _UNPRINTABLE: Final = yaml.reader.Reader.NON_PRINTABLE
 
 
@@ -119,6 +121,8 @@ def _syntax_refusal(exc: yaml.MarkedYAMLError, text: str) -> InvalidRequest:
     reason = " ".join(part for part in (exc.problem, exc.context) if part)
     if mark is not None and text[mark.index : mark.index + 1] == "\t":
         reason += "; indent with spaces, not with a tab"
+    elif mark is not None and _GRAPH.search(text[text.rfind("\n", 0, mark.index) + 1 : mark.index]):
+        reason += "; put the graph in quotes, or on lines of its own below 'graph: |'"
     return refusal(f"this is not valid YAML: {reason}", location)
 
 

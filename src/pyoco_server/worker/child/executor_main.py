@@ -102,7 +102,7 @@ class ExecutorProcess:
                 return
             reusable = self._clean_up(state)
             output.end_run()
-            must_restart = outcome.must_restart = not reusable
+            must_restart = outcome.must_restart = outcome.must_restart or not reusable
             if must_restart:
                 # Before the outcome: the worker may kill this process when it has that.
                 self._folder.close()

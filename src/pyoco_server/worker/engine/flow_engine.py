@@ -24,9 +24,9 @@ def run_flow(
     """Run it to its end; `discard_waits` gets the tasks whose questions need no answer any more."""
     run.flow_name = flow.name
     run.params = params
-    for task in flow.tasks:
-        run.tasks[task.name] = TaskState.PENDING
-        run.ensure_task_record(task.name)
+    for name in run.tasks:
+        # In the order of the flow: the engine would create the records in the order of a set.
+        run.ensure_task_record(name)
     if flow.has_control_flow():
         run_loops(flow, params, run, _execute_in_loop)
         return

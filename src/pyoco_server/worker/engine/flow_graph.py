@@ -1,6 +1,6 @@
 """The order of a flow's tasks, the links between them, and which journal entries a rerun may reuse."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from pyoco.core.models import Flow, Task
@@ -12,16 +12,35 @@ Links = dict[str, list[str]]
 
 
 def in_order(flow: Flow) -> list[str]:
-    """The names of the tasks in topological order, by name where the flow does not define one."""
+    """The names of the tasks in topological order, by name where the flow does not define one.
+
+    Of a flow with loops or branches: in the order in which it is written.
+    """
     if len(flow.tasks) == 1:
         return [task.name for task in flow.tasks]
+    if flow.has_control_flow():
+        written = dict.fromkeys(task_names(flow.build_program()))
+        return [*written, *sorted({task.name for task in flow.tasks} - written.keys())]
     before = {task.name: {earlier.name for earlier in task.dependencies} for task in flow.tasks}
     sorter = TopologicalSorter({name: before[name] & before.keys() for name in sorted(before)})
     try:
         return list(sorter.static_order())
     except CycleError:
-        # Loops link a task to itself or backwards.
+        # The engine reports it when the flow runs.
         return sorted(before)
+
+
+def task_names(node: DSLNode) -> Iterator[str]:
+    """The tasks of a program, in the order in which it is written; one that occurs twice is there twice."""
+    if isinstance(node, TaskNode):
+        yield node.task.name
+        return
+    if isinstance(node, SwitchNode):
+        parts = [case.target for case in node.cases]
+    else:
+        parts = node.steps if isinstance(node, SubFlowNode) else [node.body]
+    for part in parts:
+        yield from task_names(part)
 
 
 def downstream(flow: Flow, name: str) -> set[str]:

@@ -9,7 +9,7 @@ A task may change a literal input in place, and the Flow is used for later runs 
 computed once, before the first task, and kept with the Flow: another process must compute the same.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -17,7 +17,7 @@ from pyoco.core.models import Flow, Task
 from pyoco.dsl.expressions import Expression
 from pyoco.dsl.nodes import DSLNode, ForEachNode, RepeatNode, SubFlowNode, SwitchNode, TaskNode, UntilNode
 
-from pyoco_server.worker.engine.flow_graph import downstream
+from pyoco_server.worker.engine.flow_graph import downstream, task_names
 
 _DIGEST_BYTES = 8
 _LITERALS = (str, int, float, bool, bytes)
@@ -62,7 +62,7 @@ def _of_program(flow: Flow) -> dict[str, bytes]:
     for step in flow.build_program().steps:
         before = _digest(before, _structure(step))
         # A task that occurs several times gets its last place: everything before that must be unchanged.
-        digests |= dict.fromkeys(_names(step), before)
+        digests |= dict.fromkeys(task_names(step), before)
     return digests
 
 
@@ -92,18 +92,6 @@ def _loop(node: RepeatNode | ForEachNode | UntilNode) -> str:
     if isinstance(node, ForEachNode):
         return f"foreach {_text([node.source, node.alias, node.index_alias])}"
     return f"until {_text([node.condition, node.max_iter])}"
-
-
-def _names(node: DSLNode) -> Iterator[str]:
-    if isinstance(node, TaskNode):
-        yield node.task.name
-        return
-    if isinstance(node, SwitchNode):
-        parts = [case.target for case in node.cases]
-    else:
-        parts = node.steps if isinstance(node, SubFlowNode) else [node.body]
-    for part in parts:
-        yield from _names(part)
 
 
 def _text(value: Any) -> str:

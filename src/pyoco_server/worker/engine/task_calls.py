@@ -37,6 +37,10 @@ _LATEST = 50
 # While the run lasts, since every snapshot contains them.
 _LATEST_IN_PROGRESS = 10
 _ERROR_CHARS = 300
+_NOT_ISOLATED = (
+    "fail_policy 'isolate' has no effect in a flow with loops or branches: any failure stops it. "
+    "Catch the exception in the task instead."
+)
 
 
 class TaskFailedBefore(Exception):
@@ -239,7 +243,9 @@ class TaskCalls:
             output = self._call_with_limits(wrapped, call, context, inputs)
         except BaseException as error:
             changes = self._changes_of(call, touched)
-            if call.isolated and isinstance(error, Exception) and not self._stopped:
+            if call.task.fail_policy == "isolate" and not self._may_isolate:
+                self._journal.note(call.task.name, _NOT_ISOLATED)
+            elif call.isolated and isinstance(error, Exception) and not self._stopped:
                 self._journal.failed(call.key, call.task.name, call.started_at, error_message(error), changes)
             raise
         if tracked is not None:
@@ -380,6 +386,13 @@ class WrappedFunction:
         except BaseException as error:
             run.calls.raised(error, self.task.name)
             raise
+
+
+def retries_and_limit(task: Task) -> tuple[int, float | None]:
+    """The options of a task, wherever they are: a flow that has run has moved them to its functions."""
+    if isinstance(task.func, WrappedFunction) and task.func.task is task:
+        return task.retries or task.func.retries, task.timeout_sec or task.func.timeout_sec
+    return task.retries, task.timeout_sec
 
 
 def wrap_tasks(flow: Flow) -> bool:

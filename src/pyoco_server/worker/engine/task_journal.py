@@ -66,7 +66,8 @@ class TaskJournal:
         self._attempt = attempt
         self._shape = shape
         self._write = write
-        self._note = note
+        # Adds a line about a task to the run's log.
+        self.note = note
         self._max_value_bytes = max_value_bytes
         self.keys = JournalKeys()
         # Replayed entries of tasks, without steps.
@@ -146,13 +147,13 @@ class TaskJournal:
     def note_reexecution(self, task: str, why: str) -> None:
         """Show in the task's record and in the run's log that a finished task is executed again."""
         self.executed_again[task] = why
-        self._note(task, f"task {task} is executed again: {why}")
+        self.note(task, f"task {task} is executed again: {why}")
 
     def _note_reexecution(self, task: str, why: str, within: str | None) -> None:
         if within is None:
             self.note_reexecution(task, why)
         else:
-            self._note(task, f"a step of task {task} is executed again: {why}")
+            self.note(task, f"a step of task {task} is executed again: {why}")
 
     def _remember(self, entry: JournalEntry) -> None:
         self._entries[entry.key] = entry

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from pyoco.core.models import Flow
+from pyoco.core.models import Flow, Task
+from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.errors import ConfigError, FlowNotFound, InvalidCliArgument, InvalidRequest
 from pyoco_server.human.human_task_yaml import check_submitted_flow
@@ -27,6 +28,7 @@ from pyoco_server.worker.engine.flow_shape import FlowShape
 from pyoco_server.worker.engine.json_values import escape_surrogates
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.importing import ImportFailure, described_failure, import_object
+from pyoco_server.worker.flows.worker_tasks import FileTask
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 
 _UNNAMED: Final = Flow().name  # what pyoco calls a flow that was given no name
@@ -62,6 +64,8 @@ class FlowFolder:
         self.failures: dict[str, str] = {}  # file name -> why a flow of it cannot be run
         self._policy = policy or CallablePolicy()
         self._sources: dict[str, list[_Source]] = {}
+        self.tasks: dict[str, list[FileTask]] = {}  # the tasks of the Python files, by variable
+        self._loaded: str | None = None  # the fingerprint when it was loaded
 
     @property
     def names(self) -> list[str]:
@@ -75,8 +79,11 @@ class FlowFolder:
             # Last, so that a file cannot replace a standard module of the same name.
             sys.path.append(str(self.path))
         importlib.invalidate_caches()
+        # Before the files are read: a change meanwhile must not count as loaded.
+        self._loaded = self.fingerprint()
         self.failures.clear()
         self._sources.clear()
+        self.tasks.clear()
         for file in self._readable_files():
             if file.suffix == ".py":
                 self._load_python(file)
@@ -110,7 +117,7 @@ class FlowFolder:
         source = self._source(flow_name)
         if source.flow is not None:
             return source.flow
-        return build_yaml_flow(source.yaml, flow_name, self._policy)[0]
+        return build_yaml_flow(source.yaml, flow_name, self._policy, self.tasks)[0]
 
     def defaults(self, flow_name: str) -> dict[str, Any]:
         """The default params of a flow.yaml; a Python flow has none."""
@@ -125,6 +132,11 @@ class FlowFolder:
             digest.update(line.encode(errors="surrogateescape"))
         return digest.hexdigest()
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether a file was added, changed or removed after the folder was loaded."""
+        return self._loaded != self.fingerprint()
+
     def _load_python(self, file: Path) -> None:
         try:
             module = _imported_from(file)
@@ -132,9 +144,13 @@ class FlowFolder:
             self._fail(file.name, str(exc))
             return
         for variable, value in vars(module).items():
-            if isinstance(value, Flow) and not variable.startswith("_"):
+            if variable.startswith("_"):
+                continue
+            if isinstance(value, Flow):
                 name = variable if value.name == _UNNAMED else value.name
                 self._register(name, _Source(file=file.name, flow=value))
+            elif isinstance(value, TaskWrapper | Task):
+                self._register_task(variable, file.name, value)
 
     def _load_yaml(self, file: Path) -> None:
         try:
@@ -157,6 +173,13 @@ class FlowFolder:
         # A flow that one file imports from another is still one flow.
         if source.flow is None or all(known.flow is not source.flow for known in sources):
             sources.append(source)
+
+    def _register_task(self, name: str, file: str, found: TaskWrapper | Task) -> None:
+        task = found.task if isinstance(found, TaskWrapper) else found
+        known = self.tasks.setdefault(name, [])
+        # A task that one file imports from another is still one task.
+        if all(each.task is not task for each in known):
+            known.append(FileTask(file, task))
 
     def _compute_shapes(self) -> None:
         """Before the first run: a task may change a literal that two flows share."""

@@ -13,11 +13,11 @@ from pyoco_server.worker.engine.json_values import escape_surrogates
 from pyoco_server.worker.engine.raised_error import raised_fields
 from pyoco_server.worker.flows.callable_policy import CallablePolicy, FlowBuildError
 from pyoco_server.worker.flows.flow_files import FlowFolder, load_resolver
+from pyoco_server.worker.flows.task_options import invalid_option
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 from pyoco_server.worker.ipc.protocol import Outcome, Run, Setup
 
 FlowResolver = Callable[[str], Flow]
-FlowDefaults = Callable[[str], dict[str, Any]]
 
 
 def no_flows(flow_name: str) -> Flow:
@@ -29,14 +29,15 @@ def no_flows(flow_name: str) -> Flow:
 
 class FlowSource:
     def __init__(
-        self, resolver: FlowResolver, policy: CallablePolicy, defaults: FlowDefaults = lambda _: {}
+        self, resolver: FlowResolver, policy: CallablePolicy, folder: FlowFolder | None = None
     ) -> None:
+        """`folder` is where the resolver finds the flows; None if it is a function of the user."""
         self._resolver = resolver
         self._policy = policy
-        self._defaults = defaults
+        self._folder = folder
         # Known for a folder only: a resolver cannot list its names.
-        self.names: list[str] = []
-        self.failures: dict[str, str] = {}
+        self.names: list[str] = [] if folder is None else folder.names
+        self.failures: dict[str, str] = {} if folder is None else folder.failures
 
     @classmethod
     def from_setup(cls, setup: Setup) -> "FlowSource":
@@ -48,18 +49,23 @@ class FlowSource:
             return cls(no_flows, policy)
         folder = FlowFolder(setup.flows, policy)
         folder.load()
-        source = cls(folder.resolve, policy, folder.defaults)
-        source.names, source.failures = folder.names, folder.failures
-        return source
+        return cls(folder.resolve, policy, folder)
 
     def prepare(self, run: Run, listener: RunListener) -> FlowRun | Outcome:
         """The run, ready to execute, or its outcome if the flow cannot be resolved."""
+        prepared = self._prepared(run, listener)
+        if isinstance(prepared, Outcome) and self._may_be_newer(run):
+            return Outcome(status=RunStatus.RUNNING, must_resume=True, must_restart=True)
+        return prepared
+
+    def _prepared(self, run: Run, listener: RunListener) -> FlowRun | Outcome:
         params: dict[str, Any] = msgspec.json.decode(run.params)
         try:
             if run.workflow_yaml is None:
                 flow, defaults = self._resolver(run.flow_name), self._defaults(run.flow_name)
             else:
-                flow, defaults = build_yaml_flow(run.workflow_yaml, run.flow_name, self._policy)
+                tasks = {} if self._folder is None else self._folder.tasks
+                flow, defaults = build_yaml_flow(run.workflow_yaml, run.flow_name, self._policy, tasks)
         except KeyError as error:
             text = f"flow {run.flow_name!r} was not found: {_not_found_reason(error, run.flow_name)}"
             return _not_runnable(Reason.FLOW_NOT_FOUND, text, error)
@@ -68,10 +74,19 @@ class FlowSource:
         except Exception as error:  # noqa: BLE001 - a resolver is the user's code
             text = f"resolving flow {run.flow_name!r} raised {type(error).__name__}: {error}"
             return _not_runnable(Reason.EXECUTION_ERROR, text, error)
-        problem = _foreign_dependency(flow) or _unknown_rerun_task(flow, run.rerun_task)
+        problem = (
+            invalid_option(flow) or _foreign_dependency(flow) or _unknown_rerun_task(flow, run.rerun_task)
+        )
         if problem is not None:
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=problem)
         return FlowRun(run, flow, {**defaults, **params}, listener)
+
+    def _defaults(self, flow_name: str) -> dict[str, Any]:
+        return {} if self._folder is None else self._folder.defaults(flow_name)
+
+    def _may_be_newer(self, run: Run) -> bool:
+        """Whether a process that loads the folder now may find what is missing; once for each attempt."""
+        return not run.in_new_process and self._folder is not None and self._folder.has_changed
 
 
 def _not_found_reason(error: KeyError, flow_name: str) -> str:

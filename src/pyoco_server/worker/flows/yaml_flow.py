@@ -6,51 +6,61 @@ the policy; only then is anything imported, and only what the graph reaches.
 
 from __future__ import annotations
 
-import logging
-from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.graph import build_flow_from_graph
+from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.errors import FieldProblem
 from pyoco_server.human.human_task_yaml import HUMAN_TASK, ask, check_submitted_flow
-from pyoco_server.runs.flow_yaml import TaskDeclaration, did_you_mean
-from pyoco_server.worker.engine.pyoco_adapter import discover_plugin_tasks
+from pyoco_server.runs.flow_yaml import TaskDeclaration
+from pyoco_server.worker.engine.task_calls import retries_and_limit
 from pyoco_server.worker.flows.callable_policy import (
     CallablePolicy,
     CallableRefused,
     FlowBuildError,
     task_function,
 )
-from pyoco_server.worker.flows.importing import ImportFailure, described_failure, import_object
+from pyoco_server.worker.flows.importing import ImportFailure, import_object
+from pyoco_server.worker.flows.worker_tasks import FileTask, WorkerTasks
 
-log = logging.getLogger(__name__)
+_NO_FILES: Final[Mapping[str, Sequence[FileTask]]] = MappingProxyType({})
 
 
-def build_yaml_flow(source: bytes, flow_name: str, policy: CallablePolicy) -> tuple[Flow, dict[str, Any]]:
-    """A new flow, and the defaults of its params.
+def build_yaml_flow(
+    source: bytes,
+    flow_name: str,
+    policy: CallablePolicy,
+    file_tasks: Mapping[str, Sequence[FileTask]] = _NO_FILES,
+) -> tuple[Flow, dict[str, Any]]:
+    """A new flow, and the defaults of its params; `file_tasks` are the tasks of the worker's flow files.
 
     Raises InvalidRequest for an invalid file, CallableRefused for a callable that the policy does not allow,
     FlowBuildError for a task that cannot be imported or found.
     """
     checked = check_submitted_flow(source)
     _check_policy(checked.tasks, policy)
-    uses_plugins = any(declaration.use not in (None, HUMAN_TASK) for declaration in checked.tasks.values())
-    plugins = PluginTasks.discover() if uses_plugins else PluginTasks()
-    tasks: dict[str, Task] = {}
-    for name, declaration in checked.tasks.items():
-        if declaration.callable is not None:
-            tasks[name] = _callable_task(name, declaration.callable, policy)
-        elif declaration.use == HUMAN_TASK:
-            tasks[name] = Task(func=ask, name=name)
-        elif declaration.use is not None:
-            tasks[name] = plugins.clone(declaration.use, name)
-        tasks[name].inputs.update(declaration.inputs)
-        tasks[name].outputs.extend(declaration.outputs)
+    of_worker = WorkerTasks(policy, file_tasks)
+    tasks = {name: _task(name, declaration, policy, of_worker) for name, declaration in checked.tasks.items()}
     flow = build_flow_from_graph(graph=checked.graph, tasks=tasks, pipes=checked.pipes, flow_name=flow_name)
     return flow, checked.defaults
+
+
+def _task(name: str, declaration: TaskDeclaration, policy: CallablePolicy, of_worker: WorkerTasks) -> Task:
+    if declaration.callable is not None:
+        task = _callable_task(name, declaration.callable, policy)
+    elif declaration.use == HUMAN_TASK:
+        task = Task(func=ask, name=name)
+    else:
+        task = of_worker.clone(declaration.use or name, name)
+    task.inputs.update(declaration.inputs)
+    task.outputs.extend(declaration.outputs)
+    for option, value in declaration.options.items():
+        setattr(task, option, value)
+    return task
 
 
 def _check_policy(tasks: dict[str, TaskDeclaration], policy: CallablePolicy) -> None:
@@ -84,46 +94,13 @@ def _callable_task(name: str, path: str, policy: CallablePolicy) -> Task:
         policy.check_origin(path, function)
     except CallableRefused as exc:
         raise CallableRefused(f"task {name!r}: {exc.detail}", task=name, module=exc.module) from exc
-    return Task(func=function, name=name)
+    task = Task(func=function, name=name)
+    if isinstance(found := _inner_task(found), Task):
+        # What the code says about its task holds, unless the file says something else.
+        task.fail_policy = found.fail_policy
+        task.retries, task.timeout_sec = retries_and_limit(found)
+    return task
 
 
-@dataclass(frozen=True, slots=True)
-class PluginTasks:
-    """The tasks that `use:` can name. The operator has installed them, so that no policy applies."""
-
-    tasks: dict[str, Task] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-    @classmethod
-    def discover(cls) -> PluginTasks:
-        try:
-            tasks, warnings = discover_plugin_tasks()
-        except (Exception, SystemExit) as exc:
-            # pyoco handles only ImportError; a module may raise anything else.
-            reason = f"the modules of PYOCO_DISCOVERY_MODULES cannot be loaded: {described_failure(exc)}"
-            raise FlowBuildError(reason) from exc
-        for warning in warnings:
-            log.warning("pyoco plug-ins: %s", warning)
-        return cls(tasks, warnings)
-
-    def clone(self, target: str, name: str) -> Task:
-        """A copy of the plug-in's task, with its policies, under the name that it has in the flow."""
-        source = self.tasks.get(target)
-        if source is None:
-            hint = (
-                did_you_mean(target, self.tasks) or f"; there are: {', '.join(sorted(self.tasks)) or 'none'}"
-            )
-            because = f" ({'; '.join(self.warnings)})" if self.warnings else ""
-            message = f"no plug-in on this worker has a task {target!r}{hint}{because}"
-            raise FlowBuildError(f"task {name!r}: {message}", task=name)
-        return Task(
-            func=source.func,
-            name=name,
-            inputs=deepcopy(source.inputs),
-            outputs=list(source.outputs),
-            parallel_group=source.parallel_group,
-            fail_policy=source.fail_policy,
-            retries=source.retries,
-            timeout_sec=source.timeout_sec,
-            trigger_policy=source.trigger_policy,
-        )
+def _inner_task(found: object) -> object:
+    return found.task if isinstance(found, TaskWrapper) else found

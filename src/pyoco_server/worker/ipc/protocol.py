@@ -75,6 +75,8 @@ class Run(Struct, tag=True, kw_only=True):
     waits: bytes = b""
     # Of the submitter; None where no API keys are required.
     tenant_id: str | None = None
+    # Another process has had it in this attempt; this one was started for it.
+    in_new_process: bool = False
 
 
 class Cancel(Struct, tag=True, kw_only=True):
@@ -180,8 +182,8 @@ class Outcome(Struct, tag=True, kw_only=True):
     exc_origin: Origin | None = None
     # The run left threads or broken streams: this executor exits, and another one takes the next run.
     must_restart: bool = False
-    # Not ended: continue from the journal in another process. An isolated task does not stop, or the worker
-    # was silent for so long that the run may have another owner.
+    # Not ended: continue from the journal in another process. An isolated task does not stop, the worker was
+    # silent for so long that the run may have another owner, or the flow may be in a file that is newer.
     must_resume: bool = False
     # The run was ended from outside, or its executor was killed.
     forced: bool = False

@@ -186,6 +186,7 @@ class RunExecution:
                 return outcome
             await self._flush_journal()
             run.journal = await self._journalled()
+            run.in_new_process = True
             # The run may have been taken over, cancelled or ended meanwhile.
             await owned.refresh()
             if owned.snapshot.cancel_requested_at is not None:

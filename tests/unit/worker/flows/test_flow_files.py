@@ -4,15 +4,21 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 from pyoco.core.models import Flow
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError, FlowNotFound, InvalidCliArgument
 from pyoco_server.worker.flows.callable_policy import CallablePolicy, CallableRefused, FlowBuildError
 from pyoco_server.worker.flows.flow_files import FlowFolder, load_resolver
+from pyoco_server.worker.flows.flow_source import FlowSource
+from pyoco_server.worker.ipc.protocol import Outcome, Run, Setup
 from tests.support.modules import ModuleFolder, forgotten_imports
+from tests.support.running.flow_runs import FlowUnderTest, outputs
 
 PYTHON_FLOW = """
 from pyoco import Flow, task
@@ -214,7 +220,7 @@ class TestFailures:
         folder.write("raises_at_import.py", "\n\nraise RuntimeError('no database')\n")
         folder.write("exits_at_import.py", "import sys\nsys.exit(3)\n")
         folder.write("bad_syntax.py", "def (:\n")
-        folder.write("bad_graph.yaml", "flow: {graph: a >> b}\ntasks: {a: {callable: m:f}}\n")
+        folder.write("bad_graph.yaml", "flow: {graph: a >> >> b}\ntasks: {a: {callable: m:f}}\n")
         flows = loaded(folder)
         assert flows.names == ["good"]
         assert (
@@ -359,3 +365,80 @@ class TestResolver:
             load_resolver(path)
         assert words in str(caught.value)
         assert path in str(caught.value)
+
+
+TASK_FILE = """
+from pyoco import task
+
+@task
+def add(x):
+    return x + {amount}
+
+add.task.inputs["x"] = 1
+"""
+
+
+class TestTasksOfFiles:
+    """A flow.yaml can name the tasks of the Python files, wherever it was submitted."""
+
+    def test_a_flow_yaml_of_the_folder_names_them(self, folder: ModuleFolder) -> None:
+        folder.write("adding.py", TASK_FILE.format(amount=1))
+        folder.write("importing.py", "from adding import add\n")
+        folder.write("sum.yaml", "flow: {graph: add >> again}\ntasks: {again: {use: add, inputs: {x: 5}}}\n")
+        outcome = FlowUnderTest(loaded(folder).resolve("sum")).execute()
+        assert outputs(outcome) == {"add": 2, "again": 6}
+
+    def test_of_two_tasks_with_one_name_neither_is_used(self, folder: ModuleFolder) -> None:
+        folder.write("first.py", TASK_FILE.format(amount=1))
+        folder.write("second.py", TASK_FILE.format(amount=2))
+        folder.write("sum.yaml", "flow: {graph: add}\n")
+        with pytest.raises(FlowBuildError, match=r"task 'add' in first\.py and in second\.py; rename"):
+            loaded(folder).resolve("sum")
+
+    def test_the_policy_applies_to_them(self, folder: ModuleFolder) -> None:
+        folder.write("adding.py", TASK_FILE.format(amount=1))
+        folder.write("sum.yaml", "flow: {graph: add}\n")
+        flows = FlowFolder(folder.path, CallablePolicy.parse("shared.*"))
+        flows.load()
+        with pytest.raises(CallableRefused, match=r"task 'add'.*PYOCO_CALLABLE_ALLOW"):
+            flows.resolve("sum")
+
+    def test_a_missing_task_is_named_with_those_that_there_are(self, folder: ModuleFolder) -> None:
+        folder.write("adding.py", TASK_FILE.format(amount=1))
+        folder.write("sum.yaml", "flow: {graph: archive}\n")
+        with pytest.raises(FlowBuildError, match=r"has a task 'archive'; there are: add$"):
+            loaded(folder).resolve("sum")
+
+
+class TestNewerFiles:
+    """A file that was written after the process has loaded the folder needs a new process, not a failure."""
+
+    @staticmethod
+    def outcome(source: FlowSource, **fields: Any) -> Outcome:
+        run = Run(run_id="r", flow_name="late", params=b"{}", **fields)
+        prepared = source.prepare(run, SimpleNamespace())  # type: ignore[arg-type]
+        assert isinstance(prepared, Outcome)
+        return prepared
+
+    def test_an_unknown_flow_is_looked_for_again(self, folder: ModuleFolder) -> None:
+        folder.write("good.py", python_flow("good", "good"))
+        source = FlowSource.from_setup(Setup.from_config(NatsBackendConfig(), flows=str(folder.path)))
+        assert self.outcome(source).reason == "flow_not_found"
+        folder.write("late.py", python_flow("late", "late"))
+        newer = self.outcome(source)
+        assert (newer.status, newer.must_resume, newer.must_restart) == ("RUNNING", True, True)
+
+    def test_but_once(self, folder: ModuleFolder) -> None:
+        """Importing a file may write another one each time."""
+        folder.write("good.py", python_flow("good", "good"))
+        source = FlowSource.from_setup(Setup.from_config(NatsBackendConfig(), flows=str(folder.path)))
+        folder.write("other.py", python_flow("other", "other"))
+        assert self.outcome(source, in_new_process=True).reason == "flow_not_found"
+
+    def test_so_is_the_task_of_a_submitted_file(self, folder: ModuleFolder) -> None:
+        folder.write("good.py", python_flow("good", "good"))
+        source = FlowSource.from_setup(Setup.from_config(NatsBackendConfig(), flows=str(folder.path)))
+        yaml = b"flow: {graph: add}"
+        assert self.outcome(source, workflow_yaml=yaml).reason == "execution_error"
+        folder.write("adding.py", TASK_FILE.format(amount=1))
+        assert self.outcome(source, workflow_yaml=yaml).must_resume

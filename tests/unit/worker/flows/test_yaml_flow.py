@@ -1,5 +1,6 @@
 """Building a flow from a flow.yaml: imports, their order, and errors."""
 
+import importlib
 import logging
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pyoco_server.errors import InvalidRequest
 from pyoco_server.worker.flows.callable_policy import CallablePolicy, CallableRefused, FlowBuildError
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 from tests.support.modules import ModuleFolder, importable_folder
+from tests.support.running.flow_runs import FlowUnderTest
 
 
 class Silent:
@@ -245,3 +247,56 @@ class TestPlugins:
         assert "broken_tasks" not in sys.modules
         with pytest.raises(FlowBuildError, match="never import this"):
             build("flow: {graph: a}\ntasks: {a: {use: any}}")
+
+    @pytest.mark.parametrize("tasks", ["", "tasks: {double: {inputs: {value: 1}}}"])
+    def test_a_plugins_task_needs_no_declaration(self, modules: ModuleFolder, tasks: str) -> None:
+        modules.plugin("demo", "demo_tasks", PLUGIN.replace("demo/double", "double"))
+        flow, _ = build(f"flow: {{graph: double}}\n{tasks}")
+        assert results(flow, {}) == {"double": 2}
+
+    def test_a_missing_task_is_named_with_those_that_there_are(self, modules: ModuleFolder) -> None:
+        modules.plugin("demo", "demo_tasks", PLUGIN)
+        with pytest.raises(FlowBuildError) as caught:
+            build("flow: {graph: archive}")
+        assert str(caught.value).endswith(
+            "task 'archive': no plug-in and no flow file on this worker has a task 'archive'; "
+            "there are: demo/double, unused"
+        )
+
+
+class TestOptions:
+    SOURCE = """
+from pyoco import task
+
+@task
+def load():
+    return 1
+
+load.task.retries = 4
+load.task.fail_policy = "isolate"
+"""
+
+    def options_of(self, task: str) -> tuple[Any, ...]:
+        flow, _ = build(f"flow: {{graph: mine}}\ntasks: {{mine: {task}}}")
+        (found,) = flow.tasks
+        return found.retries, found.timeout_sec, found.fail_policy
+
+    def test_the_file_sets_them(self, modules: ModuleFolder) -> None:
+        modules.write("steps.py", "def load(): return 1\n")
+        task = "{callable: 'steps:load', retries: 2, timeout_sec: 9, fail_policy: isolate}"
+        assert self.options_of(task) == (2, 9, "isolate")
+        assert self.options_of("{callable: 'steps:load'}") == (0, None, "stop")
+
+    def test_those_of_the_code_hold_unless_the_file_says_otherwise(self, modules: ModuleFolder) -> None:
+        modules.write("steps.py", self.SOURCE)
+        assert self.options_of("{callable: 'steps:load'}") == (4, None, "isolate")
+        task = "{callable: 'steps:load', retries: 0, fail_policy: stop}"
+        assert self.options_of(task) == (0, None, "stop")
+
+    def test_those_of_a_task_whose_flow_has_run_hold_too(self, modules: ModuleFolder) -> None:
+        """A run moves the options from the task to its function."""
+        modules.write("steps.py", self.SOURCE)
+        steps = importlib.import_module("steps")
+        assert FlowUnderTest(Flow("other") >> steps.load).execute().status == "COMPLETED"
+        assert steps.load.task.retries == 0
+        assert self.options_of("{callable: 'steps:load'}") == (4, None, "isolate")

@@ -1,0 +1,1 @@
+"""The executors of a worker, without processes."""
