@@ -381,3 +381,48 @@ def test_a_watch_shows_the_question_and_how_to_answer(client: ClientCommand, que
     with client.on_terminal(*watch, COLUMNS="160") as terminal:
         terminal.shows("approve asks: Is it right?")
         terminal.shows(f"pyoco-client resume {asked.run_id}")
+
+
+def test_an_open_wait_is_extended_reassigned_and_withdrawn(
+    client: ClientCommand, questions: Questions
+) -> None:
+    asked = questions.ask({"assignees": ["ann"]})
+    [wait] = asked.waits
+    extended = client.json("wait-extend", asked.run_id, "--by", "2h", "--reason", "holiday")
+    assert extended["deadline_at"] == wait.deadline_at + 7200
+    until = wait.deadline_at + 9000
+    assert client.json("wait-extend", wait.wait_id, "--until", str(until))["deadline_at"] == until
+    assert client.json("wait-reassign", asked.run_id, "--to", "bob", "--to", "eve")["assignees"] == [
+        "bob",
+        "eve",
+    ]
+    assert client.json("wait-reassign", asked.run_id, "--everybody")["assignees"] == []
+    text = client.table("wait-withdraw", asked.run_id, "--reason", "wrong invoice", columns=200)
+    for part in ("extended: holiday", "reassigned", "withdrawn: wrong invoice", "the wait is withdrawn"):
+        assert part in text, part
+    run = client.table("get", "--run-id", asked.run_id, columns=200)
+    assert f"pyoco-client retry {asked.run_id}" in run
+    assert "withdrawn by 127.0.0.1: wrong invoice" in client.error("resume", asked.run_id, "--json", "1")
+    client.json("retry", asked.run_id)
+    resumed(client, asked.run_id, "--json", "1")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("wait-withdraw", NO_WAIT), "--reason"),
+        (("wait-extend", NO_WAIT), "use either --by or --until"),
+        (("wait-extend", NO_WAIT, "--by", "soon"), "expected a duration"),
+        (("wait-extend", NO_WAIT, "--until", "2h"), "expected a time"),
+        (("wait-reassign", NO_WAIT), "use either --to or --everybody"),
+        (("wait-withdraw", "nothing", "--reason", "x"), "expected a wait id"),
+        (("wait-withdraw", NO_RUN, "--reason", "x"), "has no open wait"),
+        (("wait-withdraw", NO_WAIT, "--reason", "x"), "ERR-PYOCO-0035"),
+    ],
+)
+def test_a_wrong_change_of_a_wait_is_explained(
+    client: ClientCommand, words: tuple[str, ...], expected: str
+) -> None:
+    done = client(*words)
+    assert done.returncode != 0
+    assert expected in done.stderr

@@ -298,6 +298,42 @@ async def test_a_proposal_is_edited_with_its_changes_shown(tab: Tab, worker: Pyo
     await tab.screenshots("wait-answered")
 
 
+async def choose(tab: Tab, change: str) -> Locator:
+    """Open the dialog of a change of the question."""
+    await button(tab, "Change this question").click()
+    await tab.page.get_by_role("menuitem", name=change).click()
+    return tab.page.get_by_role("dialog")
+
+
+async def test_a_question_is_extended_reassigned_and_withdrawn(tab: Tab) -> None:
+    run = await a_question(tab.gateway, "Pay 120 EUR to Ada?", assignees=["ada"], timeout_sec=100.0)
+    await tab.open(f"/inbox?wait={run.wait_id}")
+    dialog = await choose(tab, "Extend the deadline")
+    await dialog.get_by_label("Reason (optional)").fill("public holiday")
+    await tab.screenshot("wait-extend")
+    await dialog.get_by_role("button", name="Extend the deadline").click()
+    await expect(row(tab, run)).to_contain_text("1 d")
+    await expect(tab.page.get_by_text("public holiday")).to_be_visible()
+
+    dialog = await choose(tab, "Reassign")
+    await dialog.get_by_label("Who may answer").fill("grace, bob")
+    await dialog.get_by_role("button", name="Reassign").click()
+    await expect(row(tab, run)).to_contain_text("grace")
+
+    await tab.open(f"/waits/{run.wait_id}")
+    dialog = await choose(tab, "Withdraw the question")
+    confirm = dialog.get_by_role("button", name="Withdraw the question")
+    await expect(confirm).to_be_disabled()
+    await dialog.get_by_label("Reason").fill("paid twice")
+    await confirm.click()
+    await expect(tab.page.get_by_text("Withdrawn", exact=True).first).to_be_visible()
+    await expect(button(tab, "Ask again")).to_be_visible()
+    await tab.screenshot("wait-withdrawn")
+    wait = await run.wait()
+    assert (wait.state, wait.note, wait.assignees) == ("withdrawn", "paid twice", ["grace", "bob"])
+    assert (await run.now()).reason == "human_withdrawn"
+
+
 async def test_a_refused_answer_is_explained(tab: Tab) -> None:
     first = await a_question(tab.gateway, "Yes or no?", timeout_sec=500)
     path = f"/waits/{first.wait_id}"

@@ -1,4 +1,4 @@
-"""Answers, expiries, cancels, retries, workers and kills in random order: each wait has one outcome.
+"""Answers, expiries, changes, cancels, retries, workers and kills in random order: one outcome per wait.
 
 Each order is drawn from its own seed, which a failure names: `WAIT_SEED=<seed> pytest` of this file repeats
 that one alone, request by request.
@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import secrets
+import time
 from collections import Counter
 from itertools import groupby, pairwise
 from random import Random
@@ -27,9 +28,22 @@ from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.human.answers.answering import Answer, AnswerHandler, Receipt
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.reopen import retry_run
+from pyoco_server.human.wait_changes import ChangeRequest, WaitChanges
 from pyoco_server.human.wait_maintenance import WaitMaintenance
-from pyoco_server.human.wait_transitions import expired_unresolved, latest_waits, next_wait_id
-from pyoco_server.records.models import RunSnapshot, RunStatus, decode_job, decode_snapshot, job_of
+from pyoco_server.human.wait_transitions import (
+    ended_unanswered,
+    latest_waits,
+    next_wait_id,
+    unanswered_reason,
+)
+from pyoco_server.records.models import (
+    UNANSWERED,
+    RunSnapshot,
+    RunStatus,
+    decode_job,
+    decode_snapshot,
+    job_of,
+)
 from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState, decode_wait
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunTaken, claim
@@ -76,7 +90,8 @@ class Interleaving:
         if rng.random() < 0.4:
             await self._begin_late()
         twice = [self._answers, self._expires, self._retries]
-        acts = [*twice, *twice, self._cancels, self._works, self._publishes]
+        once = [self._cancels, self._works, self._publishes, self._withdraws, self._extends, self._reassigns]
+        acts = [*twice, *twice, *once]
         for number, act in enumerate(rng.sample(acts, k=rng.randint(2, 4))):
             self._scheduler.add(f"{number} {act.__name__}", act)
         outcomes = await self._scheduler.run()
@@ -107,6 +122,18 @@ class Interleaving:
             connection, WaitsInBucket(connection), SeenRuns(connection), clock=lambda: FAR_IN_THE_FUTURE
         )
         await taker._expire(self._any_wait())
+
+    async def _withdraws(self, connection: Connection) -> None:
+        await WaitChanges(connection).withdraw(self._change())
+
+    async def _extends(self, connection: Connection) -> None:
+        await WaitChanges(connection).extend(self._change(), time.time() + 7200 + self._rng.randint(0, 1000))
+
+    async def _reassigns(self, connection: Connection) -> None:
+        await WaitChanges(connection).reassign(self._change(), [f"a{self._rng.randint(0, 1)}"])
+
+    def _change(self) -> ChangeRequest:
+        return ChangeRequest(self._any_wait(), ANYBODY, Actor(name="boss"), "no longer needed")
 
     def _any_wait(self) -> str:
         """One that there is from the beginning, or one that there is after a retry."""
@@ -153,8 +180,9 @@ class Interleaving:
         waits = latest_waits(await self._waits(connection))
 
         def done(mine: RunSnapshot) -> RunSnapshot:
-            if any(expired_unresolved(wait) for wait in waits):
-                return structs.replace(mine, status=RunStatus.FAILED, reason="human_timeout")
+            if any(ended_unanswered(wait) for wait in waits):
+                missed = [wait for wait in waits if ended_unanswered(wait)]
+                return structs.replace(mine, status=RunStatus.FAILED, reason=unanswered_reason(missed))
             if all(wait.resolved for wait in waits):
                 return structs.replace(mine, status=RunStatus.COMPLETED, **not_waiting(mine))
             if mine.cancel_requested_at is not None:
@@ -215,14 +243,14 @@ class Interleaving:
         assert run.status.terminal
         for before, after in pairwise(history):
             if before.status.terminal:
-                assert before.reason == "human_timeout", "any other end is final"
+                assert before.reason in UNANSWERED, "any other end is final"
                 assert (after.status, after.generation) == ("WAITING_HUMAN", before.generation + 1)
         match run.status:
             case RunStatus.COMPLETED:
                 assert all(wait.resolved for wait in latest_waits(waits))
             case RunStatus.FAILED:
-                assert run.reason == "human_timeout"
-                assert any(expired_unresolved(wait) for wait in latest_waits(waits))
+                assert run.reason in UNANSWERED
+                assert any(ended_unanswered(wait) for wait in latest_waits(waits))
             case RunStatus.CANCELLED:
                 assert run.cancel_requested_at is not None
         await self._check_events(waits)
@@ -250,7 +278,7 @@ class Interleaving:
         published = Counter(
             (event.wait_id, event.kind.value)
             for event in await WaitEvents(self._connections[0]).of_run(self._run.run_id)
-            if event.kind.value not in ("opened", "refused")
+            if event.kind.value not in ("opened", "refused", "extended", "reassigned")
         )
         assert set(published) == {(wait.wait_id, wait.state.value) for wait in waits}
         assert set(published.values()) == {1}

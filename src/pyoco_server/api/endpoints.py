@@ -126,6 +126,14 @@ _ANSWER_ERRORS = (
     _NATS,
     Err.ANSWERS_BUSY,
 )
+_WAIT_CHANGE_ERRORS = (
+    Err.WAIT_NOT_FOUND,
+    _UNREADABLE,
+    Err.WAIT_CONFLICT,
+    Err.WAIT_EXPIRED,
+    Err.INVALID_REQUEST,
+    _NATS,
+)
 _BULK_ERRORS = (
     Err.INVALID_LIST_QUERY,
     Err.INVALID_REQUEST,
@@ -290,6 +298,34 @@ RESPOND = Endpoint(
     Body(waits.RespondRequest),
     repeatable=True,
 )
+WITHDRAW_WAIT = Endpoint(
+    "POST /waits/{wait_id}/withdraw",
+    OPERATE,
+    "Close an open wait without an answer; its run fails with `human_withdrawn`. "
+    "Repeating the request changes nothing.",
+    waits.WaitView,
+    _WAIT_CHANGE_ERRORS,
+    Body(waits.WithdrawRequest),
+    repeatable=True,
+)
+EXTEND_WAIT = Endpoint(
+    "POST /waits/{wait_id}/extend",
+    OPERATE,
+    "Move the deadline of an open wait to a later time. Repeating the request changes nothing.",
+    waits.WaitView,
+    _WAIT_CHANGE_ERRORS,
+    Body(waits.ExtendRequest),
+    repeatable=True,
+)
+REASSIGN_WAIT = Endpoint(
+    "POST /waits/{wait_id}/reassign",
+    OPERATE,
+    "Replace the assignees of an open wait. Repeating the request changes nothing.",
+    waits.WaitView,
+    _WAIT_CHANGE_ERRORS,
+    Body(waits.ReassignRequest),
+    repeatable=True,
+)
 RESUME = Endpoint(
     "POST /resume",
     ANSWER,
@@ -302,7 +338,7 @@ RESUME = Endpoint(
 RETRY_RUN = Endpoint(
     "POST /runs/{run_id}/retry",
     OPERATE,
-    "Ask an expired question again; finished tasks are not executed again.",
+    "Ask an expired or withdrawn question again; finished tasks are not executed again.",
     RunSnapshot,
     (Err.RUN_NOT_FOUND, Err.WAIT_CONFLICT, _UNREADABLE, Err.UNVERIFIED_RUN, Err.INVALID_REQUEST, _NATS),
     Body(waits.RetryRequest, required=False),

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pyoco_server.api.run_types import Cursor, Text, WatchTimeout
+from pyoco_server.human.asking import MAX_ASSIGNEES
 from pyoco_server.human.inbox.wait_items import WaitItem
-from pyoco_server.records.models import RunId
+from pyoco_server.records.models import LAST_TIME, RunId
 from pyoco_server.records.wait_models import Decision, WaitEvent, WaitId, WaitRecord, WaitState
 
 WAIT_LIMIT_DEFAULT: Final = 50
@@ -118,6 +119,36 @@ class Resumed(Struct, kw_only=True, rename="camel"):
 
     run_id: RunId
     success: Literal[True] = True
+
+
+WaitReason = Annotated[
+    str, Meta(min_length=1, max_length=1000, description="Why, for people; kept in the history.")
+]
+
+
+class WithdrawRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Why the question is closed without an answer."""
+
+    reason: WaitReason
+
+
+class ExtendRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The new deadline of an open wait."""
+
+    deadline_at: Annotated[
+        float, Meta(ge=0, lt=LAST_TIME, description="Unix seconds, not before the current deadline.")
+    ]
+    reason: WaitReason | None = None
+
+
+class ReassignRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Who may answer an open wait from now on; nobody named: everybody of the tenant."""
+
+    assignees: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=300)]],
+        Meta(max_length=MAX_ASSIGNEES, description="Names or ids of API keys."),
+    ]
+    reason: WaitReason | None = None
 
 
 class RetryRequest(Struct, kw_only=True, forbid_unknown_fields=True):

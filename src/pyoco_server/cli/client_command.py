@@ -31,8 +31,17 @@ COMMANDS: dict[str, Command | Group] = {
         "Answer the question a run is waiting on. Without --json or --decision, prompts interactively.",
         "resume_command:resume",
     ),
+    "wait-withdraw": Command(
+        "Close an open question without an answer; its run fails and can be retried.",
+        "wait_change_commands:wait_withdraw",
+    ),
+    "wait-extend": Command(
+        "Move the deadline of an open question to a later time.", "wait_change_commands:wait_extend"
+    ),
+    "wait-reassign": Command("Change who may answer an open question.", "wait_change_commands:wait_reassign"),
     "retry": Command(
-        "Ask an expired question again; finished tasks are not executed again.", "run_commands:retry"
+        "Ask an expired or withdrawn question again; finished tasks are not executed again.",
+        "run_commands:retry",
     ),
     "workers": Command("List workers with their states, slots, tags and runs.", "workers_command:workers"),
     "worker": Command(

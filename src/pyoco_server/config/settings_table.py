@@ -136,7 +136,7 @@ class NatsBackendConfig:
     waits_kv_bucket: str = _waits("pyoco_waits", "The bucket of waits.", form=NAME)
     wait_event_stream: str = _waits(
         "PYOCO_WAIT_EVENTS",
-        "The stream of wait events: opened, answered, refused, expired, cancelled.",
+        "The stream of wait events: opened, answered, refused, expired, cancelled and so on.",
         form=NAME,
     )
     wait_event_subject_prefix: str = _waits(

@@ -24,6 +24,7 @@ from pyoco_server.human.answers.answering import AnswerHandler
 from pyoco_server.human.inbox.inbox_hub import InboxHub
 from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitFeedReader, feed_of
 from pyoco_server.human.inbox.wait_index import WaitIndex, WaitLists
+from pyoco_server.human.wait_changes import WaitChanges
 from pyoco_server.human.wait_maintenance import WaitMaintenance
 from pyoco_server.records.models import WorkerRecord
 from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
@@ -146,6 +147,7 @@ class Waits(ServiceGroup):
         self.feed = feed_of(connection, reader)
         self.lists = WaitLists(self.index, self.feed)
         self.answers = AnswerHandler(connection)
+        self.changes = WaitChanges(connection)
         self.maintenance = WaitMaintenance(connection, self.index, open_runs)
         reader.on_changes(self.maintenance.wake)
         self.parts = (self.index, self.feed, self.maintenance)

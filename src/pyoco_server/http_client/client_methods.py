@@ -135,4 +135,7 @@ class ClientMethods:
     watch_waits = Iterated(waits_.watch_waits)
     respond = Sent(waits_.respond)
     resume = Sent(waits_.resume)
+    withdraw_wait = Sent(waits_.withdraw_wait)
+    extend_wait = Sent(waits_.extend_wait)
+    reassign_wait = Sent(waits_.reassign_wait)
     retry = Sent(waits_.retry)

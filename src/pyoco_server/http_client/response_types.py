@@ -90,7 +90,8 @@ WaitEvent = TypedDict("WaitEvent", {
     "event_id": str, "kind": str, "wait_id": str, "run_id": str, "at": float,
     "tenant_id": NotRequired[str | None], "actor": NotRequired[Actor | None],
     "decision": NotRequired[str | None], "decision_id": NotRequired[str | None],
-    "why": NotRequired[str | None],
+    "why": NotRequired[str | None], "deadline_at": NotRequired[float | None],
+    "assignees": NotRequired[list[str] | None],
 })
 Wait = TypedDict("Wait", {
     "wait_id": str, "run_id": str, "flow_name": str, "tag": str, "node": str, "task": str, "name": str,

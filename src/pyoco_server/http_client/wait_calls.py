@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Literal, NotRequired, TypedDict, Unpack, cast
 from uuid import uuid4
 
@@ -85,10 +86,30 @@ def resume(run_id: str, payload: Any, *, decision_id: str | None = None) -> Requ
     return call(api.RESUME, body=body)
 
 
-def retry(run_id: str) -> Request[Run]:
-    """Ask again what nobody has answered in time: the run is WAITING_HUMAN again, with a new deadline.
+def withdraw_wait(wait_id: str, reason: str) -> Request[Wait]:
+    """Close an open wait without an answer: its run fails with the reason `human_withdrawn`.
 
-    Only for a run that is FAILED with the reason `human_timeout`. What finished before is not executed again.
+    `retry` asks again. A repeated call changes nothing.
+    """
+    return call(api.WITHDRAW_WAIT, body={"reason": reason}, wait_id=wait_id)
+
+
+def extend_wait(wait_id: str, deadline_at: float, *, reason: str | None = None) -> Request[Wait]:
+    """Move the deadline of an open wait to a later time, in seconds since 1970."""
+    return call(api.EXTEND_WAIT, body=given(deadline_at=deadline_at, reason=reason), wait_id=wait_id)
+
+
+def reassign_wait(wait_id: str, assignees: Sequence[str], *, reason: str | None = None) -> Request[Wait]:
+    """Replace the assignees of an open wait; with none, everybody of the tenant may answer."""
+    body = {"assignees": list(assignees), **given(reason=reason)}
+    return call(api.REASSIGN_WAIT, body=body, wait_id=wait_id)
+
+
+def retry(run_id: str) -> Request[Run]:
+    """Ask again what was not answered in time, or withdrawn: the run is WAITING_HUMAN, with a new deadline.
+
+    Only for a run that is FAILED with the reason `human_timeout` or `human_withdrawn`. What finished before
+    is not executed again.
     A repeated call changes nothing.
     """
     return call(api.RETRY_RUN, body={}, run_id=run_id)

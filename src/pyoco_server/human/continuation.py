@@ -20,12 +20,13 @@ from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.human.event_outbox import close_wait, flush_outbox, publish_outbox, write_outcome
 from pyoco_server.human.wait_transitions import (
     RUN_ENDED,
+    ended_unanswered,
     event_for_state,
-    expired_unresolved,
-    expiry_text,
     reopened_wait,
+    unanswered_reason,
+    unanswered_text,
 )
-from pyoco_server.records.models import OpenWait, Reason, RunSnapshot, RunStatus
+from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import Actor, WaitEvent, WaitRecord, WaitState
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
@@ -47,9 +48,9 @@ class Continuations:
         self._repairer = RunRepairer(connection)
         self._unreadable = connection.unreadable
 
-    async def decide(self, wait: StoredWait, outcome: WaitRecord) -> bool:
+    async def decide(self, wait: StoredWait, outcome: WaitRecord, event: WaitEvent | None = None) -> bool:
         """False when the wait was written since it was read."""
-        return await write_outcome(self._waits, self._events, wait, outcome)
+        return await write_outcome(self._waits, self._events, wait, outcome, event)
 
     async def publish_best_effort(self, event: WaitEvent) -> None:
         """Publish an event that changes no record, such as a rejected answer."""
@@ -70,7 +71,7 @@ class Continuations:
                 await self.close_waits(run_id)
                 return
             waits = await self._awaited(stored.snapshot)
-            missed = [wait for wait in waits if expired_unresolved(wait)]
+            missed = [wait for wait in waits if ended_unanswered(wait)]
             if not missed:
                 if any(wait.resolved for wait in waits):
                     await self._repairer.publish_continuation(stored)
@@ -104,8 +105,8 @@ class Continuations:
     async def _fail(self, stored: StoredRun, missed: Sequence[WaitRecord]) -> bool:
         ending = Ending(
             RunStatus.FAILED,
-            Reason.HUMAN_TIMEOUT,
-            expiry_text(missed),
+            unanswered_reason(missed),
+            unanswered_text(missed),
             unanswered=frozenset(wait.task for wait in missed),
         )
         return await self._repairer.end(stored, ending)

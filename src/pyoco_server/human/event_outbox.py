@@ -30,9 +30,18 @@ async def publish_outbox(events: WaitEvents, outbox: Iterable[WaitEvent]) -> Non
             log.warning("event %s will be published later: %s", event.event_id, error, extra=extra)
 
 
-async def write_outcome(waits: WaitStore, events: WaitEvents, wait: StoredWait, outcome: WaitRecord) -> bool:
-    """Write the outcome and publish its event; false when the wait was written since it was read."""
-    outbox = [*wait.outbox, event_for_state(outcome)]
+async def write_outcome(
+    waits: WaitStore,
+    events: WaitEvents,
+    wait: StoredWait,
+    outcome: WaitRecord,
+    event: WaitEvent | None = None,
+) -> bool:
+    """Write the outcome and publish its event (by default that of its state).
+
+    False when the wait was written since it was read.
+    """
+    outbox = [*wait.outbox, event or event_for_state(outcome)]
     try:
         await waits.replace(outcome, wait.revision, outbox=outbox)
     except RevisionConflict:

@@ -1,4 +1,4 @@
-"""Retrying a run that failed because its waits expired: the waits are reopened, completed tasks stay done.
+"""Retrying a run that failed because of unanswered waits: they are reopened, completed tasks stay done.
 
 The run is written first and its waits after it; a missing one is created by whoever finds it missing. In the
 other order, the waits could be closed because their run has ended.
@@ -20,12 +20,12 @@ from pyoco_server.errors import NatsUnavailable, WaitConflict
 from pyoco_server.human.continuation import Continuations, awaited_by
 from pyoco_server.human.wait_transitions import (
     RUN_ENDED,
-    expired_unresolved,
+    ended_unanswered,
     latest_waits,
     next_wait_id,
     reopened,
 )
-from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.models import UNANSWERED, Reason, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
 from pyoco_server.runs.bulk.letter_operations import forget_failure
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
@@ -40,7 +40,7 @@ _ENDED_WAITING: Final = (TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 
 async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: Actor) -> RunSnapshot:
-    """The run, suspended again; WaitConflict if it did not fail with human_timeout, or UnverifiedRun.
+    """The run, suspended again; WaitConflict if it did not fail with an unanswered wait, or UnverifiedRun.
 
     Idempotent: a run that was retried, and has not failed like that since, is returned as it is.
     """
@@ -48,7 +48,7 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
     room = min(connection.config.max_run_snapshot_bytes, connection.max_record_bytes)
     while True:
         stored = await find_run(store, run_id, caller)
-        if not _failed_by_expiry(stored.snapshot):
+        if not _failed_unanswered(stored.snapshot):
             return await _retried_earlier(connection, stored.snapshot, actor)
         failed = await signatures_of(connection).verified(stored)
         await continuations.close_waits(run_id)
@@ -75,7 +75,7 @@ async def _retried_earlier(connection: Connection, snapshot: RunSnapshot, actor:
     if snapshot.status is not RunStatus.WAITING_HUMAN:
         # It has continued, so nothing is left to do.
         return snapshot
-    failed_at = max(wait.decided_at or 0.0 for wait in asked if expired_unresolved(wait))
+    failed_at = max(wait.decided_at or 0.0 for wait in asked if ended_unanswered(wait))
     failed = structs.replace(snapshot, reason=Reason.HUMAN_TIMEOUT, end_time=failed_at)
     await _follow_up(connection, failed, snapshot, asked, actor)
     return snapshot
@@ -101,21 +101,22 @@ async def _follow_up(
         log.warning("the maintenance of waits completes a retry: %s", error, extra=extra)
 
 
-def _failed_by_expiry(snapshot: RunSnapshot) -> bool:
-    return snapshot.status is RunStatus.FAILED and snapshot.reason == Reason.HUMAN_TIMEOUT
+def _failed_unanswered(snapshot: RunSnapshot) -> bool:
+    return snapshot.status is RunStatus.FAILED and snapshot.reason in UNANSWERED
 
 
 def _was_retried(snapshot: RunSnapshot, waits: Sequence[WaitRecord]) -> bool:
-    """Whether an expired wait of the run was reopened."""
+    """Whether an unanswered wait of the run was reopened."""
     asked = {wait.wait_id for wait in waits} | {wait.wait_id for wait in snapshot.open_waits or []}
-    again = any(expired_unresolved(wait) and next_wait_id(wait) in asked for wait in waits)
-    return again and not _failed_by_expiry(snapshot)
+    again = any(ended_unanswered(wait) and next_wait_id(wait) in asked for wait in waits)
+    return again and not _failed_unanswered(snapshot)
 
 
 def _refusal(snapshot: RunSnapshot) -> WaitConflict:
     became = f"{snapshot.status} ({snapshot.reason})" if snapshot.reason else str(snapshot.status)
     return WaitConflict(
-        "invalid_state", f"only a run that failed with human_timeout is retried; this one is {became}"
+        "invalid_state",
+        f"only a run that failed with human_timeout or human_withdrawn is retried; this one is {became}",
     )
 
 
@@ -162,6 +163,6 @@ def _answered_but_unused(
 
 
 def _is_unanswered(wait: WaitRecord) -> bool:
-    """Whether it expired, or was closed because another one expired."""
+    """Whether it expired or was withdrawn, or was closed because another one was."""
     was_closed = wait.state is WaitState.CANCELLED and wait.note == RUN_ENDED
-    return expired_unresolved(wait) or was_closed
+    return ended_unanswered(wait) or was_closed

@@ -6,8 +6,9 @@ from typing import Final
 
 from msgspec import UNSET, structs
 
-from pyoco_server.records.models import OpenWait
+from pyoco_server.records.models import OpenWait, Reason
 from pyoco_server.records.wait_models import (
+    Actor,
     WaitEvent,
     WaitEventKind,
     WaitRecord,
@@ -18,7 +19,7 @@ from pyoco_server.records.wait_models import (
 # A note of cancelled waits; `retry` reopens those.
 RUN_ENDED: Final = "the run is over"
 
-# Of expired waits, in the error of their run.
+# Of unanswered waits, in the error of their run.
 _MAX_NAMED: Final = 10
 _SHOWN_CHARS: Final = 200
 
@@ -27,6 +28,7 @@ _KINDS: Final = {
     WaitState.ANSWERED: WaitEventKind.ANSWERED,
     WaitState.EXPIRED: WaitEventKind.EXPIRED,
     WaitState.CANCELLED: WaitEventKind.CANCELLED,
+    WaitState.WITHDRAWN: WaitEventKind.WITHDRAWN,
 }
 
 
@@ -40,16 +42,48 @@ def expired_unresolved(wait: WaitRecord) -> bool:
     return wait.state is WaitState.EXPIRED and not wait.resolved
 
 
-def expiry_text(waits: Sequence[WaitRecord]) -> str:
-    """The error of a run whose waits expired, and how to continue."""
-    named = "; ".join(map(_unanswered, waits[:_MAX_NAMED]))
-    more = f"; and {len(waits) - _MAX_NAMED} more" if len(waits) > _MAX_NAMED else ""
-    return f"nobody answered in time: {named}{more}. POST /runs/{waits[0].run_id}/retry asks again"
+def ended_unanswered(wait: WaitRecord) -> bool:
+    """Whether the run fails because of this wait: it expired without a default, or was withdrawn."""
+    return wait.state is WaitState.WITHDRAWN or expired_unresolved(wait)
 
 
-def _unanswered(wait: WaitRecord) -> str:
+def unanswered_reason(waits: Sequence[WaitRecord]) -> Reason:
+    """Why a run with these unanswered waits has failed."""
+    is_withdrawn = any(wait.state is WaitState.WITHDRAWN for wait in waits)
+    return Reason.HUMAN_WITHDRAWN if is_withdrawn else Reason.HUMAN_TIMEOUT
+
+
+def unanswered_text(waits: Sequence[WaitRecord]) -> str:
+    """The error of a run whose waits expired or were withdrawn, and how to continue."""
+    withdrawn = [_withdrawn(wait) for wait in waits if wait.state is WaitState.WITHDRAWN]
+    late = [_late(wait) for wait in waits if wait.state is not WaitState.WITHDRAWN]
+    parts = [f"a question was withdrawn: {_listed(withdrawn)}"] if withdrawn else []
+    parts += [f"nobody answered in time: {_listed(late)}"] if late else []
+    return f"{'; '.join(parts)}. POST /runs/{waits[0].run_id}/retry asks again"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f"; and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""
+    return "; ".join(texts[:_MAX_NAMED]) + more
+
+
+def _late(wait: WaitRecord) -> str:
     deadline = datetime.fromtimestamp(wait.deadline_at, UTC).isoformat(timespec="seconds")
-    return f"task {wait.task} asked {wait.message[:_SHOWN_CHARS]!r} ({wait.name}) until {deadline}"
+    return f"{_asked(wait)} until {deadline}"
+
+
+def _withdrawn(wait: WaitRecord) -> str:
+    return f"{_asked(wait)}, withdrawn by {name_of(wait.decided_by)}: {(wait.note or '')[:_SHOWN_CHARS]}"
+
+
+def _asked(wait: WaitRecord) -> str:
+    return f"task {wait.task} asked {wait.message[:_SHOWN_CHARS]!r} ({wait.name})"
+
+
+def name_of(actor: Actor | None) -> str:
+    """Who it was, as far as known."""
+    by = actor or Actor()
+    return by.name or by.api_key_id or by.ip or "somebody"
 
 
 def next_wait_id(wait: WaitRecord) -> str:
@@ -93,7 +127,7 @@ def latest_waits(waits: list[WaitRecord]) -> list[WaitRecord]:
 
 def event_for_state(wait: WaitRecord) -> WaitEvent:
     """The event of the state that the wait is in."""
-    why = wait.note if wait.state is WaitState.CANCELLED else None
+    why = wait.note if wait.state in (WaitState.CANCELLED, WaitState.WITHDRAWN) else None
     return event_of(wait, _KINDS[wait.state], why=why)
 
 
@@ -111,4 +145,23 @@ def event_of(wait: WaitRecord, kind: WaitEventKind, *, why: str | None = None) -
         decision=wait.decision,
         decision_id=wait.decision_id,
         why=why,
+    )
+
+
+def change_event(
+    changed: WaitRecord, kind: WaitEventKind, revision: int, *, at: float, by: Actor, why: str | None
+) -> WaitEvent:
+    """The event of a change of an open wait; the revision that it replaces makes its id unique."""
+    is_extended = kind is WaitEventKind.EXTENDED
+    return WaitEvent(
+        event_id=f"{changed.wait_id}.{kind}.{revision}",
+        kind=kind,
+        wait_id=changed.wait_id,
+        run_id=changed.run_id,
+        at=at,
+        tenant_id=changed.tenant_id,
+        actor=by,
+        why=why,
+        deadline_at=changed.deadline_at if is_extended else None,
+        assignees=None if is_extended else changed.assignees,
     )

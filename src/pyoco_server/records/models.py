@@ -9,7 +9,7 @@ import re
 import time
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
@@ -119,8 +119,8 @@ class TaskStatus(OpenStrEnum):
     def when_run_ends(self, run: RunStatus, *, unanswered: bool = False) -> "TaskStatus":
         """The state of a task whose run ended without its executor, or while it waited.
 
-        Of the waiting tasks, only the one whose wait has expired (`unanswered`) has failed; the others are
-        cancelled.
+        Of the waiting tasks, only the one whose wait has expired or was withdrawn (`unanswered`) has failed;
+        the others are cancelled.
         """
         if self is TaskStatus.WAITING:
             failed = unanswered and run is RunStatus.FAILED
@@ -142,6 +142,11 @@ class Reason(StrEnum):
     TIMEOUT = "timeout"
     CANCEL_FORCED = "cancel_forced"
     HUMAN_TIMEOUT = "human_timeout"
+    HUMAN_WITHDRAWN = "human_withdrawn"
+
+
+# Of a run that failed because a question has no answer: `retry` asks it again.
+UNANSWERED: Final = frozenset({Reason.HUMAN_TIMEOUT, Reason.HUMAN_WITHDRAWN})
 
 
 class RerunMode(StrEnum):

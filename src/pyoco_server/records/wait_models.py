@@ -42,6 +42,8 @@ class WaitState(StrEnum):
     ANSWERED = "answered"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
+    # By a person, with a reason in `note`: nobody shall answer it.
+    WITHDRAWN = "withdrawn"
 
 
 class Decision(StrEnum):
@@ -93,7 +95,7 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     name: str
     message: str
     created_at: Timestamp
-    # Not moved by an attempt that asks the same question again.
+    # Moved only by `extend`, not by an attempt that asks the same question again.
     deadline_at: Timestamp
     # How often the question was asked: `retry` asks an expired one again.
     arming: Count = 1
@@ -146,6 +148,10 @@ class WaitEventKind(StrEnum):
     ANSWERED = "answered"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
+    WITHDRAWN = "withdrawn"
+    # Changes of an open wait.
+    EXTENDED = "extended"
+    REASSIGNED = "reassigned"
     # An attempt to answer was refused.
     REFUSED = "refused"
 
@@ -162,8 +168,11 @@ class WaitEvent(Struct, kw_only=True, omit_defaults=True):
     actor: Actor | None = None
     decision: Decision | None = None
     decision_id: str | None = None
-    # Why an attempt was refused: the id of its error.
+    # Why an attempt was refused: the id of its error; of any other event, the reason that was given.
     why: str | None = None
+    # What an `extended` or `reassigned` wait has from then on.
+    deadline_at: Timestamp | None = None
+    assignees: list[str] | None = None
 
 
 class _RecordWithOutbox(WaitRecord, kw_only=True, omit_defaults=True):

@@ -7,7 +7,7 @@ import pytest
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.human.asking import MAX_QUESTION_BYTES, question
-from pyoco_server.human.wait_transitions import expiry_text
+from pyoco_server.human.wait_transitions import unanswered_text
 from pyoco_server.records.models import new_run_id
 from pyoco_server.runs.explain.explain_texts import TEXTS
 from tests.support.broker.stored_waits import a_wait
@@ -32,6 +32,6 @@ def test_too_large_is_not_reported_as_an_outage() -> None:
 @pytest.mark.parametrize("lang", ["en", "ja"])
 def test_the_explanation_of_an_expired_run(lang: Lang) -> None:
     wait = a_wait(new_run_id())
-    told = TEXTS["failed_human_timeout"].message({"error": expiry_text([wait])}, lang)
+    told = TEXTS["failed_human_timeout"].message({"error": unanswered_text([wait])}, lang)
     assert told.lower().count("nobody") == 1
     assert f"POST /runs/{wait.run_id}/retry asks again" in told

@@ -1,4 +1,4 @@
-"""The events of waits, in order: opened, answered, refused, expired, cancelled.
+"""The events of waits, in order: opened, extended, answered, refused and so on.
 
 One subject per wait and kind of event: the events of one wait are read by themselves, and of many refused
 attempts the newest are kept (the stream has a limit per subject). An event may be published more than once;
@@ -29,8 +29,10 @@ class WaitEvents:
         await publish_acked(self._connection, self._subject(event), encode(event), headers)
 
     async def has(self, event: WaitEvent) -> bool:
-        """Whether an event of this kind is stored, as any replica knows it; not for refused attempts."""
-        return bool(await read_batch(self._connection, self._stream, self._subject(event), limit=1))
+        """Whether it is stored, as any replica knows it."""
+        messages = await read_batch(self._connection, self._stream, self._subject(event))
+        stored = (self._reader.in_stream(event.wait_id, message) for message in messages)
+        return any(each is not None and each.event_id == event.event_id for each in stored)
 
     async def of_wait(self, wait_id: str) -> list[WaitEvent]:
         """The events of the wait, each once, in the order in which they were stored."""

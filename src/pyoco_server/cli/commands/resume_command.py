@@ -124,7 +124,7 @@ def _send(
     """Send an answer without checking the wait here: it may repeat one that was accepted before."""
     if draft.decision is None and draft.note is None and wait_id is None:
         return client.resume(run_id, draft.payload, decision_id=decision_id)
-    wait_id = wait_id or _open_wait_of(client, run_id)
+    wait_id = wait_id or open_wait_of(client, run_id)
     if wait_id is None:
         return client.resume(run_id, _resume_payload(draft, digest), decision_id=decision_id)
     if draft.decision is not None and digest is None:
@@ -237,7 +237,7 @@ def drafted(dialogue: Dialogue, wait: Wait, earlier: Draft) -> Draft:
     return Draft(payload, decision, note)
 
 
-def _open_wait_of(client: PyocoHttpClient, run_id: str, dialogue: Dialogue | None = None) -> str | None:
+def open_wait_of(client: PyocoHttpClient, run_id: str, dialogue: Dialogue | None = None) -> str | None:
     """The only open wait of the run, or the one the user picks; None when there is none."""
     found = client.waits(_MAX_WAITS, run_id=run_id)["items"]
     if len(found) > 1:
@@ -246,12 +246,12 @@ def _open_wait_of(client: PyocoHttpClient, run_id: str, dialogue: Dialogue | Non
 
 
 def _wait_to_answer(client: PyocoHttpClient, run_id: str, wait_id: str | None, dialogue: Dialogue) -> Wait:
-    wait_id = wait_id or _open_wait_of(client, run_id, dialogue)
+    wait_id = wait_id or open_wait_of(client, run_id, dialogue)
     if wait_id is None:
         raise _nothing_open(client, run_id)
     wait = client.get_wait(wait_id)
     if wait["state"] != WaitState.OPEN:
-        hint = _ask_again(run_id) if wait["state"] == WaitState.EXPIRED else ""
+        hint = _ask_again(run_id) if wait["state"] in (WaitState.EXPIRED, WaitState.WITHDRAWN) else ""
         raise CommandFailed(f"No answer is expected: {decided_text(wait)}.{hint}")
     return wait
 
@@ -271,6 +271,8 @@ def _nothing_open(client: PyocoHttpClient, run_id: str) -> CommandFailed:
     run = client.get_run(run_id)
     if run["reason"] == Reason.HUMAN_TIMEOUT:
         return CommandFailed(f"The question expired, and the run is FAILED.{_ask_again(run_id)}")
+    if run["reason"] == Reason.HUMAN_WITHDRAWN:
+        return CommandFailed(f"The question was withdrawn, and the run is FAILED.{_ask_again(run_id)}")
     return CommandFailed(f"The run is {run['status']}; no answer is expected.")
 
 

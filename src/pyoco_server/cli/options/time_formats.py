@@ -16,15 +16,27 @@ def parse_time(text: str) -> float:
     """Unix seconds from `2h` (two hours ago), a date with or without its time, or unix seconds."""
     if age := _AGE.fullmatch(text):
         return time.time() - float(age[1]) * _UNITS[age[2]]
+    if (found := _point_in_time(text)) is not None:
+        return found
+    raise typer.BadParameter(
+        f"{text!r}: expected an age such as 30m, 2h or 7d, a time such as 2026-01-31T09:00, or unix seconds"
+    )
+
+
+def parse_deadline(text: str) -> float:
+    """Unix seconds from a date with or without its time, or unix seconds."""
+    if (found := _point_in_time(text)) is not None:
+        return found
+    raise typer.BadParameter(f"{text!r}: expected a time such as 2027-01-31T17:00, or unix seconds")
+
+
+def _point_in_time(text: str) -> float | None:
     if _UNIX.fullmatch(text):
         return float(text)
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"{text!r}: expected an age such as 30m, 2h or 7d, a time such as 2026-01-31T09:00, "
-            "or unix seconds"
-        ) from None
+        return None
 
 
 def parse_duration(text: str) -> float:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import duration, local_time, time_left
 from pyoco_server.cli.views.console import pairs, printable
-from pyoco_server.records.models import TERMINAL, Reason, RunStatus, TaskStatus
+from pyoco_server.records.models import TERMINAL, UNANSWERED, RunStatus, TaskStatus
 
 Json = Mapping[str, Any]
 
@@ -126,7 +126,7 @@ def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
         yield "error", Text(printable(_shortened(run["error"])), style="red")
     if is_waiting_for_answer(run):
         yield "question", Text(printable(questions_of(run)), style=STATE_STYLES["WAITING_HUMAN"])
-    if run["status"] == RunStatus.FAILED and run.get("reason") == Reason.HUMAN_TIMEOUT:
+    if run["status"] == RunStatus.FAILED and run.get("reason") in UNANSWERED:
         yield "ask again with", f"pyoco-client retry {run['run_id']}"
     yield "params", _value(run["params"])
     yield "tags", printable(", ".join(dict.fromkeys([run.get("tag", ""), *run.get("tags", [])])))

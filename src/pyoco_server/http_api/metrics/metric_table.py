@@ -95,7 +95,7 @@ METRICS: Final = (
     _counter(
         "pyoco_waits_decided_total",
         "waits",
-        "Waits that were answered, expired or cancelled while this gateway was running.",
+        "Waits that were answered, expired, cancelled or withdrawn while this gateway was running.",
         "state",
         of=Of.SYSTEM,
     ),

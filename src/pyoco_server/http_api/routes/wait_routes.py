@@ -1,4 +1,4 @@
-"""Waits for people: list them, read one, answer it, ask again."""
+"""Waits for people: list them, read one, answer or change it, ask again."""
 
 from typing import Final, TypeVar
 
@@ -7,7 +7,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import wait_types
-from pyoco_server.api.endpoints import GET_WAIT, LIST_WAITS, RESPOND, RESUME, RETRY_RUN
+from pyoco_server.api.endpoints import (
+    EXTEND_WAIT,
+    GET_WAIT,
+    LIST_WAITS,
+    REASSIGN_WAIT,
+    RESPOND,
+    RESUME,
+    RETRY_RUN,
+    WITHDRAW_WAIT,
+)
 from pyoco_server.errors import WaitNotFound
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of, principal_of
@@ -25,7 +34,8 @@ from pyoco_server.http_api.routing import handles
 from pyoco_server.human.answers.answering import Answer
 from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter
 from pyoco_server.human.reopen import retry_run
-from pyoco_server.records.wait_models import Actor, WaitState, is_wait_id
+from pyoco_server.human.wait_changes import ChangeRequest, WaitChanges
+from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState, is_wait_id
 from pyoco_server.runs.lifecycle.tenancy import hidden_from_others
 
 _USER_AGENT_CHARS: Final = 300
@@ -76,11 +86,7 @@ async def get_wait(request: Request, wait_id: str) -> Response:
             # The same steps as for a wait that does not exist, so that their time reveals nothing.
             await waits.store.get_from_leader(wait_id)
         raise WaitNotFound(f"there is no wait {wait_id!r}")
-    # The record does not repeat an approved proposal or a default as its payload; the response does.
-    record = structs.replace(stored.record, payload=stored.record.value)
-    return json_response(
-        wait_types.WaitView(**structs.asdict(record), events=await waits.events.of_wait(wait_id))
-    )
+    return await _view(request, stored.record)
 
 
 @handles(RESPOND)
@@ -91,6 +97,26 @@ async def respond(request: Request, wait_id: str) -> Response:
     answer = Answer(**structs.asdict(body))
     receipt = await answers.respond(wait_id, answer, caller_of(request), _actor_of(request))
     return json_response(wait_types.Responded(**structs.asdict(receipt)))
+
+
+@handles(WITHDRAW_WAIT)
+async def withdraw(request: Request, wait_id: str) -> Response:
+    body = await _read(request, wait_types.WithdrawRequest)
+    return await _view(request, await _changes(request).withdraw(_change(request, wait_id, body.reason)))
+
+
+@handles(EXTEND_WAIT)
+async def extend(request: Request, wait_id: str) -> Response:
+    body = await _read(request, wait_types.ExtendRequest)
+    change = _change(request, wait_id, body.reason)
+    return await _view(request, await _changes(request).extend(change, body.deadline_at))
+
+
+@handles(REASSIGN_WAIT)
+async def reassign(request: Request, wait_id: str) -> Response:
+    body = await _read(request, wait_types.ReassignRequest)
+    change = _change(request, wait_id, body.reason)
+    return await _view(request, await _changes(request).reassign(change, body.assignees))
 
 
 @handles(RESUME)
@@ -110,6 +136,22 @@ async def retry(request: Request, run_id: str) -> Response:
     snapshot = await retry_run(connection, run_id, caller_of(request), _actor_of(request))
     snapshot.task_records = UNSET
     return json_response(snapshot)
+
+
+def _changes(request: Request) -> WaitChanges:
+    return gateway_of(request).waits.changes
+
+
+def _change(request: Request, wait_id: str, reason: str | None) -> ChangeRequest:
+    return ChangeRequest(wait_id, caller_of(request), _actor_of(request), reason)
+
+
+async def _view(request: Request, wait: WaitRecord) -> Response:
+    """The wait with its history."""
+    # The record does not repeat an approved proposal or a default as its payload; the response does.
+    record = structs.replace(wait, payload=wait.value)
+    events = await gateway_of(request).waits.events.of_wait(wait.wait_id)
+    return json_response(wait_types.WaitView(**structs.asdict(record), events=events))
 
 
 async def _read(request: Request, kind: type[T]) -> T:

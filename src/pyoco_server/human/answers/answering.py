@@ -26,12 +26,12 @@ from pyoco_server.errors import (
     PyocoError,
     WaitConflict,
     WaitExpired,
-    WaitNotFound,
     shortened,
 )
 from pyoco_server.human.answers.schema_checker import SchemaChecker
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.wait_transitions import expired
+from pyoco_server.human.wait_lookup import check_run_continues, find_wait, withdrawn_error
+from pyoco_server.human.wait_transitions import expired, name_of
 from pyoco_server.records.models import RunSnapshot, RunStatus
 from pyoco_server.records.wait_models import (
     Actor,
@@ -41,9 +41,8 @@ from pyoco_server.records.wait_models import (
     WaitRecord,
     WaitState,
     canonical,
-    is_wait_id,
 )
-from pyoco_server.runs.lifecycle.tenancy import Caller, find_run, hidden_from_others
+from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +95,7 @@ class AnswerHandler:
     async def respond(self, wait_id: str, answer: Answer, caller: Caller, actor: Actor) -> Receipt:
         """Decide the wait; an error says why the answer is invalid or too late."""
         while True:
-            wait = await self._find(wait_id, caller)
+            wait = await find_wait(self._waits, wait_id, caller)
             try:
                 receipt = await self._try(wait, answer, caller, actor)
             except (NatsUnavailable, AnswersBusy):
@@ -128,7 +127,7 @@ class AnswerHandler:
         if now >= record.deadline_at:
             await self._expire(wait, now)
             return None
-        await self._check_run(record)
+        await check_run_continues(self._runs, record.run_id)
         check_answer_form(record, answer)
         if record.schema is not None and answer.payload is not UNSET:
             await self._schemas.check(
@@ -160,6 +159,8 @@ class AnswerHandler:
             raise WaitExpired(f"its deadline was {_utc(record.deadline_at)}")
         if record.state is WaitState.CANCELLED:
             raise WaitConflict("invalid_state", f"the wait was cancelled: {record.note}")
+        if record.state is WaitState.WITHDRAWN:
+            raise withdrawn_error(record)
         if not is_same_answer(record, answer):
             raise WaitConflict("already_decided", _answered_by(record))
         await self._continue_run(record)
@@ -171,20 +172,6 @@ class AnswerHandler:
         """The deadline has passed, and the maintenance has not expired the wait yet."""
         if await self._continuations.decide(wait, expired(wait.record, at=now)):
             await self._continue_run(wait.record)
-
-    async def _check_run(self, record: WaitRecord) -> None:
-        stored = await self._runs.get_from_leader(record.run_id)
-        status = None if stored is None else stored.snapshot.status
-        if status is None or status.terminal or status is RunStatus.CANCELLING:
-            raise WaitConflict("invalid_state", f"the run is {status or 'gone'}: no answer is expected")
-
-    async def _find(self, wait_id: str, caller: Caller) -> StoredWait:
-        with hidden_from_others(caller, WaitNotFound(f"there is no wait {wait_id!r}")):
-            # An invalid id must not reach a NATS subject.
-            wait = await self._waits.get_from_leader(wait_id) if is_wait_id(wait_id) else None
-        if wait is None or not caller.sees(wait.record.tenant_id):
-            raise WaitNotFound(f"there is no wait {wait_id!r}")
-        return wait
 
     async def _continue_run(self, record: WaitRecord) -> None:
         """Best effort: the maintenance of waits repeats it."""
@@ -244,6 +231,8 @@ def _only_open_wait(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecor
     last = max(waits, key=lambda wait: wait.decided_at or 0.0, default=None)
     if last is not None and last.state is WaitState.EXPIRED and not last.resolved:
         raise WaitExpired(f"its deadline was {_utc(last.deadline_at)}")
+    if last is not None and last.state is WaitState.WITHDRAWN:
+        raise withdrawn_error(last)
     raise WaitConflict("invalid_state", "Run is not waiting_human")
 
 
@@ -258,9 +247,7 @@ def _receipt(record: WaitRecord) -> Receipt:
 
 
 def _answered_by(record: WaitRecord) -> str:
-    by = record.decided_by or Actor()
-    who = by.name or by.api_key_id or by.ip or "somebody"
-    return f"it was answered by {who} at {_utc(record.decided_at or 0.0)}"
+    return f"it was answered by {name_of(record.decided_by)} at {_utc(record.decided_at or 0.0)}"
 
 
 def _utc(seconds: float) -> str:

@@ -22,7 +22,7 @@ from pyoco_server.runs.lifecycle.tenancy import visible_to
 
 log = logging.getLogger(__name__)
 
-COUNTED: Final = (WaitState.ANSWERED, WaitState.EXPIRED, WaitState.CANCELLED)
+COUNTED: Final = (WaitState.ANSWERED, WaitState.EXPIRED, WaitState.CANCELLED, WaitState.WITHDRAWN)
 
 
 class DecidedCounts:

@@ -34,6 +34,7 @@ _KNOWN_REASONS = {
     Reason.DELIVERIES_EXHAUSTED,
     Reason.TIMEOUT,
     Reason.HUMAN_TIMEOUT,
+    Reason.HUMAN_WITHDRAWN,
 }
 
 

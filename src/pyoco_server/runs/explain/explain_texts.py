@@ -440,6 +440,12 @@ TEXTS: Final[Mapping[str, Text]] = {
         ja="期限までに回答がなかったため、run は失敗しました: {error}",
         actions=(ASK_AGAIN, SEE_DEAD_LETTERS),
     ),
+    "failed_human_withdrawn": _ended(
+        # The error names the question, who withdrew it, and why.
+        en="The run has failed: {error}",
+        ja="質問が取り下げられたため、run は失敗しました: {error}",
+        actions=(ASK_AGAIN, SEE_DEAD_LETTERS),
+    ),
     "failed": _ended(
         en="The run has failed ({reason}): {error}",
         ja="run は失敗しました（{reason}）: {error}",

@@ -16,7 +16,13 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.human.event_outbox import close_wait, publish_outbox
-from pyoco_server.human.wait_transitions import RUN_ENDED, event_of, expiry_text
+from pyoco_server.human.wait_transitions import (
+    RUN_ENDED,
+    ended_unanswered,
+    event_of,
+    unanswered_reason,
+    unanswered_text,
+)
 from pyoco_server.records.models import Job, Reason, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import (
     Question,
@@ -97,15 +103,15 @@ class RunQuestions:
         await self._close_unneeded()
         if may_resume and any(wait.resolved for wait in self.awaited):
             return Outcome(status=RunStatus.RUNNING, must_resume=True)
-        late = [wait for wait in self.awaited if wait.state is WaitState.EXPIRED and not wait.resolved]
-        if not late:
+        missed = [wait for wait in self.awaited if ended_unanswered(wait)]
+        if not missed:
             return outcome
         return structs.replace(
             outcome,
             status=RunStatus.FAILED,
-            reason=Reason.HUMAN_TIMEOUT,
-            error=expiry_text(late),
-            tasks=outcome.tasks | {wait.task: TaskStatus.FAILED for wait in late},
+            reason=unanswered_reason(missed),
+            error=unanswered_text(missed),
+            tasks=outcome.tasks | {wait.task: TaskStatus.FAILED for wait in missed},
         )
 
     async def close(self) -> None:
@@ -128,7 +134,7 @@ class RunQuestions:
             wait_id, arming = wait.wait_id, wait.arming
             while (stored := await self._store.find(wait_id)) is not None:
                 self._waits[wait.node, wait.name] = stored.record
-                if stored.record.state is not WaitState.EXPIRED:
+                if stored.record.state not in (WaitState.EXPIRED, WaitState.WITHDRAWN):
                     break
                 arming += 1
                 wait_id = wait_id_of(wait.run_id, wait.node, wait.name, arming)

@@ -1,6 +1,6 @@
 /** Types of questions and answers. */
 
-export type WaitState = "open" | "answered" | "expired" | "cancelled";
+export type WaitState = "open" | "answered" | "expired" | "cancelled" | "withdrawn";
 export type Decision = "approved" | "edited" | "rejected";
 
 /** Who did something, as far as the gateway knows. */

@@ -5,6 +5,7 @@ export const REASONS = [
   "execution_error",
   "timeout",
   "human_timeout",
+  "human_withdrawn",
   "flow_not_found",
   "invalid_job",
   "executor_crashed",

@@ -16,6 +16,9 @@ import { messages } from "./messages";
 import styles from "./Run.module.css";
 import type { Run } from "./run";
 
+/** Of a run that failed because a question has no answer. */
+const ASKED_AGAIN = new Set(["human_timeout", "human_withdrawn"]);
+
 interface ActionsProps {
   run: Run;
   selected: string | null;
@@ -49,7 +52,7 @@ export function RunActions({ run, selected, onRevived }: ActionsProps) {
     );
   return (
     <>
-      {run.reason === "human_timeout" && (
+      {ASKED_AGAIN.has(run.reason ?? "") && (
         <Button kind="primary" disabled={retry.isPending} onClick={() => retry.mutate()}>
           <Undo2 size={14} aria-hidden />
           {t("askAgain")}

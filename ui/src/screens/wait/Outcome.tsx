@@ -1,6 +1,6 @@
 /** The result of a question. */
 
-import { Ban, CircleCheck, CircleX, Clock, PencilLine, RotateCcw } from "lucide-react";
+import { Ban, CircleCheck, CircleX, Clock, PencilLine, RotateCcw, Undo2 } from "lucide-react";
 import { api } from "../../api/client";
 import { useAct } from "../../api/queries";
 import { href, navigate } from "../../app/router";
@@ -15,7 +15,7 @@ import { messages } from "./messages";
 import styles from "./Wait.module.css";
 import { nameOf, type Wait } from "./wait";
 
-type End = "answered" | "approved" | "edited" | "rejected" | "expired" | "cancelled";
+type End = "answered" | "approved" | "edited" | "rejected" | "expired" | "cancelled" | "withdrawn";
 
 const LOOKS = {
   answered: { icon: CircleCheck, tone: "COMPLETED" },
@@ -24,13 +24,16 @@ const LOOKS = {
   rejected: { icon: CircleX, tone: "FAILED" },
   expired: { icon: Clock, tone: "CANCELLING" },
   cancelled: { icon: Ban, tone: "CANCELLED" },
+  withdrawn: { icon: Undo2, tone: "CANCELLED" },
 } as const;
 
 export function Outcome({ wait }: { wait: Wait }) {
   const t = useMessages(messages);
   const end = (wait.decision ?? wait.state) as End;
   const { icon: Icon, tone } = LOOKS[end];
-  const who = wait.state === "answered" ? (nameOf(wait.decided_by) ?? t("somebody")) : null;
+  const isByPerson = wait.state === "answered" || wait.state === "withdrawn";
+  const who = isByPerson ? (nameOf(wait.decided_by) ?? t("somebody")) : null;
+  const isUnanswered = wait.state === "withdrawn" || (wait.state === "expired" && !("payload" in wait));
   return (
     <section className={joined(styles.outcome, toneClass(tone))}>
       <p className={styles.end}>
@@ -45,7 +48,7 @@ export function Outcome({ wait }: { wait: Wait }) {
         </blockquote>
       )}
       <Given wait={wait} />
-      {wait.state === "expired" && !("payload" in wait) && <AskAgain runId={wait.run_id} />}
+      {isUnanswered && <AskAgain runId={wait.run_id} />}
     </section>
   );
 }

@@ -1,6 +1,18 @@
 /** The history of a question. */
-import { Ban, CircleCheck, Clock, type LucideIcon, MessageCircleQuestion, ShieldX } from "lucide-react";
-import { useMessages } from "../../i18n/messages";
+import {
+  Ban,
+  CircleCheck,
+  Clock,
+  type LucideIcon,
+  MessageCircleQuestion,
+  ShieldX,
+  TimerReset,
+  Undo2,
+  Users,
+} from "lucide-react";
+import { useLanguage } from "../../i18n/language";
+import { listText, useMessages } from "../../i18n/messages";
+import { exactTime } from "../../i18n/time";
 import { Ago } from "../../ui/time";
 import { messages } from "./messages";
 import styles from "./Wait.module.css";
@@ -14,6 +26,9 @@ const ICONS: Record<WaitEvent["kind"], LucideIcon> = {
   refused: ShieldX,
   expired: Clock,
   cancelled: Ban,
+  withdrawn: Undo2,
+  extended: TimerReset,
+  reassigned: Users,
 };
 
 const WORDS = [
@@ -59,9 +74,25 @@ function Entry({ event }: { event: WaitEvent }) {
             : t(`event.${event.kind}`)}
           {who && ` ${t("by", { who })}`} <Ago at={event.at} />
         </p>
+        <Change event={event} />
         {event.why && <p className={styles.why}>{word ? t(`why.${word}`) : event.why}</p>}
         {from.length > 0 && <p className={styles.agent}>{from.join(" · ")}</p>}
       </div>
     </li>
   );
+}
+
+/** What an open question has since this event. */
+function Change({ event }: { event: WaitEvent }) {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  if (event.deadline_at)
+    return <p className={styles.why}>{t("newDeadline", { time: exactTime(event.deadline_at, language) })}</p>;
+  if (event.assignees)
+    return (
+      <p className={styles.why}>
+        {event.assignees.length > 0 ? t("for", { who: listText(event.assignees) }) : t("forEverybody")}
+      </p>
+    );
+  return null;
 }

@@ -23,6 +23,7 @@ import { Outcome } from "./Outcome";
 import { ProposalForm } from "./ProposalForm";
 import type { Refusal } from "./useAnswering";
 import styles from "./Wait.module.css";
+import { WaitActions } from "./WaitActions";
 import { WaitHistory } from "./WaitHistory";
 import { nameOf, type Wait } from "./wait";
 
@@ -77,7 +78,15 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
   const isForm = wait.state === "open" && mayAnswer;
   return (
     <article className={styles.wait} aria-label={visible(wait.message)}>
-      <Question wait={wait} actions={actions} />
+      <Question
+        wait={wait}
+        actions={
+          <div className={styles.actions}>
+            {wait.state === "open" && <WaitActions wait={wait} />}
+            {actions}
+          </div>
+        }
+      />
       {refusal && <Refused refusal={refusal} wait={wait} />}
       {wait.state === "open" && !mayAnswer && (
         <p className={styles.notice} role="note">

@@ -12,6 +12,7 @@ export type EventKind =
   | "asked"
   | "answered"
   | "expired"
+  | "closed"
   | "withdrawn"
   | "cancelRequested"
   | "completed"
@@ -30,7 +31,12 @@ export interface RunEvent {
   number?: number;
 }
 
-const CLOSED = { answered: "answered", expired: "expired", cancelled: "withdrawn" } as const;
+const CLOSED = {
+  answered: "answered",
+  expired: "expired",
+  cancelled: "closed",
+  withdrawn: "withdrawn",
+} as const;
 const ENDED = { COMPLETED: "completed", FAILED: "failed", CANCELLED: "cancelled" } as const;
 
 export function eventsOf(run: Run, tasks: readonly Task[], waits: readonly Wait[]): RunEvent[] {
