@@ -1,7 +1,8 @@
 """What follows the decision of a wait: the run continues or fails, and its other waits are closed.
 
 There is no record of whether this was done. A run that waits for a decided wait still has to be continued;
-doing so twice is harmless.
+doing so twice is harmless. First the job is published, then the wait is removed from the run's snapshot,
+which is PENDING from then on: the sweep publishes the job of a PENDING run again if it is lost.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from pyoco_server.human.wait_transitions import (
 from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import Actor, WaitEvent, WaitRecord, WaitState
+from pyoco_server.runs.lifecycle.waiting_state import without_decided
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 
 log = logging.getLogger(__name__)
@@ -36,9 +38,12 @@ log = logging.getLogger(__name__)
 _CONCURRENT = 32
 
 
+# PENDING and RUNNING: other waits of it may be open.
+_MAY_AWAIT = frozenset({RunStatus.WAITING_HUMAN, RunStatus.PENDING, RunStatus.RUNNING})
+
+
 def awaited_by(snapshot: RunSnapshot) -> list[OpenWait]:
-    is_waiting = snapshot.status is RunStatus.WAITING_HUMAN
-    return list(snapshot.open_waits or []) if is_waiting else []
+    return list(snapshot.open_waits or []) if snapshot.status in _MAY_AWAIT else []
 
 
 class Continuations:
@@ -63,24 +68,40 @@ class Continuations:
     async def flush_outbox(self, wait_id: str) -> None:
         await flush_outbox(self._waits, self._events, wait_id)
 
-    async def continue_run(self, run_id: str) -> None:
-        """Continue or fail the run, if its waits are decided."""
+    async def continue_run(self, run_id: str, *, has_job: bool = False) -> None:
+        """Continue or fail the run, if its waits are decided; `has_job`: its job is in the queue."""
         seen = 0
         while (stored := await self._repairer.stored(run_id)) is not None and stored.revision != seen:
             if stored.snapshot.status.terminal:
                 await self.close_waits(run_id)
                 return
             waits = await self._awaited(stored.snapshot)
-            missed = [wait for wait in waits if ended_unanswered(wait)]
+            # The owner of a run that is executed decides itself what that means.
+            missed = [] if stored.snapshot.delivery else [wait for wait in waits if ended_unanswered(wait)]
             if not missed:
-                if any(wait.resolved for wait in waits):
-                    await self._repairer.publish_continuation(stored)
-                return
-            if await self._fail(stored, missed):
+                if await self._continued(stored, waits, has_job=has_job):
+                    return
+            elif await self._fail(stored, missed):
                 await self.close_waits(run_id)
                 return
             # The run was written since, or its end cannot be written at all.
             seen = stored.revision
+
+    async def _continued(self, stored: StoredRun, waits: Sequence[WaitRecord], *, has_job: bool) -> bool:
+        """Queue the run if it can go on, and remove decided waits from it; false if it was written since."""
+        if stored.snapshot.status is RunStatus.WAITING_HUMAN:
+            if not any(wait.resolved for wait in waits):
+                return True
+            if not has_job:
+                await self._repairer.publish_continuation(stored)
+        changed = without_decided(stored.snapshot, waits)
+        if changed is stored.snapshot:
+            return True
+        try:
+            await self._repairer.store.replace(changed, revision=stored.revision)
+        except RevisionConflict:
+            return False
+        return True
 
     async def close_waits(self, run_id: str) -> None:
         """Cancel the open waits of a run that has ended or was deleted."""

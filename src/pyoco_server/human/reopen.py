@@ -35,8 +35,8 @@ from pyoco_server.runs.lifecycle.waiting_state import waiting
 
 log = logging.getLogger(__name__)
 
-# The status of a waiting task after its run has failed.
-_ENDED_WAITING: Final = (TaskStatus.FAILED, TaskStatus.CANCELLED)
+# The status of a task that has asked and not continued, after its run has failed. PENDING: it was answered.
+_ENDED_WAITING: Final = (TaskStatus.FAILED, TaskStatus.CANCELLED, TaskStatus.PENDING)
 
 
 async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: Actor) -> RunSnapshot:

@@ -31,6 +31,8 @@ _CONCURRENT: Final = 32
 _BATCH: Final = 1000
 # The index lags a little behind a decision.
 _INDEX_LAG_SEC: Final = 0.05
+# Runs that may have open waits.
+_MAY_WAIT: Final = frozenset({RunStatus.WAITING_HUMAN, RunStatus.PENDING, RunStatus.RUNNING})
 # Time for whoever has decided a wait to continue its run.
 _GRACE_SEC: Final = 1.0
 
@@ -159,7 +161,7 @@ class WaitMaintenance:
         self.scans += 1
 
     async def _continue(self, open_waits: set[str]) -> None:
-        """Continue the runs whose waits are decided and that have no job in the queue."""
+        """Continue the runs whose waits are decided, or remove the waits from those that are queued again."""
         stuck: list[OpenRun] = []
         async for group in self._runs.groups():
             stuck += (run for run in group if self._is_stuck(run, open_waits))
@@ -169,15 +171,18 @@ class WaitMaintenance:
         if not all(map(self._has_job, stuck)):
             async for _ in self._queued.read():
                 pass
-        left = [run.run_id for run in stuck if not self._has_job(run)]
-        await _for_each(self._continuations.continue_run, left)
+        with_job = {run.run_id for run in stuck if self._has_job(run)}
+        await _for_each(
+            lambda run_id: self._continuations.continue_run(run_id, has_job=run_id in with_job),
+            [run.run_id for run in stuck],
+        )
 
     def _has_job(self, run: OpenRun) -> bool:
         return self._queued.has_job(run.run_id, run.state.generation)
 
     def _is_stuck(self, run: OpenRun, open_waits: set[str]) -> bool:
         return (
-            run.state.status == RunStatus.WAITING_HUMAN
+            run.state.status in _MAY_WAIT
             and run.silent_sec > self._grace_sec
             and any(wait.wait_id not in open_waits for wait in run.state.open_waits)
         )

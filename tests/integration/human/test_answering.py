@@ -1,6 +1,7 @@
 """Answering waits: accepted, repeated, late and invalid answers; proposals."""
 
 import asyncio
+import json
 import time
 from hashlib import sha256
 from typing import Any
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.run_store import RunStore, StoredRun
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import (
@@ -23,9 +24,11 @@ from pyoco_server.errors import (
 )
 from pyoco_server.human.answers.answering import Answer, AnswerHandler, Receipt
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.records.models import RunStatus, new_run_id
+from pyoco_server.records.models import RunStatus, TaskStatus, new_run_id
 from pyoco_server.records.wait_models import Actor, Decision, WaitState, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.runs.lifecycle.waiting_state import open_waits
+from pyoco_server.runs.sweep.run_repair import RunRepairer
 from tests.support.broker.connections import connected
 from tests.support.running.people import ANN, ANN_KEY, BOB, BOB_KEY, STRANGER
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
@@ -80,7 +83,11 @@ async def test_an_answer_is_stored_and_published_and_continues_the_run(
     assert (wait.state, wait.payload, wait.note, wait.decided_by) == ("answered", {"n": 1}, "fine", ANN)
     [job] = await run.jobs()
     assert job.generation == run.snapshot.generation == 1
-    assert await run.now() == run.snapshot, "its next owner writes the run, not who answers"
+    now = await run.now()
+    assert (now.status, now.generation, now.delivery) == (RunStatus.PENDING, 1, None)
+    assert (now.open_waits, now.wait_message, now.wait_schema, now.wait_deadline_at) == ([], None, None, None)
+    assert now.tasks == {"approve": TaskStatus.PENDING}
+    assert now.waiting_since is None
     [_, event] = await run.events()
     assert (event.kind, event.actor, event.at) == ("answered", ANN, receipt.decided_at)
     assert event.event_id == f"{run.wait_id}.answered"
@@ -94,6 +101,56 @@ async def test_an_answer_before_the_suspension_is_complete_counts(
     await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
     assert (await run.wait()).state is WaitState.ANSWERED
     assert await run.jobs() == []
+
+
+async def test_an_answer_removes_only_its_wait_from_the_run(
+    connection: Connection, answers: AnswerHandler
+) -> None:
+    run = await waiting_run(connection, {}, {"schema": NUMBER}, {})
+    first, second, third = run.waits
+    await answers.respond(first.wait_id, payload(1), ANYBODY, ANN)
+    now = await run.now()
+    assert [each.wait_id for each in now.open_waits or []] == [second.wait_id, third.wait_id]
+    assert (now.status, now.wait_message, now.wait_deadline_at) == (
+        RunStatus.PENDING,
+        second.message,
+        second.deadline_at,
+    )
+    assert json.loads(now.wait_schema or "") == NUMBER
+    assert list(now.tasks.values()) == [TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.WAITING]
+    await answers.respond(third.wait_id, payload(1), ANYBODY, ANN)
+    # It is the only one left, and the run is in the queue.
+    await answers.resume(run.run_id, {"n": 1}, ANYBODY, ANN)
+    now = await run.now()
+    assert (now.status, now.open_waits, now.wait_message) == (RunStatus.PENDING, [], None)
+    assert len(await run.jobs()) == 1
+
+
+async def test_an_answer_removes_its_wait_from_a_running_run(
+    connection: Connection, answers: AnswerHandler
+) -> None:
+    run = await waiting_run(connection, suspended=False)
+    await run.becomes(delivery=(7, 1), worker_id="w", open_waits=open_waits(run.waits))
+    await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
+    now = await run.now()
+    assert (now.status, now.delivery, now.open_waits) == (RunStatus.RUNNING, (7, 1), [])
+    assert await run.jobs() == []
+
+
+async def test_a_worker_that_claims_the_run_wins_over_its_update(
+    connection: Connection, answers: AnswerHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await waiting_run(connection)
+    publish = RunRepairer.publish_continuation
+
+    async def publish_and_claim(self: RunRepairer, stored: StoredRun) -> None:
+        await publish(self, stored)
+        await run.becomes(status=RunStatus.RUNNING, delivery=(9, 1), open_waits=[], wait_message=None)
+
+    monkeypatch.setattr(RunRepairer, "publish_continuation", publish_and_claim)
+    await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
+    now = await run.now()
+    assert (now.status, now.delivery) == (RunStatus.RUNNING, (9, 1))
 
 
 async def test_each_of_ten_answers_continues_the_run(connection: Connection, answers: AnswerHandler) -> None:

@@ -198,6 +198,16 @@ async def test_a_question_is_seen_and_answered_while_another_branch_still_runs(
     run = await eventually(asks, describe="the question is in the run")
     assert (run["status"], run["tasks"]) == ("RUNNING", {"question": "WAITING", "work": "RUNNING"})
     await answer(gateway, run, "soon")
+    answered = await gateway.get(run_id)
+    assert answered["open_waits"] == []
+
+    async def writes() -> dict[str, Any] | None:
+        run = await gateway.get(run_id)
+        return run if run["heartbeat_at"] > answered["heartbeat_at"] else None
+
+    # The worker does not list it again.
+    run = await eventually(writes, describe="the worker has stored a heartbeat")
+    assert (run["status"], run["open_waits"]) == ("RUNNING", [])
     released.touch()
     run = await gateway.ends(run_id)
     assert (run["status"], run["generation"], run["open_waits"]) == ("COMPLETED", 0, [])

@@ -11,7 +11,6 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
-from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores.run_store import RunStore
@@ -134,7 +133,8 @@ async def test_a_default_answers_an_expired_wait(connection: Connection) -> None
     for run, default in zip(runs, defaults, strict=True):
         wait = await run.wait()
         assert (wait.state, wait.resolved, wait.answer) == ("expired", True, default)
-        assert await run.now() == run.snapshot
+        now = await run.now()
+        assert (now.status, now.open_waits, now.wait_message) == (RunStatus.PENDING, [], None)
         with pytest.raises(WaitExpired):
             await AnswerHandler(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
 
@@ -219,10 +219,10 @@ async def test_a_failing_wait_does_not_block_other_expiries(
     ]
     continue_run, replace_wait = Continuations.continue_run, WaitStore.replace
 
-    async def failing_continue(self: Continuations, run_id: str) -> None:
+    async def failing_continue(self: Continuations, run_id: str, *, has_job: bool = False) -> None:
         if run_id == broken.run_id:
             raise ValueError("what is this?")
-        await continue_run(self, run_id)
+        await continue_run(self, run_id, has_job=has_job)
 
     async def failing_replace(self: WaitStore, record: WaitRecord, revision: int, **outbox: Any) -> int:
         if record.run_id == too_large.run_id:
@@ -320,9 +320,9 @@ async def test_a_cancel_wins_over_an_answer_that_was_not_followed_by_anything(co
 # What was left undone
 
 
-async def decided_only(run: WaitingRun, *, late: bool = False) -> None:
-    """A gateway that is killed right after the write that decides."""
-    wait = await run.stored(run.waits[0].wait_id)
+async def decided_only(run: WaitingRun, which: WaitRecord | None = None, *, late: bool = False) -> None:
+    """A gateway that is killed right after the write that decides a wait (the first)."""
+    wait = await run.stored((which or run.waits[0]).wait_id)
     now = time.time()
     outcome = expired(wait.record, at=now)
     if not late:
@@ -340,7 +340,8 @@ async def test_an_answer_continues_the_run_after_its_gateway_died(connection: Co
         await maintained.scans()
     assert await run.kinds() == ["opened", "opened", "answered"]
     assert await run.states() == ["answered", "open"]
-    assert await run.now() == run.snapshot
+    now = await run.now()
+    assert (now.status, now.open_waits) == (RunStatus.PENDING, (run.snapshot.open_waits or [])[1:])
 
 
 async def test_an_expiry_whose_gateway_died_ends_the_run(connection: Connection) -> None:
@@ -357,15 +358,26 @@ async def test_an_unclaimed_job_is_not_published_again(connection: Connection) -
     run = await waiting_run(connection)
     await decided_only(run)
     job = encode(job_of(run.snapshot, None))
-    sequence = await publish_acked(connection, "pyoco.work.default", job)
+    await publish_acked(connection, "pyoco.work.default", job)
     async with maintaining(connection) as maintained:
         await maintained.scans(5)
-        assert len(await run.jobs()) == 1
-        # Lost: then it is.
-        await jetstream_api.delete_message(connection, "PYOCO_WORK", sequence)
-        await run.has_jobs()
-        await maintained.scans(5)
-        assert len(await run.jobs()) == 1
+    assert len(await run.jobs()) == 1
+    # The gateway that published it died before it wrote the run.
+    now = await run.now()
+    assert (now.status, now.open_waits) == (RunStatus.PENDING, [])
+
+
+async def test_a_run_that_is_queued_again_is_no_question_if_its_gateway_died(connection: Connection) -> None:
+    """The second answer to a run that is PENDING since the first one."""
+    run = await waiting_run(connection, {}, {})
+    first, second = run.waits
+    await AnswerHandler(connection).respond(first.wait_id, ONE, ANYBODY, ANN)
+    assert [each.wait_id for each in (await run.now()).open_waits or []] == [second.wait_id]
+    await decided_only(run, second)
+    async with maintaining(connection) as maintained:
+        await maintained.scans(3)
+    assert (await run.now()).open_waits == []
+    assert len(await run.jobs()) == 1
 
 
 async def test_two_gateways_complete_undone_work_once(

@@ -65,6 +65,21 @@ def waiting(*left_sec: float) -> RunSnapshot:
     )
 
 
+def answered(*left_sec: float) -> RunSnapshot:
+    """A run that is in the queue again for 5 s, with so many questions open."""
+    before = waiting(*left_sec, 1.0)
+    return structs.replace(
+        before,
+        status=RunStatus.PENDING,
+        generation=1,
+        start_time=NOW - 700,
+        heartbeat_at=NOW - 5,
+        open_waits=(before.open_waits or [])[:-1],
+        wait_message=before.wait_message if left_sec else None,
+        waiting_since=None,
+    )
+
+
 def worker(worker_id: str = "w1", **fields: Any) -> WorkerRecord:
     seen = fields.pop("last_seen_at", NOW - 1)
     return WorkerRecord(

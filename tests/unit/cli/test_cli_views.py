@@ -171,6 +171,9 @@ def test_a_question_is_reported_once_and_with_its_id_if_there_are_several() -> N
     assert later[0].startswith("b asks: ?")
     assert later[1].endswith(f"resume --wait-id {RUN['run_id']}.b")
     assert list(NewQuestions().lines(run("RUNNING", open_waits=[one]))) == []
+    # Queued again after an answer, with another question open, and with none.
+    assert next(NewQuestions().lines(run("PENDING", open_waits=[two]))).startswith("b asks: ?")
+    assert list(NewQuestions().lines(run("PENDING", open_waits=[]))) == []
 
 
 def test_control_characters_are_replaced() -> None:

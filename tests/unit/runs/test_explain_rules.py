@@ -14,6 +14,7 @@ from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask
 from tests.support.samples.explain_facts import (
     MANNERS,
     NOW,
+    answered,
     busy,
     cancelling,
     codes,
@@ -32,6 +33,18 @@ class TestPending:
         found = facts(run(), worker(tags=["cpu"]), worker("w2", tags=["cpu", "io"]))
         assert codes(found) == ["no_worker_for_tag", "waiting_in_queue"]
         assert only(found, "no_worker_for_tag") == {"tag": "gpu", "served_tags": ["cpu", "io"]}
+
+    def test_an_answered_run_waits_for_a_worker_and_not_for_a_person(self) -> None:
+        found = facts(answered(), worker(tags=["cpu"]))
+        assert codes(found) == ["no_worker_for_tag", "waiting_in_queue", "answered"]
+        # Since the answer, not since the submit.
+        assert only(found, "waiting_in_queue")["waiting_sec"] == 5.0
+        assert codes(facts(answered(), busy("w1", "x")))[0] == "all_slots_busy"
+
+    def test_other_questions_of_an_answered_run_are_named(self) -> None:
+        found = facts(answered(300.0, 100.0), worker())
+        assert codes(found) == ["about_to_start", "answered", "other_questions_open"]
+        assert only(found, "other_questions_open")["wait_count"] == 2
 
     def test_a_dead_worker_serves_no_tag(self) -> None:
         found = facts(run(), worker(tags=["cpu"], last_seen_at=NOW - 100))

@@ -16,6 +16,7 @@ from tests.support.places import DOCS
 from tests.support.samples.explain_facts import (
     NOW,
     RUN_ID,
+    answered,
     busy,
     cancelling,
     facts,
@@ -63,6 +64,7 @@ EXAMPLES: dict[str, Finding] = {
                 facts(running(), worker(state=WorkerState.STOPPED_GRACEFUL)),
                 facts(waiting(100.0)),
                 facts(waiting(-1.0)),
+                facts(answered(100.0), worker(tags=["cpu"])),
                 facts(cancelling(cancel_requested_at=NOW - 10), busy()),
                 facts(cancelling(cancel_requested_at=NOW - 50), busy()),
                 facts(cancelling(cancel_requested_at=NOW - 50, delivery=None)),

@@ -22,6 +22,14 @@ def test_an_item_has_the_last_heartbeat_if_it_is_known() -> None:
     assert summary_of(json.dumps({**run, "heartbeat_at": 2.5}).encode()).item.heartbeat_at == 2.5
 
 
+@pytest.mark.parametrize(("status", "shown"), [("WAITING_HUMAN", 1), ("PENDING", 1), ("COMPLETED", 0)])
+def test_open_questions_are_listed_also_of_a_run_that_is_queued_again(status: str, shown: int) -> None:
+    run = {"run_id": new_run_id(), "flow_name": "f", "status": status, "updated_at": 1.0, "waited_sec": 2.0}
+    waits = {"open_waits": [{"wait_id": "w"}], "wait_message": "?", "wait_deadline_at": 9.0}
+    item = summary_of(json.dumps({**run, **waits}).encode()).item
+    assert (item.open_waits, item.wait_message) == (shown, "?" if shown else None)
+
+
 PARAMS = {
     "text": 'say "hi"',
     "Path": "C:\\temp",

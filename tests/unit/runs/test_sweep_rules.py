@@ -64,6 +64,12 @@ def test_a_run_with_open_waits_is_never_repaired() -> None:
     assert repair_for(waiting, 10**9, LIMITS, PATIENCE) is Repair.NONE
 
 
+def test_an_answered_run_without_a_job_is_queued_again_and_not_timed_out() -> None:
+    """It has no owner while it waits in the queue, so that this time does not count."""
+    answered = state(status="PENDING", used_sec=50.0, timeout_sec=60.0, generation=1)
+    assert repair_for(answered, 10**6, LIMITS, PATIENCE) is Repair.REQUEUE
+
+
 def test_waits_do_not_count_against_the_limit() -> None:
     waited = state(delivery=(7, 1), heartbeat_at=1000.0, waited_sec=900.0, timeout_sec=60.0)
     assert not past_time_limit(waited, 49.0)

@@ -262,7 +262,8 @@ def _headline(run: Run) -> Text:
 
 def _run_time(run: Run) -> str:
     if run["status"] == RunStatus.PENDING or run["start_time"] is None:
-        since = run["submitted_at"] or run["updated_at"]
+        # After an answer it is in the queue again, since its last heartbeat.
+        since = run["heartbeat_at"] if run["start_time"] else run["submitted_at"] or run["updated_at"]
         return f"waiting for {duration(max(0.0, time.time() - since))}"
     return duration(max(0.0, (run["end_time"] or time.time()) - run["start_time"]))
 

@@ -38,7 +38,9 @@ _EXCEPTION_LINE: Final = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?")
 
 
 def is_waiting_for_answer(run: Mapping[str, Any]) -> bool:
-    return bool(run["status"] == RunStatus.WAITING_HUMAN)
+    """Also when a part of it has its answer, and waits in the queue."""
+    is_queued = run["status"] == RunStatus.PENDING
+    return bool(run["status"] == RunStatus.WAITING_HUMAN or (is_queued and run.get("open_waits")))
 
 
 def questions_of(run: Mapping[str, Any]) -> str:

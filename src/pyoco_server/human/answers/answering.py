@@ -220,8 +220,8 @@ def _decided_as(decision_id: str | None, waits: list[WaitRecord]) -> WaitRecord 
 
 
 def _only_open_wait(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord:
-    # While a task waits, others of the run may still be running.
-    can_continue = snapshot.status in (RunStatus.RUNNING, RunStatus.WAITING_HUMAN)
+    # While a task waits, others of the run may be running, or be in the queue with an answer.
+    can_continue = snapshot.status in (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING_HUMAN)
     still_open = [wait for wait in waits if can_continue and wait.state is WaitState.OPEN]
     if len(still_open) == 1:
         return still_open[0]

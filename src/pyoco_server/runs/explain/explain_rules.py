@@ -20,6 +20,7 @@ from pyoco_server.records.models import (
     WorkerState,
 )
 from pyoco_server.runs.explain.explain_facts import Facts
+from pyoco_server.runs.lifecycle.waiting_state import queued_since
 
 # Workers and tasks listed in the evidence.
 _MAX_LISTED = 10
@@ -53,7 +54,7 @@ def explain(facts: Facts) -> list[Finding]:
 def _explained(facts: Facts) -> list[Finding]:
     match facts.snapshot.status:
         case RunStatus.PENDING:
-            return list(_pending(facts))
+            return [*_pending(facts), *_after_answer(facts)]
         case RunStatus.RUNNING:
             return list(_running(facts))
         case RunStatus.WAITING_HUMAN:
@@ -76,7 +77,7 @@ def nats_cannot_write(detail: str, streams: Sequence[str], since: float) -> Find
 
 def _pending(facts: Facts) -> Iterator[Finding]:
     run = facts.snapshot
-    waited = facts.since(run.submitted_at)
+    waited = facts.since(queued_since(run))
     standing = None if facts.place is None else facts.place.standing
     if standing is Standing.ABSENT and waited > facts.timing.silence.unstarted_sec:
         yield Finding("job_missing", {"waiting_sec": waited, "mended_within_sec": 2 * facts.timing.sweep_sec})
@@ -252,6 +253,17 @@ def _limits(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "time_limit", {"timeout_sec": run.timeout_sec, "ends_at": ends_at, "left_sec": left_sec}
         )
+
+
+def _after_answer(facts: Facts) -> Iterator[Finding]:
+    """Of a run in the queue that has waited for people: what it is queued for, and what is still open."""
+    run = facts.snapshot
+    if not run.generation:
+        return
+    yield Finding("answered", {"waiting_sec": facts.since(queued_since(run)), "tag": run.tag})
+    if run.open_waits:
+        asked = _waiting_for_people(facts)
+        yield Finding("other_questions_open", asked.evidence)
 
 
 def _waiting_for_people(facts: Facts) -> Finding:

@@ -246,6 +246,22 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja="まもなく開始します。",
         actions=(SEE_WORKERS,),
     ),
+    # PENDING, after its other findings: of a run that has waited for people
+    "answered": Text(
+        en="Its question was answered (or its default was used) {waiting_sec} ago; nobody is asked for that "
+        "any more. The run is in the queue again, for a worker with the tag '{tag}'.",
+        ja="質問は{waiting_sec}前に回答済み（または既定の回答を適用済み）です。"
+        "run はキューに戻り、タグ「{tag}」のワーカーを待っています。",
+        next_en="The worker that takes it continues after the last finished task.",
+        next_ja="受け取ったワーカーが、最後に完了したタスクの続きから再開します。",
+    ),
+    "other_questions_open": Text(
+        en="Other questions of the run are open, in {waits}: {message}",
+        ja="この run には、未回答の質問がほかにもあります（{waits}）: {message}",
+        next_en="They can be answered meanwhile; the next deadline is in {left_sec}.",
+        next_ja="run の再開を待たずに回答できます。次の期限まで{left_sec}です。",
+        actions=(SEE_WAITS, ANSWER),
+    ),
     # RUNNING
     "executing": Text(
         en="Worker {worker_id} is executing {running_tasks}; no task has finished for {quiet_sec}.",

@@ -24,6 +24,7 @@ from pyoco_server.runs.explain.visible_workers import workers_seen_by
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
+from pyoco_server.runs.lifecycle.waiting_state import queued_since
 
 # A response within 2 s is promised, also when NATS is slow or unavailable.
 _BUDGET_SEC = 1.8
@@ -96,11 +97,10 @@ class Explainer:
         )
 
     async def _place(self, run: RunSnapshot, queue: TagQueue) -> JobPlace | None:
-        """Only of a run that was not started: then its job is in the queue."""
+        """Only of a run that waits for a worker: then its job is in the queue."""
         if run.status is not RunStatus.PENDING:
             return None
-        submitted_at = run.updated_at if run.submitted_at is None else run.submitted_at
-        return await self._places.place(run.run_id, run.tag, submitted_at, queue)
+        return await self._places.place(run.run_id, run.tag, queued_since(run), queue)
 
 
 def _unix(moment: str) -> float:

@@ -21,6 +21,8 @@ _SEARCHED_PARAMS: Final = 2000
 _SEARCHED_IN_ALL: Final = 8000
 
 _WAITING: Final = "WAITING_HUMAN"
+# After an answer, while others are missing.
+_PENDING: Final = "PENDING"
 _OVER: Final = {"SUCCEEDED", "FAILED", "CANCELLED"}
 
 
@@ -147,7 +149,7 @@ def summary_of(data: bytes) -> RunSummary:
         tasks_total=len(run.tasks),
         tasks_over=sum(map(_OVER.__contains__, run.tasks.values())),
     )
-    if run.status == _WAITING:
+    if run.status == _WAITING or (run.status == _PENDING and run.waited_sec is not None):
         _add_waits(item, _decode_waiting(data))
     return RunSummary(item=item, text=_text(run), has_waited=run.waited_sec is not None)
 

@@ -175,7 +175,7 @@ class OwnedRun:
 
 
 def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:
-    """The owner's snapshot with a cancel request from the stored one."""
+    """The owner's snapshot with what a gateway has changed: a cancel request, waits that are decided."""
     if stored.status.terminal:
         raise RunEnded(f"the run is {stored.status} already")
     if stored.delivery != mine.delivery:
@@ -186,6 +186,7 @@ def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:
         cancel_requested_at=stored.cancel_requested_at,
         cancel_requested_by=stored.cancel_requested_by,
         cancel_reason=stored.cancel_reason,
+        open_waits=stored.open_waits,
         # A gateway signs the runs of earlier versions while they are executed.
         signature=stored.signature,
     )

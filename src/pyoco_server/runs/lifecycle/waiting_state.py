@@ -1,10 +1,11 @@
-"""The snapshot of a run with open waits.
+"""The snapshot of a run with open waits, and of one whose wait was decided.
 
-It has no owner, no message in the queue and no slot; a job of its generation continues it.
+A waiting run has no owner, no message in the queue and no slot; a job of its generation continues it. With
+that job in the queue it is PENDING, until a worker claims it.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, structs
@@ -19,8 +20,6 @@ def waiting(
     snapshot: RunSnapshot, waits: Sequence[WaitRecord], tasks: Mapping[str, TaskStatus]
 ) -> RunSnapshot:
     now = time.time()
-    # A wait that was answered meanwhile counts until the run continues.
-    first = min(waits, key=lambda wait: (wait.state is not WaitState.OPEN, wait.created_at))
     return structs.replace(
         snapshot,
         status=RunStatus.WAITING_HUMAN,
@@ -30,12 +29,22 @@ def waiting(
         tasks=dict(tasks),
         waiting_since=now,
         heartbeat_at=now,
+        # One that was answered meanwhile counts until the run is queued again.
         open_waits=open_waits(waits),
-        # In full, unless compaction cuts them.
-        wait_message=first.message,
-        wait_schema=None if first.schema is None else encode(first.schema).decode(),
-        wait_deadline_at=first.deadline_at,
+        **_shown_wait(waits),
     )
+
+
+def _shown_wait(waits: Sequence[WaitRecord]) -> dict[str, Any]:
+    """The fields of the first open wait; in full, unless compaction cuts them."""
+    if not waits:
+        return {"wait_message": None, "wait_schema": None, "wait_deadline_at": None}
+    first = min(waits, key=lambda wait: (wait.state is not WaitState.OPEN, wait.created_at))
+    return {
+        "wait_message": first.message,
+        "wait_schema": None if first.schema is None else encode(first.schema).decode(),
+        "wait_deadline_at": first.deadline_at,
+    }
 
 
 def open_waits(waits: Sequence[WaitRecord]) -> list[OpenWait]:
@@ -50,6 +59,38 @@ def open_waits(waits: Sequence[WaitRecord]) -> list[OpenWait]:
         )
         for wait in waits
     ]
+
+
+def without_decided(snapshot: RunSnapshot, waits: Collection[WaitRecord]) -> RunSnapshot:
+    """The run after waits of it were decided: the other ones stay open, a waiting run is in the queue again.
+
+    The same snapshot when nothing has changed.
+    """
+    asked = snapshot.open_waits or []
+    decided = {wait.wait_id for wait in waits if wait.state is not WaitState.OPEN}
+    left = [each for each in asked if each.wait_id not in decided]
+    if len(left) == len(asked):
+        return snapshot
+    now = time.time()
+    changes: dict[str, Any] = {"open_waits": left, "updated_at": now}
+    if snapshot.status is RunStatus.WAITING_HUMAN:
+        changes = {**not_waiting(snapshot), **changes, "status": RunStatus.PENDING, "heartbeat_at": now}
+    if snapshot.delivery is None:
+        ids = {each.wait_id for each in left}
+        changes |= _shown_wait([wait for wait in waits if wait.wait_id in ids])
+        asking = {each.task for each in left}
+        changes["tasks"] = {
+            name: TaskStatus.PENDING if state is TaskStatus.WAITING and name not in asking else state
+            for name, state in snapshot.tasks.items()
+        }
+    return structs.replace(snapshot, **changes)
+
+
+def queued_since(snapshot: RunSnapshot) -> float:
+    """When the job of a PENDING run was published: at its submit, or when a wait of it was decided."""
+    if snapshot.generation or snapshot.submitted_at is None:
+        return snapshot.heartbeat_at
+    return snapshot.submitted_at
 
 
 def not_waiting(snapshot: RunSnapshot) -> dict[str, Any]:

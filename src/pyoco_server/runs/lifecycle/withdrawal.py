@@ -42,7 +42,8 @@ async def remove_unstarted(store: RunStore, journal: Journal, run_id: str) -> Ru
     """Remove the run, and forbid its id; returns the run if it has started."""
     while True:
         stored = await store.get_from_leader(run_id)
-        if stored is not None and stored.snapshot.status is not RunStatus.PENDING:
+        # A PENDING run may have started before, and wait in the queue with an answer.
+        if stored is not None and not _is_unstarted(stored.snapshot):
             return stored.snapshot
         try:
             if stored is None:
@@ -54,6 +55,10 @@ async def remove_unstarted(store: RunStore, journal: Journal, run_id: str) -> Ru
             continue
         await journal.remove(run_id)
         return None
+
+
+def _is_unstarted(snapshot: RunSnapshot) -> bool:
+    return snapshot.status is RunStatus.PENDING and snapshot.start_time is None
 
 
 async def remove_unstarted_bulk(records: BulkRecords, bulk_id: str) -> BulkRecord | None:

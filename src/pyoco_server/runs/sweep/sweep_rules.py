@@ -1,8 +1,8 @@
 """The rules of the sweep, without a broker: when a run is orphaned, and how it is repaired.
 
 A run with an owner is written at every heartbeat, and its message is redelivered after AckWait. A run that is
-silent for longer than both has no owner and gets none. A run with open waits is silent by design: it has no
-owner, no job and no time limit until it is answered.
+silent for longer than both has no owner and gets none. A run that waits for people is silent by design: it
+has no owner, no job and no time limit until it is answered.
 """
 
 from dataclasses import dataclass
@@ -83,7 +83,8 @@ def repair_for(
 
 def past_time_limit(state: RunState, silent_sec: float) -> bool:
     """Counted by its owner up to its last heartbeat, and by this clock since then; without its waits."""
-    if state.timeout_sec is None or state.start_time is None:
+    if state.timeout_sec is None or state.start_time is None or state.delivery is None:
+        # Without a delivery it was not started, or has an answer and waits in the queue.
         return False
     used_sec = state.used_sec
     if used_sec is None:

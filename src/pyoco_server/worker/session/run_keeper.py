@@ -96,6 +96,8 @@ class RunKeeper:
         self._executor = executor
         self._may_write = True
         self._failure_logged = False
+        # The ids of the waits that this attempt has stored in the snapshot as open.
+        self._listed_waits: set[str] = set()
         self._woken = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -189,11 +191,15 @@ class RunKeeper:
             self._failure_logged = True
         else:
             self._failure_logged = False
+            self._listed_waits |= {wait.wait_id for wait in self._owned.snapshot.open_waits or []}
 
     def _with_progress(self, snapshot: RunSnapshot) -> RunSnapshot:
         progress = self._executor.progress()
         states = snapshot.tasks if progress is None else progress.tasks
-        asked = open_waits(self._questions.open)
+        listed = {wait.wait_id for wait in snapshot.open_waits or []}
+        # A gateway removes a decided wait from the snapshot.
+        decided = self._listed_waits - listed
+        asked = open_waits([wait for wait in self._questions.open if wait.wait_id not in decided])
         return structs.replace(
             snapshot,
             tasks={name: TaskStatus(state) for name, state in states.items()},
