@@ -92,7 +92,7 @@ def test_ctrl_c_ends_the_following_and_not_the_run(client: ClientCommand, run: S
         program.writes("load | a\n")
         program.send(signal.SIGINT)
         assert program.end() == 130
-        assert f"the run continues: pyoco-client get --run-id {run.run_id}" in program.stderr
+        assert f"the run continues: pyoco-client get {run.run_id}" in program.stderr
         assert "Traceback" not in program.stderr
 
 

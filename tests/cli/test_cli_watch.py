@@ -67,7 +67,7 @@ def test_ctrl_c_exits_with_130(client: ClientCommand, http: PyocoHttpClient) -> 
         program.writes("run PENDING")
         program.send(signal.SIGINT)
         assert program.end() == 130
-    assert "the run continues: pyoco-client get --run-id" in program.stderr
+    assert "the run continues: pyoco-client get" in program.stderr
     assert "Traceback" not in program.stderr
 
 

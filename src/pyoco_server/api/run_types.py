@@ -1,6 +1,6 @@
 """What the endpoints of runs take and return."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -77,6 +77,17 @@ class CancelRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """Why the run is to be cancelled, for people."""
 
     reason: Annotated[str, Meta(max_length=1000)] | None = None
+
+
+SnapshotT = TypeVar("SnapshotT", bound=RunSnapshot)
+
+
+def public_snapshot(snapshot: SnapshotT, *, records: bool) -> SnapshotT:
+    """The stored snapshot as a response, changed in place: an answer does not count as an attempt."""
+    snapshot.attempt = snapshot.shown_attempt
+    if not records:
+        snapshot.task_records = UNSET
+    return snapshot
 
 
 class RunView(RunSnapshot, kw_only=True):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from pyoco_server.api.run_types import Cursor, Text, WatchTimeout
 from pyoco_server.human.asking import MAX_ASSIGNEES
@@ -107,11 +107,17 @@ class Responded(Struct, kw_only=True):
 
 
 class ResumeRequest(Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """An answer to the only open wait of a run."""
+    """An answer to the only open wait of a run. One of `runId` and `run_id` is required."""
 
-    run_id: str
     payload: Any
+    run_id: str | None = None
     decision_id: DecisionId | None = None
+    snake_run_id: Annotated[str | None, Meta(description="The same as `runId`.")] = field(
+        default=None, name="run_id"
+    )
+    snake_decision_id: Annotated[DecisionId | None, Meta(description="The same as `decisionId`.")] = field(
+        default=None, name="decision_id"
+    )
 
 
 class Resumed(Struct, kw_only=True, rename="camel"):

@@ -104,7 +104,7 @@ app = new_lazy_app(
     examples=(
         "pyoco-client submit --flow-name greet --param name=Ada --wait",
         "pyoco-client list --status FAILED --updated-after 24h",
-        "pyoco-client watch --run-id $RUN_ID",
+        "pyoco-client watch $RUN_ID",
     ),
 )
 

@@ -46,6 +46,7 @@ Errors without an exception are reported where they happen, as a log line or an 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -57,6 +58,12 @@ from pyoco_server.errors.error_table import Err, ErrorSpec, Lang
 def shortened(value: object, limit: int = 80) -> str:
     """The value's repr, cut to `limit` characters: enough to recognise it in an error message."""
     shown = repr(value)
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def shortened_json(value: object, limit: int = 80) -> str:
+    """The same in JSON, for a value that came as JSON: `true` and `null`, not `True` and `None`."""
+    shown = json.dumps(value, ensure_ascii=False, default=str)
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 
 
@@ -259,9 +266,32 @@ class WaitConflict(PyocoError):
         self.word = word
 
 
+class AmbiguousWait(WaitConflict):
+    error = replace(
+        Err.WAIT_CONFLICT,
+        en="The run waits for several answers",
+        ja="この run には回答待ちの質問が複数あります",
+        cure_en="Answer one of them by its id: POST /waits/{wait_id}/respond.",
+        cure_ja="wait_id を指定して回答してください（POST /waits/{wait_id}/respond）。",
+    )
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("ambiguous_wait", detail)
+
+
 class WaitExpired(PyocoError):
     error = Err.WAIT_EXPIRED
     word = "expired"
+
+
+class WaitExpiredForGood(WaitExpired):
+    """A `retry` of its run would not ask again."""
+
+    error = replace(
+        Err.WAIT_EXPIRED,
+        cure_en="It cannot be asked again; GET /runs/{run_id} shows how the run went on.",
+        cure_ja="もう一度質問することはできません。run のその後は GET /runs/{run_id} で確認できます。",
+    )
 
 
 class ProposalChanged(PyocoError):

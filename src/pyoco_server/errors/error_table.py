@@ -337,8 +337,8 @@ class Err:
         status=410,
         en="The wait has expired",
         ja="回答期限が過ぎています",
-        cure_en="Use POST /runs/{run_id}/retry to ask again.",
-        cure_ja="POST /runs/{run_id}/retry で、もう一度質問できます。",
+        cure_en="If the run failed with human_timeout, POST /runs/{run_id}/retry asks again.",
+        cure_ja="run が human_timeout で失敗した場合は、POST /runs/{run_id}/retry で、もう一度質問できます。",
     )
     PROPOSAL_CHANGED: Final = ErrorSpec(
         number=38,

@@ -220,8 +220,11 @@ class RunSnapshot(Struct, kw_only=True):
     tags: list[str] = []
     submitted_at: Timestamp | None = None
     worker_id: str | None = None
-    # How many times a worker has started this run.
+    # How many times a worker has claimed this run: a later claim has a greater number. Responses are without
+    # `continuations`, as `shown_attempt` is.
     attempt: Count = 0
+    # Of these, how many continued it after a wait: not because an earlier worker did not finish it.
+    continuations: Count | UnsetType = UNSET
     # (stream sequence, delivery number) of the owner's delivery: a greater one is a later owner.
     delivery: tuple[Count, Count] | None = None
     # Its owner has shut down and released it; unset otherwise.
@@ -263,6 +266,11 @@ class RunSnapshot(Struct, kw_only=True):
     task_records_truncated: bool = False
     # Of the job, by the gateway that accepted it. Workers may write any snapshot, but cannot sign it.
     signature: str | UnsetType = UNSET
+
+    @property
+    def shown_attempt(self) -> int:
+        """Which attempt this is; an answer does not begin another one."""
+        return self.attempt - (self.continuations or 0)
 
 
 def pending_snapshot(job: Job) -> RunSnapshot:

@@ -76,7 +76,7 @@ class RunTraces:
                 "pyoco.flow_name": redact_keys(snapshot.flow_name),
                 "pyoco.tag": snapshot.tag,
                 "pyoco.worker_id": snapshot.worker_id or "",
-                "pyoco.attempt": snapshot.attempt,
+                "pyoco.attempt": snapshot.shown_attempt,
                 "pyoco.status": snapshot.status.value,
                 "pyoco.reason": snapshot.reason or "",
             },

@@ -71,7 +71,7 @@ async def test_explain_a_run_without_a_worker_in_both_languages(
                 {"text": "Check the workers", "command": "pyoco-client workers", "request": "GET /workers"},
                 {
                     "text": "Cancel the run",
-                    "command": f"pyoco-client cancel --run-id {run_id}",
+                    "command": f"pyoco-client cancel {run_id}",
                     "request": f"POST /runs/{run_id}/cancel",
                 },
             ],
@@ -131,7 +131,7 @@ async def explains_a_failed_run(gateway: RunningGateway, run_id: str) -> None:
     assert failed["task"] == "fail"
     assert "no {x}" in failed["error"]
     commands = [action["command"] for action in finding["next"]["actions"]]
-    assert f"pyoco-client rerun --run-id {run_id} --from failed" in commands
+    assert f"pyoco-client rerun {run_id} --from failed" in commands
 
 
 async def test_explain_a_run_of_a_dead_worker(shared_gateway: RunningGateway) -> None:

@@ -139,17 +139,17 @@ async def test_a_cancelled_check_does_not_answer_the_next(
     await asyncio.sleep(0.05)
     checking.cancel()
     await asyncio.gather(checking, return_exceptions=True)
-    assert "payload='b'" in await refusal(patient, "b", ENDLESS)
+    assert 'payload="b"' in await refusal(patient, "b", ENDLESS)
 
 
 async def test_the_next_answer_after_a_timeout_is_checked_by_another_process() -> None:
     async with having_checker(2) as checker:
         await refusal(checker, SLOW_VALUE, ENDLESS)
-        assert "payload='b'" in await refusal(checker, "b", ENDLESS)
+        assert 'payload="b"' in await refusal(checker, "b", ENDLESS)
 
 
 async def test_a_plain_schema_needs_no_process(checker: SchemaChecker) -> None:
-    assert "payload='x'" in await refusal(checker, "x", {"type": "integer"})
+    assert 'payload="x"' in await refusal(checker, "x", {"type": "integer"})
     await checker.check(3, {"type": "integer"}, at="payload", owner="ann")
     form = {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}, "why": {}}}
     await checker.check({"ok": True, "why": "as agreed"}, form, at="payload", owner="ann")

@@ -7,12 +7,14 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import (
     InvalidAnswer,
     NotAssigned,
-    ProposalChanged,
     RunNotFound,
     WaitConflict,
     WaitExpired,
+    WaitExpiredForGood,
 )
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
+from pyoco_server.human.reopen import retry_run
+from pyoco_server.human.wait_transitions import next_wait_id
 from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.records.wait_models import digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
@@ -69,6 +71,7 @@ async def test_resume_does_not_guess_between_waits(connection: Connection, answe
     with pytest.raises(WaitConflict) as caught:
         await answers.resume(run.run_id, 1, ANYBODY, ANN)
     assert caught.value.word == "ambiguous_wait"
+    assert str(caught.value).startswith("The run waits for several answers: ")
     for wait in run.waits:
         assert wait.wait_id in caught.value.detail
     await answers.respond(run.waits[0].wait_id, Answer(payload=1), ANYBODY, ANN)
@@ -108,6 +111,41 @@ async def test_resume_of_an_expired_run_is_expired(connection: Connection, answe
     assert (await run.now()).reason == "human_timeout"
 
 
+async def test_a_late_answer_is_told_to_retry_only_where_a_retry_asks_again(
+    connection: Connection, answers: AnswerHandler
+) -> None:
+    defaulted = await waiting_run(connection, {"timeout_sec": -1, "default": 1})
+    cancelled, deleted, again, failed = [await waiting_run(connection, {"timeout_sec": -1}) for _ in range(4)]
+    for run in (defaulted, cancelled, deleted, again, failed):
+        with pytest.raises(WaitExpired):
+            await answers.respond(run.wait_id, Answer(payload=1), ANYBODY, ANN)
+    await cancelled.becomes(status=RunStatus.CANCELLED, reason=None)
+    stored = await RunStore(connection).get_from_leader(deleted.run_id)
+    assert stored is not None
+    await RunStore(connection).delete(deleted.run_id, revision=stored.revision)
+    await retry_run(connection, again.run_id, ANYBODY, ANN)
+    cures = {}
+    for name, run in {
+        "default": defaulted,
+        "cancelled": cancelled,
+        "deleted": deleted,
+        "again": again,
+    }.items():
+        with pytest.raises(WaitExpiredForGood) as caught:
+            await answers.respond(run.wait_id, Answer(payload=1), ANYBODY, ANN)
+        cures[name] = caught.value.detail.partition("; ")[2]
+        assert "/retry" not in caught.value.error.cure_en
+    assert cures == {
+        "default": "the default was used as the answer",
+        "cancelled": "its run is CANCELLED",
+        "deleted": "its run was deleted",
+        "again": f"it was asked again, as {next_wait_id(await again.wait())}",
+    }
+    with pytest.raises(WaitExpired) as late:
+        await answers.respond(failed.wait_id, Answer(payload=1), ANYBODY, ANN)
+    assert "/retry" in late.value.error.cure_en
+
+
 async def test_resume_takes_the_decision_on_a_proposal_as_payload(
     connection: Connection, answers: AnswerHandler
 ) -> None:
@@ -115,8 +153,11 @@ async def test_resume_takes_the_decision_on_a_proposal_as_payload(
     for wrong in (None, "approved", {}, {"decision": "maybe"}, {"decision": "edited", "payload": 1}):
         with pytest.raises(InvalidAnswer):
             await answers.resume(approved.run_id, wrong, ANYBODY, ANN)
-    with pytest.raises(ProposalChanged):
+    with pytest.raises(InvalidAnswer) as caught:
         await answers.resume(approved.run_id, {"decision": "approved"}, ANYBODY, ANN)
+    assert [problem.field for problem in caught.value.problems] == ["payload.digest"]
+    # The proposal has not changed.
+    assert "proposal_changed" not in [event.why for event in await approved.events()]
     await answers.resume(
         approved.run_id, {"decision": "approved", "digest": digest_of(PROPOSAL)}, ANYBODY, ANN
     )

@@ -268,6 +268,16 @@ async def test_resume_answers_the_only_wait_of_a_run(gateway: RunningGateway) ->
     assert shown["payload"] == {"decision": "approved"}
 
 
+async def test_resume_takes_the_run_id_under_both_names(gateway: RunningGateway) -> None:
+    [wait] = await ask(gateway.inside)
+    body = {"run_id": wait.run_id, "payload": 1, "decision_id": "d"}
+    for _ in range(2):
+        answer = await gateway.http.post("/resume", json=body)
+        assert (answer.status_code, answer.json()["runId"]) == (200, wait.run_id)
+    both = await gateway.http.post("/resume", json={**body, "runId": wait.run_id, "decisionId": "d"})
+    assert both.status_code == 200, both.text
+
+
 async def test_resume_of_a_run_that_does_not_wait_is_a_conflict(gateway: RunningGateway) -> None:
     [run_id] = await write(gateway.inside.runs.store, snapshot())
     answer = await gateway.http.post("/resume", json={"runId": run_id, "payload": {}})
@@ -281,7 +291,13 @@ async def test_resume_of_an_unknown_run_is_not_found(gateway: RunningGateway) ->
         assert set(assert_worded(answer, 404, 5, "not_found")) >= WORDS
     # Only errors of waits have these.
     assert not WORDS & set((await gateway.http.get(f"/runs/{UNKNOWN_RUN}")).json())
-    for body, field in (({"runId": UNKNOWN_RUN}, "payload"), ({"payload": 1}, "runId")):
+    cases = [
+        ({"runId": UNKNOWN_RUN}, "payload"),
+        ({"payload": 1}, "runId"),
+        ({"runId": UNKNOWN_RUN, "run_id": "x", "payload": 1}, "run_id"),
+        ({"runId": True, "payload": 1}, "runId"),
+    ]
+    for body, field in cases:
         answer = await gateway.http.post("/resume", json=body)
         assert assert_worded(answer, 422, 2, "invalid_request")["errors"][0]["field"] == field
 

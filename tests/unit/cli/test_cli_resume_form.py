@@ -112,8 +112,8 @@ def test_a_typed_value_has_the_type_of_its_schema(schema: Any, typed: str, answe
         ({"enum": ["a", "b"]}, "3", "a", "'3': expected a number from 1 to 2, or one of them: a, b"),
         ({"enum": ["ab", "ac"]}, "a", "ab", "expected a number from 1 to 2"),
         ({"enum": [3, 1]}, "2", "1", "'2': expected one of them: 3, 1"),
-        ({"type": "string", "minLength": 2}, "x", "xy", "'x' is too short"),
-        ({"type": "string", "format": "date"}, "soon", "2026-11-15", "'soon' is not a 'date'"),
+        ({"type": "string", "minLength": 2}, "x", "xy", '"x" is shorter than 2 characters'),
+        ({"type": "string", "format": "date"}, "soon", "2026-11-15", '"soon" is not in the format "date"'),
         ({"type": "string", "pattern": "^[A-Z]+$"}, "ab", "AB", "does not match"),
         (None, "", "x", "nothing was typed"),
         (None, "{a", "x", "is not JSON"),
@@ -197,7 +197,7 @@ def test_an_invalid_list_is_edited_item_by_item() -> None:
     schema = {"type": "array", "items": TEXT, "uniqueItems": True}
     answer, typing = filled(schema, "y", "a", "y", "a", "n", "", "-", "n")
     assert answer == ["a"]
-    assert "has non-unique elements" in typing.errors[0]
+    assert '["a", "a"] has the same item twice' in typing.errors[0]
 
 
 def test_a_list_of_objects_may_be_empty() -> None:
@@ -210,7 +210,7 @@ def test_an_object_with_free_names_is_asked_for_entry_by_entry() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 1}
     answer, typing = filled(schema, "", "a", "x", "1", "b", "2", "a", "5", "")
     assert answer == {"a": 5, "b": 2}
-    assert ["should be non-empty" in typing.errors[0], "whole number" in typing.errors[1]] == [
+    assert ["at least 1 properties" in typing.errors[0], "whole number" in typing.errors[1]] == [
         True,
         True,
     ]
@@ -291,7 +291,7 @@ def test_references_to_elsewhere_are_answered_as_json_and_checked_as_a_whole() -
     answer, typing = filled(schema, '{"a": 1, "b": "x"}', '{"a": 1, "b": 2}')
     assert answer == {"a": 1, "b": 2}
     assert typing.printed[0] == "# Two."
-    assert "'x' is not of type 'number'" in typing.errors[0]
+    assert 'expected number, not "x"' in typing.errors[0]
 
 
 def a_wait(**fields: Any) -> Any:

@@ -83,12 +83,17 @@ WRONG = {
     "pyoco-client submit --flow-name x --server http://\udcff": "'http://\\udcff' is no address of a gateway",
     "pyoco-client submit --flow-name x --server localhost": "'localhost' is no address of a gateway",
     "pyoco-client submit --flow-name x --api-key ключ": "the API key has a character that an HTTP header",
-    "pyoco-client get": "Missing option '--run-id'",
+    "pyoco-client get": "RUN_ID is missing",
+    **{
+        f"pyoco-client {command} x": "'x': expected a run id"
+        for command in ("get", "tasks", "explain", "cancel", "rerun", "watch", "logs", "retry")
+    },
+    f"pyoco-client get {A_RUN} --run-id {ANOTHER_RUN}": "differ; use one of them",
     "pyoco-client get --run-id ''": "'': expected a run id",
     "pyoco-client get --run-id ../health": "'../health': expected a run id",
     f"pyoco-client get --run-id {A_RUN} --include \udcff": "is not UTF-8 text",
     "pyoco-client tasks --run-id ''": "'': expected a run id",
-    "pyoco-client tasks": "Missing option '--run-id'",
+    "pyoco-client tasks": "RUN_ID is missing",
     "pyoco-client list --status DONE": "'DONE': expected one of PENDING, RUNNING",
     "pyoco-client list --updated-after yesterday": "'yesterday': expected an age such as 30m",
     "pyoco-client list --limit 0": "--limit",

@@ -90,8 +90,37 @@ def test_each_field_is_named_by_its_path() -> None:
     assert "minimum" in found["payload.amount"]
     assert "date-time" in found["payload.due"]
     assert set(told({}, INVOICE)) == {"amount", "due"}
-    assert "extra" in told({"amount": 1, "due": DUE, "extra": 1}, INVOICE, "payload")["payload"]
+    more = {"amount": 1, "due": DUE, "extra": None}
+    assert told(more, INVOICE, "payload") == {"payload.extra": "this property is not expected"}
     assert told({"amount": 1, "due": DUE}, INVOICE) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "field", "message"),
+    [
+        (True, {"type": "string"}, "payload", "expected string, not true"),
+        (None, {"type": ["string", "number"]}, "payload", "expected string or number, not null"),
+        ({"a": [None]}, {"enum": [True, None]}, "payload", '{"a": [null]} is not one of [true, null]'),
+        (False, {"const": None}, "payload", "expected null, not false"),
+        ("é", {"minLength": 2}, "payload", '"é" is shorter than 2 characters'),
+        ([], {"minItems": 1}, "payload", "expected at least 1 items"),
+        ({"a": 1}, {"dependentRequired": {"a": ["b"]}}, "payload.b", "this is missing"),
+        (
+            {"xa": 1, "b": 1},
+            {"patternProperties": {"^x": {}}, "additionalProperties": False},
+            "payload.b",
+            "",
+        ),
+        ({"a": {"b": 1}}, {"properties": {"a": {"unevaluatedProperties": False}}}, "payload.a.b", ""),
+        (1, False, "payload", "the schema allows no value here"),
+        ({"ab": 1}, {"propertyNames": {"maxLength": 1}}, "payload", '"ab" is longer than 1 characters'),
+    ],
+)
+def test_a_problem_is_described_in_json(value: Any, schema: Any, field: str, message: str) -> None:
+    found = problems_of(value, schema, at="payload")
+    assert [problem.field for problem in found] == [field]
+    assert found[0].message == (message or "this property is not expected")
+    assert not re.search("True|False|None", f"{found[0].message} {found[0].value or ''}")
 
 
 def test_the_nearest_alternative_is_reported() -> None:

@@ -71,6 +71,7 @@ def test_a_proposal_is_approved_edited_or_rejected(given: Answer) -> None:
         (Answer(decision=Decision.EDITED), "payload"),
         (Answer(decision=Decision.APPROVED, payload=1, digest=DIGEST), "payload"),
         (Answer(decision=Decision.REJECTED, payload=1), "payload"),
+        (Answer(decision=Decision.APPROVED), "digest"),
     ],
 )
 def test_a_proposal_takes_a_decision(given: Answer, field: str) -> None:
@@ -82,7 +83,6 @@ def test_a_proposal_takes_a_decision(given: Answer, field: str) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        Answer(decision=Decision.APPROVED),
         *(Answer(decision=Decision.APPROVED, digest=digest) for digest in ("0" * 64, OTHER_DIGEST)),
         *(Answer(decision=Decision.EDITED, payload=1, digest=digest) for digest in ("0" * 64, OTHER_DIGEST)),
     ],

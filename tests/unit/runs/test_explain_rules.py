@@ -41,6 +41,10 @@ class TestPending:
         assert only(found, "waiting_in_queue")["waiting_sec"] == 5.0
         assert codes(facts(answered(), busy("w1", "x")))[0] == "all_slots_busy"
 
+    def test_an_answer_is_no_later_attempt(self) -> None:
+        assert "later_attempt" not in codes(facts(running(attempt=3, continuations=2), busy()))
+        assert only(facts(running(attempt=3, continuations=1), busy()), "later_attempt")["attempt"] == 2
+
     def test_other_questions_of_an_answered_run_are_named(self) -> None:
         found = facts(answered(300.0, 100.0), worker())
         assert codes(found) == ["about_to_start", "answered", "other_questions_open"]

@@ -30,6 +30,12 @@ def test_open_questions_are_listed_also_of_a_run_that_is_queued_again(status: st
     assert (item.open_waits, item.wait_message) == (shown, "?" if shown else None)
 
 
+def test_a_continuation_after_an_answer_is_no_attempt() -> None:
+    run = {"run_id": new_run_id(), "flow_name": "f", "status": "COMPLETED", "updated_at": 1.0, "attempt": 4}
+    assert summary_of(json.dumps(run).encode()).item.attempt == 4
+    assert summary_of(json.dumps({**run, "continuations": 3}).encode()).item.attempt == 1
+
+
 PARAMS = {
     "text": 'say "hi"',
     "Path": "C:\\temp",

@@ -10,7 +10,12 @@ from typing import Annotated, Any, Final
 
 from rich.text import Text
 
-from pyoco_server.cli.options.client_options import RunId, client_command
+from pyoco_server.cli.options.client_options import (
+    RunIdArgument,
+    RunIdOption,
+    client_command,
+    required_run_id,
+)
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import print_note, printable, stdout_console
 from pyoco_server.http_client import LogFilter, PyocoHttpClient
@@ -38,14 +43,15 @@ class LogStream(StrEnum):
 
 
 @client_command(
-    "pyoco-client logs --run-id $RUN_ID",
-    "pyoco-client logs --run-id $RUN_ID --follow --tail 20",
-    "pyoco-client logs --run-id $RUN_ID --task load --stream stderr --search timeout",
+    "pyoco-client logs $RUN_ID",
+    "pyoco-client logs $RUN_ID --follow --tail 20",
+    "pyoco-client logs $RUN_ID --task load --stream stderr --search timeout",
 )
 def logs(
     client: PyocoHttpClient,
+    run: RunIdArgument = None,
     *,
-    run_id: RunId,
+    run_id: RunIdOption = None,
     follow: Annotated[bool, flag("--follow", "Keep following until the run ends.", "-f")] = False,
     task: Annotated[list[str] | None, text_option("Only lines of this task; repeatable.")] = None,
     stream: Annotated[
@@ -58,6 +64,7 @@ def logs(
     timestamps: Annotated[bool, flag("--timestamps", "Show the time of each line.")] = False,
     output: Annotated[LogForm, option("text, or json: one object per line.", "FORM")] = LogForm.TEXT,
 ) -> None:
+    run_id = required_run_id(run, run_id)
     filters = LogFilter(task=task or [], stream=[str(each) for each in stream or []], search=search)
     printer = _LinePrinter(output, timestamps=timestamps)
     try:
@@ -65,7 +72,7 @@ def logs(
             printer.show(line)
     except KeyboardInterrupt:
         if follow:
-            print_note(f"Stopped following; the run continues: pyoco-client get --run-id {run_id}")
+            print_note(f"Stopped following; the run continues: pyoco-client get {run_id}")
         raise
 
 

@@ -28,7 +28,7 @@ from pyoco_server.cli.views.wait_views import decided_text, question_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
 from pyoco_server.http_client.response_types import Receipt, Resumed, Wait, WaitItem
-from pyoco_server.records.models import Reason
+from pyoco_server.records.models import UNANSWERED, Reason
 from pyoco_server.records.wait_models import Decision, WaitState, run_id_of
 
 _NOTHING_SENT: Final = "Nothing was sent; the run is still waiting."
@@ -251,7 +251,7 @@ def _wait_to_answer(client: PyocoHttpClient, run_id: str, wait_id: str | None, d
         raise _nothing_open(client, run_id)
     wait = client.get_wait(wait_id)
     if wait["state"] != WaitState.OPEN:
-        hint = _ask_again(run_id) if wait["state"] in (WaitState.EXPIRED, WaitState.WITHDRAWN) else ""
+        hint = _ask_again(run_id) if client.get_run(run_id)["reason"] in UNANSWERED else ""
         raise CommandFailed(f"No answer is expected: {decided_text(wait)}.{hint}")
     return wait
 

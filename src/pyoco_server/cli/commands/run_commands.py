@@ -12,7 +12,6 @@ from pyoco_server.cli.commands.run_waiting import WaitOptions, check_wait_limit,
 from pyoco_server.cli.options.client_options import (
     OutputForm,
     RepeatKey,
-    RunId,
     RunIdArgument,
     RunIdOption,
     WaitLimit,
@@ -45,11 +44,12 @@ From = Annotated[
 CancelReason = Annotated[str | None, text_option("Reason, recorded with the run.", "TEXT")]
 
 
-@client_command("pyoco-client get --run-id $RUN_ID", "pyoco-client get --run-id $RUN_ID --include records")
+@client_command("pyoco-client get $RUN_ID", "pyoco-client get $RUN_ID --include records")
 def get(
     client: PyocoHttpClient,
+    run: RunIdArgument = None,
     *,
-    run_id: RunId,
+    run_id: RunIdOption = None,
     include: Annotated[
         list[str] | None,
         text_option(
@@ -60,56 +60,74 @@ def get(
     ] = None,
     output: OutputForm = None,
 ) -> None:
-    run = client.get_run(run_id, include or ())
+    run_id = required_run_id(run, run_id)
+    found = client.get_run(run_id, include or ())
     why = None
-    if output_form(output) is Output.TABLE and run["status"] not in TERMINAL:
+    if output_form(output) is Output.TABLE and found["status"] not in TERMINAL:
         try:
             why = client.explain(run_id)
         except (GatewayUnreachable, PyocoHttpError) as error:
             print_note(f"Cannot show why the run has not ended: {error}")
     show(
-        run, output, lambda run: Group(run_view(run), Text(), explanation_view(why)) if why else run_view(run)
+        found,
+        output,
+        lambda found: Group(run_view(found), Text(), explanation_view(why)) if why else run_view(found),
     )
 
 
-@client_command("pyoco-client tasks --run-id $RUN_ID")
-def tasks(client: PyocoHttpClient, *, run_id: RunId, output: OutputForm = None) -> None:
-    show(client.get_tasks(run_id), output, tasks_view)
+@client_command("pyoco-client tasks $RUN_ID")
+def tasks(
+    client: PyocoHttpClient,
+    run: RunIdArgument = None,
+    *,
+    run_id: RunIdOption = None,
+    output: OutputForm = None,
+) -> None:
+    show(client.get_tasks(required_run_id(run, run_id)), output, tasks_view)
 
 
-@client_command("pyoco-client explain --run-id $RUN_ID")
-def explain(client: PyocoHttpClient, *, run_id: RunId, output: OutputForm = None) -> None:
-    show(client.explain(run_id), output, explanation_view)
+@client_command("pyoco-client explain $RUN_ID")
+def explain(
+    client: PyocoHttpClient,
+    run: RunIdArgument = None,
+    *,
+    run_id: RunIdOption = None,
+    output: OutputForm = None,
+) -> None:
+    show(client.explain(required_run_id(run, run_id)), output, explanation_view)
 
 
 @client_command(
-    "pyoco-client cancel --run-id $RUN_ID",
-    'pyoco-client cancel --run-id $RUN_ID --reason "wrong input" --wait',
+    "pyoco-client cancel $RUN_ID",
+    'pyoco-client cancel $RUN_ID --reason "wrong input" --wait',
 )
 def cancel(
     client: PyocoHttpClient,
+    run: RunIdArgument = None,
     *,
-    run_id: RunId,
+    run_id: RunIdOption = None,
     reason: CancelReason = None,
     wait: Annotated[bool, flag("--wait", "Wait until the run ends; exit 0 once it has ended.")] = False,
     timeout_sec: WaitLimit = None,
     output: OutputForm = None,
 ) -> None:
     check_wait_limit(wait, timeout_sec)
-    run = client.cancel_run(run_id, reason)
-    show(wait_for_end(client, run_id, timeout_sec) if wait else run, output, run_view)
+    run_id = required_run_id(run, run_id)
+    cancelled = client.cancel_run(run_id, reason)
+    show(wait_for_end(client, run_id, timeout_sec) if wait else cancelled, output, run_view)
 
 
 @client_command(
-    "pyoco-client rerun --run-id $RUN_ID",
-    "pyoco-client rerun --run-id $RUN_ID --from failed --wait",
-    "pyoco-client rerun --run-id $RUN_ID --task load",
+    "pyoco-client rerun $RUN_ID",
+    "pyoco-client rerun $RUN_ID --from failed --wait",
+    "pyoco-client rerun $RUN_ID --task load",
     waiting=WaitOptions,
 )
 def rerun(
     client: PyocoHttpClient,
+    run: RunIdArgument = None,
     *,
-    run_id: RunId,
+    run_id: RunIdOption = None,
     start: From = None,
     task: Annotated[str | None, text_option("Execute this task and its downstream tasks only.")] = None,
     idempotency_key: RepeatKey = None,
@@ -118,7 +136,7 @@ def rerun(
     if start is not None and task is not None:
         raise InvalidCliArgument("use either --from or --task, not both")
     mode = RerunMode.TASK if task is not None else start or RerunMode.START
-    accepted = client.rerun(run_id, mode, task, idempotency_key=idempotency_key)
+    accepted = client.rerun(required_run_id(run, run_id), mode, task, idempotency_key=idempotency_key)
     finish_submit(client, accepted, waiting)
 
 

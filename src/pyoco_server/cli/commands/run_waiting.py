@@ -46,11 +46,9 @@ def finish_submit(client: PyocoHttpClient, accepted: Accepted, waiting: WaitOpti
     run_id = accepted["run_id"]
     try:
         print_note(f"Submitted run {run_id}.")
-        ended = wait_for_end(
-            client, run_id, waiting.timeout_sec, hint=f": pyoco-client get --run-id {run_id}"
-        )
+        ended = wait_for_end(client, run_id, waiting.timeout_sec, hint=f": pyoco-client get {run_id}")
     except KeyboardInterrupt:
-        print_note(f"Stopped waiting; the run continues: pyoco-client get --run-id {run_id}")
+        print_note(f"Stopped waiting; the run continues: pyoco-client get {run_id}")
         raise
     form = output_form(waiting.output)
     show(_with_records(client, ended) if form is Output.TABLE else ended, form, ended_run_view)

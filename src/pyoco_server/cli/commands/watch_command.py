@@ -19,7 +19,13 @@ from pyoco_server.cli.commands.logs_command import line_text
 from pyoco_server.cli.commands.run_waiting import fail_unless_completed
 from pyoco_server.cli.entry import CommandFailed
 from pyoco_server.cli.lazy_group import examples
-from pyoco_server.cli.options.client_options import RunId, new_client, open_client
+from pyoco_server.cli.options.client_options import (
+    RunIdArgument,
+    RunIdOption,
+    new_client,
+    open_client,
+    required_run_id,
+)
 from pyoco_server.cli.options.shared_options import ApiKey, Server, option
 from pyoco_server.cli.options.time_formats import duration
 from pyoco_server.cli.views.console import print_note, printable, stdout_console
@@ -58,13 +64,14 @@ class WatchForm(StrEnum):
 
 
 @examples(
-    "pyoco-client watch --run-id $RUN_ID",
-    "pyoco-client watch --run-id $RUN_ID --timeout-sec 600 --output json",
+    "pyoco-client watch $RUN_ID",
+    "pyoco-client watch $RUN_ID --timeout-sec 600 --output json",
 )
 def watch(
     ctx: typer.Context,
+    run: RunIdArgument = None,
     *,
-    run_id: RunId,
+    run_id: RunIdOption = None,
     timeout_sec: Annotated[
         float | None, option("Maximum time to watch; the run itself continues.", "SECONDS", min=0)
     ] = None,
@@ -74,6 +81,7 @@ def watch(
     server: Server = None,
     api_key: ApiKey = None,
 ) -> None:
+    run_id = required_run_id(run, run_id)
     console = stdout_console()
     live = output is WatchForm.STATUS and console.is_terminal
     try:
@@ -86,7 +94,7 @@ def watch(
     except TimeoutError as error:
         raise CommandFailed(str(error)) from None
     except KeyboardInterrupt:
-        print_note(f"Stopped watching; the run continues: pyoco-client get --run-id {run_id}")
+        print_note(f"Stopped watching; the run continues: pyoco-client get {run_id}")
         raise
     # The live view has shown the error.
     fail_unless_completed(last, with_error=not live)

@@ -61,7 +61,6 @@ OutputForm = Annotated[
     Output | None,
     option("json or table (default: table on a terminal, json otherwise).", "FORM", show_default=False),
 ]
-RunId = Annotated[str, option("The run id printed by `submit`.", "ID", parser=_checked_run_id)]
 RunIdArgument = Annotated[
     str | None,
     typer.Argument(

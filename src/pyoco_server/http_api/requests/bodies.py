@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
+from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
 from pyoco_server.records.models import FLOW_NAME_EXPECTED, RUN_TIMEOUT_EXPECTED, TAG_EXPECTED, RerunMode
 from pyoco_server.runs.flow_yaml.nesting import check_nesting
 
@@ -122,7 +122,7 @@ def invalid_fields(error: Exception, document: Any) -> InvalidRequest:
     if "matching regex" in message:
         message = _PATTERNS.get(path, message)
     message = _EXPECTED.get(path, message)
-    value = shortened(_value_at(document, path)) if path else None
+    value = shortened_json(_value_at(document, path)) if path else None
     return InvalidRequest(problems=[FieldProblem(path, message, value=value)])
 
 

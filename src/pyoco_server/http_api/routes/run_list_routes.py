@@ -81,4 +81,6 @@ async def _snapshot(gateway: Gateway, run_id: str) -> Raw | None:
         stored = await gateway.runs.store.get(run_id)
     except UnreadableRecord:
         return None
-    return None if stored is None else Raw(msgspec.json.encode(stored.snapshot))
+    if stored is None:
+        return None
+    return Raw(msgspec.json.encode(run_types.public_snapshot(stored.snapshot, records=True)))

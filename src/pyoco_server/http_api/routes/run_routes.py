@@ -5,7 +5,7 @@ import time
 from typing import Annotated
 
 from fastapi import Query
-from msgspec import UNSET, structs
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -39,9 +39,7 @@ async def get_run(
 ) -> Response:
     snapshot = await visible_run(request, run_id)
     view = await _with_worker(gateway_of(request), snapshot)
-    if not include:
-        view.task_records = UNSET
-    return json_response(view)
+    return json_response(run_types.public_snapshot(view, records=bool(include)))
 
 
 @handles(GET_TASKS)
@@ -95,8 +93,7 @@ async def cancel(request: Request, run_id: str) -> Response:
     snapshot = await cancel_run(
         gateway.connection, gateway.runs.store, run_id, caller_of(request), reason=body.reason
     )
-    snapshot.task_records = UNSET
-    return json_response(snapshot)
+    return json_response(run_types.public_snapshot(snapshot, records=False))
 
 
 @handles(RERUN)

@@ -2,7 +2,7 @@
 
 from typing import Final, TypeVar
 
-from msgspec import UNSET, Raw, Struct, structs
+from msgspec import Raw, Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,7 +17,8 @@ from pyoco_server.api.endpoints import (
     RETRY_RUN,
     WITHDRAW_WAIT,
 )
-from pyoco_server.errors import WaitNotFound
+from pyoco_server.api.run_types import public_snapshot
+from pyoco_server.errors import FieldProblem, InvalidRequest, WaitNotFound, shortened_json
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of, principal_of
 from pyoco_server.http_api.requests.bodies import check_depth, json_record, limited_body, optional_record
@@ -123,8 +124,12 @@ async def reassign(request: Request, wait_id: str) -> Response:
 async def resume(request: Request) -> Response:
     body = await _read(request, wait_types.ResumeRequest)
     check_depth("payload", body.payload)
+    run_id = _one_of("runId", body.run_id, "run_id", body.snake_run_id)
+    if run_id is None:
+        raise InvalidRequest(problems=[FieldProblem("runId", "the field is missing")])
+    decision_id = _one_of("decisionId", body.decision_id, "decision_id", body.snake_decision_id)
     receipt = await gateway_of(request).waits.answers.resume(
-        body.run_id, body.payload, caller_of(request), _actor_of(request), decision_id=body.decision_id
+        run_id, body.payload, caller_of(request), _actor_of(request), decision_id=decision_id
     )
     return json_response(wait_types.Resumed(run_id=receipt.run_id))
 
@@ -134,8 +139,15 @@ async def retry(request: Request, run_id: str) -> Response:
     await optional_record(request, wait_types.RetryRequest, field="", cure="a retry takes nothing")
     connection = gateway_of(request).connection
     snapshot = await retry_run(connection, run_id, caller_of(request), _actor_of(request))
-    snapshot.task_records = UNSET
-    return json_response(snapshot)
+    return json_response(public_snapshot(snapshot, records=False))
+
+
+def _one_of(name: str, value: str | None, alias: str, alias_value: str | None) -> str | None:
+    """A field that may be given under either name."""
+    if value is not None and alias_value not in (None, value):
+        message = f"it differs from {name}; give one of them"
+        raise InvalidRequest(problems=[FieldProblem(alias, message, value=shortened_json(alias_value))])
+    return alias_value if value is None else value
 
 
 def _changes(request: Request) -> WaitChanges:

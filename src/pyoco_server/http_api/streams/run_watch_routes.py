@@ -7,12 +7,11 @@ from functools import partial
 from typing import Annotated, Final
 
 from fastapi import Header, Query
-from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api.endpoints import WATCH_RUN
-from pyoco_server.api.run_types import WATCH_MAX_SEC, RunInclude, RunNote, WatchedRun
+from pyoco_server.api.run_types import WATCH_MAX_SEC, RunInclude, RunNote, WatchedRun, public_snapshot
 from pyoco_server.broker.stores.run_store import StoredRun
 from pyoco_server.errors import FieldProblem, InvalidRequest, UnreadableRecord, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
@@ -121,8 +120,7 @@ _without_records = partial(_changed, records=False)
 
 
 def _encoded(snapshot: RunSnapshot, revision: int, *, records: bool) -> _Encoded:
-    if not records:
-        snapshot.task_records = UNSET
+    snapshot = public_snapshot(snapshot, records=records)
     data = WatchedRun(run_id=snapshot.run_id, snapshot=snapshot, ts=time.time())
     event = Event(name="snapshot", id=str(revision), data=data)
     return _Encoded(event.encode(), final=snapshot.status.terminal)

@@ -7,6 +7,7 @@ it. A repeated answer with the same decision_id gets the receipt of the first.
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import (
+    AmbiguousWait,
     AnswersBusy,
     FieldProblem,
     InvalidAnswer,
@@ -26,13 +28,14 @@ from pyoco_server.errors import (
     PyocoError,
     WaitConflict,
     WaitExpired,
-    shortened,
+    WaitExpiredForGood,
+    shortened_json,
 )
 from pyoco_server.human.answers.schema_checker import SchemaChecker
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.wait_lookup import check_run_continues, find_wait, withdrawn_error
-from pyoco_server.human.wait_transitions import expired, name_of
-from pyoco_server.records.models import RunSnapshot, RunStatus
+from pyoco_server.human.wait_transitions import expired, name_of, next_wait_id
+from pyoco_server.records.models import UNANSWERED, RunSnapshot, RunStatus
 from pyoco_server.records.wait_models import (
     Actor,
     Decision,
@@ -113,9 +116,13 @@ class AnswerHandler:
         snapshot = (await find_run(self._runs, run_id, caller)).snapshot
         waits = [wait.record for wait in await self._waits.of_run_from_leader(run_id)]
         wait = _decided_as(decision_id, waits) or _only_open_wait(snapshot, waits)
-        return await self.respond(
-            wait.wait_id, answer_from_payload(wait, payload, decision_id), caller, actor
-        )
+        answer = answer_from_payload(wait, payload, decision_id)
+        try:
+            return await self.respond(wait.wait_id, answer, caller, actor)
+        except InvalidAnswer as error:
+            if wait.proposal is UNSET:
+                raise
+            raise InvalidAnswer(problems=[_in_payload(problem) for problem in error.problems]) from None
 
     async def _try(self, wait: StoredWait, answer: Answer, caller: Caller, actor: Actor) -> Receipt | None:
         """The receipt; None when the wait was written since it was read."""
@@ -156,7 +163,7 @@ class AnswerHandler:
 
     async def _repeated_receipt(self, record: WaitRecord, answer: Answer) -> Receipt:
         if record.state is WaitState.EXPIRED:
-            raise WaitExpired(f"its deadline was {_utc(record.deadline_at)}")
+            raise await self._too_late(record)
         if record.state is WaitState.CANCELLED:
             raise WaitConflict("invalid_state", f"the wait was cancelled: {record.note}")
         if record.state is WaitState.WITHDRAWN:
@@ -167,6 +174,22 @@ class AnswerHandler:
         receipt = _receipt(record)
         receipt.repeated = True
         return receipt
+
+    async def _too_late(self, record: WaitRecord) -> WaitExpired:
+        """Whether `retry` can ask again depends on what the run did after the expiry."""
+        late = f"its deadline was {_utc(record.deadline_at)}"
+        if record.resolved:
+            return WaitExpiredForGood(f"{late}; the default was used as the answer")
+        stored = await self._runs.get_from_leader(record.run_id)
+        if stored is None:
+            return WaitExpiredForGood(f"{late}; its run was deleted")
+        run = stored.snapshot
+        if run.status.terminal and run.reason not in UNANSWERED:
+            return WaitExpiredForGood(f"{late}; its run is {run.status}")
+        again = next_wait_id(record)
+        if await self._waits.find(again) is not None:
+            return WaitExpiredForGood(f"{late}; it was asked again, as {again}")
+        return WaitExpired(late)
 
     async def _expire(self, wait: StoredWait, now: float) -> None:
         """The deadline has passed, and the maintenance has not expired the wait yet."""
@@ -227,9 +250,10 @@ def _only_open_wait(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecor
         return still_open[0]
     if still_open:
         named = ", ".join(sorted(wait.wait_id for wait in still_open))
-        raise WaitConflict("ambiguous_wait", f"the run waits for several answers; respond to one: {named}")
+        raise AmbiguousWait(f"respond to one of {named}")
     last = max(waits, key=lambda wait: wait.decided_at or 0.0, default=None)
-    if last is not None and last.state is WaitState.EXPIRED and not last.resolved:
+    has_ended_otherwise = snapshot.status.terminal and snapshot.reason not in UNANSWERED
+    if last is not None and last.state is WaitState.EXPIRED and not last.resolved and not has_ended_otherwise:
         raise WaitExpired(f"its deadline was {_utc(last.deadline_at)}")
     if last is not None and last.state is WaitState.WITHDRAWN:
         raise withdrawn_error(last)
@@ -326,11 +350,18 @@ def _check_decision(answer: Answer) -> None:
 def _check_digest(wait: WaitRecord, answer: Answer) -> None:
     if answer.digest is None:
         if answer.decision is Decision.APPROVED:
-            raise ProposalChanged("an approval says which proposal it is of: send its proposal_digest")
+            _reject("digest", "this is missing: an approval names its proposal by the proposal_digest")
     elif answer.digest != wait.proposal_digest:
-        raise ProposalChanged(f"the digest of the proposal is not {shortened(answer.digest)}")
+        raise ProposalChanged(f"the digest of the proposal is not {shortened_json(answer.digest)}")
+
+
+def _in_payload(problem: FieldProblem) -> FieldProblem:
+    """Its place in the body of `resume`, where the decision on a proposal is in the payload."""
+    inside = problem.field.removeprefix("payload")
+    below = inside if inside == problem.field else f"value{inside}"
+    return replace(problem, field=f"payload.{below}")
 
 
 def _reject(field: str, message: str, value: Any = UNSET) -> NoReturn:
-    shown = None if value is UNSET else shortened(value)
+    shown = None if value is UNSET else shortened_json(value)
     raise InvalidAnswer(problems=[FieldProblem(field, message, value=shown)])

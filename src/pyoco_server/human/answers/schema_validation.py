@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 from jsonschema import Draft202012Validator, FormatChecker
-from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
@@ -21,6 +21,7 @@ from referencing.jsonschema import DRAFT202012
 from pyoco_server.config.process_isolation import close_other_descriptors, hide_process
 from pyoco_server.errors import FieldProblem, shortened
 from pyoco_server.human.answers.schema_check_messages import Check, CheckResult, Schema
+from pyoco_server.human.answers.schema_problem_texts import problems_in
 
 _REFERENCES: Final = ("$ref", "$dynamicRef")
 _MAX_PROBLEMS: Final = 20
@@ -79,7 +80,7 @@ def problems_of(value: Any, schema: Schema, *, at: str = "") -> list[FieldProble
     found: dict[str, FieldProblem] = {}
     try:
         for error in validator.iter_errors(value):
-            for problem in _problems(error, at):
+            for problem in problems_in(error, at):
                 found.setdefault(problem.field, problem)
             if len(found) >= _MAX_PROBLEMS:
                 break
@@ -91,19 +92,6 @@ def problems_of(value: Any, schema: Schema, *, at: str = "") -> list[FieldProble
     except Exception as error:  # noqa: BLE001 - whatever it has, an answer must not fail a request
         return [FieldProblem(at, f"this value cannot be checked against its schema: {_described(error)}")]
     return sorted(found.values(), key=lambda problem: problem.field)
-
-
-def _problems(error: ValidationError, at: str) -> Iterator[FieldProblem]:
-    """Of several alternatives, report the problem of the one that is nearest to a match."""
-    error = best_match([error]) or error
-    path = ".".join(part for part in (at, *map(str, error.absolute_path)) if part)
-    expected, given = error.validator_value, error.instance
-    if error.validator == "required" and isinstance(expected, list) and isinstance(given, dict):
-        for name in expected:
-            if name not in given:
-                yield FieldProblem(f"{path}.{name}" if path else name, "this is missing")
-    else:
-        yield FieldProblem(path, _short(error.message), value=shortened(given))
 
 
 def _check_references(resource: Resource[Any], resolver: Any) -> None:

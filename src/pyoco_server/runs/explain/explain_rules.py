@@ -239,9 +239,10 @@ def _limits(facts: Facts) -> Iterator[Finding]:
     run = facts.snapshot
     most = 0 if facts.queue is None else facts.queue.limits.max_deliver
     number = 0 if run.delivery is None else run.delivery[1]
-    if run.attempt > 1:
+    attempt = run.shown_attempt
+    if attempt > 1:
         left = max(0, most - number) if most > 0 else None
-        evidence = {"attempt": run.attempt, "delivery": number, "max_deliver": most or None, "left": left}
+        evidence = {"attempt": attempt, "delivery": number, "max_deliver": most or None, "left": left}
         yield Finding("last_attempt" if left == 0 else "later_attempt", evidence)
     if run.timeout_sec is not None and run.start_time is not None:
         if run.used_sec is UNSET:
@@ -315,7 +316,7 @@ def _ended(run: RunSnapshot) -> Finding:
             {"task": name, "error": _record_text(run, name, "error")} for name in failed[:_MAX_LISTED]
         ],
         "worker_id": run.worker_id,
-        "attempt": run.attempt,
+        "attempt": run.shown_attempt,
         "ended_at": run.end_time,
         "timeout_sec": run.timeout_sec,
     }

@@ -37,25 +37,25 @@ class Text:
 CANCEL: Final = Action(
     en="Cancel the run",
     ja="run をキャンセルする",
-    command="pyoco-client cancel --run-id {run_id}",
+    command="pyoco-client cancel {run_id}",
     request="POST /runs/{run_id}/cancel",
 )
 RERUN: Final = Action(
     en="Rerun from the start",
     ja="run を最初から再実行する",
-    command="pyoco-client rerun --run-id {run_id}",
+    command="pyoco-client rerun {run_id}",
     request="POST /runs/{run_id}/rerun",
 )
 RERUN_FAILED: Final = Action(
     en="Rerun only what failed or never ran",
     ja="失敗・未実行のタスクだけを再実行する",
-    command="pyoco-client rerun --run-id {run_id} --from failed",
+    command="pyoco-client rerun {run_id} --from failed",
     request='POST /runs/{run_id}/rerun {{"mode": "failed"}}',
 )
 LOGS: Final = Action(
     en="Read the run's output",
     ja="run の出力を確認する",
-    command="pyoco-client logs --run-id {run_id}",
+    command="pyoco-client logs {run_id}",
     request="GET /runs/{run_id}/logs",
 )
 START_WORKER: Final = Action(
@@ -419,7 +419,7 @@ TEXTS: Final[Mapping[str, Text]] = {
             Action(
                 en="Deploy the flow to every worker with the tag, then rerun",
                 ja="このタグのすべてのワーカーにフローを配置してから再実行する",
-                command="pyoco-client rerun --run-id {run_id}",
+                command="pyoco-client rerun {run_id}",
                 request="POST /runs/{run_id}/rerun",
             ),
             SEE_WORKERS,

@@ -100,6 +100,7 @@ class _Stored(Struct):
     worker_id: str | None = None
     heartbeat_at: Timestamp | None = None
     attempt: Count = 0
+    continuations: Count = 0
     start_time: Timestamp | None = None
     end_time: Timestamp | None = None
     reason: str | None = None
@@ -139,7 +140,7 @@ def summary_of(data: bytes) -> RunSummary:
         duration_sec=_duration(run),
         worker_id=run.worker_id,
         heartbeat_at=run.heartbeat_at,
-        attempt=run.attempt,
+        attempt=run.attempt - run.continuations,
         reason=run.reason,
         error=run.error if run.error is None else run.error[:_SHOWN_ERROR],
         cancel_requested_at=run.cancel_requested_at,

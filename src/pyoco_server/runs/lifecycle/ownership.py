@@ -281,10 +281,14 @@ def _claimed(
     current: RunSnapshot, job: Job, delivery: tuple[int, int], worker_id: str, worker_instance: str
 ) -> RunSnapshot:
     now = time.time()
+    continuations = current.continuations
+    if current.generation and current.delivery is None:
+        continuations = (continuations or 0) + 1
     return structs.replace(
         current,
         status=RunStatus.RUNNING if current.cancel_requested_at is None else RunStatus.CANCELLING,
         attempt=current.attempt + 1,
+        continuations=continuations,
         delivery=delivery,
         handed_back=UNSET,
         handed_over_at=UNSET,

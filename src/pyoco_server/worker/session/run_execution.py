@@ -118,6 +118,9 @@ class RunExecution:
 
     def printed(self, lines: list[LogLine]) -> None:
         if not self._closed:
+            if self._owned.snapshot.continuations:
+                attempt = self._owned.snapshot.shown_attempt
+                lines = [structs.replace(line, attempt=attempt) for line in lines]
             self._recording().printed(lines)
 
     def _recording(self) -> RunRecorder:
