@@ -216,6 +216,15 @@ async def test_a_loop_is_one_task_with_its_count(tab: Tab, worker: PyocoNatsWork
     await expect(task_in(tab, "Flow", "batch")).to_contain_text("4")
 
 
+async def test_a_number_that_json_does_not_have_is_named(tab: Tab, worker: PyocoNatsWorker) -> None:
+    run_id = await tab.gateway.submit("measuring")
+    await tab.gateway.ends(run_id)
+    await tab.open(f"/runs/{run_id}")
+    await task_in(tab, "Flow", "measure").click()
+    await expect(details(tab)).to_contain_text("stored as null: output.mean: NaN")
+    await tab.screenshot("run-not-json")
+
+
 async def test_parallel_tasks_are_tiles(tab: Tab, worker: PyocoNatsWorker) -> None:
     run_id = await tab.gateway.submit("beside")
     await tab.gateway.ends(run_id)

@@ -1,6 +1,7 @@
 """Flows for workers under test: each shows one behaviour."""
 
 import ctypes
+import math
 import os
 import subprocess
 import sys
@@ -206,6 +207,7 @@ speaking_flow = _flow("speaking", speak)
 closing_flow = _flow("closing", close_stdout)
 threading_flow = _flow("threading", leave_a_thread)
 pid_flow = _flow("pid", pid)
+measuring_flow = _flow("measuring", task_object(lambda: {"mean": math.nan}, "measure"))
 strange_flow = _flow("strange", fail_strangely)
 unspeakable_flow = _flow("unspeakable", unspeakable)
 parent_flow = _flow("parent", leave_a_child)

@@ -236,14 +236,27 @@ class LineView(Struct, kw_only=True):
     attempt: int
 
 
+class PyocoLogEntry(Struct, kw_only=True):
+    """One line in the form that pyoco's own client reads. `seq` increases."""
+
+    seq: int
+    task: str
+    stream: str
+    text: str
+    timestamp: float
+
+
 class LogsView(Struct, kw_only=True):
     """A page of a run's log. `next_after` is the `after` of the next page."""
 
     run_id: RunId
+    run_status: RunStatus
     lines: list[LineView]
     next_after: str | None
     # The run has ended, and there are no lines after these.
     complete: bool
+    # For `pyoco runs logs`: up to 5000 lines, if none of `after`, `limit`, `stream` and `search` is given.
+    logs: list[PyocoLogEntry] | UnsetType = UNSET
 
 
 class LogEnd(Struct, kw_only=True):

@@ -67,8 +67,12 @@ Tasks = TypedDict("Tasks", {
 LogLine = TypedDict("LogLine", {
     "id": str, "ts": float, "task": str | None, "stream": str, "text": str, "attempt": int,
 })
+PyocoLogEntry = TypedDict("PyocoLogEntry", {
+    "seq": int, "task": str, "stream": str, "text": str, "timestamp": float,
+})
 LogPage = TypedDict("LogPage", {
-    "run_id": str, "lines": list[LogLine], "next_after": str | None, "complete": bool,
+    "run_id": str, "run_status": str, "lines": list[LogLine], "next_after": str | None, "complete": bool,
+    "logs": NotRequired[list[PyocoLogEntry]],
 })
 Action = TypedDict("Action", {"text": str, "command": str | None, "request": str | None})
 NextStep = TypedDict("NextStep", {"by_itself": str, "actions": list[Action]})

@@ -175,7 +175,8 @@ def get_logs(
 def iter_logs(run_id: str, *, after: str | None = None, **selected: Unpack[LogFilter]) -> Pages[LogLine]:
     """Each line that a run has printed by now, page after page."""
     return Pages(
-        page=lambda place: get_logs(run_id, after=place, **selected),
+        # With a limit: without one, a page has its lines twice, for pyoco's own client.
+        page=lambda place: get_logs(run_id, after=place, limit=1000, **selected),
         start=after,
         items="lines",
         # A page without lines is not the end: a search may need many pages. One without progress is.

@@ -1,5 +1,7 @@
 """`GET /runs/{run_id}/logs`: pages of a run's output."""
 
+import sys
+from asyncio.subprocess import PIPE, create_subprocess_exec
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.routes import run_log_routes
 from pyoco_server.records.models import RunStatus
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -57,10 +60,10 @@ async def test_a_line_has_its_id_task_and_stream(gateway: RunningGateway, run: P
 
 
 async def test_a_silent_run_has_an_empty_log(gateway: RunningGateway, run: PrintingRun) -> None:
-    empty: dict[str, Any] = {"run_id": run.run_id, "lines": [], "next_after": None}
-    assert await logs(gateway, run) == {**empty, "complete": False}
+    empty: dict[str, Any] = {"run_id": run.run_id, "lines": [], "next_after": None, "logs": []}
+    assert await logs(gateway, run) == {**empty, "run_status": "PENDING", "complete": False}
     await run.ends()
-    assert await logs(gateway, run) == {**empty, "complete": True}
+    assert await logs(gateway, run) == {**empty, "run_status": "COMPLETED", "complete": True}
 
 
 async def test_pages_continue_after_the_given_line(gateway: RunningGateway, run: PrintingRun) -> None:
@@ -160,3 +163,64 @@ async def test_without_nats_it_is_a_503(config: NatsBackendConfig, own_nats: Nat
         for accept in ("*/*", "text/event-stream"):
             response = await gateway.http.get(f"/runs/{NO_RUN}/logs", headers={"Accept": accept})
             assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+
+
+class TestPyocosOwnClient:
+    """`pyoco runs logs` reads `logs` and `run_status`, and knows no pages."""
+
+    async def test_entries_have_its_form(self, gateway: RunningGateway, run: PrintingRun) -> None:
+        await run.prints("one", "two")
+        await run.prints("lost", task=None, stream="note")
+        page = await logs(gateway, run)
+        assert page["run_status"] == "PENDING"
+        assert [(each["task"], each["stream"], each["text"]) for each in page["logs"]] == [
+            ("load", "stdout", "one"),
+            ("load", "stdout", "two"),
+            ("run", "note", "lost"),
+        ]
+        assert sorted({each["seq"] for each in page["logs"]}) == [each["seq"] for each in page["logs"]]
+        for query in ({"limit": 5}, {"stream": "stdout"}, {"search": "o"}, {"after": page["next_after"]}):
+            assert "logs" not in await logs(gateway, run, **query)
+
+    async def test_they_are_more_than_one_page(
+        self, gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(run_log_routes, "_PAGE_LINES", 2)
+        monkeypatch.setattr(run_log_routes, "_MAX_LINES", 4)
+        await run.prints("a", "b", "c", "d")
+        page = await logs(gateway, run)
+        assert texts(page) == ["a", "b"]
+        await run.prints("e")
+        shown = [each["text"] for each in (await logs(gateway, run))["logs"]]
+        assert shown[:-1] == ["a", "b", "c", "d"]
+        assert "pyoco-client logs" in shown[-1]
+
+    async def test_the_last_lines(self, gateway: RunningGateway, run: PrintingRun) -> None:
+        await run.prints("a", "b", "c")
+        await run.prints("d")
+        page = await logs(gateway, run, tail=2)
+        assert texts(page) == [each["text"] for each in page["logs"]] == ["c", "d"]
+        for query in ({"limit": 1}, {"after": "1-0"}, {"follow": "1"}):
+            refused = await gateway.http.get(f"/runs/{run.run_id}/logs", params={"tail": 2, **query})
+            assert refused.status_code == 422
+            assert refused.json()["errors"][0]["field"] == "tail"
+
+    @pytest.mark.parametrize("options", [[], ["--task", "load"], ["--tail", "2"], ["--follow"]])
+    async def test_its_command_shows_the_log(
+        self, gateway: RunningGateway, run: PrintingRun, options: list[str]
+    ) -> None:
+        await run.prints("one", "two")
+        await run.ends()
+        command = [
+            sys.executable,
+            "-m",
+            "pyoco",
+            "runs",
+            "logs",
+            run.run_id,
+            "--server",
+            str(gateway.http.base_url),
+        ]
+        process = await create_subprocess_exec(*command, *options, stdout=PIPE)
+        printed, _ = await process.communicate()
+        assert printed.decode().splitlines() == ["[load][stdout] one", "[load][stdout] two"]

@@ -1,6 +1,8 @@
 """The links, times and calls of tasks in their records, during a run and at its end."""
 
+import math
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +136,40 @@ def test_records_are_in_the_order_of_the_flow() -> None:
     branching = Flow("branching") >> step("zoo") >> step("year")[2] >> branches >> step("bee")
     outcome = FlowUnderTest(branching).execute({"way": "left"})
     assert list(outcome.task_records) == list(outcome.tasks) == names
+
+
+class TestNumbersThatJsonDoesNotHave:
+    @staticmethod
+    def record_of(value: Any) -> dict[str, Any]:
+        flow = Flow("numbers") >> TaskWrapper(Task(func=lambda: value, name="measure"))
+        return records_of(FlowUnderTest(flow).execute().task_records)["measure"]
+
+    def test_they_are_marked(self) -> None:
+        record = self.record_of({"rows": [1.5, math.nan, {"low": -math.inf, "none": None}], "high": math.inf})
+        assert record["output"] == {"rows": [1.5, None, {"low": None, "none": None}], "high": None}
+        assert record["not_json"] == [
+            "output.rows[1]: NaN",
+            "output.rows[2].low: -Infinity",
+            "output.high: Infinity",
+        ]
+
+    def test_of_inputs_too(self) -> None:
+        flow = Flow("numbers") >> TaskWrapper(Task(func=lambda x: 1, name="measure", inputs={"x": math.nan}))
+        record = records_of(FlowUnderTest(flow).execute().task_records)["measure"]
+        assert (record["inputs"], record["not_json"]) == ({"x": None}, ["inputs.x: NaN"])
+
+    def test_in_objects(self) -> None:
+        @dataclass
+        class Reading:
+            value: float
+            when: object
+
+        assert self.record_of([Reading(math.nan, object())])["not_json"] == ["output[0].value: NaN"]
+
+    @pytest.mark.parametrize("value", [None, {"a": None}, "null", [1.0, 2.5], {1: None}])
+    def test_nothing_else_is(self, value: Any) -> None:
+        assert "not_json" not in self.record_of(value)
+
+    def test_many_are_shortened(self) -> None:
+        marked = self.record_of([math.nan] * 50)["not_json"]
+        assert (len(marked), marked[0], marked[-1]) == (21, "output[0]: NaN", "…")

@@ -86,8 +86,12 @@ def ended_run_view(run: Json) -> RenderableType:
     records: Mapping[str, Json] = run.get("task_records") or {}
     if run["tasks"]:
         parts += [Text(), tasks_table(run["tasks"], {})]
-    outputs = [(name, records[name].get("output")) for name in _last_tasks(records)]
-    rows = [(f"{printable(name)} returned", _value(output)) for name, output in outputs if output is not None]
+    last = [(name, records[name]) for name in _last_tasks(records)]
+    rows = [
+        (f"{printable(name)} returned", _returned(record))
+        for name, record in last
+        if record.get("output") is not None or record.get("not_json")
+    ]
     if rows:
         parts += [Text(), pairs(rows[-_MAX_RETURN_VALUES:])]
     return Group(*parts)
@@ -164,7 +168,7 @@ def _last_tasks(records: Mapping[str, Json]) -> list[str]:
 
 def _result(record: Json) -> Text:
     error = _error(record)
-    shown = Text(printable(_shortened(error)), style="red") if error else Text(_value(record.get("output")))
+    shown = Text(printable(_shortened(error)), style="red") if error else Text(_returned(record))
     for line in _printed(record):
         shown.append("\n" if shown else "").append(f"| {line}", style="dim")
     return shown
@@ -182,6 +186,14 @@ def _error(record: Json) -> str:
         if found and (found[2] or "") == first_line:
             return f"{found[1]}: {error}" if error else found[1]
     return str(error)
+
+
+def _returned(record: Json) -> str:
+    """The output, and where it had numbers that JSON does not have."""
+    lines = [_value(record.get("output"))]
+    if record.get("not_json"):
+        lines.append(printable(f"stored as null: {_shortened(', '.join(map(str, record['not_json'])))}"))
+    return "\n".join(filter(None, lines))
 
 
 def _printed(record: Json) -> list[str]:

@@ -1,21 +1,37 @@
 """The log of a run, as pages or followed as server-sent events."""
 
+from collections import deque
 from contextlib import aclosing
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, Final
 
 from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api.endpoints import GET_LOGS
-from pyoco_server.api.run_types import LineView, LogEnd, LogStream, LogsView
+from pyoco_server.api.run_types import LineView, LogEnd, LogStream, LogsView, PyocoLogEntry
+from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routes.run_routes import visible_run
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import MEDIA_TYPE, Event, EventSource, EventStream, with_keepalives
 from pyoco_server.runs.watch.log_following import LogFollower
-from pyoco_server.runs.watch.log_reading import START, LogFilter, LogPosition, LogReader, PlacedLine
+from pyoco_server.runs.watch.log_reading import (
+    START,
+    LogFilter,
+    LogPage,
+    LogPosition,
+    LogReader,
+    PlacedLine,
+)
+
+# Of one response.
+_PAGE_LINES: Final = 1000
+_MAX_LINES: Final = 5000
+# More than a stored batch of lines has.
+_LINES_OF_A_BATCH: Final = 10**6
 
 
 @handles(GET_LOGS)
@@ -27,14 +43,22 @@ async def get_logs(
     stream: Annotated[list[LogStream], Query(description="Only lines of these streams.")] = [],  # noqa: B006
     after: Annotated[str | None, Query(description="Only lines after the one with this id.")] = None,
     limit: Annotated[
-        int, Query(ge=1, le=5000, description="How many lines at most; not for following.")
-    ] = 1000,
+        int | None,
+        Query(ge=1, le=_MAX_LINES, description="How many lines at most, 1000 by default; not for following."),
+    ] = None,
+    tail: Annotated[
+        int | None,
+        Query(ge=1, le=_MAX_LINES, description="Only the last lines, without `after` and `limit`."),
+    ] = None,
     search: Annotated[str, Query(max_length=200, description="Only lines with this text, in any case.")] = "",
     follow: Annotated[bool, Query(description="Return server-sent events until the run ends.")] = False,
     last_event_id: Annotated[str | None, Header(description="For following, instead of `after`.")] = None,
 ) -> Response:
     gateway = gateway_of(request)
     followed = follow or _accepts_events(request)
+    if tail is not None and (followed or after is not None or limit is not None):
+        message = "cannot be combined with `after`, `limit` or following"
+        raise InvalidRequest(problems=[FieldProblem("tail", message, value=str(tail))])
     position = START if after is None else LogPosition.parse(after, field="after")
     if followed and last_event_id:
         # A browser that reconnects sends its first URL again, and this newer position.
@@ -48,14 +72,60 @@ async def get_logs(
         source = with_keepalives(_followed(gateway, run_id, position, selected))
         return EventStream(source, stopping=gateway.stopping)
     reader = LogReader(gateway.runs.logs, run_id, after=position, line_filter=selected)
-    page = await reader.page(limit, ended=snapshot.status.terminal)
+    ended = snapshot.status.terminal
+    if tail is not None:
+        page = await _last_lines(reader, tail, ended=ended)
+    else:
+        page = await reader.page(limit or _PAGE_LINES, ended=ended)
     view = LogsView(
         run_id=run_id,
+        run_status=snapshot.status,
         lines=[_line_view(line) for line in page.lines],
         next_after=None if page.position == START else str(page.position),
         complete=page.complete,
     )
+    if after is None and limit is None and not stream and not search:
+        view.logs = await _pyoco_entries(reader, page, whole=tail is not None, ended=ended)
     return json_response(view)
+
+
+async def _last_lines(reader: LogReader, count: int, *, ended: bool) -> LogPage:
+    """The last page of the log, with this many lines of it and of those before."""
+    lines: deque[PlacedLine] = deque(maxlen=count)
+    while True:
+        page = await reader.page(_MAX_LINES, ended=ended)
+        lines.extend(page.lines)
+        if page.complete or not page.moved:
+            return replace(page, lines=list(lines))
+
+
+async def _pyoco_entries(
+    reader: LogReader, page: LogPage, *, whole: bool, ended: bool
+) -> list[PyocoLogEntry]:
+    """The lines for pyoco's own client, which knows no pages; a note says if there are more."""
+    entries = [_pyoco_entry(line) for line in page.lines]
+    while page.moved and not page.complete and not whole:
+        if len(entries) >= _MAX_LINES:
+            text = f"only the first {_MAX_LINES} lines are shown here; pyoco-client logs shows all of them"
+            last = entries[-1]
+            note = PyocoLogEntry(
+                seq=last.seq + 1, task="run", stream="note", text=text, timestamp=last.timestamp
+            )
+            return [*entries, note]
+        page = await reader.page(_MAX_LINES - len(entries), ended=ended)
+        entries += [_pyoco_entry(line) for line in page.lines]
+    return entries
+
+
+def _pyoco_entry(placed: PlacedLine) -> PyocoLogEntry:
+    position, line = placed
+    return PyocoLogEntry(
+        seq=position.sequence * _LINES_OF_A_BATCH + position.index,
+        task=line.task or "run",
+        stream=line.stream,
+        text=line.text,
+        timestamp=line.ts,
+    )
 
 
 async def _followed(gateway: Gateway, run_id: str, after: LogPosition, selected: LogFilter) -> EventSource:

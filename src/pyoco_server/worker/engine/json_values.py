@@ -1,6 +1,9 @@
 """Values of a user's tasks as JSON of bounded size; encoding them never fails."""
 
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -13,17 +16,55 @@ VALUE_LIMIT_BYTES = 64 * 1024
 _REPR_CHARS = 4096
 # Deeper values are replaced too: a stored record has a limit (records/decoding.py).
 _MAX_NESTING = 200
+# Which values are looked through for numbers that JSON does not have, and how many are named.
+_SEARCHED_BYTES = 1024 * 1024
+_MARKS = 20
+_PATH_CHARS = 120
 
 
-def to_json(value: Any) -> tuple[Raw, bool]:
-    """The value as JSON, and whether it had to be cut."""
+class JsonValue(NamedTuple):
+    json: Raw
+    is_cut: bool = False
+    # Where a number was that JSON does not have.
+    not_json: Sequence[str] = ()
+
+
+def to_json(name: str, value: Any) -> JsonValue:
+    """The value as JSON; `name` is the field of the record that it is stored in."""
+    not_json: Sequence[str] = ()
     try:
         encoded = _encode(value)
+        not_json = _non_finite(name, value, encoded)
     except Exception:  # noqa: BLE001 - a key that is no string, a text that is no Unicode, a user's property
         encoded = msgspec.json.encode(describe(value))
     if len(encoded) <= VALUE_LIMIT_BYTES and not is_nested_deeper(encoded, _MAX_NESTING):
-        return Raw(encoded), False
-    return cut_value(encoded), True
+        return JsonValue(Raw(encoded), not_json=not_json)
+    return JsonValue(cut_value(encoded), is_cut=True, not_json=not_json)
+
+
+def _non_finite(name: str, value: Any, encoded: bytes) -> list[str]:
+    """Where the value has a NaN or an infinity, which JSON stores as null: `output.rows[3]: NaN`."""
+    if b"null" not in encoded or len(encoded) > _SEARCHED_BYTES:
+        return []
+    found = list(islice(_search(name, msgspec.to_builtins(value, enc_hook=describe)), _MARKS + 1))
+    return found if len(found) <= _MARKS else [*found[:_MARKS], "…"]
+
+
+def _search(path: str, value: Any) -> Iterator[str]:
+    """Iteratively: a value may be nested more deeply than calls can be."""
+    pending = [(path, value)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            yield f"{path}: {'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}"
+        elif isinstance(value, dict):
+            pending += [(_shortened(f"{path}.{key}"), each) for key, each in reversed(value.items())]
+        elif isinstance(value, list | tuple):
+            pending += [(f"{path}[{index}]", each) for index, each in reversed(list(enumerate(value)))]
+
+
+def _shortened(path: str) -> str:
+    return escape_surrogates(path if len(path) <= _PATH_CHARS else f"…{path[-_PATH_CHARS:]}")
 
 
 def describe(value: Any) -> str:

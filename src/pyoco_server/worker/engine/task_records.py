@@ -68,8 +68,8 @@ def encoded_record(
     executed_again: str | None = None,
 ) -> tuple[bytes, bool]:
     """The record as JSON, and whether something of it had to be cut."""
-    inputs, inputs_cut = to_json(record.inputs)
-    output, output_cut = to_json(record.output)
+    inputs, inputs_cut, not_json_inputs = to_json("inputs", record.inputs)
+    output, output_cut, not_json_output = to_json("output", record.output)
     encoded: dict[str, Any] = {
         "state": state,
         "started_at": record.started_at,
@@ -79,7 +79,7 @@ def encoded_record(
         "traceback": record.traceback and escape_surrogates(record.traceback),
         "inputs": inputs,
         "output": output,
-        "artifacts": to_json(record.artifacts)[0],
+        "artifacts": to_json("artifacts", record.artifacts).json,
         **printed,
     }
     if call_fields:
@@ -98,6 +98,8 @@ def encoded_record(
         encoded["not_journalled"] = not_journalled
     if executed_again is not None:
         encoded["executed_again"] = executed_again
+    if not_json_inputs or not_json_output:
+        encoded["not_json"] = [*not_json_inputs, *not_json_output]
     if inputs_cut or output_cut:
         encoded["truncated"] = ["inputs"] * inputs_cut + ["output"] * output_cut
     return _encode(encoded), inputs_cut or output_cut

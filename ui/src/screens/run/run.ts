@@ -19,6 +19,7 @@ export interface TaskRecord {
   stderr?: string;
   latest_calls?: { started_at: number; ended_at: number; error?: string }[];
   truncated?: string[];
+  not_json?: string[];
   not_journalled?: string;
   executed_again?: string;
 }

@@ -103,6 +103,9 @@ export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
           <JsonValue value={record.artifacts} label={t("artifacts")} />
         </Part>
       )}
+      {record.not_json && record.not_json.length > 0 && (
+        <p className={styles.warning}>{t("notJson", { values: listText(record.not_json) })}</p>
+      )}
       {record.truncated && record.truncated.length > 0 && (
         <p className={styles.soft}>{t("truncated", { fields: listText(record.truncated) })}</p>
       )}
