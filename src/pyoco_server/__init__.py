@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         PyocoHttpClient,
         PyocoHttpError,
     )
+    from pyoco_server.human.answer_types import HumanAnswer, HumanTimeout
     from pyoco_server.telemetry.logging_config import configure_logging
     from pyoco_server.worker import PyocoNatsWorker
     from pyoco_server.worker.flows.task_options import task_options
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncPyocoHttpClient",
     "GatewayUnreachable",
+    "HumanAnswer",
+    "HumanTimeout",
     "NatsBackendConfig",
     "PyocoError",
     "PyocoHttpClient",
@@ -40,6 +43,8 @@ __all__ = [
 _DEFINED_IN = {
     "AsyncPyocoHttpClient": "pyoco_server.http_client",
     "GatewayUnreachable": "pyoco_server.http_client",
+    "HumanAnswer": "pyoco_server.human.answer_types",
+    "HumanTimeout": "pyoco_server.human.answer_types",
     "NatsBackendConfig": "pyoco_server.config",
     "PyocoError": "pyoco_server.errors",
     "PyocoHttpClient": "pyoco_server.http_client",

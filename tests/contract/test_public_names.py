@@ -11,6 +11,8 @@ import pyoco_server
 PUBLIC_NAMES = {
     "AsyncPyocoHttpClient",
     "GatewayUnreachable",
+    "HumanAnswer",
+    "HumanTimeout",
     "NatsBackendConfig",
     "PyocoError",
     "PyocoHttpClient",

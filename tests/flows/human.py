@@ -9,6 +9,8 @@ from typing import Any
 from pyoco import Flow, task
 from pyoco.core.models import Task
 
+from pyoco_server import HumanTimeout
+
 
 def _note(path: str, what: str) -> None:
     with Path(path).open("a") as file:
@@ -148,3 +150,22 @@ async def approve_both(ctx: Any, notes: str) -> list[Any]:
 
 
 async_flow = Flow("async_approval") >> approve_both
+
+
+@task
+def ask_as_written(ctx: Any, text: str) -> Any:
+    return ctx.human(Path(text).read_text())
+
+
+changing_flow = Flow("changing_question") >> ask_as_written
+
+
+@task
+def take_timeout(ctx: Any) -> str:
+    try:
+        return str(ctx.human("Yes or no?", timeout_ms=300, on_timeout="raise"))
+    except HumanTimeout:
+        return "nobody was there"
+
+
+timeout_flow = Flow("take_timeout") >> take_timeout

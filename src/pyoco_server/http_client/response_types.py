@@ -38,6 +38,7 @@ RunPage = TypedDict("RunPage", {
 })
 OpenWait = TypedDict("OpenWait", {
     "wait_id": str, "task": str, "name": str, "message": str, "deadline_at": float,
+    "asked_again": NotRequired[str | None],
 })
 Run = TypedDict("Run", {
     "run_id": str, "flow_name": str, "status": str, "params": dict[str, Any], "tasks": dict[str, str],
@@ -102,9 +103,10 @@ Wait = TypedDict("Wait", {
     "wait_id": str, "run_id": str, "flow_name": str, "tag": str, "node": str, "task": str, "name": str,
     "message": str, "created_at": float, "deadline_at": float, "arming": int, "tenant_id": str | None,
     "schema": dict[str, Any] | bool | None, "proposal": NotRequired[Any], "proposal_digest": str | None,
-    "assignees": list[str], "default": NotRequired[Any], "state": str, "decided_at": float | None,
-    "decided_by": Actor | None, "decision": str | None, "payload": NotRequired[Any], "note": str | None,
-    "decision_id": str | None, "events": list[WaitEvent],
+    "assignees": list[str], "default": NotRequired[Any], "on_timeout": str, "asked_again": str | None,
+    "changes": int, "state": str, "decided_at": float | None, "decided_by": Actor | None,
+    "decision": str | None, "payload": NotRequired[Any], "note": str | None, "decision_id": str | None,
+    "events": list[WaitEvent],
 })
 Receipt = TypedDict("Receipt", {
     "wait_id": str, "run_id": str, "decided_at": float, "decision": str | None, "decision_id": str | None,

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from pyoco_server.human.answer_types import EXPECTED_SCHEMA, plain_value, schema_of_type
 from pyoco_server.records.decoding import is_nested_deeper
-from pyoco_server.records.wait_models import Decision, Question, WaitRecord, encode
+from pyoco_server.records.wait_models import OnTimeout, Question, encode
 
 DEFAULT_NAME: Final = "human"
 MAX_MESSAGE_CHARS: Final = 10_000
@@ -39,6 +40,8 @@ def question(
     proposal: Any = None,
     assignees: Sequence[str] | None = None,
     default: Any = ...,
+    on_timeout: str = OnTimeout.FAIL,
+    isolated: bool = False,
 ) -> Question:
     """ValueError or TypeError names the invalid argument, and what was expected."""
     if not isinstance(message, str) or not 0 < len(message) <= MAX_MESSAGE_CHARS:
@@ -53,21 +56,13 @@ def question(
         proposal=UNSET if proposal is None else _json("proposal", proposal),
         assignees=_checked_assignees(assignees),
         default=UNSET if default is ... else _json("default", default),
+        on_timeout=_checked_on_timeout(on_timeout, isolated=isolated),
     )
+    if asked.default is not UNSET and on_timeout == OnTimeout.RAISE:
+        raise ValueError("ctx.human(default=..., on_timeout='raise'): expected one of the two")
     _check_size(asked)
     _check_values(asked)
     return asked
-
-
-def typed_answer(schema: Any, wait: WaitRecord) -> Any:
-    """The answer; an instance of the Pydantic model that the task gave as schema, if it did."""
-    answer = wait.answer
-    if not _is_model(schema):
-        return answer
-    if wait.proposal is UNSET:
-        return schema.model_validate(answer)
-    is_rejected = wait.decision is Decision.REJECTED
-    return {**answer, "value": None if is_rejected else schema.model_validate(answer["value"])}
 
 
 def _checked_name(name: str | None) -> str:
@@ -87,6 +82,12 @@ def _seconds(timeout_ms: float | None) -> float | None:
     return timeout_ms / 1000
 
 
+def _checked_on_timeout(on_timeout: str, *, isolated: bool) -> OnTimeout:
+    if on_timeout not in (OnTimeout.FAIL, OnTimeout.RAISE):
+        raise _wrong("on_timeout", on_timeout, "'fail' or 'raise'")
+    return OnTimeout.ISOLATE if isolated else OnTimeout(on_timeout)
+
+
 def _checked_assignees(assignees: Sequence[str] | None) -> list[str]:
     if assignees is None:
         return []
@@ -99,10 +100,11 @@ def _checked_assignees(assignees: Sequence[str] | None) -> list[str]:
 def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
     if schema is None or isinstance(schema, bool):
         return schema
-    if _is_model(schema):
-        schema = schema.model_json_schema()
     if not isinstance(schema, dict):
-        raise _wrong("schema", schema, "a JSON Schema (a dict) or a Pydantic model")
+        try:
+            schema = schema_of_type(schema)
+        except TypeError:
+            raise _wrong("schema", schema, EXPECTED_SCHEMA) from None
     from pyoco_server.human.answers.schema_validation import check_schema  # noqa: PLC0415 - most executors never need it
 
     frozen: dict[str, Any] = _json("schema", schema)
@@ -154,20 +156,14 @@ def _check_values(asked: Question) -> None:
 
 
 def _json(field: str, value: Any) -> Any:
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(mode="json")
     try:
-        text = json.dumps(value, allow_nan=False)
+        text = json.dumps(value, allow_nan=False, default=plain_value)
         plain = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"ctx.human({field}=...): expected a JSON value: {error}") from None
     if is_nested_deeper(text.encode(), MAX_NESTING):
         raise TypeError(f"ctx.human({field}=...): expected a JSON value, at most {MAX_NESTING} levels deep")
     return plain
-
-
-def _is_model(schema: Any) -> bool:
-    return isinstance(schema, type) and hasattr(schema, "model_json_schema")
 
 
 def _wrong(field: str, value: Any, expected: str) -> ValueError:

@@ -16,7 +16,7 @@ HUMAN_TASK: Final = "pyoco/human"
 # Of all questions of a file: checking this much takes about a second.
 MAX_SCHEMA_BYTES: Final = 64 * 1024
 
-_INPUTS: Final = ("message", "schema", "timeout_ms", "name", "proposal", "assignees", "default")
+_INPUTS: Final = ("message", "schema", "timeout_ms", "name", "proposal", "assignees", "default", "details")
 
 
 class SlowSchemaCheck(Exception):
@@ -82,6 +82,8 @@ def _problem(name: str, value: Any) -> str | None:
 
     The worker checks the proposal against its schema: such a check may be slow, and would block here.
     """
+    if name == "details":
+        return None if isinstance(value, bool) else "expected true or false"
     try:
         question(**{"message": "?", name: value}, node="", task="")
     except (ValueError, TypeError) as error:

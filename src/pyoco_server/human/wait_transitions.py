@@ -9,10 +9,12 @@ from msgspec import UNSET, structs
 from pyoco_server.records.models import OpenWait, Reason
 from pyoco_server.records.wait_models import (
     Actor,
+    Question,
     WaitEvent,
     WaitEventKind,
     WaitRecord,
     WaitState,
+    canonical,
     wait_id_of,
 )
 
@@ -45,6 +47,20 @@ def expired_unresolved(wait: WaitRecord) -> bool:
 def ended_unanswered(wait: WaitRecord) -> bool:
     """Whether the run fails because of this wait: it expired without a default, or was withdrawn."""
     return wait.state is WaitState.WITHDRAWN or expired_unresolved(wait)
+
+
+def change_of(wait: WaitRecord, asked: Question) -> str | None:
+    """What differs between the question that people see and the one that the task asks now.
+
+    A proposal may differ: its task receives the one that was approved.
+    """
+    is_other_message = wait.message != asked.message
+    is_other_schema = canonical(wait.schema) != canonical(asked.schema)
+    if is_other_message and is_other_schema:
+        return "question_changed"
+    if is_other_message:
+        return "message_changed"
+    return "schema_changed" if is_other_schema else None
 
 
 def unanswered_reason(waits: Sequence[WaitRecord]) -> Reason:
@@ -106,6 +122,7 @@ def reopened(wait: WaitRecord, *, at: float, deadline_at: float) -> WaitRecord:
         payload=UNSET,
         note=None,
         decision_id=None,
+        asked_again=None,
     )
 
 

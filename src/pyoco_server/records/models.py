@@ -195,7 +195,7 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     signature: str | UnsetType = UNSET
 
 
-class OpenWait(Struct, kw_only=True):
+class OpenWait(Struct, kw_only=True, omit_defaults=True):
     """A wait of a run without an answer; `GET /waits/{wait_id}` has the rest."""
 
     wait_id: str
@@ -204,6 +204,8 @@ class OpenWait(Struct, kw_only=True):
     # Its first 300 characters; empty where there are more waits than a snapshot has room for.
     message: str
     deadline_at: Timestamp
+    # As in the wait.
+    asked_again: str | None = None
 
 
 class RunSnapshot(Struct, kw_only=True):

@@ -54,6 +54,17 @@ class Decision(StrEnum):
     REJECTED = "rejected"
 
 
+class OnTimeout(StrEnum):
+    """What happens at the deadline of a question without a default."""
+
+    # The run fails, and `retry` asks again.
+    FAIL = "fail"
+    # The task continues with an exception.
+    RAISE = "raise"
+    # The same, in a task whose failure does not stop the flow (`fail_policy="isolate"`).
+    ISOLATE = "isolate"
+
+
 class Question(Struct, kw_only=True, omit_defaults=True):
     """What a task asks a person. Values are JSON; `schema` is a JSON Schema."""
 
@@ -71,6 +82,7 @@ class Question(Struct, kw_only=True, omit_defaults=True):
     assignees: list[str] = []
     # The answer when there is none at the deadline.
     default: Any = UNSET
+    on_timeout: OnTimeout = OnTimeout.FAIL
 
 
 class Actor(Struct, kw_only=True, omit_defaults=True):
@@ -105,6 +117,11 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     proposal_digest: str | None = None
     assignees: list[str] = []
     default: Any = UNSET
+    on_timeout: OnTimeout = OnTimeout.FAIL
+    # What had changed when the task asked again: `message_changed`, `schema_changed` or `question_changed`.
+    asked_again: str | None = None
+    # How often the question had changed after it was answered.
+    changes: Count = 0
     state: WaitState = WaitState.OPEN
     decided_at: Timestamp | None = None
     decided_by: Actor | None = None
@@ -119,9 +136,19 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
 
     @property
     def resolved(self) -> bool:
-        """Whether its task can continue: with an answer, or with the default."""
-        has_default = self.state is WaitState.EXPIRED and self.default is not UNSET
-        return self.state is WaitState.ANSWERED or has_default
+        """Whether its task can continue: with an answer, with the default, or with an exception."""
+        if self.is_expired:
+            return self.default is not UNSET or self.on_timeout is not OnTimeout.FAIL
+        return self.state is WaitState.ANSWERED
+
+    @property
+    def is_expired(self) -> bool:
+        return self.state is WaitState.EXPIRED
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether it expired and has no default."""
+        return self.is_expired and self.default is UNSET
 
     @property
     def value(self) -> Any:
@@ -134,7 +161,7 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
 
     @property
     def answer(self) -> Any:
-        """What `ctx.human` returns for a resolved wait."""
+        """What `ctx.human` returns for a resolved wait, before the value has the type of the schema."""
         value = None if self.value is UNSET else self.value
         if self.proposal is UNSET:
             return value

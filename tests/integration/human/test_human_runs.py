@@ -162,6 +162,46 @@ async def test_an_async_task_asks_two_questions_in_parallel(
     assert sorted(notes.read_text().split()) == ["left", "right"]
 
 
+async def test_a_question_that_changed_is_asked_again_and_says_why(
+    gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path
+) -> None:
+    text = tmp_path / "text"
+    text.write_text("Pay 917464?")
+    run_id = await gateway.submit("changing_question", params={"text": str(text)})
+    run = await gateway.reaches(run_id, "WAITING_HUMAN")
+    first = run["open_waits"][0]["wait_id"]
+    text.write_text("Pay 17789?")
+    await answer(gateway, run, "yes")
+
+    async def asked_again() -> dict[str, Any] | None:
+        run = await gateway.get(run_id)
+        waits = run["open_waits"] if run["status"] == "WAITING_HUMAN" else []
+        return run if waits and waits[0]["wait_id"] != first else None
+
+    run = await eventually(asked_again, describe="the question is asked again")
+    [wait] = run["open_waits"]
+    assert (wait["message"], wait["asked_again"]) == ("Pay 17789?", "message_changed")
+    shown = (await gateway.http.get(f"/waits/{wait['wait_id']}")).json()
+    assert (shown["arming"], shown["asked_again"], shown["changes"]) == (2, "message_changed", 1)
+    assert [(event["kind"], event["why"]) for event in shown["events"]] == [("opened", "message_changed")]
+    explained = (await gateway.http.get(f"/runs/{run_id}/explain")).json()
+    assert "question_changed" in [finding["code"] for finding in explained["findings"]]
+    log = (await gateway.http.get(f"/runs/{run_id}/logs")).text
+    assert "is asked again: its message has changed since it was answered" in log
+    await answer(gateway, run, "no")
+    await gateway.ends(run_id)
+    records = (await gateway.get(run_id, include="records"))["task_records"]
+    assert records["ask_as_written"]["output"] == "no"
+
+
+async def test_a_task_catches_the_timeout(gateway: RunningGateway, worker: PyocoNatsWorker) -> None:
+    run_id = await gateway.submit("take_timeout")
+    run = await gateway.ends(run_id)
+    assert run["status"] == "COMPLETED"
+    records = (await gateway.get(run_id, include="records"))["task_records"]
+    assert records["take_timeout"]["output"] == "nobody was there"
+
+
 async def test_an_answer_that_comes_before_the_run_waits_counts(
     gateway: RunningGateway, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """The task `use: pyoco/human` of a flow.yaml."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.human.human_task_yaml import HUMAN_TASK, SlowSchemaCheck, ask, check_submitted_flow
+from pyoco_server.testing import run_flow
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 from tests.support.running.gateway import RunningGateway
@@ -58,6 +60,7 @@ def test_every_input_can_be_given() -> None:
         "      proposal: {amount: 3}\n"
         "      assignees: [ada, grace]\n"
         "      default: {amount: 0}\n"
+        "      details: true\n"
     )
     [task] = check_submitted_flow(source.encode()).tasks.values()
     assert task.use == HUMAN_TASK
@@ -65,9 +68,30 @@ def test_every_input_can_be_given() -> None:
 
 
 def test_every_input_can_be_a_reference() -> None:
-    names = ("message", "schema", "timeout_ms", "name", "proposal", "assignees", "default")
+    names = ("message", "schema", "timeout_ms", "name", "proposal", "assignees", "default", "details")
     source = asking("".join(f"      {name}: $ctx.params.{name}\n" for name in names))
     assert set(check_submitted_flow(source.encode()).tasks["approve"].inputs) == set(names)
+
+
+def test_details_are_true_or_false() -> None:
+    source = asking("      message: Right?\n      details: maybe\n")
+    problem = the_problem(source)
+    assert (problem.field, problem.message) == (
+        "tasks.approve.inputs.details",
+        "expected true or false",
+    )
+    assert text_at(source, problem) == "maybe"
+
+
+def test_a_later_task_receives_who_answered(tmp_path: Path) -> None:
+    file = tmp_path / "ask.yaml"
+    file.write_text(
+        asking("      message: Right?\n      details: true\n", store="{callable: 'tests.flows.basics:store'}")
+        .replace("graph: approve", "graph: approve >> store")
+        .replace("basics:store'", "basics:store', inputs: {load: $node.approve.output.by}")
+    )
+    result = run_flow(file, answers={"approve": True}, answered_by="ann")
+    assert result.task_records["store"]["inputs"] == {"load": "ann"}, result.error
 
 
 def test_a_missing_message_is_reported_at_the_task() -> None:

@@ -22,7 +22,7 @@ from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.wait_maintenance import WaitMaintenance
 from pyoco_server.human.wait_transitions import event_for_state, expired
 from pyoco_server.records.models import RunStatus, TaskStatus, encode, job_of
-from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
+from pyoco_server.records.wait_models import Actor, OnTimeout, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from tests.support.broker.connections import connected
@@ -137,6 +137,17 @@ async def test_a_default_answers_an_expired_wait(connection: Connection) -> None
         assert (now.status, now.open_waits, now.wait_message) == (RunStatus.PENDING, [], None)
         with pytest.raises(WaitExpired):
             await AnswerHandler(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
+
+
+async def test_a_task_that_takes_the_timeout_itself_is_continued(connection: Connection) -> None:
+    """With an exception that it may catch, or that fails it without stopping the flow."""
+    for on_timeout in ("raise", "isolate"):
+        run = await waiting_run(connection, {"timeout_sec": -1, "on_timeout": OnTimeout(on_timeout)})
+        async with maintaining(connection):
+            await run.has_jobs()
+        wait = await run.wait()
+        assert (wait.state, wait.resolved, wait.timed_out) == ("expired", True, True)
+        assert (await run.now()).status is not RunStatus.FAILED
 
 
 # The maintenance's clock

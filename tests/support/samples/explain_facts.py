@@ -44,7 +44,7 @@ def cancelling(**fields: Any) -> RunSnapshot:
     return structs.replace(running(**fields), status=RunStatus.CANCELLING)
 
 
-def waiting(*left_sec: float) -> RunSnapshot:
+def waiting(*left_sec: float, asked_again: str | None = None) -> RunSnapshot:
     """A run that waits for people, each for so long yet."""
     waits = [
         OpenWait(
@@ -53,6 +53,7 @@ def waiting(*left_sec: float) -> RunSnapshot:
             name="human",
             message=f"question {number}?",
             deadline_at=NOW + left,
+            asked_again=asked_again,
         )
         for number, left in enumerate(left_sec)
     ]

@@ -288,6 +288,11 @@ class TestWaitingHuman:
         assert (evidence["wait_count"], evidence["message"]) == (2, "question 0?")
         assert (evidence["waiting_sec"], evidence["left_sec"]) == (600.0, 100.0)
 
+    def test_a_question_that_changed_is_named(self) -> None:
+        found = facts(waiting(300.0, asked_again="schema_changed"))
+        assert codes(found) == ["waiting_human", "question_changed"]
+        assert only(found, "question_changed") == {"tasks": ["ask0"], "why": "schema_changed"}
+
     def test_a_wait_is_past_its_deadline(self) -> None:
         assert codes(facts(waiting(300.0, 0.0))) == ["human_deadline_over"]
 

@@ -65,6 +65,7 @@ EXAMPLES: dict[str, Finding] = {
                 facts(waiting(100.0)),
                 facts(waiting(-1.0)),
                 facts(answered(100.0), worker(tags=["cpu"])),
+                facts(waiting(100.0, asked_again="message_changed")),
                 facts(cancelling(cancel_requested_at=NOW - 10), busy()),
                 facts(cancelling(cancel_requested_at=NOW - 50), busy()),
                 facts(cancelling(cancel_requested_at=NOW - 50, delivery=None)),

@@ -222,13 +222,24 @@ class TestTaskBehaviour:
 
     def test_a_name_used_twice_is_an_error(self) -> None:
         def ask(ctx: Any) -> list[Any]:
-            return [ctx.human("one?"), ctx.human("two?")]
+            return [ctx.human("one?", name="n"), ctx.human("two?", name="n")]
 
         under_test = FlowUnderTest(Flow("flow") >> task("ask", ask))
         under_test.execute()
         outcome = under_test.execute(waits=[answered(under_test.asked[0], 1)])
         assert outcome.status == RunStatus.FAILED
         assert "asked twice by one task; give each question of a task a name of its own" in str(outcome.error)
+
+    def test_questions_without_a_name_are_numbered(self) -> None:
+        def ask(ctx: Any) -> list[Any]:
+            return [ctx.human(f"{number}?") for number in range(3)]
+
+        under_test = FlowUnderTest(Flow("flow") >> task("ask", ask, retries=1))
+        waits: list[WaitRecord] = []
+        for name in ("human", "human-2", "human-3"):
+            assert waited_for(under_test.execute(waits=waits)) == [f"ask/{name}"]
+            waits.append(answered(under_test.asked[-1], name))
+        assert output(under_test.execute(waits=waits), "ask") == ["human", "human-2", "human-3"]
 
 
 class TestBranches:
@@ -404,7 +415,7 @@ class TestArguments:
             ({"timeout_ms": "1"}, "ctx.human(timeout_ms='1')"),
             ({"name": ""}, "ctx.human(name='')"),
             ({"name": "a|b"}, "ctx.human(name='a|b')"),
-            ({"schema": 5}, "ctx.human(schema=5): expected a JSON Schema (a dict) or a Pydantic model"),
+            ({"schema": 5}, "ctx.human(schema=5): expected a JSON Schema (a dict), a Pydantic model"),
             ({"schema": {"type": "nonsense"}}, "ctx.human(schema=...)"),
             ({"proposal": object()}, "ctx.human(proposal=...): expected a JSON value"),
             ({"proposal": float("nan")}, "ctx.human(proposal=...)"),
@@ -412,6 +423,8 @@ class TestArguments:
             ({"schema": {"type": "integer"}, "default": "x"}, "ctx.human(default=...): it does not match"),
             ({"schema": {"type": "integer"}, "proposal": "x"}, "ctx.human(proposal=...): it does not match"),
             ({"assignees": [1]}, "ctx.human(assignees=[1])"),
+            ({"on_timeout": "isolate"}, "ctx.human(on_timeout='isolate'): expected 'fail' or 'raise'"),
+            ({"on_timeout": "raise", "default": 1}, "on_timeout='raise'): expected one of the two"),
         ],
     )
     def test_an_invalid_argument_fails_the_task(self, arguments: dict[str, Any], complaint: str) -> None:

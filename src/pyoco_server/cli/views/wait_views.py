@@ -62,6 +62,8 @@ def _details(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
     yield "question", printable(wait["message"])
     yield "state", state(wait["state"])
     yield "asked", local_time(wait["created_at"])
+    if wait.get("asked_again"):
+        yield "asked again", printable(wait["asked_again"] or "")
     yield "deadline", local_time(wait["deadline_at"])
     if wait["assignees"]:
         yield "assignees", printable(", ".join(wait["assignees"]))

@@ -58,7 +58,7 @@ def _explained(facts: Facts) -> list[Finding]:
         case RunStatus.RUNNING:
             return list(_running(facts))
         case RunStatus.WAITING_HUMAN:
-            return [_waiting_for_people(facts)]
+            return [_waiting_for_people(facts), *_asked_again(facts)]
         case RunStatus.CANCELLING:
             return [_cancelling(facts)]
         case status if not status.known:
@@ -284,6 +284,14 @@ def _waiting_for_people(facts: Facts) -> Finding:
     }
     overdue = left is not None and left <= 0
     return Finding("human_deadline_over" if overdue else "waiting_human", evidence)
+
+
+def _asked_again(facts: Facts) -> Iterator[Finding]:
+    """The questions that had changed when the run continued."""
+    changed = [wait for wait in facts.snapshot.open_waits or [] if wait.asked_again]
+    if changed:
+        tasks = list(dict.fromkeys(wait.task for wait in changed))
+        yield Finding("question_changed", {"tasks": tasks[:_MAX_LISTED], "why": changed[0].asked_again})
 
 
 def _cancelling(facts: Facts) -> Finding:

@@ -367,6 +367,16 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja="まもなくゲートウェイが既定の回答で再開するか、run を終了します。",
         actions=(SEE_WAITS,),
     ),
+    "question_changed": Text(
+        en="A question is asked again, in {tasks}: its message or schema has changed since it was asked "
+        "({why}).",
+        ja="質問のメッセージまたは形式が前回から変わったため、もう一度質問しています（{tasks}、{why}）。",
+        next_en="An answer to the earlier question is not used. If the question changes with each execution, "
+        "the task fails: values that differ each time belong into a step (ctx.step).",
+        next_ja="前回の質問への回答は使われません。実行のたびに質問が変わる場合、タスクは失敗します"
+        "（毎回異なる値は ctx.step で取得してください）。",
+        actions=(SEE_WAITS,),
+    ),
     # CANCELLING
     "cancel_grace": Text(
         en="Worker {worker_id} was told to stop the run; it has {grace_left_sec} left to stop on its own.",

@@ -56,6 +56,7 @@ def open_waits(waits: Sequence[WaitRecord]) -> list[OpenWait]:
             name=wait.name,
             message=wait.message[:_SHOWN_CHARS],
             deadline_at=wait.deadline_at,
+            asked_again=wait.asked_again,
         )
         for wait in waits
     ]

@@ -75,7 +75,8 @@ class FlowRun:
             note=listener.note,
             max_value_bytes=listener.max_value_bytes,
         )
-        self._waits = RunWaits(decode_waits(run.waits) if run.waits else [], listener.asked)
+        waits = decode_waits(run.waits) if run.waits else []
+        self._waits = RunWaits(waits, listener.asked, listener.note)
         # Only where needed: the timers refer to this run, whose memory is freed without a collection.
         limits = [TaskTimers(self._on_timeout), *listener.limits] if limited else []
         self._calls = TaskCalls(

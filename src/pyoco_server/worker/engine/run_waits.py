@@ -2,15 +2,33 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Final
 
+from pyoco_server.human.wait_transitions import change_of
 from pyoco_server.records.wait_models import Question, WaitRecord, WaitState
+
+# A question that changes more often than this after an answer changes with each execution of its task.
+MAX_CHANGES: Final = 2
+
+_CHANGED: Final = {
+    "message_changed": "its message has",
+    "schema_changed": "its schema has",
+    "question_changed": "its message and schema have",
+}
 
 
 class RunWaits:
     """A task whose question is open ends with HumanInputRequired, and is called again when it is answered."""
 
-    def __init__(self, known: Sequence[WaitRecord], on_question: Callable[[Question], None]) -> None:
+    def __init__(
+        self,
+        known: Sequence[WaitRecord],
+        on_question: Callable[[Question], None],
+        note: Callable[[str, str], None],
+    ) -> None:
         self._on_question = on_question
+        # Adds a line about a task to the run's log.
+        self._note = note
         # The newest wait of each question: `retry` opens an expired one again.
         self._known: dict[tuple[str, str], WaitRecord] = {}
         for wait in sorted(known, key=lambda each: each.arming):
@@ -20,15 +38,26 @@ class RunWaits:
         self._discarded: set[str] = set()
 
     def find(self, asked: Question) -> WaitRecord | None:
-        """The answered wait; without an answer, the question is recorded as open."""
+        """The answered wait; without an answer to this very question, it is recorded as open.
+
+        ValueError if the question seems to change with each execution: it would be asked for ever.
+        """
         place = (asked.node, asked.name)
         wait = self._known.get(place)
+        change = None if wait is None else change_of(wait, asked)
         if wait is not None and wait.resolved:
-            return wait
+            if change is None:
+                return wait
+            if wait.changes >= MAX_CHANGES:
+                raise _changes_always(asked, change)
         with self._lock:
             is_new = place not in self._open
             self._open[place] = asked
-        if is_new and (wait is None or wait.state is WaitState.CANCELLED):
+        if is_new and (wait is None or change is not None or wait.state is WaitState.CANCELLED):
+            if wait is not None and change is not None:
+                was = "answered" if wait.resolved else "asked"
+                text = f"{_CHANGED[change]} changed since it was {was}"
+                self._note(asked.task, f"question {asked.name} of task {asked.task} is asked again: {text}")
             self._on_question(asked)
         return None
 
@@ -57,3 +86,11 @@ class RunWaits:
     @property
     def tasks(self) -> set[str]:
         return {asked.task for asked in self.open} if self._open else set()
+
+
+def _changes_always(asked: Question, change: str) -> ValueError:
+    return ValueError(
+        f"ctx.human(name={asked.name!r}): {_CHANGED[change]} changed after each of {MAX_CHANGES + 1} "
+        "answers; a task is executed again after an answer: take what changes with each execution (a time, "
+        "a random number, the order of a set) from a ctx.step"
+    )

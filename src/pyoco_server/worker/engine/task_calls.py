@@ -20,6 +20,7 @@ from msgspec import Struct
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
+from pyoco_server.human.answer_types import HumanTimeout
 from pyoco_server.human.asking import HumanInputRequired
 from pyoco_server.worker.engine.context_changes import Changes, ContextChanges, TouchedNames
 from pyoco_server.worker.engine.json_values import error_message
@@ -288,7 +289,9 @@ class TaskCalls:
                 if self._waits.is_waiting(call.key):
                     raise HumanInputRequired from None
                 failures += 1
-                if failures > wrapped.retries or self._stopped:
+                # Another try would not have an answer either.
+                is_final = isinstance(error, HumanTimeout) or failures > wrapped.retries
+                if is_final or self._stopped:
                     raise
             else:
                 self.history.ended(call.task.name, started_at)

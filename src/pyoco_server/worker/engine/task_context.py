@@ -1,6 +1,7 @@
 """The `ctx` of a task: pyoco's context with `ctx.step` and `ctx.human`, for one try of the task."""
 
 import inspect
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyoco.core.context import Context
 
-from pyoco_server.human.asking import HumanInputRequired, question, typed_answer
-from pyoco_server.records.wait_models import Question
+from pyoco_server.human.answer_types import answer_of
+from pyoco_server.human.asking import DEFAULT_NAME, HumanInputRequired, question
+from pyoco_server.records.wait_models import Question, WaitRecord
 from pyoco_server.worker.engine.task_journal import JournalKeys, TaskJournal, UnreadableEntry, output_of
 
 if TYPE_CHECKING:
@@ -68,12 +70,17 @@ class TaskContext(Context):  # type: ignore[misc]
         proposal: Any = None,
         assignees: Sequence[str] | None = None,
         default: Any = ...,
+        on_timeout: str = "fail",
+        details: bool = False,
     ) -> Any:
         """A person's answer. Until then the run waits without occupying a worker.
 
         The task is called again from its start when the answer has arrived: put what must not happen twice
-        into a `ctx.step` before it. Two questions of one task need two names. In an `async def` task it has
-        to be awaited.
+        into a `ctx.step` before it. Questions without a name are distinguished by their order. In an
+        `async def` task it has to be awaited.
+
+        With `on_timeout="raise"`, HumanTimeout is raised if nobody answers in time; otherwise the run fails.
+        With `details`, a HumanAnswer is returned, which says who answered and how.
         """
         asked = self._people.question(
             message,
@@ -83,11 +90,14 @@ class TaskContext(Context):  # type: ignore[misc]
             proposal=proposal,
             assignees=assignees,
             default=default,
+            on_timeout=on_timeout,
         )
+        # With what the task receives an answer.
+        form = (schema, details)
         running = self._coroutine
         if running is not None and running.is_running_here():
-            return running.to_await("ctx.human(...)", self._people.ask_async(asked, schema, running))
-        return self._people.ask(asked, schema)
+            return running.to_await("ctx.human(...)", self._people.ask_async(asked, form, running))
+        return self._people.ask(asked, form)
 
 
 class Steps:
@@ -150,31 +160,54 @@ def _within(step: str) -> Iterator[None]:
         _enclosing_step.reset(token)
 
 
+# The schema of a question as the task gave it, and whether the task wants the details of the answer.
+AnswerForm = tuple[Any, bool]
+
+
 class HumanQuestions:
-    """`ctx.human` for one try of a task."""
+    """`ctx.human` for one try of a task; each try counts its unnamed questions from one."""
 
     def __init__(self, call: "TaskCall") -> None:
         self._call = call
         self._names: set[str] = set()
+        self._unnamed = itertools.count(1)
 
-    def question(self, message: str, schema: Any, **details: Any) -> Question:
-        asked = question(message, node=self._call.key, task=self._call.task.name, schema=schema, **details)
+    def question(self, message: str, schema: Any, *, name: str | None, **details: Any) -> Question:
+        call = self._call
+        asked = question(
+            message,
+            node=call.key,
+            task=call.task.name,
+            schema=schema,
+            name=self._next_name() if name is None else name,
+            isolated=call.isolated,
+            **details,
+        )
         if asked.name in self._names:
             expected = "give each question of a task a name of its own: ctx.human(..., name='...')"
             raise ValueError(f"ctx.human(name={asked.name!r}): asked twice by one task; {expected}")
         self._names.add(asked.name)
         return asked
 
-    def ask(self, asked: Question, schema: Any) -> Any:
+    def ask(self, asked: Question, form: AnswerForm) -> Any:
         wait = self._call.waits.find(asked)
         if wait is None:
             raise HumanInputRequired(asked.message)
-        return typed_answer(schema, wait)
+        return _answer(wait, form)
 
-    async def ask_async(self, asked: Question, schema: Any, coroutine: "CoroutineRunner") -> Any:
+    async def ask_async(self, asked: Question, form: AnswerForm, coroutine: "CoroutineRunner") -> Any:
         waits = self._call.waits
         wait = waits.find(asked)
         if wait is None:
             step = _enclosing_step.get() or self._call.key
             await coroutine.suspend(step, withdraw=lambda: waits.withdraw(asked))
-        return typed_answer(schema, wait)
+        return _answer(wait, form)
+
+    def _next_name(self) -> str:
+        number = next(self._unnamed)
+        return DEFAULT_NAME if number == 1 else f"{DEFAULT_NAME}-{number}"
+
+
+def _answer(wait: WaitRecord, form: AnswerForm) -> Any:
+    schema, details = form
+    return answer_of(wait, schema, details=details)

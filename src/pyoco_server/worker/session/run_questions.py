@@ -18,6 +18,7 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.human.event_outbox import close_wait, publish_outbox
 from pyoco_server.human.wait_transitions import (
     RUN_ENDED,
+    change_of,
     ended_unanswered,
     event_of,
     unanswered_reason,
@@ -75,10 +76,13 @@ class RunQuestions:
         """The wait of a question; created unless an earlier attempt has asked it."""
         async with self._asking:
             known = self._waits.get((question.node, question.name))
-            if known is not None and known.state is not WaitState.CANCELLED:
+            change = None if known is None else change_of(known, question)
+            if known is not None and not _must_ask_again(known, change):
                 return known
-            wait = self._new_wait(question, arming=1 if known is None else known.arming + 1)
-            outbox: Sequence[WaitEvent] = [event_of(wait, WaitEventKind.OPENED)]
+            if known is not None and known.state is WaitState.OPEN:
+                known = await close_wait(self._store, self._events, known.wait_id, change or "") or known
+            wait = self._new_wait(question, known, change)
+            outbox: Sequence[WaitEvent] = [event_of(wait, WaitEventKind.OPENED, why=wait.asked_again)]
             try:
                 await self._store.create(wait, outbox=outbox)
             except RevisionConflict:
@@ -139,8 +143,10 @@ class RunQuestions:
                 arming += 1
                 wait_id = wait_id_of(wait.run_id, wait.node, wait.name, arming)
 
-    def _new_wait(self, question: Question, *, arming: int) -> WaitRecord:
+    def _new_wait(self, question: Question, before: WaitRecord | None, change: str | None) -> WaitRecord:
         job, now = self._job, time.time()
+        arming = 1 if before is None else before.arming + 1
+        changes = 0 if before is None else before.changes + (change is not None and before.resolved)
         is_proposal = question.proposal is not UNSET
         return WaitRecord(
             wait_id=wait_id_of(job.run_id, question.node, question.name, arming),
@@ -158,6 +164,15 @@ class RunQuestions:
             proposal_digest=digest_of(question.proposal) if is_proposal else None,
             assignees=question.assignees,
             default=question.default,
+            on_timeout=question.on_timeout,
+            asked_again=change,
+            changes=changes,
             created_at=now,
             deadline_at=now + (question.timeout_sec or self._timeout_sec),
         )
+
+
+def _must_ask_again(known: WaitRecord, change: str | None) -> bool:
+    """Whether the wait is not that of this question; one that expired still fails its run."""
+    is_pending = known.state is WaitState.OPEN or known.resolved
+    return known.state is WaitState.CANCELLED or (change is not None and is_pending)

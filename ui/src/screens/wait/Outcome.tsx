@@ -13,6 +13,7 @@ import { Changes } from "./Changes";
 import { JsonView } from "./JsonView";
 import { messages } from "./messages";
 import styles from "./Wait.module.css";
+import { reasonKey } from "./WaitHistory";
 import { nameOf, type Wait } from "./wait";
 
 type End = "answered" | "approved" | "edited" | "rejected" | "expired" | "cancelled" | "withdrawn";
@@ -33,7 +34,9 @@ export function Outcome({ wait }: { wait: Wait }) {
   const { icon: Icon, tone } = LOOKS[end];
   const isByPerson = wait.state === "answered" || wait.state === "withdrawn";
   const who = isByPerson ? (nameOf(wait.decided_by) ?? t("somebody")) : null;
-  const isUnanswered = wait.state === "withdrawn" || (wait.state === "expired" && !("payload" in wait));
+  const isExpired = wait.state === "expired" && !("payload" in wait) && wait.on_timeout === "fail";
+  const isUnanswered = wait.state === "withdrawn" || isExpired;
+  const reason = wait.state === "cancelled" ? reasonKey(wait.note) : undefined;
   return (
     <section className={joined(styles.outcome, toneClass(tone))}>
       <p className={styles.end}>
@@ -44,7 +47,7 @@ export function Outcome({ wait }: { wait: Wait }) {
       </p>
       {wait.note && (
         <blockquote className={styles.note}>
-          <UserText text={wait.note} />
+          {reason ? t(`why.${reason}`) : <UserText text={wait.note} />}
         </blockquote>
       )}
       <Given wait={wait} />

@@ -36,9 +36,15 @@ const WORDS = [
   "expired",
   "invalid_answer",
   "invalid_state",
+  "message_changed",
   "not_assigned",
   "proposal_changed",
+  "question_changed",
+  "schema_changed",
 ] as const;
+
+/** The reason of an event as a key of the messages, unless it is free text. */
+export const reasonKey = (why: string | null | undefined) => WORDS.find((each) => each === why);
 
 export function WaitHistory({ events }: { events: readonly WaitEvent[] }) {
   const t = useMessages(messages);
@@ -59,7 +65,7 @@ function Entry({ event }: { event: WaitEvent }) {
   const t = useMessages(messages);
   const Icon = ICONS[event.kind];
   const who = nameOf(event.actor);
-  const word = WORDS.find((each) => each === event.why);
+  const word = reasonKey(event.why);
   const from = [event.actor?.ip, event.actor?.user_agent].filter((each) => each && each !== who);
   return (
     <li>

@@ -175,7 +175,10 @@ function Refused({ refusal, wait }: { refusal: Refusal; wait: Wait }) {
 /** What happens if nobody answers. */
 function Otherwise({ wait }: { wait: Wait }) {
   const t = useMessages(messages);
-  if (!("default" in wait)) return <p className={styles.otherwise}>{t("elseFails")}</p>;
+  if (!("default" in wait))
+    return (
+      <p className={styles.otherwise}>{t(wait.on_timeout === "fail" ? "elseFails" : "elseContinues")}</p>
+    );
   return (
     <div className={styles.otherwise}>
       {t("elseDefault")}
