@@ -18,7 +18,7 @@ from pyoco_server.http_client.client_methods import ClientMethods
 from pyoco_server.http_client.event_stream import EventReader, ServerSentEvent
 from pyoco_server.http_client.filter_params import LogFilter
 from pyoco_server.http_client.response_types import LogLine, Run
-from pyoco_server.http_client.retry_policy import Polling, Retries, StreamPosition
+from pyoco_server.http_client.retry_policy import Polling, StreamPosition
 from pyoco_server.http_client.run_calls import RunFollowing
 from pyoco_server.http_client.transport import ClientBase
 
@@ -43,7 +43,7 @@ class AsyncPyocoHttpClient(ClientBase[httpx.AsyncClient], ClientMethods, is_asyn
         await self.aclose()
 
     async def _send(self, request: Request[T]) -> T:
-        retries = Retries(self._retries if request.repeatable else 0)
+        request, retries = self._prepared(request)
         while True:
             try:
                 return self._content_of(await self._http.request(**request.for_httpx()), request)

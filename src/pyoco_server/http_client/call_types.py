@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
+from uuid import uuid4
 
 import httpx
 
@@ -15,6 +16,8 @@ from pyoco_server.http_client.event_stream import ServerSentEvent
 T = TypeVar("T")
 
 Query = Mapping[str, Any]
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
@@ -69,6 +72,18 @@ class Request(Generic[T]):
     read: Callable[[httpx.Response], T | None] = object_in
     # Whether it may be sent again when it is not known whether the gateway has received it.
     repeatable: bool
+    # Whether it submits something. With an idempotency key it also waits for the end of an outage.
+    submits: bool = False
+
+    @property
+    def has_key(self) -> bool:
+        return IDEMPOTENCY_KEY in self.headers
+
+    def with_own_key(self) -> Request[T]:
+        """With a key of its own, unless the caller has given one: then it may be repeated."""
+        if not self.submits or self.has_key:
+            return self
+        return replace(self, headers={**self.headers, IDEMPOTENCY_KEY: str(uuid4())}, repeatable=True)
 
     def for_httpx(self) -> dict[str, Any]:
         sent: dict[str, Any] = {
@@ -121,6 +136,7 @@ def call(
     form: Mapping[str, Any] | None = None,
     files: Mapping[str, tuple[str, Any]] | None = None,
     timeout_sec: float | None = None,
+    submits: bool = False,
     **path: str | int,
 ) -> Request[Any]:
     """A request to an endpoint. With an idempotency key it may be repeated."""
@@ -131,10 +147,11 @@ def call(
         json=body,
         form=form,
         files=files,
-        headers={} if key is None else {"Idempotency-Key": header_value(key, "idempotency key")},
+        headers={} if key is None else {IDEMPOTENCY_KEY: header_value(key, "idempotency key")},
         timeout_sec=timeout_sec,
         read=read or (array_in if endpoint.returns_array else object_in),
         repeatable=repeatable or key is not None or endpoint.repeatable,
+        submits=submits,
     )
 
 

@@ -13,6 +13,10 @@ from pyoco_server.http_client.client_errors import Failure, PyocoHttpError, is_t
 from pyoco_server.http_client.event_stream import MEDIA_TYPE, SILENCE_LIMIT_SEC, ServerSentEvent
 
 _FIRST_PAUSE_SEC: Final = 0.1
+# While NATS elects another leader: with one of three servers gone, some streams have none for up to 9 s.
+_OUTAGE_SEC: Final = 12.0
+_LONGEST_OUTAGE_PAUSE_SEC: Final = 2.0
+_NATS_UNAVAILABLE: Final = "ERR-PYOCO-0003"
 # With a longer Retry-After the error is raised instead.
 _LONGEST_RETRY_AFTER_SEC: Final = 30.0
 
@@ -28,20 +32,31 @@ _LONGEST_STREAM_SEC: Final = 600
 class Retries:
     """The retries of one request, with exponential backoff and jitter."""
 
-    def __init__(self, retries: int) -> None:
+    def __init__(self, retries: int, *, patience_sec: float = 0.0) -> None:
+        """Beside the `retries`, an outage of NATS may take `patience_sec`, within limits."""
         self._left = retries
         self._pause = _FIRST_PAUSE_SEC
+        self._outage_ends = time.monotonic() + (min(patience_sec, _OUTAGE_SEC) if retries else 0.0)
 
     def failed(self, failure: Failure) -> float:
         """The pause before the next attempt; raises the failure when there is none."""
         least_sec = _least_pause(failure)
-        if self._left == 0 or least_sec is None or least_sec > _LONGEST_RETRY_AFTER_SEC:
+        if least_sec is None or least_sec > _LONGEST_RETRY_AFTER_SEC:
             raise failure
-        self._left -= 1
         # Jitter: clients that failed together must not retry together.
         pause = max(least_sec, self._pause) * random.uniform(1.0, 1.25)  # noqa: S311
+        if self._left == 0:
+            pause = min(pause, _LONGEST_OUTAGE_PAUSE_SEC)
+            if not _is_outage(failure) or time.monotonic() + pause > self._outage_ends:
+                raise failure
+        else:
+            self._left -= 1
         self._pause *= 2
         return pause
+
+
+def _is_outage(failure: Failure) -> bool:
+    return isinstance(failure, PyocoHttpError) and failure.err_id == _NATS_UNAVAILABLE
 
 
 def _least_pause(failure: Failure) -> float | None:

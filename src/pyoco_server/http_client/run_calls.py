@@ -56,10 +56,11 @@ def submit_run(
     """Submit a run of a flow that the workers know: its `run_id` and `status`.
 
     `timeout_sec` limits the run. With an `idempotency_key` the same call may be made again after any
-    failure, and there is one run all the same; the client itself does so when the gateway is away.
+    failure, and there is one run all the same. The client itself does so when the gateway or NATS is away
+    for a moment; without a key of yours it makes one for each call (not with `retries=0`).
     """
     body = given(flow_name=flow_name, params=params, tag=tag, tags=tags, timeout_sec=timeout_sec)
-    return call(api.SUBMIT_RUN, body=body, key=idempotency_key)
+    return call(api.SUBMIT_RUN, body=body, key=idempotency_key, submits=True)
 
 
 def submit_run_yaml(
@@ -74,7 +75,7 @@ def submit_run_yaml(
     content = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
     form = given(flow_name=flow_name, tag=tag, timeout_sec=timeout_sec)
     files = {"workflow": ("flow.yaml", content)}
-    return call(api.SUBMIT_RUN_YAML, form=form, files=files, key=idempotency_key)
+    return call(api.SUBMIT_RUN_YAML, form=form, files=files, key=idempotency_key, submits=True)
 
 
 def rerun(

@@ -11,6 +11,7 @@ from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_client.call_types import Request, header_value
 from pyoco_server.http_client.client_errors import GatewayUnreachable, NoEventStream, PyocoHttpError
 from pyoco_server.http_client.event_stream import MEDIA_TYPE
+from pyoco_server.http_client.retry_policy import Retries
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 T = TypeVar("T")
@@ -35,7 +36,8 @@ class ClientBase(Generic[Http]):
         """`timeout` limits one response, in seconds.
 
         `retries` is how often a request that may be repeated is sent again when the gateway is away for a
-        moment. `patience_sec` is how long a wait or a stream outlives such an outage.
+        moment. `patience_sec` is how long a wait or a stream outlives such an outage; a submit waits for
+        NATS for at most 12 seconds of it.
         """
         headers: dict[str, str] = {"Accept-Language": language}
         if api_key:
@@ -54,6 +56,14 @@ class ClientBase(Generic[Http]):
             # Reading the certificates takes longer than most requests, and nothing is encrypted here.
             verify=not (is_local and self.base_url.lower().startswith("http:")),
         )
+
+    def _prepared(self, request: Request[T]) -> tuple[Request[T], Retries]:
+        """The request as it is sent, with a key if it submits something, and its retries."""
+        if self._retries:
+            request = request.with_own_key()
+        outlasts = request.submits and request.has_key
+        retries = self._retries if request.repeatable else 0
+        return request, Retries(retries, patience_sec=self._patience_sec if outlasts else 0.0)
 
     def _content_of(self, response: httpx.Response, request: Request[T]) -> T:
         if not response.is_success:

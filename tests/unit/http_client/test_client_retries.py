@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -11,6 +12,7 @@ from pyoco_server.http_client import (
     GatewayUnreachable,
     PyocoHttpClient,
     PyocoHttpError,
+    retry_policy,
     sync_client,
 )
 from tests.support.http_stub import answer, stub, unavailable
@@ -24,6 +26,8 @@ REPEATED: dict[str, Callable[[PyocoHttpClient], Any]] = {
     "a read": lambda client: client.get_run(RUN),
     "a list": lambda client: client.list_dlq(),
     "a cancel": lambda client: client.cancel_run(RUN),
+    "a submit": lambda client: client.submit_run("x"),
+    "a flow.yaml": lambda client: client.submit_run_yaml("flow: {}", "x"),
     "a submit with a key": lambda client: client.submit_run("x", **KEY),
     "a flow.yaml with a key": lambda client: client.submit_run_yaml("flow: {}", "x", **KEY),
     "a dry run": lambda client: client.bulk_cancel(FLOW, dry_run=True),
@@ -35,8 +39,6 @@ REPEATED: dict[str, Callable[[PyocoHttpClient], Any]] = {
     "a bulk replay with a key": lambda client: client.bulk_replay_dlq(FLOW, token="3-x", **KEY),
 }
 SENT_ONCE: dict[str, Callable[[PyocoHttpClient], Any]] = {
-    "a submit": lambda client: client.submit_run("x"),
-    "a flow.yaml": lambda client: client.submit_run_yaml("flow: {}", "x"),
     "a rerun": lambda client: client.rerun(RUN),
     "a replay": lambda client: client.replay_dlq(1),
     "a bulk rerun": lambda client: client.bulk_rerun(FLOW, expected_count=3),
@@ -67,6 +69,73 @@ def test_another_request_is_sent_once(call: Callable[[PyocoHttpClient], Any]) ->
         with pytest.raises(PyocoHttpError, match="503"):
             call(client)
         assert len(seen) == 1
+
+
+def test_a_submit_has_a_key_of_its_own_or_the_given_one() -> None:
+    with stub([ACCEPTED]) as (url, seen), PyocoHttpClient(url) as client:
+        client.submit_run("x")
+        client.submit_run("x")
+        client.submit_run("x", **KEY)
+    first, second, given = (request["idempotency-key"] for request in seen)
+    assert UUID(first) != UUID(second)
+    assert given == "k"
+
+
+def test_without_retries_a_submit_needs_no_key() -> None:
+    with stub([unavailable()]) as (url, seen), PyocoHttpClient(url, retries=0) as client:
+        with pytest.raises(PyocoHttpError, match="503"):
+            client.submit_run("x")
+        assert [request.get("idempotency-key") for request in seen] == [None]
+
+
+class Clock:
+    """A clock that only pauses move."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(sync_client, "time", clock)
+    monkeypatch.setattr(retry_policy, "time", clock)
+    return clock
+
+
+def test_a_submit_waits_for_the_end_of_an_outage_of_nats(clock: Clock) -> None:
+    """With one of three NATS servers gone, some streams have no leader for up to nine seconds."""
+    answers = [unavailable()] * 7 + [ACCEPTED]
+    with stub(answers, Retry_After="1") as (url, seen), PyocoHttpClient(url) as client:
+        assert client.submit_run("x")["run_id"] == RUN
+    assert len(seen) == 8
+    assert len({request["idempotency-key"] for request in seen}) == 1
+
+
+def test_the_wait_of_a_submit_is_bounded(clock: Clock) -> None:
+    with stub([unavailable()], Retry_After="1") as (url, _), PyocoHttpClient(url) as client:
+        with pytest.raises(PyocoHttpError, match="503"):
+            client.submit_run("x")
+        assert 9.0 <= clock.now - 100.0 <= 12.0
+    with stub([unavailable()]) as (url, _), PyocoHttpClient(url, patience_sec=3) as client:
+        began = clock.now
+        with pytest.raises(PyocoHttpError, match="503"):
+            client.submit_run("x")
+        assert clock.now - began <= 3.0
+
+
+def test_another_503_is_not_waited_for(clock: Clock) -> None:
+    full = (503, "application/problem+json", '{"title": "full", "err_id": "ERR-PYOCO-0046"}')
+    with stub([full], Retry_After="1") as (url, seen), PyocoHttpClient(url) as client:
+        with pytest.raises(PyocoHttpError, match="503"):
+            client.submit_run("x")
+        assert len(seen) == 3
 
 
 @pytest.mark.parametrize("retries", [0, 1, 4])
@@ -109,17 +178,18 @@ def test_a_refused_connection_is_retried(pauses: list[float]) -> None:
         assert 0.1 <= first <= 0.125
         assert 0.2 <= second <= 0.25
         with pytest.raises(GatewayUnreachable):
-            client.submit_run("x")
+            client.rerun(RUN)
     assert len(pauses) == 2
 
 
 async def test_retries_of_the_asynchronous_client() -> None:
     with stub([unavailable(), unavailable(), ACCEPTED]) as (url, seen):
         async with AsyncPyocoHttpClient(url) as client:
-            assert (await client.get_run(RUN))["run_id"] == RUN
+            assert (await client.submit_run("x"))["run_id"] == RUN
     assert len(seen) == 3
+    assert len({request["idempotency-key"] for request in seen}) == 1
     with stub([unavailable(), ACCEPTED]) as (url, seen):
         async with AsyncPyocoHttpClient(url) as client:
             with pytest.raises(PyocoHttpError, match="503"):
-                await client.submit_run("x")
+                await client.rerun(RUN)
         assert len(seen) == 1

@@ -81,7 +81,10 @@ RunLimit = Annotated[
 IdempotencyKey = Annotated[
     str | None,
     option(
-        "Submitting again with the same key within a day returns the first run.", "KEY", parser=_checked_key
+        "Submitting again with the same key within a day returns the first run (default: a new key, with "
+        "which the command itself retries while the gateway or NATS is away for a moment).",
+        "KEY",
+        parser=_checked_key,
     ),
 ]
 RepeatKey = Annotated[
