@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from pyoco_server.records.decoding import json_record
+from pyoco_server.records.params_preview import params_preview
 
 # `$` alone also matches before a final newline, in Python; `(?!\n)` holds in OpenAPI's dialect as well.
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,64}$(?!\n)"
@@ -177,6 +178,9 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     submitted_at: float
     tags: list[str] = []
     params: dict[str, Any] = {}
+    # Of params that are too large for a snapshot: the journal has them, as JSON of this digest and size.
+    params_sha256: str | UnsetType = UNSET
+    params_bytes: int | UnsetType = UNSET
     workflow_yaml: str | None = None
     workflow_yaml_sha256: str | None = None
     workflow_yaml_bytes: int | None = None
@@ -214,6 +218,7 @@ class RunSnapshot(Struct, kw_only=True):
     run_id: RunId
     flow_name: StoredName
     status: RunStatus
+    # Of large ones the beginning (params_preview.py); then `params_sha256` is set.
     params: dict[str, Any]
     tasks: dict[str, TaskStatus]
     heartbeat_at: Timestamp
@@ -245,6 +250,8 @@ class RunSnapshot(Struct, kw_only=True):
     cancel_reason: str | None = None
     workflow_yaml_sha256: str | None = None
     workflow_yaml_bytes: int | None = None
+    params_sha256: str | UnsetType = UNSET
+    params_bytes: Count | UnsetType = UNSET
     timeout_sec: Seconds | None = None
     origin_run_id: str | None = None
     rerun_mode: RerunMode | None = None
@@ -281,7 +288,9 @@ def pending_snapshot(job: Job) -> RunSnapshot:
         run_id=job.run_id,
         flow_name=job.flow_name,
         status=RunStatus.PENDING,
-        params=job.params,
+        params=job.params if job.params_sha256 is UNSET else params_preview(job.params),
+        params_sha256=job.params_sha256,
+        params_bytes=job.params_bytes,
         tasks={},
         heartbeat_at=job.submitted_at,
         updated_at=job.submitted_at,
@@ -302,7 +311,10 @@ def pending_snapshot(job: Job) -> RunSnapshot:
 
 
 def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
-    """The job of a stored run, the inverse of `pending_snapshot`; its flow.yaml is in the journal."""
+    """The job of a stored run, the inverse of `pending_snapshot`; its flow.yaml is in the journal.
+
+    Of large params it has the beginning (runs/lifecycle/stored_job.py has all of them).
+    """
     return Job(
         run_id=snapshot.run_id,
         flow_name=snapshot.flow_name,
@@ -310,6 +322,8 @@ def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
         submitted_at=snapshot.updated_at if snapshot.submitted_at is None else snapshot.submitted_at,
         tags=snapshot.tags,
         params=snapshot.params,
+        params_sha256=snapshot.params_sha256,
+        params_bytes=snapshot.params_bytes,
         workflow_yaml=workflow_yaml,
         workflow_yaml_sha256=snapshot.workflow_yaml_sha256,
         workflow_yaml_bytes=snapshot.workflow_yaml_bytes,

@@ -164,7 +164,7 @@ async def test_each_of_ten_answers_continues_the_run(connection: Connection, ans
 
 async def test_the_flow_yaml_goes_with_the_job(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, workflow_yaml_sha256=sha256(b"version: 1").hexdigest())
-    await answers._continuations._repairer.journal.keep_source("default", run.run_id, "version: 1")
+    await answers._continuations._repairer.journal.keep_document("default", run.run_id, b"version: 1")
     await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
     [job] = await run.jobs()
     assert job.workflow_yaml == "version: 1"

@@ -218,7 +218,7 @@ async def test_a_replay_is_a_new_run_of_the_same_work(gateway: RunningGateway) -
     }
     run = await gateway.get(accepted["run_id"])
     assert (run["tag"], run["rerun_mode"], run["params"]) == ("gpu", "start", {"x": 41})
-    assert await Journal(gateway.inside.connection).source("gpu", accepted["run_id"], YAML_DIGEST) == YAML
+    assert await Journal(gateway.inside.connection).document("gpu", accepted["run_id"], YAML_DIGEST) == YAML
     job = await queued_job(gateway)
     assert (job.run_id, job.workflow_yaml) == (accepted["run_id"], YAML)
     assert await seqs(gateway) == [1]

@@ -160,7 +160,7 @@ async def test_any_visible_ascii_is_a_key(shared_gateway: RunningGateway, unusua
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_refused_submission_does_not_use_its_key(shared_gateway: RunningGateway, key: str) -> None:
-    assert_problem(await post(shared_gateway, key, params={"text": "x" * 200_000}), 422, 2)
+    assert_problem(await post(shared_gateway, key, params={"text": "x" * 300_000}), 422, 2)
     assert (await post(shared_gateway, key)).status_code == 200
 
 
@@ -232,7 +232,7 @@ async def test_a_run_that_was_stored_and_not_accepted_is_replaced(gateway: Runni
     """Whether its job is queued is unknown, so the run, which was returned to no client, is removed."""
     lost = new_job(flow_name="noop", tag="default", workflow_yaml=YAML.encode())
     await leave_unaccepted(gateway, lost, age_sec=60)
-    await gateway.inside.runs.submitter._journal.keep_source("default", lost.run_id, YAML)
+    await gateway.inside.runs.submitter._journal.keep_document("default", lost.run_id, YAML.encode())
     await gateway.inside.runs.store.create(pending_snapshot(lost))
     # Another payload, which the key has from now on.
     responses = await asyncio.gather(*(post(gateway, params={"a": 1}) for _ in range(10)))

@@ -96,7 +96,7 @@ async def test_a_rerun_of_a_flow_yaml_runs_the_same_file(working_gateway: Runnin
         assert run["status"] == "COMPLETED", run["error"]
         assert run["task_records"]["load"]["output"] == 42
         journal, digest = Journal(working_gateway.inside.connection), run["workflow_yaml_sha256"]
-        assert await journal.source("default", run["run_id"], digest) == YAML
+        assert await journal.document("default", run["run_id"], digest) == YAML
     digests = {(run["workflow_yaml_sha256"], run["workflow_yaml_bytes"]) for run in (first, second, third)}
     assert len(digests) == 1
     assert (second["origin_run_id"], third["origin_run_id"]) == (first["run_id"], second["run_id"])
@@ -124,7 +124,7 @@ async def test_a_resuming_rerun_has_the_journal_of_its_origin(
     copied = await journal.entries("default", run_id)
     reused = [] if body["mode"] == "start" else entries
     assert [(each.key, each.output) for each in copied] == [(each.key, each.output) for each in reused]
-    assert await journal.source("default", run_id, YAML_DIGEST) == YAML
+    assert await journal.document("default", run_id, YAML_DIGEST) == YAML
     run, job = await gateway.get(run_id), await queued_job(gateway)
     for record in (run, structs.asdict(job)):
         assert (record["rerun_mode"], record["rerun_task"]) == (body["mode"], body.get("task"))

@@ -71,7 +71,7 @@ async def test_the_flow_yaml_of_a_run_is_kept_and_a_json_run_keeps_nothing(
     assert await journalled_runs(own_gateway) == set()
     run_id = (await own_gateway.submit_yaml("\ufeff" + YAML)).json()["run_id"]
     digest = (await own_gateway.get(run_id))["workflow_yaml_sha256"]
-    assert await Journal(own_gateway.inside.connection).source("default", run_id, digest) == YAML
+    assert await Journal(own_gateway.inside.connection).document("default", run_id, digest) == YAML
 
 
 async def test_a_failed_submission_leaves_neither_run_nor_flow_yaml(

@@ -60,7 +60,7 @@ async def test_a_lost_job_is_rebuilt_as_it_was(gateway: RunningGateway) -> None:
     job = await store_without_job(
         gateway, tag="later", tags=["later", "x"], params={"a": [1, None]}, workflow_yaml=YAML.encode()
     )
-    await Journal(gateway.inside.connection).keep_source("later", job.run_id, YAML)
+    await Journal(gateway.inside.connection).keep_document("later", job.run_id, YAML.encode())
 
     async def published() -> bytes | None:
         message = await WorkQueue(gateway.inside.connection).message(1)

@@ -52,13 +52,13 @@ async def test_the_entry_of_the_latest_attempt_counts(journal: Journal) -> None:
 
 async def test_a_copy_outlives_its_original(journal: Journal) -> None:
     origin, copy = new_run_id(), new_run_id()
-    await journal.keep_source("default", origin, YAML)
+    await journal.keep_document("default", origin, YAML.encode())
     await journal.append("default", origin, entry("t||0"))
     await journal.append("default", origin, entry("big||0", output=b"x" * 2_000_000))
     await journal.copy("default", origin, copy)
     await journal.remove(origin)
     assert await journal.entries("default", origin) == []
-    assert await journal.source("default", origin, sha256(YAML.encode()).hexdigest()) is None
+    assert await journal.document("default", origin, sha256(YAML.encode()).hexdigest()) is None
     assert [each.key for each in await journal.entries("default", copy)] == ["t||0", "big||0"]
 
 
@@ -131,7 +131,7 @@ async def test_a_flow_yaml_is_found_by_its_digest_alone(
     for subject in (f"pyoco.journal.default.{run_id}", f"pyoco.journal.{run_id}"):
         await publish_acked(shared_connection, subject, b"version: 2", source)
         await publish_acked(shared_connection, subject, b"\xff", source)
-    assert await journal.source("default", run_id, digest) is None
+    assert await journal.document("default", run_id, digest) is None
     await publish_acked(shared_connection, f"pyoco.journal.{run_id}", YAML.encode(), source)
-    assert await journal.source("default", run_id, digest) == YAML
-    assert await journal.source("default", run_id, "0" * 64) is None
+    assert await journal.document("default", run_id, digest) == YAML
+    assert await journal.document("default", run_id, "0" * 64) is None

@@ -19,6 +19,8 @@ CHANGED: dict[str, Any] = {
     "submitted_at": 1.0,
     "tags": ["x"],
     "params": {"a": 2},
+    "params_sha256": "0" * 64,
+    "params_bytes": 7,
     "workflow_yaml_sha256": "0" * 64,
     "workflow_yaml_bytes": 1,
     "timeout_sec": 5.0,

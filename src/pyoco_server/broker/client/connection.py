@@ -12,6 +12,7 @@ import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -173,6 +174,8 @@ class Connection:
         self._client = new_client()
         self._hooks: list[ReadyHook] = []
         self._ready = asyncio.Event()
+        # Whether it has never been usable.
+        self._is_new = True
         self._prepare_again = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
         self._pending = PendingRequests(config.nats_request_timeout_sec, self._timeout_error)
@@ -227,6 +230,12 @@ class Connection:
                 await self._ready.wait()
         except TimeoutError:
             raise self.unavailable() from None
+
+    async def wait_while_starting(self, timeout_sec: float) -> None:
+        """Wait until the connection is usable, if it is being made for the first time and nothing failed."""
+        if self._is_new and self._supervisor is not None and not self.state.detail:
+            with suppress(NatsUnavailable):
+                await self.wait_ready(timeout_sec)
 
     async def close(self) -> None:
         self._set_state(ConnectionStatus.CLOSED, "closed by this program")
@@ -391,6 +400,7 @@ class Connection:
         self.state = ConnectionState(self.state.status, self.state.since)
         self._reported.clear()
         self._ready.set()
+        self._is_new = False
         return True
 
     def _on_reply(self, message: Message) -> None:

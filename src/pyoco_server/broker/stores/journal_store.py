@@ -1,11 +1,11 @@
-"""The journal of a run: the results of its finished tasks, and the flow.yaml it was submitted with.
+"""The journal of a run: the results of its finished tasks, and large documents that it was submitted with.
 
 One subject per run, `<prefix>.<tag>.<run_id>`. Results may be pickles, so NATS lets a group of workers write
 those of its own tags only (broker/permissions.py), and a journal is read and copied under one tag. An entry
 that is too large for one message is stored in parts; an incomplete entry is ignored.
 
 Earlier versions stored `<prefix>.<run_id>`, which every worker could write, and now none may. Gateways read
-that: a flow.yaml, which has a digest, and the results that were there when the runs were first signed.
+that: a document, which has a digest, and the results that were there when the runs were first signed.
 Workers read it for a job of an earlier version, whose run may not be signed yet.
 """
 
@@ -33,6 +33,7 @@ from pyoco_server.records.unreadable_records import RecordKind
 _PART_BYTES = 512 * 1024
 _COPIES_IN_FLIGHT = 32
 _KIND_HEADER = "Pyoco-Kind"
+# A document. The name is of the time when only a flow.yaml was one.
 _SOURCE = "source"
 # `<entry> <index> <count>`
 _PART_HEADER = "Pyoco-Part"
@@ -59,9 +60,9 @@ class Journal:
     async def append(self, tag: str, run_id: str, entry: JournalEntry) -> None:
         await self._write(tag, run_id, _encode(entry), {})
 
-    async def keep_source(self, tag: str, run_id: str, workflow_yaml: str) -> None:
-        """Store the flow.yaml of a run, which is too large for its snapshot."""
-        await self._write(tag, run_id, workflow_yaml.encode(), {_KIND_HEADER: _SOURCE})
+    async def keep_document(self, tag: str, run_id: str, document: bytes) -> None:
+        """Store what is too large for the run's snapshot: its flow.yaml, or its params."""
+        await self._write(tag, run_id, document, {_KIND_HEADER: _SOURCE})
 
     async def entries(self, tag: str, run_id: str, *, old_up_to: int = 0) -> list[JournalEntry]:
         """The valid entries in the order in which the tasks finished, one of each key.
@@ -73,8 +74,8 @@ class Journal:
         messages += await self._messages(self._subject(tag, run_id))
         return self._entries_in(messages, run_id)
 
-    async def source(self, tag: str, run_id: str, digest: str) -> str | None:
-        """The stored flow.yaml of the run with this SHA-256, if it has one."""
+    async def document(self, tag: str, run_id: str, digest: str) -> str | None:
+        """The stored document of the run with this SHA-256, if it has one."""
         for subject in (self._subject(tag, run_id), self._old_subject(run_id)):
             for message, payload in _records_in(await self._messages(subject)):
                 if message.headers.get(_KIND_HEADER) == _SOURCE and _has_digest(payload, digest):

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import Query
@@ -11,6 +12,7 @@ from starlette.responses import Response
 
 from pyoco_server.api import run_types
 from pyoco_server.api.endpoints import CANCEL_RUN, EXPLAIN_RUN, GET_RUN, GET_TASKS, RERUN
+from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_api.gateway import Gateway, gateway_of
@@ -25,10 +27,13 @@ from pyoco_server.runs.explain.explain_rules import Finding
 from pyoco_server.runs.explain.explain_texts import TEXTS, in_words
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.rerun import rerun_job
+from pyoco_server.runs.lifecycle.stored_job import DocumentLost, whole_params
 from pyoco_server.runs.lifecycle.tenancy import find_run
 from pyoco_server.telemetry import tracing
 
 log = logging.getLogger(__name__)
+
+_WITH_ALL = frozenset({"full", "all"})
 
 
 @handles(GET_RUN)
@@ -38,7 +43,12 @@ async def get_run(
     include: Annotated[list[run_types.RunInclude], Query()] = [],  # noqa: B006
 ) -> Response:
     snapshot = await visible_run(request, run_id)
-    view = await _with_worker(gateway_of(request), snapshot)
+    gateway = gateway_of(request)
+    view = await _with_worker(gateway, snapshot)
+    if _WITH_ALL.intersection(include):
+        # Without them, the response has their beginning.
+        with suppress(DocumentLost):
+            view.params = await whole_params(Journal(gateway.connection), snapshot)
     return json_response(run_types.public_snapshot(view, records=bool(include)))
 
 

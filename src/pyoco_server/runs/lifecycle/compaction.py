@@ -12,8 +12,8 @@ from msgspec import UNSET, Raw, structs
 
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import RunSnapshot, encode
+from pyoco_server.records.params_preview import preview_of
 
-_PREVIEW_CHARS = 1024
 # Cutting a smaller value saves less than the marker takes.
 _SMALL_BYTES = 2048
 _ERROR_CHARS = 2000
@@ -45,8 +45,7 @@ def compact_run_snapshot(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:
 
 def cut_value(encoded: bytes) -> Raw:
     """A replacement for a long JSON value: its size and its beginning."""
-    preview = encoded[:_PREVIEW_CHARS].decode("utf-8", "ignore")
-    return Raw(msgspec.json.encode({"truncated": True, "bytes": len(encoded), "preview": preview}))
+    return Raw(msgspec.json.encode(preview_of(encoded)))
 
 
 def _fits(snapshot: RunSnapshot, max_bytes: int) -> bool:

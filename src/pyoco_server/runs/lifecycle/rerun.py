@@ -8,7 +8,7 @@ import difflib
 import time
 from collections.abc import Iterable
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.journal_store import Journal
@@ -20,10 +20,10 @@ from pyoco_server.records.models import (
     RunSnapshot,
     RunStatus,
     TaskStatus,
-    job_of,
     new_run_id,
 )
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
+from pyoco_server.runs.lifecycle.stored_job import DocumentLost, stored_job
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 
 _MAX_NAMES = 20
@@ -53,8 +53,12 @@ async def rerun_job(
     if task is not None:
         _check_task(task, origin.tasks)
     origin = await signatures_of(connection).verified(stored)
+    try:
+        job = await stored_job(Journal(connection), origin)
+    except DocumentLost as lost:
+        raise RunConflict(f"the {lost} of run {run_id} is not kept any more; submit the file again") from None
     return structs.replace(
-        job_of(origin, await _source(Journal(connection), origin)),
+        job,
         run_id=new_run_id(),
         submitted_at=time.time(),
         origin_run_id=run_id,
@@ -63,6 +67,9 @@ async def rerun_job(
         api_key_id=caller.api_key_id,
         # The origin may have waited; the new run has not.
         generation=0,
+        # Set again if they are too large.
+        params_sha256=UNSET,
+        params_bytes=UNSET,
     )
 
 
@@ -88,15 +95,6 @@ def _check_task(task: str, known: Iterable[str]) -> None:
     meant = f" Did you mean {nearest[0]!r}?" if nearest else ""
     shown = ", ".join(map(repr, names[:_MAX_NAMES])) + (", …" if len(names) > _MAX_NAMES else "")
     raise _invalid("task", f"the run has no such task.{meant} It has {shown}", task)
-
-
-async def _source(journal: Journal, origin: RunSnapshot) -> str | None:
-    if origin.workflow_yaml_sha256 is None:
-        return None
-    source = await journal.source(origin.tag, origin.run_id, origin.workflow_yaml_sha256)
-    if source is None:
-        raise RunConflict(f"the flow.yaml of run {origin.run_id} is not kept any more; submit the file again")
-    return source
 
 
 def _invalid(field: str, message: str, value: str | None = None) -> InvalidRequest:

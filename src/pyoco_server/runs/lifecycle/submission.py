@@ -1,7 +1,7 @@
 """Submitting a run: its PENDING snapshot and its job are both stored, or neither is.
 
-Its flow.yaml, or the journal of its origin, is stored first, then the snapshot, then the job. If one of these
-writes fails, or its ack is lost, the run is withdrawn.
+Its flow.yaml, its large params, or the journal of its origin are stored first, then the snapshot, then the
+job. If one of these writes fails, or its ack is lost, the run is withdrawn.
 """
 
 import time
@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any
+
+from msgspec import UNSET
 
 from pyoco_server.aio.deadlines import TimeBudget
 from pyoco_server.broker.client.connection import Connection
@@ -102,13 +104,14 @@ class Submitter:
         NatsUnavailable means that the job's run will not exist; see withdrawal.py for the exception.
         """
         if not self._connection.ready:
+            # In the first second of a gateway its streams may not be there yet.
+            await self._connection.wait_while_starting(_BUDGET_SEC)
+        if not self._connection.ready:
             raise self._connection.unavailable()
+        submission = await self._fitting(job)
         if self._connection.writes.problem is not None:
             # Before anything is stored that would have to be withdrawn.
             self._connection.writes.check(self._written_subjects(job, request))
-        snapshot = pending_snapshot(job)
-        submission = _Submission(job, snapshot, await self.signatures.sign(snapshot))
-        self._check_size(submission)
         try:
             if _reuses_journal(job):
                 await self._copy_journal(job)
@@ -142,7 +145,9 @@ class Submitter:
     async def _store_and_queue(self, submission: _Submission) -> None:
         job = submission.job
         if job.workflow_yaml is not None:
-            await self._journal.keep_source(job.tag, job.run_id, job.workflow_yaml)
+            await self._journal.keep_document(job.tag, job.run_id, job.workflow_yaml.encode())
+        if job.params_sha256 is not UNSET:
+            await self._journal.keep_document(job.tag, job.run_id, encode(job.params))
         revision = await self._store.create(submission.snapshot, encoded=submission.snapshot_bytes)
         await self._queue.publish(job, run_revision=revision, encoded=submission.job_bytes)
 
@@ -175,20 +180,34 @@ class Submitter:
     def _written_subjects(self, job: Job, request: KeyedRequest | None) -> list[str]:
         config = self._connection.config
         subjects = [f"$KV.{config.runs_kv_bucket}.{job.run_id}", f"{config.work_subject_prefix}.{job.tag}"]
-        if job.workflow_yaml is not None or _reuses_journal(job):
+        has_document = job.workflow_yaml is not None or job.params_sha256 is not UNSET
+        if has_document or _reuses_journal(job):
             subjects.append(f"{config.journal_subject_prefix}.{job.tag}.{job.run_id}")
         if request is not None:
             subjects.append(f"$KV.{config.idempotency_kv_bucket}.")
         return subjects
 
-    def _check_size(self, submission: _Submission) -> None:
-        snapshot_bytes, job_bytes = len(submission.snapshot_bytes), len(submission.job_bytes)
+    async def _fitting(self, job: Job) -> _Submission:
+        """The job and its snapshot. If its params leave too little room there, they go to the journal."""
         # Half, to leave room for the states and records of the tasks.
         limit = self._connection.config.max_run_snapshot_bytes // 2
-        if snapshot_bytes > limit:
-            detail = f"the run's params take {snapshot_bytes} bytes, at most {limit} fit"
-            cure = "store large data elsewhere and pass a reference, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES"
-            raise InvalidRequest(detail, problems=[FieldProblem("params", f"{detail}; {cure}")])
+        submission = await self._signed(job)
+        if len(submission.snapshot_bytes) > limit:
+            params = encode(job.params)
+            job.params_sha256, job.params_bytes = sha256(params).hexdigest(), len(params)
+            submission = await self._signed(job)
+        if (size := len(submission.snapshot_bytes)) > limit:
+            detail = f"without its params, the run takes {size} bytes, at most {limit} fit"
+            cure = "shorten its tags, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES"
+            raise InvalidRequest(detail, problems=[FieldProblem("tags", f"{detail}; {cure}")])
+        self._check_job_size(len(submission.job_bytes))
+        return submission
+
+    async def _signed(self, job: Job) -> _Submission:
+        snapshot = pending_snapshot(job)
+        return _Submission(job, snapshot, await self.signatures.sign(snapshot))
+
+    def _check_job_size(self, job_bytes: int) -> None:
         room = self._connection.max_record_bytes
         if job_bytes > room:
             raise WorkflowTooLarge(

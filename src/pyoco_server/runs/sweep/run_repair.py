@@ -19,10 +19,11 @@ from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord, UnverifiedRun
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, job_of
+from pyoco_server.records.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.ownership import apply_cancel
+from pyoco_server.runs.lifecycle.stored_job import DocumentLost, stored_job
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting
 from pyoco_server.telemetry.run_fields import remember_run
 
@@ -138,12 +139,10 @@ class RunRepairer:
         if stored.snapshot.signature is UNSET:
             # The sweep takes over the journal of an unsigned run, and the job signs this one.
             await self.journal.adopt_old(snapshot.tag, snapshot.run_id, await self.signatures.old_journal())
-        source: str | None = None
-        if snapshot.workflow_yaml_sha256 is not None:
-            source = await self.journal.source(snapshot.tag, snapshot.run_id, snapshot.workflow_yaml_sha256)
-            if source is None:
-                raise _JobLost("its flow.yaml was not kept")
-        return job_of(snapshot, source)
+        try:
+            return await stored_job(self.journal, snapshot)
+        except DocumentLost as lost:
+            raise _JobLost(f"its {lost} was not kept") from None
 
     async def publish_letter(self, letter: DeadLetter, tag: str) -> None:
         try:
