@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         PyocoHttpError,
     )
     from pyoco_server.human.answer_types import HumanAnswer, HumanTimeout
+    from pyoco_server.nats_client import PyocoNatsClient
     from pyoco_server.telemetry.logging_config import configure_logging
     from pyoco_server.worker import PyocoNatsWorker
     from pyoco_server.worker.flows.task_options import task_options
@@ -33,6 +34,7 @@ __all__ = [
     "PyocoError",
     "PyocoHttpClient",
     "PyocoHttpError",
+    "PyocoNatsClient",
     "PyocoNatsWorker",
     "__version__",
     "configure_logging",
@@ -49,6 +51,7 @@ _DEFINED_IN = {
     "PyocoError": "pyoco_server.errors",
     "PyocoHttpClient": "pyoco_server.http_client",
     "PyocoHttpError": "pyoco_server.http_client",
+    "PyocoNatsClient": "pyoco_server.nats_client",
     "PyocoNatsWorker": "pyoco_server.worker",
     "configure_logging": "pyoco_server.telemetry.logging_config",
     "create_app": "pyoco_server.http_api",

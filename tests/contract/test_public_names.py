@@ -17,6 +17,7 @@ PUBLIC_NAMES = {
     "PyocoError",
     "PyocoHttpClient",
     "PyocoHttpError",
+    "PyocoNatsClient",
     "PyocoNatsWorker",
     "__version__",
     "configure_logging",
@@ -41,6 +42,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
     [
         ("config", "NatsBackendConfig"),
         ("http_api", "create_app"),
+        ("nats_client", "PyocoNatsClient"),
         ("worker", "PyocoNatsWorker"),
         ("http_client", "PyocoHttpClient"),
         ("http_client", "AsyncPyocoHttpClient"),

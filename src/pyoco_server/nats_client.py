@@ -1,0 +1,202 @@
+"""Submits, reads and cancels runs directly over NATS, for programs that have the NATS rights of a gateway.
+
+The same rules as over HTTP, because it is the same code: a run is stored and queued, or not at all. What
+needs the gateway's read models (lists, watches, waits) is in the HTTP client.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from pyoco_server.aio.background import Backoff
+from pyoco_server.api.run_types import RerunRequest, RunSubmitRequest, RunSubmitYamlFields
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
+from pyoco_server.human.human_task_yaml import check_submitted_flow
+from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode
+from pyoco_server.runs.lifecycle.cancel_request import cancel_run
+from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, keyed_command, keyed_submission
+from pyoco_server.runs.lifecycle.rerun import rerun_job
+from pyoco_server.runs.lifecycle.stored_job import whole_params
+from pyoco_server.runs.lifecycle.submission import Submitter, new_job
+from pyoco_server.runs.lifecycle.tenancy import ANYBODY, find_run
+
+T = TypeVar("T")
+
+_CONNECT_TIMEOUT_SEC: Final = 5.0
+_FIRST_POLL_SEC: Final = 0.05
+_SLOWEST_POLL_SEC: Final = 1.0
+_ALL: Final = frozenset({"full", "all"})
+
+
+class PyocoNatsClient:
+    """Created by `connect`; close it when done, or use it in an `async with` statement.
+
+    It is not a caller with an API key: it sees the runs of all tenants, and its own have none.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._store = RunStore(connection)
+        self._journal = Journal(connection)
+        self._submitter = Submitter(connection)
+        self._undo = AsyncExitStack()
+
+    @classmethod
+    async def connect(
+        cls, config: NatsBackendConfig | None = None, *, timeout_sec: float | None = _CONNECT_TIMEOUT_SEC
+    ) -> Self:
+        """Connect with the settings of a gateway; NatsUnavailable when NATS cannot be reached in time."""
+        connection = Connection(config or NatsBackendConfig.from_env(), name="pyoco-client:nats")
+        connection.add_hook(lambda: ensure_resources(connection))
+        connection.add_hook(lambda: trust_nothing_if_empty(connection))
+        client = cls(connection)
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(connection.close)
+            await connection.start()
+            await connection.wait_ready(timeout_sec)
+            undo.push_async_callback(client._submitter.close)
+            await client._submitter.start()
+            client._undo = undo.pop_all()
+        return client
+
+    async def close(self) -> None:
+        """Disconnect; runs that were submitted go on."""
+        await self._undo.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def submit_run(
+        self,
+        flow_name: str,
+        params: Mapping[str, Any] | None = None,
+        tag: str | None = None,
+        tags: Sequence[str] | None = None,
+        *,
+        timeout_sec: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Submit a run of a flow that the workers know: its `run_id` and `status`.
+
+        With an `idempotency_key` the same call may be made again after any failure, and there is one run.
+        """
+        given = {"flow_name": flow_name, "params": params or {}, "tag": tag, "timeout_sec": timeout_sec}
+        asked = _checked({**given, "tags": None if tags is None else list(tags)}, RunSubmitRequest)
+        job = new_job(
+            flow_name=asked.flow_name,
+            tag=asked.tag or self._connection.config.default_tag,
+            tags=asked.tags or (),
+            params=asked.params,
+            timeout_sec=asked.timeout_sec,
+        )
+        return await self._submit(job, idempotency_key)
+
+    async def submit_run_yaml(
+        self,
+        workflow_yaml: str | bytes,
+        flow_name: str,
+        tag: str | None = None,
+        *,
+        timeout_sec: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Submit the text of a flow.yaml as a run of the given name."""
+        source = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
+        limit = self._connection.config.workflow_yaml_max_bytes
+        if len(source) > limit:
+            raise WorkflowTooLarge(f"the flow.yaml has {len(source)} bytes, at most {limit} are allowed")
+        given = {"flow_name": flow_name, "tag": tag, "timeout_sec": timeout_sec}
+        asked = _checked(given, RunSubmitYamlFields)
+        flow = await asyncio.to_thread(check_submitted_flow, source)
+        job = new_job(
+            flow_name=asked.flow_name,
+            tag=asked.tag or self._connection.config.default_tag,
+            params=flow.defaults,
+            timeout_sec=asked.timeout_sec or None,
+            workflow_yaml=source,
+        )
+        return await self._submit(job, idempotency_key)
+
+    async def rerun(
+        self,
+        run_id: str,
+        mode: str = "start",
+        task: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Repeat a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`."""
+        asked = _checked({"mode": mode, "task": task}, RerunRequest)
+        keyed = None
+        if idempotency_key is not None:
+            keyed = keyed_command(idempotency_key, None, "rerun", run_id, asked.mode, asked.task)
+            earlier = await self._submitter.submitted(keyed)
+            if earlier is not None:
+                return {**_accepted(earlier.run_id), "origin_run_id": run_id}
+        job = await rerun_job(self._connection, run_id, ANYBODY, mode=asked.mode, task=asked.task)
+        return {**_accepted(await self._submitter.submit(job, request=keyed)), "origin_run_id": run_id}
+
+    async def get_run(self, run_id: str, include: Sequence[str] = ()) -> dict[str, Any]:
+        """The newest snapshot of a run; `include=["records"]` adds its task records, `full` everything."""
+        snapshot = (await find_run(self._store, run_id, ANYBODY)).snapshot
+        if _ALL.intersection(include):
+            snapshot.params = await whole_params(self._journal, snapshot)
+        return _as_dict(snapshot, with_records=bool(include))
+
+    async def cancel_run(self, run_id: str, reason: str | None = None) -> dict[str, Any]:
+        """Request that a run stops: its snapshot, CANCELLING unless it has ended already."""
+        return _as_dict(await cancel_run(self._connection, self._store, run_id, ANYBODY, reason=reason))
+
+    async def wait(self, run_id: str, timeout_sec: float | None = None) -> dict[str, Any]:
+        """The snapshot of a run that has ended; TimeoutError when it has not in `timeout_sec`."""
+        ends_at = None if timeout_sec is None else time.monotonic() + timeout_sec
+        pauses = Backoff(_FIRST_POLL_SEC, _SLOWEST_POLL_SEC)
+        while True:
+            snapshot = (await find_run(self._store, run_id, ANYBODY)).snapshot
+            if snapshot.status.terminal:
+                return _as_dict(snapshot)
+            pause = pauses.next_sec()
+            if ends_at is not None and time.monotonic() + pause > ends_at:
+                raise TimeoutError(f"run {run_id} is {snapshot.status} after {timeout_sec:g} s")
+            await asyncio.sleep(pause)
+
+    async def _submit(self, job: Job, key: str | None) -> dict[str, Any]:
+        keyed: KeyedRequest | None = None if key is None else keyed_submission(key, job)
+        return _accepted(await self._submitter.submit(job, request=keyed))
+
+
+def _checked(given: Mapping[str, Any], kind: type[T]) -> T:
+    """The request as a gateway reads it from JSON; InvalidRequest says what is wrong."""
+    try:
+        body = msgspec.json.encode({name: value for name, value in given.items() if value is not None})
+        return msgspec.json.decode(body, type=kind)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(problems=[FieldProblem("", str(error))]) from None
+
+
+def _accepted(run_id: str) -> dict[str, Any]:
+    return {"run_id": run_id, "status": RunStatus.PENDING.value}
+
+
+def _as_dict(snapshot: RunSnapshot, *, with_records: bool = False) -> dict[str, Any]:
+    if not with_records:
+        snapshot.task_records = UNSET
+    fields: dict[str, Any] = msgspec.json.decode(encode(snapshot))
+    return fields
