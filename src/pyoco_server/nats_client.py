@@ -12,10 +12,14 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from pyoco_server.aio.background import Backoff
-from pyoco_server.api.run_types import RerunRequest, RunSubmitRequest, RunSubmitYamlFields
+from pyoco_server.api.run_types import (
+    RerunRequest,
+    RunSubmitRequest,
+    RunSubmitYamlFields,
+    public_snapshot,
+)
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.stores.journal_store import Journal
@@ -196,7 +200,5 @@ def _accepted(run_id: str) -> dict[str, Any]:
 
 
 def _as_dict(snapshot: RunSnapshot, *, with_records: bool = False) -> dict[str, Any]:
-    if not with_records:
-        snapshot.task_records = UNSET
-    fields: dict[str, Any] = msgspec.json.decode(encode(snapshot))
+    fields: dict[str, Any] = msgspec.json.decode(encode(public_snapshot(snapshot, records=with_records)))
     return fields
