@@ -13,7 +13,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper, switch
 
 from pyoco_server.records.models import JournalEntry
-from pyoco_server.worker.engine.flow_graph import predecessors
+from pyoco_server.worker.engine.flow_graph import in_order, predecessors
 from tests.flows import basics, durable
 from tests.support.running.flow_runs import FlowUnderTest
 
@@ -133,6 +133,8 @@ def test_records_are_in_the_order_of_the_flow() -> None:
         chain = chain >> step(name)
     assert list(FlowUnderTest(chain).execute().task_records) == names
     branches = switch("$ctx.params.way")["left" >> step("under"), "right" >> step("apple")]
+    longer = switch("$ctx.params.way")["left" >> step("save"), "right" >> (step("polish") >> step("save"))]
+    assert in_order(Flow("longer") >> step("zoo") >> longer) == ["zoo", "polish", "save"]
     branching = Flow("branching") >> step("zoo") >> step("year")[2] >> branches >> step("bee")
     outcome = FlowUnderTest(branching).execute({"way": "left"})
     assert list(outcome.task_records) == list(outcome.tasks) == names

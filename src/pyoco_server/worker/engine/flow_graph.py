@@ -14,20 +14,19 @@ Links = dict[str, list[str]]
 def in_order(flow: Flow) -> list[str]:
     """The names of the tasks in topological order, by name where the flow does not define one.
 
-    Of a flow with loops or branches: in the order in which it is written.
+    Of a flow with loops or branches, by where it is written.
     """
     if len(flow.tasks) == 1:
         return [task.name for task in flow.tasks]
+    names = sorted(task.name for task in flow.tasks)
     if flow.has_control_flow():
-        written = dict.fromkeys(task_names(flow.build_program()))
-        return [*written, *sorted({task.name for task in flow.tasks} - written.keys())]
-    before = {task.name: {earlier.name for earlier in task.dependencies} for task in flow.tasks}
-    sorter = TopologicalSorter({name: before[name] & before.keys() for name in sorted(before)})
+        names = list(dict.fromkeys([*task_names(flow.build_program()), *names]))
+    before = predecessors(flow)
     try:
-        return list(sorter.static_order())
+        return list(TopologicalSorter({name: before.get(name, ()) for name in names}).static_order())
     except CycleError:
-        # The engine reports it when the flow runs.
-        return sorted(before)
+        # A task that occurs twice in a program; in a graph, the engine reports it when the flow runs.
+        return names
 
 
 def task_names(node: DSLNode) -> Iterator[str]:
