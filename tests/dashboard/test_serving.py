@@ -58,6 +58,12 @@ async def test_no_other_file_is_served(gateway: RunningGateway) -> None:
         assert "not for everybody" not in answer.text, path
 
 
+async def test_the_docs_are_a_screen_of_the_dashboard(gateway: RunningGateway) -> None:
+    answer = await gateway.http.get("/docs")
+    assert (answer.status_code, answer.headers["location"]) == (307, "./#/api")
+    assert "script-src" not in answer.headers["content-security-policy"]
+
+
 async def test_pages_do_not_shadow_the_api(gateway: RunningGateway) -> None:
     answer = await gateway.http.get("/runs", headers={"Accept": "text/html"})
     assert answer.json() == []

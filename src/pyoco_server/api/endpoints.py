@@ -84,6 +84,12 @@ class Endpoint:
     def path(self) -> str:
         return self.route.partition(" ")[2]
 
+    @cached_property
+    def tag(self) -> str:
+        """The group of the reference that it belongs to."""
+        first = self.path.split("/")[1]
+        return _TAG_OF_PATH.get(first, first)
+
     @property
     def public(self) -> bool:
         return not self.scopes
@@ -95,6 +101,18 @@ class Endpoint:
     def allows(self, scopes: frozenset[Scope]) -> bool:
         return self.public or Scope.ADMIN in scopes or not scopes.isdisjoint(self.scopes)
 
+
+# The groups of the reference, in their order.
+TAGS: Final = {
+    "runs": "Submit, list, follow, cancel and rerun runs.",
+    "waits": "Questions of runs to people, and their answers.",
+    "bulk": "One operation on many runs or dead letters.",
+    "dlq": "Dead letters: runs that failed for good.",
+    "workers": "Workers, and what they may do.",
+    "wheels": "Code for the workers.",
+    "system": "Health, metrics, and the rights of an API key.",
+}
+_TAG_OF_PATH: Final = {"resume": "waits", **dict.fromkeys(("health", "key", "metrics", "overview"), "system")}
 
 PUBLIC: Final[tuple[Scope, ...]] = ()
 ANY_KEY: Final = tuple(Scope)
@@ -528,6 +546,7 @@ DELETE_WHEEL = Endpoint(
 )
 OPENAPI = Endpoint("GET /openapi.json", PUBLIC, "This document.", head=True, in_schema=False)
 DASHBOARD = Endpoint("GET /", PUBLIC, "The dashboard.", head=True, in_schema=False)
+DOCS = Endpoint("GET /docs", PUBLIC, "The reference of the API.", head=True, in_schema=False)
 DASHBOARD_FILE = Endpoint(
     "GET /static/{path:path}", PUBLIC, "A file of the dashboard.", head=True, in_schema=False
 )

@@ -49,7 +49,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         async with gateway.running():
             yield
 
-    # No docs pages: they load scripts from other hosts.
+    # The pages of FastAPI load scripts from other hosts; `/docs` is a screen of the dashboard.
     app = FastAPI(
         title="pyoco-server",
         version=__version__,

@@ -7,7 +7,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from pyoco_server.api.endpoints import ENDPOINTS, JSON, Body, Endpoint
+from pyoco_server.api.endpoints import ENDPOINTS, JSON, TAGS, Body, Endpoint
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors.error_table import Err, ErrorSpec
 from pyoco_server.http_api.requests.idempotency_header import HEADER, PATTERN, REPLAYED_HEADER
@@ -48,6 +48,7 @@ def _document(app: FastAPI, config: NatsBackendConfig) -> Json:
         methods = document["paths"].setdefault(endpoint.path, {})
         operation = methods.setdefault(endpoint.method.lower(), unknown)
         operation["operationId"] = operation["operationId"] or handler_name(endpoint)
+        operation["tags"] = [endpoint.tag]
         _add(operation, endpoint, schema_of)
         _add_security(operation, endpoint, required=config.http_auth_mode == "api_key")
     scheme = {
@@ -56,6 +57,7 @@ def _document(app: FastAPI, config: NatsBackendConfig) -> Json:
         "name": config.http_api_key_header,
         "description": "Required with PYOCO_HTTP_AUTH_MODE=api_key. The roles are the key's scopes.",
     }
+    document["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
     document["components"] = {"schemas": components, "securitySchemes": {_SCHEME: scheme}}
     return document
 

@@ -6,13 +6,21 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from pyoco_server.api.endpoints import ENDPOINTS, HEALTH, LIST_WAITS, PATCH_WORKER, RESPOND, Endpoint
+from pyoco_server.api.endpoints import (
+    ENDPOINTS,
+    HEALTH,
+    LIST_WAITS,
+    PATCH_WORKER,
+    RESPOND,
+    TAGS,
+    Endpoint,
+)
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.routing import allowed_methods, find_endpoint
 
-PUBLIC = {"/", "/health", "/openapi.json", "/static/{path:path}"}
+PUBLIC = {"/", "/docs", "/health", "/openapi.json", "/static/{path:path}"}
 RUN_ID = "00000000-0000-4000-8000-000000000000"
 
 
@@ -37,6 +45,14 @@ def test_every_route_is_an_endpoint_of_the_table() -> None:
 
 def test_the_public_endpoints() -> None:
     assert {endpoint.path for endpoint in ENDPOINTS if endpoint.public} == PUBLIC
+
+
+def test_every_endpoint_is_in_a_group_of_the_reference() -> None:
+    described = document()
+    used = {
+        tag for methods in described["paths"].values() for each in methods.values() for tag in each["tags"]
+    }
+    assert used == {tag["name"] for tag in described["tags"]} == set(TAGS)
 
 
 @pytest.mark.parametrize("mode", ["none", "api_key"])

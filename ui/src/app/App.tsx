@@ -16,7 +16,7 @@ import { usePart } from "./loading";
 import { messages } from "./messages";
 import { href, navigate, usePlace } from "./router";
 import { Shell } from "./Shell";
-import { findScreen, NAVIGATION, type Screen, type ScreenProps } from "./screens";
+import { findScreen, KEYLESS, NAVIGATION, type Screen, type ScreenProps } from "./screens";
 import { type Shortcut, useShortcut, useShortcuts } from "./shortcuts";
 
 export function App() {
@@ -61,7 +61,7 @@ function OpenScreen({ screen, params }: { screen: Screen } & ScreenProps) {
   const loaded = usePart(screen.load);
   if (!loaded) return <Loading />;
   const content = <loaded.default params={params} />;
-  return screen.nav === "settings" ? content : <KeyGate>{content}</KeyGate>;
+  return KEYLESS.includes(screen.nav) ? content : <KeyGate>{content}</KeyGate>;
 }
 
 function NotFound() {

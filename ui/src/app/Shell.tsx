@@ -11,7 +11,7 @@ import { useOpenQuestionCount } from "./openQuestionCount";
 import { version } from "./pageConfig";
 import { href, usePlace } from "./router";
 import styles from "./Shell.module.css";
-import { findScreen, NAVIGATION, type NavEntry } from "./screens";
+import { findScreen, KEYLESS, NAVIGATION, type NavEntry } from "./screens";
 
 interface ShellProps {
   onSearch: () => void;
@@ -81,8 +81,8 @@ function Side({ onSearch }: { onSearch: () => void }) {
   const t = useMessages(messages);
   const { path } = usePlace();
   const current = findScreen(path)?.screen.nav;
-  const last = NAVIGATION.filter(({ name }) => name === "settings");
-  const first = NAVIGATION.filter(({ name }) => name !== "settings");
+  const last = NAVIGATION.filter(({ name }) => KEYLESS.includes(name));
+  const first = NAVIGATION.filter(({ name }) => !KEYLESS.includes(name));
   const link = (entry: NavEntry) => (
     <NavLink key={entry.name} entry={entry} current={entry.name === current} />
   );

@@ -13,7 +13,17 @@ interface ScreenPart {
   begin?: (query: URLSearchParams) => void;
 }
 type Load = () => Promise<ScreenPart>;
-export type ScreenName = "home" | "runs" | "inbox" | "workers" | "wheels" | "dlq" | "submit" | "settings";
+export type ScreenName =
+  | "home"
+  | "runs"
+  | "inbox"
+  | "workers"
+  | "wheels"
+  | "dlq"
+  | "metrics"
+  | "submit"
+  | "api"
+  | "settings";
 
 export interface Screen {
   path: string;
@@ -21,6 +31,9 @@ export interface Screen {
   nav: ScreenName;
   load: Load;
 }
+
+/** Without a key they show nothing that is not public. */
+export const KEYLESS: readonly ScreenName[] = ["api", "settings"];
 
 const screen = (path: string, nav: ScreenName, load: Load): Screen => ({ path, nav, load });
 
@@ -33,7 +46,9 @@ export const SCREENS: readonly Screen[] = [
   screen("/workers", "workers", () => import("../screens/workers")),
   screen("/wheels", "wheels", () => import("../screens/wheels")),
   screen("/dlq", "dlq", () => import("../screens/dlq")),
+  screen("/metrics", "metrics", () => import("../screens/metrics")),
   screen("/submit", "submit", () => import("../screens/submit")),
+  screen("/api", "api", () => import("../screens/api")),
   screen("/settings", "settings", () => import("../screens/settings")),
 ];
 

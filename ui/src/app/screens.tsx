@@ -1,8 +1,20 @@
 /** The entries of the navigation. */
-import { Activity, Boxes, House, Inbox, type LucideIcon, MailX, Play, Server, Settings } from "lucide-react";
+import {
+  Activity,
+  Boxes,
+  Braces,
+  ChartLine,
+  House,
+  Inbox,
+  type LucideIcon,
+  MailX,
+  Play,
+  Server,
+  Settings,
+} from "lucide-react";
 import type { ScreenName } from "./routes";
 
-export { findScreen, type Screen, type ScreenProps } from "./routes";
+export { findScreen, KEYLESS, type Screen, type ScreenProps } from "./routes";
 
 export interface NavEntry {
   name: ScreenName;
@@ -20,5 +32,7 @@ export const NAVIGATION: readonly NavEntry[] = [
   { name: "workers", path: "/workers", icon: Server, letter: "w" },
   { name: "wheels", path: "/wheels", icon: Boxes, letter: "p" },
   { name: "dlq", path: "/dlq", icon: MailX, letter: "d" },
+  { name: "metrics", path: "/metrics", icon: ChartLine, letter: "m" },
+  { name: "api", path: "/api", icon: Braces, letter: "a" },
   { name: "settings", path: "/settings", icon: Settings, letter: "s" },
 ];

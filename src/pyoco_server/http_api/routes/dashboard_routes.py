@@ -14,9 +14,9 @@ from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from pyoco_server.api.endpoints import DASHBOARD, DASHBOARD_FILE
+from pyoco_server.api.endpoints import DASHBOARD, DASHBOARD_FILE, DOCS
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors.error_table import system_language
 from pyoco_server.http_api.gateway import gateway_of
@@ -94,6 +94,13 @@ async def index(request: Request) -> Response:
         raise HTTPException(404, _NOT_BUILT[preferred_language(request.headers.get("accept-language"))])
     page = built.content.replace(_TAG.encode(), _html_tag(gateway_of(request).config).encode(), 1)
     return File.of(_INDEX, page, compressed=None).response(request)
+
+
+@handles(DOCS, plain=True)
+async def docs(request: Request) -> Response:
+    """Where FastAPI has its reference, which loads its scripts from other hosts."""
+    # Relative: the app may be mounted below another path.
+    return RedirectResponse("./#/api")
 
 
 @handles(DASHBOARD_FILE, plain=True)
