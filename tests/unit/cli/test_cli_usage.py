@@ -164,6 +164,7 @@ WRONG = {
     "pyoco-server up --with-nats-bootstrap --nats-url nats://x:1": "use either it or --with-nats-bootstrap",
     "pyoco-server dev --flows none": "--flows",
     "pyoco-server dev --concurrency 0": "--concurrency",
+    "pyoco-server --dashboard-lang fr dev": "PYOCO_DASHBOARD_LANG='fr': expected one of auto, ja, en",
     "pyoco-server dev --dashboard-lang fr": "PYOCO_DASHBOARD_LANG='fr': expected one of auto, ja, en",
     "pyoco-worker --flows none": "--flows",
     "pyoco-worker --flows . --resolver a:b": "use either --flows or --resolver",

@@ -1,7 +1,10 @@
 """`pyoco-server`: the table of its commands. Each is imported when it is called."""
 
+import os
+
 from pyoco_server.cli.entry import Version, run
 from pyoco_server.cli.lazy_group import Command, new_lazy_app
+from pyoco_server.cli.options.shared_options import DashboardLang
 
 COMMANDS = {
     "up": Command("Start the gateway; it serves until Ctrl-C or SIGTERM.", "up_command:up"),
@@ -20,8 +23,10 @@ app = new_lazy_app(
 
 
 @app.callback()
-def server(version: Version = False) -> None:
-    pass
+def server(version: Version = False, dashboard_lang: DashboardLang = None) -> None:
+    # Of either command; the same option after the command takes precedence.
+    if dashboard_lang is not None:
+        os.environ["PYOCO_DASHBOARD_LANG"] = dashboard_lang
 
 
 def main() -> None:
