@@ -204,6 +204,8 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANG", "C.UTF-8")
     for name in ("LC_ALL", "LC_MESSAGES"):
         monkeypatch.delenv(name, raising=False)
+    # An option before the command sets it; restored after the test.
+    monkeypatch.setenv("PYOCO_DASHBOARD_LANG", "auto")
 
 
 @pytest.mark.usefixtures("in_folder")
