@@ -30,12 +30,16 @@ COMMANDS: dict[str, Command | Group] = {
             ),
         },
     ),
+    "adopt": Command(
+        "Take over the NATS data of the public package 0.5, or of an earlier version of this one.",
+        "adopt_command:adopt",
+    ),
     "nats-config": Command(
         "Print the accounts and users of a nats-server for this installation, with least privilege.",
         "nats_config_command:nats_config",
     ),
     "nats-setup": Command(
-        "Create the streams, buckets and queues of the tags; existing ones are left unchanged.",
+        "Create the streams, buckets and queues of the tags; existing ones keep the options that work.",
         "nats_setup_command:nats_setup",
     ),
     "unreadable": Command(

@@ -16,7 +16,14 @@ from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
-from pyoco_server.auth.tokens import Token, digest_of, fingerprint, new_token, stored_secret
+from pyoco_server.auth.tokens import (
+    Token,
+    digest_of,
+    fingerprint,
+    is_public_match,
+    new_token,
+    stored_secret,
+)
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys, StoredSecret
@@ -81,6 +88,7 @@ class ApiKeyCache:
         # Compared with when the id is unknown, so that it takes the same time.
         self._dummy = [_grant(_dummy_record(), stored_secret(new_token(), ""))]
         self._hinted = False
+        self._deriving = asyncio.Lock()
         self._pause_sec = 0.0
         self._confirmations: list[asyncio.Future[None]] = []
         self._used: dict[str, float] = {}
@@ -97,6 +105,29 @@ class ApiKeyCache:
     def fresh(self) -> bool:
         """Whether keys may be checked without asking NATS."""
         return time.monotonic() - self._mirror.correct_as_of <= TRUST_SEC
+
+    def must_derive(self, text: str) -> bool:
+        """Whether `derive` has to be awaited before `check`: for a key of the public package, once."""
+        if "." not in text:
+            return False
+        token = Token.parse(text)
+        if token is None or fingerprint(text) in self._verified:
+            return False
+        return any(grant.secret.iterations for grant in self._grants.get(token.key_id, ()))
+
+    async def derive(self, text: str) -> None:
+        """Compare a key of the public package in a thread; `check` accepts it then."""
+        token = Token.parse(text)
+        assert token is not None
+        # One at a time: with guesses nobody can occupy more than one processor.
+        async with self._deriving:
+            for grant in list(self._grants.get(token.key_id, ())):
+                if grant.secret.iterations and not grant.rejection(time.time()):
+                    pepper = self._connection.config.auth_pepper
+                    matches = await asyncio.to_thread(is_public_match, token.secret, grant.secret, pepper)
+                    # The keys may have been read again meanwhile.
+                    if matches and grant in self._grants.get(token.key_id, ()):
+                        self._verified[fingerprint(text)] = grant
 
     async def confirm(self) -> None:
         """Refresh now; NatsUnavailable when that takes longer than the request timeout."""
@@ -136,6 +167,9 @@ class ApiKeyCache:
         known = self._grants.get(token.key_id)
         found = None
         for grant in known or self._dummy:
+            if grant.secret.iterations:
+                # Only `derive` compares these.
+                continue
             digest = digest_of(token.secret, grant.secret.salt, self._pepper)
             if compare_digest(digest, grant.secret.digest):
                 found = grant
@@ -180,10 +214,11 @@ class ApiKeyCache:
 
     def _rebuild(self) -> None:
         before, self._grants = self._grants, {}
-        self._verified.clear()
+        verified, self._verified = self._verified, {}
         for key_id, record in self._mirror.entries.records.items():
             known = before.pop(key_id, [])
-            if not known and record.peppered != bool(self._pepper):
+            is_ours = not any(secret.iterations for secret in record.secrets)
+            if not known and is_ours and record.peppered != bool(self._pepper):
                 log.warning(
                     "API key %s was created %s a pepper, unlike the keys of this gateway, and is rejected: "
                     "rotate it with the gateway's PYOCO_AUTH_PEPPER",
@@ -194,6 +229,12 @@ class ApiKeyCache:
             _end(grant for grant in known if grant not in self._grants[key_id])
         for grants in before.values():
             _end(grants)
+        # What takes long to compare stays verified, as long as its grant is the same one.
+        self._verified = {
+            mark: grant
+            for mark, grant in verified.items()
+            if grant.secret.iterations and grant in self._grants.get(grant.key_id, ())
+        }
 
     def _end_expired(self) -> None:
         now = time.time()

@@ -16,8 +16,9 @@ from typing import Final
 
 from pyoco_server.broker.jetstream.stream_cursor import reader_access
 from pyoco_server.broker.queue.advisories import advisory_subject
+from pyoco_server.broker.queue.tag_consumers import consumer_name
 from pyoco_server.broker.queue.wake_up import wake_up_subject
-from pyoco_server.broker.queue.work_queue import ack_subject, consumer_name
+from pyoco_server.broker.queue.work_queue import ack_subject
 from pyoco_server.broker.resources import resources, worker_resources
 from pyoco_server.broker.stores.wait_notices import notify_access
 from pyoco_server.config import NatsBackendConfig

@@ -1,8 +1,7 @@
-"""The streams and buckets that must exist: created when missing, not changed when they exist.
+"""The streams and buckets that must exist: created when missing.
 
-Two exceptions, for those of earlier versions, if the NATS user may change them. A bucket that accepts
-`Nats-Rollup`, with which a single write of any record can erase all others, is changed not to accept it. The
-journal, whose subjects had no tag, is changed to accept subjects with a tag, and is not used before that.
+Existing ones keep their options, except those that this version depends on (stream_options.py): these are
+changed, if the NATS user may change them. A stream that cannot be used is reported, and nothing is accepted.
 """
 
 import logging
@@ -12,9 +11,10 @@ from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfi
 
 from pyoco_server.broker.client.connection import Connection, NoResponders
 from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.stream_options import change, differences
 from pyoco_server.broker.queue.advisories import advisory_subject
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsForbidden, NatsUnavailable
+from pyoco_server.errors import NatsUnavailable, UnusableStream
 
 log = logging.getLogger(__name__)
 
@@ -32,77 +32,57 @@ _WAIT_EVENTS_OF_A_KIND = 100
 _ADVISORY_MAX_AGE_SEC = 30 * 86400.0
 _ADVISORY_MAX_MSGS = 1_000_000
 
+_CHOOSE = "This cannot be changed: choose another name for the stream in the settings, or remove it"
+_ADOPT = "Run `pyoco-server-admin adopt` with a NATS user that may change streams"
+
 # Not enabled on this server; not enabled for this account.
 _JETSTREAM_OFF = {10039, 10076}
 
 
 async def ensure_resources(connection: Connection) -> None:
-    """Check the server and create what is missing."""
+    """Check the server and create what is missing; UnusableStream names what cannot be used."""
     await _check_server(connection)
-    for stream in resources(connection.config):
-        await _ensure_guarded(connection, stream)
-    await _ensure_journal(connection)
+    await _ensure(connection, resources(connection.config))
 
 
 async def ensure_worker_resources(connection: Connection) -> None:
     """The same for what a worker uses; it may have no access to the others."""
     await _check_server(connection)
-    for stream in worker_resources(connection.config):
-        applies = await jetstream_api.ensure_stream(connection, stream)
-        if stream.name == connection.config.journal_stream:
-            _check_journal(stream, applies)
+    await _ensure(connection, worker_resources(connection.config))
 
 
 async def ensure_api_keys(connection: Connection) -> None:
     """The same for the bucket of API keys alone."""
     await _check_server(connection)
     config = connection.config
-    await _ensure_guarded(connection, _bucket(config, config.auth_kv_bucket))
+    await _ensure(connection, [_bucket(config, config.auth_kv_bucket)])
 
 
-async def _ensure_guarded(connection: Connection, config: StreamConfig) -> None:
-    """Create it if it is missing, and have an existing one refuse `Nats-Rollup`."""
+async def _ensure(connection: Connection, streams: list[StreamConfig]) -> None:
+    unusable = [problem for stream in streams for problem in await _problems(connection, stream)]
+    if unusable:
+        raise UnusableStream("; ".join(unusable))
+
+
+async def _problems(connection: Connection, config: StreamConfig) -> list[str]:
+    """Why it cannot be used, after everything was changed that can be."""
     applies = await jetstream_api.ensure_stream(connection, config)
-    if config.allow_rollup_hdrs or not applies.get("allow_rollup_hdrs"):
-        return
+    found = differences(config, applies)
+    problems = [f"{each} ({each.why}). {_CHOOSE}" for each in found if not each.changeable]
+    changes = [each for each in found if each.changeable]
+    if not changes or problems:
+        return problems
     try:
-        await jetstream_api.call(
-            connection, f"STREAM.UPDATE.{config.name}", {**applies, "allow_rollup_hdrs": False}
-        )
+        await change(connection, applies, changes)
     except (jetstream_api.ApiRefused, NatsUnavailable) as refused:
-        # Not worth an outage: everything works as it did before.
-        log.warning(
-            "anyone who may write a record of %s can erase it (Nats-Rollup), and this NATS user may not "
-            "change that (%s): run `pyoco-server-admin nats-setup`",
-            config.name,
-            refused,
-        )
-
-
-async def _ensure_journal(connection: Connection) -> None:
-    """Have a journal of an earlier version accept subjects with a tag; NatsForbidden if that is refused."""
-    config = _journal(connection.config)
-    applies = await jetstream_api.ensure_stream(connection, config)
-    if not _accepts(config, applies):
-        try:
-            wider = {**applies, "subjects": config.subjects}
-            applies = (await jetstream_api.call(connection, f"STREAM.UPDATE.{config.name}", wider))["config"]
-        except (jetstream_api.ApiRefused, NatsUnavailable) as refused:
-            log.warning("this NATS user may not change the stream %s: %s", config.name, refused)
-    _check_journal(config, applies)
-
-
-def _check_journal(config: StreamConfig, applies: dict[str, Any]) -> None:
-    if not _accepts(config, applies):
-        raise NatsForbidden(
-            f"the stream {config.name} is of an earlier version and accepts "
-            f"{', '.join(applies['subjects'])}, expected {', '.join(config.subjects or [])}: "
-            "run `pyoco-server-admin nats-setup`"
-        )
-
-
-def _accepts(config: StreamConfig, applies: dict[str, Any]) -> bool:
-    return set(config.subjects or []) <= set(applies["subjects"])
+        for each in changes:
+            if not each.needed:
+                # Not worth an outage.
+                log.warning("%s: %s (%s). %s", each, each.why, refused, _ADOPT)
+        return [f"{each} ({each.why}): {refused}. {_ADOPT}" for each in changes if each.needed]
+    for each in changes:
+        log.info("changed %s: %s", each, each.why)
+    return []
 
 
 def resources(config: NatsBackendConfig) -> list[StreamConfig]:
@@ -124,7 +104,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
             max_msgs=config.dlq_max_msgs,
             max_bytes=config.dlq_max_bytes,
         ),
-        _journal(config),
+        _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.>"]),
         _stream(
             config,
             config.run_log_stream,
@@ -181,10 +161,6 @@ def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:
         f"OBJ_{config.wheel_object_store_bucket}",
     }
     return [stream for stream in resources(config) if stream.name in used]
-
-
-def _journal(config: NatsBackendConfig) -> StreamConfig:
-    return _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.>"])
 
 
 def _stream(config: NatsBackendConfig, name: str, subjects: list[str], **options: Any) -> StreamConfig:

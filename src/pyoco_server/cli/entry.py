@@ -8,6 +8,7 @@ import typer
 from typer.main import get_command
 
 from pyoco_server.cli.lazy_group import examples_in
+from pyoco_server.cli.old_names import translated
 from pyoco_server.version import __version__
 
 OK: Final = 0
@@ -40,6 +41,7 @@ def run(app: typer.Typer, program: str) -> NoReturn:
 def exit_code_of(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:
     command = get_command(app)
     try:
+        arguments = translated(program, arguments)
         code = command.main(list(arguments), prog_name=program, standalone_mode=False)
         sys.stdout.flush()  # here, so that a failure is reported
     except (KeyboardInterrupt, typer.Abort):  # the second is Ctrl-C or Ctrl-D at a prompt

@@ -1,6 +1,7 @@
 """`pyoco-worker`. The worker itself is imported when the command line is valid."""
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,8 +32,15 @@ def _checked_worker_id(worker_id: str) -> str:
 
 
 def _checked_resolver(path: str) -> str:
-    if not re.fullmatch(r"[\w.]+:\w+", path):
-        raise typer.BadParameter(f"{path!r}: expected module:function, as in myflows.registry:resolve")
+    file, _, function = path.rpartition(":")
+    if file.endswith(".py") and Path(file).is_file() and function.isidentifier():
+        # Absolute: the executors may run in another folder.
+        return f"{Path(file).resolve()}:{function}"
+    if not re.fullmatch(r"[\w.]+:\w+", path) or file.endswith(".py"):
+        raise typer.BadParameter(
+            f"{path!r}: expected module:function, as in myflows.registry:resolve, or the path of an existing "
+            "file, as in flows/registry.py:resolve"
+        )
     return path
 
 
@@ -50,7 +58,8 @@ def worker(
     resolver: Annotated[
         str | None,
         option(
-            "Alternative to --flows: a function that returns the flow for a name.",
+            "Alternative to --flows: a function that returns the flow for a name, of a module or of a file "
+            "(flows/registry.py:resolve).",
             "MODULE:FUNCTION",
             parser=_checked_resolver,
         ),

@@ -6,6 +6,7 @@
     ├── NatsUnavailable         ERR-PYOCO-0003   503
     │   ├── NatsForbidden
     │   ├── UnusableConsumer
+    │   ├── UnusableStream
     │   ├── NatsCannotWrite     ERR-PYOCO-0046   503
     │   └── EmbeddedServerError
     ├── RunNotFound             ERR-PYOCO-0005   404
@@ -148,16 +149,31 @@ class NatsForbidden(NatsUnavailable):
 
 
 class UnusableConsumer(NatsUnavailable):
-    """An existing consumer has settings with which a worker would execute runs twice."""
+    """An existing consumer has settings with which no worker can execute runs, or would do so twice."""
 
     error = replace(
         Err.NATS_UNAVAILABLE,
         en="The consumer of a tag cannot be used",
         ja="タグのコンシューマーを使用できません",
-        cure_en="Change its AckWait with `nats consumer edit --wait 30s`, or delete the consumer: a worker "
-        "creates it again with PYOCO_CONSUMER_ACK_WAIT_SEC.",
-        cure_ja="`nats consumer edit --wait 30s` で AckWait を変更するか、コンシューマーを削除してください"
-        "（ワーカーが PYOCO_CONSUMER_ACK_WAIT_SEC で作り直します）。",
+        cure_en="Change its AckWait with `nats consumer edit --wait 30s`, or delete the consumer "
+        "(`nats consumer rm`): a worker creates it again with PYOCO_CONSUMER_ACK_WAIT_SEC.",
+        cure_ja="`nats consumer edit --wait 30s` で AckWait を変更するか、`nats consumer rm` で"
+        "コンシューマーを削除してください（ワーカーが PYOCO_CONSUMER_ACK_WAIT_SEC で作り直します）。",
+    )
+
+
+class UnusableStream(NatsUnavailable):
+    """An existing stream or bucket has options with which this version cannot use it."""
+
+    error = replace(
+        Err.NATS_UNAVAILABLE,
+        en="An existing stream or bucket of NATS cannot be used",
+        ja="NATS の既存のストリームまたはバケットを使用できません",
+        cure_en="`pyoco-server-admin adopt --dry-run` lists what has to be changed, and `pyoco-server-admin "
+        "adopt` changes it. For a stream that cannot be changed, choose another name in the settings, or "
+        "remove it.",
+        cure_ja="`pyoco-server-admin adopt --dry-run` で必要な変更を確認し、`pyoco-server-admin adopt` で"
+        "変更してください。変更できないストリームは、設定で別の名前を指定するか、削除してください。",
     )
 
 

@@ -18,6 +18,7 @@ from pyoco_server.http_client.client_errors import Failure, GatewayUnreachable, 
 from pyoco_server.http_client.client_methods import ClientMethods
 from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
 from pyoco_server.http_client.filter_params import LogFilter
+from pyoco_server.http_client.old_methods import OldMethods
 from pyoco_server.http_client.response_types import LogLine, Run
 from pyoco_server.http_client.retry_policy import Polling, StreamPosition
 from pyoco_server.http_client.run_calls import RunFollowing
@@ -26,7 +27,7 @@ from pyoco_server.http_client.transport import ClientBase
 T = TypeVar("T")
 
 
-class PyocoHttpClient(ClientBase[httpx.Client], ClientMethods, is_async=False):
+class PyocoHttpClient(ClientBase[httpx.Client], ClientMethods, OldMethods, is_async=False):
     """A connection to one gateway. Close it when done, or use it in a `with` statement."""
 
     _http_class = httpx.Client

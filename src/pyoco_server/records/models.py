@@ -7,15 +7,19 @@ older worker can share a bucket.
 import os
 import re
 import time
+from collections.abc import Callable
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
+from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.params_preview import params_preview
+
+T = TypeVar("T")
 
 # `$` alone also matches before a final newline, in Python; `(?!\n)` holds in OpenAPI's dialect as well.
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,64}$(?!\n)"
@@ -37,7 +41,8 @@ Tag = Annotated[
 Label = Annotated[str, Meta(min_length=1, max_length=100)]
 Labels = Annotated[list[Label], Meta(max_length=50)]
 # Of new runs: a flow's name is shown to everybody who may read the run.
-NEW_FLOW_NAME_PATTERN = rf"^(?!.*pyoco_[0-9a-f]{{16}}_[0-9a-f]{{64}}){FLOW_NAME_PATTERN[1:]}"
+_API_KEY = r"pyoco_([0-9a-f]{16}_[0-9a-f]{64}|[0-9a-f]{24}(_[0-9a-f]{64}|\.[0-9A-Za-z_-]{20}))"
+NEW_FLOW_NAME_PATTERN = rf"^(?!.*{_API_KEY}){FLOW_NAME_PATTERN[1:]}"
 NewFlowName = Annotated[
     str, Meta(pattern=NEW_FLOW_NAME_PATTERN, description="1 to 200 printable characters, without an API key.")
 ]
@@ -56,6 +61,7 @@ StoredName = Annotated[str, Meta(max_length=200)]
 
 _RUN_ID = re.compile(RUN_ID_PATTERN)
 _TAG = re.compile(TAG_PATTERN)
+_NO_TAG: Final = b'"tag":null'
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 
 
@@ -512,7 +518,23 @@ class WorkerRecord(Struct, kw_only=True):
         return self.drain_requested_at is not None and self.state is not WorkerState.STOPPED_GRACEFUL
 
 
+def snapshot_decoder(kind: type[T], *, whole: bool = True) -> Callable[[bytes], T]:
+    """As `json_record`, of snapshots or of some of their fields."""
+    decode = json_record(kind, whole=whole)
+
+    def decoded(data: bytes) -> T:
+        try:
+            return decode(data)
+        except UnreadableRecord:
+            # The public package writes null where it has lost a run's tag.
+            if _NO_TAG not in data:
+                raise
+            return decode(data.replace(_NO_TAG, b'"tag":""', 1))
+
+    return decoded
+
+
 encode = msgspec.json.Encoder().encode
 decode_job = json_record(Job)
-decode_snapshot = json_record(RunSnapshot)
+decode_snapshot = snapshot_decoder(RunSnapshot)
 decode_worker = json_record(WorkerRecord)

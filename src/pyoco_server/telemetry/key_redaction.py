@@ -9,7 +9,8 @@ from typing import Final
 
 from pyoco_server.config.setting import REDACTED
 
-_KEY: Final = r"(pyoco_[0-9a-fA-F]{16}_)[0-9a-fA-F]{4,}"
+# A key of the public package has a dot, another alphabet, and an id of 24 digits.
+_KEY: Final = r"(pyoco_(?:[0-9a-fA-F]{16}|[0-9a-fA-F]{24})(?:_|(\.)))(?(2)[0-9a-zA-Z_-]{4,}|[0-9a-fA-F]{4,})"
 _SHOWN: Final = rf"\g<1>{REDACTED}"
 _IN_TEXT: Final = re.compile(_KEY)
 _IN_BYTES: Final = re.compile(_KEY.encode())

@@ -202,7 +202,7 @@ async def test_workers_of_a_group_serve_its_tags_only(installation: Installation
         )
 
 
-async def test_a_gateway_that_may_not_change_an_old_journal_waits_for_nats_setup(
+async def test_a_gateway_that_may_not_change_an_old_journal_waits_for_an_administrator(
     installation: Installation,
 ) -> None:
     async with installation.client("admin") as (admin, _):
@@ -210,7 +210,7 @@ async def test_a_gateway_that_may_not_change_an_old_journal_waits_for_nats_setup
         await admin.jetstream().update_stream(journal.evolve(subjects=["pyoco.journal.*"]))
     async with running_gateway(installation.settings("gateway"), ready=False) as gateway:
         connection = gateway.inside.connection
-        await eventually(lambda: "nats-setup" in connection.state.detail, describe="it says what to do")
+        await eventually(lambda: "-admin adopt" in connection.state.detail, describe="it says what to do")
         assert not connection.ready
         async with connected(installation.settings("admin")):
             await connection.wait_ready(LIMIT_SEC)

@@ -52,7 +52,9 @@ async def test_a_gateway_without_the_right_to_update_them_warns_and_works(
     await take_rollups(installation, "KV_pyoco_auth")
     async with running_gateway(installation.settings("gateway")) as gateway:
         assert (await gateway.http.get("/workers")).status_code == 200
-    assert [text for text in caplog.messages if "KV_pyoco_auth" in text and "nats-setup" in text]
+    assert [
+        text for text in caplog.messages if "KV_pyoco_auth" in text and "pyoco-server-admin adopt" in text
+    ]
 
 
 async def test_a_worker_reports_a_missing_stream_that_it_may_not_create(installation: Installation) -> None:

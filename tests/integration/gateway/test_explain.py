@@ -13,7 +13,8 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.queue import queue_position as queue_place
 from pyoco_server.broker.queue.queue_position import JobPlace, QueuePlaces, Standing
-from pyoco_server.broker.queue.work_queue import WorkQueue, consumer_name
+from pyoco_server.broker.queue.tag_consumers import consumer_name
+from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import JournalEntry, RunStatus

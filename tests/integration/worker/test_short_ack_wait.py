@@ -6,7 +6,7 @@ import pytest
 from nats.js.api import AckPolicy, ConsumerConfig
 
 from pyoco_server.broker.queue import intake as intake_module
-from pyoco_server.broker.queue.work_queue import consumer_name
+from pyoco_server.broker.queue.tag_consumers import consumer_name
 from pyoco_server.errors import UnusableConsumer
 from tests.integration.worker.conftest import OwnQueue
 from tests.support.running.gateway import RunningGateway

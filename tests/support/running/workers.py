@@ -35,8 +35,9 @@ async def serving_worker(
     worker_id: str = "worker",
     tags: list[str] | None = None,
     flows: Path = FLOWS,
+    setup: Setup | None = None,
 ) -> AsyncIterator[PyocoNatsWorker]:
-    setup = Setup.from_config(config, flows=str(flows))
+    setup = setup or Setup.from_config(config, flows=str(flows))
     worker = await PyocoNatsWorker.connect_processes(
         config, setup, concurrency=concurrency, worker_id=worker_id, tags=tags
     )

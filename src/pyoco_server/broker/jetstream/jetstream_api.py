@@ -14,6 +14,8 @@ from pyoco_server.broker.client.connection import Connection, NoResponders
 NOT_FOUND = 404
 # A stream or consumer of this name exists with another configuration.
 _ALREADY_EXISTS = {10058, 10148, 10105}
+# A work queue has a consumer for the same messages, under another name.
+_NOT_UNIQUE = {10099, 10100}
 _NO_SUCH_MESSAGE = 10057
 # The server does not reserve more bytes than its disk has.
 _NO_STORAGE = 10047
@@ -31,6 +33,10 @@ class ApiRefused(Exception):
         super().__init__(description)
 
 
+class NotUnique(ApiRefused):
+    """Another consumer of the work queue takes the same messages."""
+
+
 async def ensure_stream(connection: Connection, config: StreamConfig) -> dict[str, Any]:
     """Create the stream if it is missing; return the configuration that applies."""
     info = await _ensure(
@@ -40,13 +46,12 @@ async def ensure_stream(connection: Connection, config: StreamConfig) -> dict[st
 
 
 async def ensure_consumer(connection: Connection, stream: str, config: ConsumerConfig) -> dict[str, Any]:
-    """Create the durable consumer if it is missing; return the configuration that applies."""
+    """Create the durable consumer if it is missing; return its info. NotUnique if there is another one."""
     name = config.durable_name
     request = {"stream_name": stream, "config": config.as_dict(), "action": "create"}
-    info = await _ensure(
+    return await _ensure(
         connection, f"CONSUMER.INFO.{stream}.{name}", f"CONSUMER.DURABLE.CREATE.{stream}.{name}", request
     )
-    return dict(info["config"])
 
 
 async def purge(connection: Connection, stream: str, subject: str, *, upto: int | None = None) -> None:
@@ -73,7 +78,8 @@ async def call(connection: Connection, endpoint: str, body: object = None) -> di
     reply = await connection.request(f"$JS.API.{endpoint}", payload)
     response: dict[str, Any] = msgspec.json.decode(reply.data)
     if "error" in response:
-        raise ApiRefused(response["error"])
+        error = response["error"]
+        raise (NotUnique if error.get("err_code") in _NOT_UNIQUE else ApiRefused)(error)
     return response
 
 
@@ -97,5 +103,7 @@ async def _ensure(connection: Connection, info: str, create: str, body: dict[str
             ) from nobody
         # Another gateway or worker created it in the same moment.
         return await call(connection, info)
+    except NotUnique:
+        raise
     except ApiRefused as refused:
         raise connection.unavailable(f"{create}: {refused}") from refused

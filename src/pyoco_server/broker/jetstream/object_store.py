@@ -67,7 +67,8 @@ class _Info(msgspec.Struct, kw_only=True, omit_defaults=True):
     chunks: Count = 0
     digest: str = ""
     deleted: bool = False
-    headers: dict[str, list[str]] = {}
+    # The public package writes a text in place of a list.
+    headers: dict[str, list[str] | str] = {}
     options: _Options | None = None
 
 
@@ -291,7 +292,11 @@ def _stored_object(info: _Info, *, modified: float, revision: int) -> StoredObje
         chunk_bytes=0 if info.options is None else info.options.max_chunk_size,
         sha256=_sha256(info.digest),
         modified=modified,
-        headers={key: values[0] for key, values in info.headers.items() if values},
+        headers={
+            key: values if isinstance(values, str) else values[0]
+            for key, values in info.headers.items()
+            if values
+        },
         revision=revision,
     )
 

@@ -25,7 +25,7 @@ from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
-from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue, consumer_name
+from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue
 from pyoco_server.errors import NatsUnavailable, UnusableConsumer
 
 log = logging.getLogger(__name__)
@@ -357,7 +357,8 @@ class TagPulls:
         self._connection = connection
         self._queue = queue
         self._intake = intake
-        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{connection.config.work_stream}.{consumer_name(name)}"
+        # Where to pull; empty before the first `bind`.
+        self._subject = ""
         self._inbox = RenewableSubscription(connection, self._on_message)
         self._settled = asyncio.Event()
         self._received_at = 0.0
@@ -368,7 +369,9 @@ class TagPulls:
 
     async def bind(self) -> None:
         """Create the consumer if it is missing, and subscribe."""
-        self.ack_wait_sec = await self._queue.ensure_consumer(self.name)
+        consumer = await self._queue.ensure_consumer(self.name)
+        self.ack_wait_sec = consumer.ack_wait_sec
+        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._connection.config.work_stream}.{consumer.name}"
         await self._inbox.renew()
         # Pulls of an earlier connection ended with it.
         self._set_outstanding(0)

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import read_batch, unix_time
+from pyoco_server.broker.queue.tag_consumers import consumers
 
 
 @dataclass(slots=True)
@@ -59,14 +59,6 @@ class QueueDepths:
         return longest
 
     async def _served(self) -> list[QueueDepth]:
-        consumers: list[dict[str, Any]] = []
-        while True:
-            page = await jetstream_api.call(
-                self._connection, f"CONSUMER.LIST.{self._stream}", {"offset": len(consumers)}
-            )
-            consumers += page["consumers"] or []
-            if len(consumers) >= page["total"] or not page["consumers"]:
-                break
         return [
             QueueDepth(
                 tag=str(each["config"].get("filter_subject", "")).removeprefix(self._prefix),
@@ -75,7 +67,7 @@ class QueueDepths:
                 redelivered=each["num_redelivered"],
                 delivered=each["delivered"]["stream_seq"],
             )
-            for each in consumers
+            for each in await consumers(self._connection)
         ]
 
     async def _find_oldest(self, depth: QueueDepth, now: str) -> None:

@@ -12,10 +12,10 @@ from enum import Enum, auto
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch, stream_state
+from pyoco_server.broker.queue.tag_consumers import consumer_info
 from pyoco_server.broker.queue.work_queue import (
     DeliveryLimits,
     configured_limits,
-    consumer_info,
     limits_in,
     run_id_in,
 )

@@ -15,8 +15,13 @@ from pyoco_server.broker.client.message import Message, delivery_tokens
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_at
+from pyoco_server.broker.queue.tag_consumers import (
+    consumer_info,
+    consumer_name,
+    other_consumer,
+    problem_with,
+)
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.config.settings_table import MIN_ACK_WAIT_SEC
 from pyoco_server.errors import UnreadableRecord, UnusableConsumer
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import Job, encode
@@ -129,6 +134,14 @@ class DeliveryLimits:
         return 0 < self.max_deliver <= number
 
 
+@dataclass(frozen=True, slots=True)
+class TagConsumer:
+    """The consumer that a worker pulls the jobs of a tag from."""
+
+    name: str
+    ack_wait_sec: float
+
+
 class JobHead(msgspec.Struct, frozen=True):
     """The run of a job and its generation; the rest is not decoded."""
 
@@ -211,16 +224,14 @@ class WorkQueue:
 
     async def ack_wait(self, tag: str) -> float:
         """The AckWait of a tag's consumer; UnusableConsumer when it is too short."""
-        return self._usable(tag, (await self.limits(tag)).ack_wait_sec)
+        info = await consumer_info(self._connection, tag)
+        return self._config.consumer_ack_wait_sec if info is None else self._usable(info)
 
-    def _usable(self, tag: str, ack_wait_sec: float) -> float:
-        if ack_wait_sec < MIN_ACK_WAIT_SEC:
-            raise UnusableConsumer(
-                f"the consumer {consumer_name(tag)} of the stream {self._config.work_stream} has an AckWait "
-                f"of {ack_wait_sec:g} s; expected at least {MIN_ACK_WAIT_SEC:g} s, because a worker cannot "
-                "extend a delivery in a shorter time, and its run would be executed twice"
-            )
-        return ack_wait_sec
+    def _usable(self, info: Mapping[str, Any]) -> float:
+        """The AckWait of a consumer; UnusableConsumer if a worker cannot use it."""
+        if problem := problem_with(self._config, info):
+            raise UnusableConsumer(problem)
+        return limits_in(info["config"]).ack_wait_sec
 
     async def redeliver(self, tag: str, sequence: int) -> None:
         """Have a delivered message delivered again now, in place of its worker, which is gone.
@@ -232,7 +243,7 @@ class WorkQueue:
         info = await consumer_info(self._connection, tag)
         if info is not None:
             position = f"1.{sequence}.{info['delivered']['consumer_seq']}.0.0"
-            subject = f"{ack_subject(self._config.work_stream, consumer_name(tag))}.{position}"
+            subject = f"{ack_subject(self._config.work_stream, info['name'])}.{position}"
             await self._connection.request(subject, b"-NAK")
 
     async def limits(self, tag: str) -> DeliveryLimits:
@@ -245,10 +256,10 @@ class WorkQueue:
         info = await consumer_info(self._connection, tag)
         return info is not None and int(info["delivered"]["stream_seq"]) >= sequence
 
-    async def ensure_consumer(self, tag: str) -> float:
-        """Create the tag's durable consumer if it is missing; return the AckWait that applies.
+    async def ensure_consumer(self, tag: str) -> TagConsumer:
+        """The tag's durable consumer, created if there is none.
 
-        UnusableConsumer when that of an existing consumer is too short.
+        UnusableConsumer if an existing one has options with which a worker cannot use it.
         """
         config = self._config
         consumer = ConsumerConfig(
@@ -259,19 +270,22 @@ class WorkQueue:
             max_deliver=config.consumer_max_deliver,
             max_ack_pending=config.consumer_max_ack_pending,
         )
-        applies = await jetstream_api.ensure_consumer(self._connection, config.work_stream, consumer)
-        return self._usable(tag, limits_in(applies).ack_wait_sec)
+        try:
+            info = await jetstream_api.ensure_consumer(self._connection, config.work_stream, consumer)
+        except jetstream_api.NotUnique as refused:
+            info = await self._existing(tag, refused)
+        return TagConsumer(name=str(info["name"]), ack_wait_sec=self._usable(info))
 
-
-async def consumer_info(connection: Connection, tag: str) -> dict[str, Any] | None:
-    """Of the consumer of a tag; None while no worker has ever served the tag."""
-    endpoint = f"CONSUMER.INFO.{connection.config.work_stream}.{consumer_name(tag)}"
-    try:
-        return await jetstream_api.call(connection, endpoint)
-    except jetstream_api.ApiRefused as refused:
-        if refused.code != jetstream_api.NOT_FOUND:
-            raise connection.unavailable(f"{endpoint}: {refused}") from refused
-        return None
+    async def _existing(self, tag: str, refused: jetstream_api.NotUnique) -> dict[str, Any]:
+        """The consumer that has the jobs of the tag already, under another name than ours."""
+        found = await other_consumer(self._connection, tag)
+        if found is None:
+            raise UnusableConsumer(
+                f"the stream {self._config.work_stream} has a consumer that takes the jobs of the tag {tag} "
+                f"and of others ({refused}); `nats consumer ls {self._config.work_stream}` lists it"
+            )
+        log.info("the tag %s is served by the existing consumer %s", tag, found["name"])
+        return found
 
 
 def configured_limits(config: NatsBackendConfig) -> DeliveryLimits:
@@ -287,7 +301,3 @@ def limits_in(config: Mapping[str, Any]) -> DeliveryLimits:
 def ack_subject(stream: str, consumer: str) -> str:
     """Where deliveries of a consumer are acknowledged, followed by the position of one."""
     return f"$JS.ACK.{stream}.{consumer}"
-
-
-def consumer_name(tag: str) -> str:
-    return f"pyoco_worker_{tag}"

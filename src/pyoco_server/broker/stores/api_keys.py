@@ -2,17 +2,20 @@
 
 `key.<key_id>` is the record of a key: only the admin commands write it. `used.<key_id>` is when a gateway saw
 it last. So a gateway needs no right to create or change a key, and a use never overwrites a revocation.
+`api_keys.<key_id>` is a key of the public package, which is read as it is. It becomes a record of ours when
+it is revoked, rotated, or adopted.
 
 A secret is never stored, only its keyed hash.
 """
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from operator import attrgetter
-from typing import Final
+from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
@@ -29,12 +32,15 @@ from pyoco_server.broker.jetstream.stream_reads import (
     stream_state,
 )
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import Timestamp
+from pyoco_server.records.models import Count, Timestamp
 from pyoco_server.records.unreadable_records import RecordKind
 
 _KEY: Final = "key."
 _USED: Final = "used."
+_PUBLIC: Final = "api_keys."
 _NEVER: Final = float("-inf")
+# A record must not keep a gateway busy.
+_MAX_ITERATIONS: Final = 2_000_000
 
 
 class StoredSecret(Struct, kw_only=True, frozen=True):
@@ -44,6 +50,8 @@ class StoredSecret(Struct, kw_only=True, frozen=True):
     digest: str
     # Unix seconds; None: as long as the key itself.
     valid_until: Timestamp | None = None
+    # Of PBKDF2, for a secret of the public package; salt and digest are base64 then. 0: one of ours.
+    iterations: Count = 0
 
 
 class ApiKeyRecord(Struct, kw_only=True, frozen=True):
@@ -61,6 +69,34 @@ class ApiKeyRecord(Struct, kw_only=True, frozen=True):
     created_at: Timestamp
     expires_at: Timestamp | None = None
     revoked_at: Timestamp | None = None
+
+
+class PublicKeyRecord(Struct, kw_only=True, frozen=True):
+    """A key of the public package: bucket `pyoco_auth`, key `api_keys.<key_id>`."""
+
+    key_id: str
+    tenant_id: str
+    kdf: Literal["pbkdf2_hmac_sha256"]
+    iterations: Annotated[int, Meta(ge=1, le=_MAX_ITERATIONS)]
+    salt_b64: str
+    hash_b64: str
+    created_at: Timestamp
+    revoked_at: Timestamp | None = None
+
+    @property
+    def adopted(self) -> ApiKeyRecord:
+        """The same key as a record of ours, with every scope, as it had before."""
+        secret = StoredSecret(salt=self.salt_b64, digest=self.hash_b64, iterations=self.iterations)
+        return ApiKeyRecord(
+            key_id=self.key_id,
+            tenant_id=self.tenant_id,
+            name="of the public package",
+            secrets=(secret,),
+            # Unknown: the record does not tell.
+            peppered=False,
+            created_at=self.created_at,
+            revoked_at=self.revoked_at,
+        )
 
 
 class KeyUse(Struct, frozen=True):
@@ -81,6 +117,7 @@ class ApiKeys:
         self._name = connection.config.auth_kv_bucket
         self._bucket = Bucket(connection, self._name)
         self._reader = RecordReader(connection, RecordKind.API_KEY, _decode_key, key_of=attrgetter("key_id"))
+        self._public = _public_reader(connection)
 
     async def create(self, record: ApiKeyRecord) -> None:
         try:
@@ -95,7 +132,7 @@ class ApiKeys:
         while True:
             entry = await self._bucket.get_from_leader(_KEY + key_id)
             if entry is None:
-                return None
+                return await self._change_public(key_id, change)
             changed = change(self._reader.read(key_id, entry))
             try:
                 await self._write(key_id, changed, entry)
@@ -103,10 +140,34 @@ class ApiKeys:
                 continue
             return changed
 
+    async def _change_public(
+        self, key_id: str, change: Callable[[ApiKeyRecord], ApiKeyRecord]
+    ) -> ApiKeyRecord | None:
+        """The same for a key of the public package, which becomes one of ours."""
+        entry = await self._bucket.get_from_leader(_PUBLIC + key_id)
+        if entry is None:
+            return None
+        changed = change(self._public.read(key_id, entry).adopted)
+        try:
+            await self.create(changed)
+        except ApiKeyExists:
+            return await self.change(key_id, change)
+        # From here on ours applies; what remains must not come back when ours is deleted.
+        with suppress(RevisionConflict):
+            await self._bucket.delete(_PUBLIC + key_id, revision=entry.revision)
+        return changed
+
     async def _write(self, key_id: str, record: ApiKeyRecord, replaced: Entry) -> None:
         value = msgspec.json.encode(record)
         if value != replaced.value:
             await self._bucket.update(_KEY + key_id, value, revision=replaced.revision)
+
+    async def public_ids(self) -> list[str]:
+        """The keys of the public package that are not adopted; also for a bucket without direct reads."""
+        prefix = self._bucket.prefix + _PUBLIC
+        state = await stream_state(self._connection, self._bucket.stream, subjects=f"{prefix}*")
+        ids = [subject.removeprefix(prefix) for subject in sorted(state.subjects)]
+        return [key_id for key_id in ids if await self._bucket.get_from_leader(_PUBLIC + key_id) is not None]
 
     async def note_use(self, key_id: str, at: float) -> None:
         """The last write wins: several gateways may see one key."""
@@ -123,10 +184,19 @@ class ApiKeyEntries:
         self._unreadable.clear(RecordKind.API_KEY)
         self._keys = RecordReader(connection, RecordKind.API_KEY, _decode_key, key_of=attrgetter("key_id"))
         self._uses = RecordReader(connection, RecordKind.API_KEY, _decode_use)
-        self.records: dict[str, ApiKeyRecord] = {}
+        self._public_keys = _public_reader(connection)
+        self._own: dict[str, ApiKeyRecord | None] = {}
+        # The keys of the public package that are not adopted.
+        self.public: dict[str, ApiKeyRecord] = {}
         self.last_used: dict[str, float] = {}
         # Subjects with a message, markers included.
         self.subjects: set[str] = set()
+
+    @property
+    def records(self) -> dict[str, ApiKeyRecord]:
+        """The keys by id. A record of ours applies before one of the public package."""
+        records = {key_id: record for key_id, record in self.public.items() if key_id not in self._own}
+        return records | {key_id: record for key_id, record in self._own.items() if record is not None}
 
     def take(self, batch: list[StreamMessage]) -> bool:
         """Apply these messages; return whether a key is among them."""
@@ -138,20 +208,31 @@ class ApiKeyEntries:
             if name.startswith(_KEY):
                 keys = True
                 self._take_key(name.removeprefix(_KEY), entry)
+            elif name.startswith(_PUBLIC):
+                keys = True
+                self._take_public(name.removeprefix(_PUBLIC), entry)
             elif name.startswith(_USED) and entry is not None and (use := self._uses.find(name, entry)):
                 self.last_used[name.removeprefix(_USED)] = use.last_used_at
         return keys
 
     def _take_key(self, key_id: str, entry: Entry | None) -> None:
-        # First removed: an unreadable record must not leave an older one in force.
-        self.records.pop(key_id, None)
+        # Also None: an unreadable or deleted record must not leave an older one in force.
+        self._own[key_id] = None if entry is None else self._keys.find(key_id, entry)
         if entry is None:
             self._unreadable.remove(RecordKind.API_KEY, key_id)
-        elif (record := self._keys.find(key_id, entry)) is not None:
-            self.records[key_id] = record
+
+    def _take_public(self, key_id: str, entry: Entry | None) -> None:
+        self.public.pop(key_id, None)
+        if entry is not None and (record := self._public_keys.find(key_id, entry)) is not None:
+            self.public[key_id] = record.adopted
+
+
+def _public_reader(connection: Connection) -> RecordReader[PublicKeyRecord]:
+    return RecordReader(connection, RecordKind.API_KEY, _decode_public, key_of=attrgetter("key_id"))
 
 
 _decode_key = json_record(ApiKeyRecord)
+_decode_public = json_record(PublicKeyRecord)
 _decode_use = json_record(KeyUse)
 
 

@@ -42,6 +42,8 @@ class AuthenticationMiddleware:
             text = self._key_in(scope)
             if not keys.fresh:
                 await keys.confirm()
+            if keys.must_derive(text):
+                await keys.derive(text)
             grant = _granted(keys.check(text), endpoint, scope["method"])
             if endpoint is not None and endpoint.operators_only:
                 _require_operator(grant, endpoint, self._operator_tenant)

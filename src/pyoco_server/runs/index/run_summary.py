@@ -8,7 +8,15 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import Count, RunId, RunStatus, Seconds, StoredName, Timestamp
+from pyoco_server.records.models import (
+    Count,
+    RunId,
+    RunStatus,
+    Seconds,
+    StoredName,
+    Timestamp,
+    snapshot_decoder,
+)
 
 _SHOWN_ERROR: Final = 300
 _SHOWN_MESSAGE: Final = 300
@@ -112,7 +120,7 @@ class _Stored(Struct):
     waited_sec: Seconds | None = None
 
 
-_decode = json_record(_Stored)
+_decode = snapshot_decoder(_Stored)
 _decode_waiting = json_record(_Waiting, whole=False)
 _KNOWN_STATUSES: Final = frozenset(map(str, RunStatus))
 _decode_status = json_record(_Status, whole=False)

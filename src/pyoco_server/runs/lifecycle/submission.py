@@ -15,6 +15,7 @@ from msgspec import UNSET
 from pyoco_server.aio.deadlines import TimeBudget
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.queue.tag_consumers import UnusableConsumers
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.idempotency_keys import KeyRecord
 from pyoco_server.broker.stores.journal_store import Journal
@@ -83,6 +84,7 @@ class Submitter:
         self._queue = WorkQueue(connection)
         self._journal = Journal(connection)
         self._keys = KeyedRequests(connection)
+        self._unusable = UnusableConsumers(connection)
         self.signatures = signatures_of(connection)
         self.withdrawer = Withdrawer(connection)
         self._budget = TimeBudget(_BUDGET_SEC)
@@ -112,6 +114,8 @@ class Submitter:
         if self._connection.writes.problem is not None:
             # Before anything is stored that would have to be withdrawn.
             self._connection.writes.check(self._written_subjects(job, request))
+        if self._unusable.found:
+            await self._unusable.check(job.tag)
         try:
             if _reuses_journal(job):
                 await self._copy_journal(job)

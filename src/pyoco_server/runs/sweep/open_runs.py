@@ -14,8 +14,7 @@ from sys import intern
 import msgspec
 
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import Count, RunStatus, Seconds, StoredTag, Timestamp
+from pyoco_server.records.models import Count, RunStatus, Seconds, StoredTag, Timestamp, snapshot_decoder
 
 _GROUP = 1000
 
@@ -50,7 +49,7 @@ class RunState(msgspec.Struct, gc=False):
         self.worker_instance = intern(self.worker_instance)
 
 
-decode_state = json_record(RunState, whole=False)
+decode_state = snapshot_decoder(RunState, whole=False)
 
 
 def state_in(message: StreamMessage) -> RunState | None:

@@ -259,14 +259,20 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def load_resolver(path: str) -> Callable[[str], Flow]:
-    """Import `package.module:function`, from the working directory first."""
-    if not is_callable_path(path):
-        raise InvalidCliArgument(f"the resolver {path!r} must have the form 'package.module:function'")
-    start = str(Path.cwd())
+    """Import `package.module:function`, from the working directory first, or `path/to/file.py:function`."""
+    file, _, function = path.rpartition(":")
+    is_file = file.endswith(".py") and Path(file).is_file()
+    named = f"{Path(file).stem}:{function}" if is_file else path
+    if not is_callable_path(named):
+        raise InvalidCliArgument(
+            f"the resolver {path!r} must have the form 'package.module:function' or "
+            "'path/to/file.py:function', with an existing file"
+        )
+    start = str(Path(file).resolve().parent if is_file else Path.cwd())
     if start not in sys.path:
         sys.path.insert(0, start)
     try:
-        found = import_object(path)
+        found = import_object(named)
     except ImportFailure as exc:
         raise InvalidCliArgument(f"the resolver {path!r} cannot be loaded: {exc}") from exc
     if not callable(found):

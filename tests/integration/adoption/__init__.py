@@ -1,0 +1,1 @@
+"""Installations of others that this version takes over."""

@@ -1,0 +1,1 @@
+"""The broker, without NATS."""
