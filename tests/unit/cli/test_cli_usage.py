@@ -275,7 +275,7 @@ def test_a_command_with_a_choice_does_not_import_pydantic() -> None:
 
 
 def test_a_program_without_arguments_shows_its_help() -> None:
-    for module, code in ((CLIENT, 1), (SERVER, 1), (ADMIN, 1)):
+    for module, code in ((CLIENT, 1), (ADMIN, 1)):
         done = call_command(module)
         assert done.returncode == code
         assert "Usage: " in done.stdout + done.stderr
