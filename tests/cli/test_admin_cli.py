@@ -34,6 +34,7 @@ def test_a_key_is_shown_once_accepted_by_a_gateway_and_revoked(nats_url: str) ->
     pepper = "pepper-for-the-test"
     made = run_command(
         *(ADMIN, "api-key", "create", "--tenant", "acme", "--name", "ci", "--scopes", "read,submit"),
+        *("--group", "finance", "--group", "board"),
         PYOCO_NATS_URL=nats_url,
         PYOCO_AUTH_PEPPER=pepper,
     )
@@ -41,6 +42,7 @@ def test_a_key_is_shown_once_accepted_by_a_gateway_and_revoked(nats_url: str) ->
     assert ONCE in made.stderr
     key = json.loads(made.stdout)
     assert (key["tenant_id"], key["name"], key["scopes"]) == ("acme", "ci", ["submit", "read"])
+    assert key["groups"] == ["finance", "board"]
     assert (key["state"], key["expires_at"], key["peppered"]) == ("active", None, True)
     assert key["api_key"].startswith(f"pyoco_{key['key_id']}_")
     settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AUTH_PEPPER": pepper}

@@ -426,3 +426,13 @@ def test_a_wrong_change_of_a_wait_is_explained(
     done = client(*words)
     assert done.returncode != 0
     assert expected in done.stderr
+
+
+def test_votes_are_shown_until_the_last_approval(client: ClientCommand, questions: Questions) -> None:
+    asked = questions.ask({"proposal": {"amount": 10}, "required": 2})
+    approve = ("resume", "--wait-id", asked.wait_id, "--decision", "approved")
+    assert "1 of 2 approvals, the run still waits" in client.table(*approve, "--note", "fine", columns=160)
+    text = client.table("waits", "--wait-id", asked.wait_id, columns=160)
+    assert "1 of 2" in text
+    assert "approved by 127.0.0.1: fine" in text
+    assert client.json(*approve)["state"] == "answered"

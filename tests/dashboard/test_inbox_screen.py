@@ -334,6 +334,20 @@ async def test_a_question_is_extended_reassigned_and_withdrawn(tab: Tab) -> None
     assert (await run.now()).reason == "human_withdrawn"
 
 
+async def test_the_votes_so_far_are_shown(tab: Tab) -> None:
+    run = await a_question(tab.gateway, "Pay 9,000 EUR?", proposal={"amount": 9000}, required=2)
+    await tab.open(f"/inbox?wait={run.wait_id}")
+    await expect(row(tab, run)).to_contain_text("0 of 2 approvals")
+    await expect(tab.page.get_by_role("radio", name="Edit", exact=True)).to_have_count(0)
+    await button(tab, "Approve this").click()
+    await expect(tab.page.get_by_text("Your approval counts: 1 of 2")).to_be_visible()
+    await expect(row(tab, run)).to_contain_text("1 of 2 approvals")
+    await tab.open(f"/waits/{run.wait_id}")
+    await expect(tab.page.get_by_role("region", name="Votes")).to_contain_text("approved by 127.0.0.1")
+    await tab.screenshot("wait-votes")
+    assert (await run.wait()).approvals == 1
+
+
 async def test_a_refused_answer_is_explained(tab: Tab) -> None:
     first = await a_question(tab.gateway, "Yes or no?", timeout_sec=500)
     path = f"/waits/{first.wait_id}"

@@ -337,6 +337,7 @@ class KeyAccess(Struct, kw_only=True):
     name: str | None
     # With those that `admin`, or no scopes, include.
     scopes: list[str]
+    groups: list[str]
     sees_all_tenants: bool
     # Method and path of each endpoint that it may use.
     endpoints: list[str]

@@ -32,7 +32,8 @@ class WaitListQuery(Struct, kw_only=True):
     tag: Annotated[Text | UnsetType, Meta(description="Of runs with this tag.")] = UNSET
     task: Annotated[Text | UnsetType, Meta(description="Asked by this task.")] = UNSET
     assignee: Annotated[
-        Text | UnsetType, Meta(description="For this person: the id or the name of an API key.")
+        Text | UnsetType,
+        Meta(description="For this assignee: the id or the name of an API key, or `group:<name>`."),
     ] = UNSET
     limit: Annotated[int, Meta(ge=1, le=WAIT_LIMIT_MAX, description="How many at most.")] = WAIT_LIMIT_DEFAULT
     cursor: Annotated[
@@ -59,6 +60,8 @@ class WaitPage(Struct, kw_only=True):
 class WaitView(WaitRecord, kw_only=True, omit_defaults=False):
     """A wait, and the events of its history."""
 
+    # How many have approved, where several are required.
+    approvals: int
     events: list[WaitEvent]
 
 
@@ -101,6 +104,11 @@ class Responded(Struct, kw_only=True):
     decided_at: float
     decision: Decision | None
     decision_id: str | None
+    # `open` while more approvals are required.
+    state: WaitState
+    # How many approvals it needs, and has; 1 and 0 where one answer decides.
+    required: int
+    approvals: int
     # Whether it had been given before, under the same `decision_id`.
     repeated: bool
     success: Literal[True] = True
@@ -152,7 +160,7 @@ class ReassignRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 
     assignees: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=300)]],
-        Meta(max_length=MAX_ASSIGNEES, description="Names or ids of API keys."),
+        Meta(max_length=MAX_ASSIGNEES, description="Names or ids of API keys, or `group:<name>`."),
     ]
     reason: WaitReason | None = None
 

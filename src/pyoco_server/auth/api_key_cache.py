@@ -49,6 +49,7 @@ class Grant:
     tenant_id: str
     name: str
     scopes: frozenset[Scope]
+    groups: frozenset[str]
     secret: StoredSecret
     revoked_at: float | None
     expires_at: float | None
@@ -66,13 +67,10 @@ class Grant:
         return ""
 
     def is_equivalent(self, other: "Grant") -> bool:
-        return (self.tenant_id, self.scopes, self.secret, self.revoked_at, self.expires_at) == (
-            other.tenant_id,
-            other.scopes,
-            other.secret,
-            other.revoked_at,
-            other.expires_at,
-        )
+        return self._access() == other._access()
+
+    def _access(self) -> tuple[object, ...]:
+        return (self.tenant_id, self.scopes, self.groups, self.secret, self.revoked_at, self.expires_at)
 
 
 class ApiKeyCache:
@@ -266,6 +264,7 @@ def _grant(record: ApiKeyRecord, secret: StoredSecret) -> Grant:
         tenant_id=record.tenant_id,
         name=record.name,
         scopes=named if record.scopes else ALL_SCOPES,
+        groups=frozenset(record.groups),
         secret=secret,
         revoked_at=record.revoked_at,
         expires_at=record.expires_at,

@@ -1,7 +1,7 @@
 """Creating, listing, revoking and rotating API keys."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,7 +41,13 @@ class KeyAdministration:
         self._pepper = connection.config.auth_pepper
 
     async def create(
-        self, tenant_id: str, *, name: str, scopes: list[Scope], expires_at: float | None
+        self,
+        tenant_id: str,
+        *,
+        name: str,
+        scopes: list[Scope],
+        expires_at: float | None,
+        groups: Sequence[str] = (),
     ) -> tuple[ApiKeyRecord, Token]:
         token = new_token()
         record = ApiKeyRecord(
@@ -49,6 +55,7 @@ class KeyAdministration:
             tenant_id=tenant_id,
             name=name,
             scopes=tuple(scopes),
+            groups=tuple(dict.fromkeys(groups)),
             secrets=(stored_secret(token, self._pepper),),
             peppered=bool(self._pepper),
             created_at=time.time(),

@@ -273,7 +273,9 @@ class WaitNotFound(PyocoError):
 
 
 class WaitConflict(PyocoError):
-    """The answer is not accepted: `word` is `invalid_state`, `already_decided` or `ambiguous_wait`."""
+    """The answer is not accepted: `word` is `invalid_state`, `already_decided`, `already_voted` or
+    `ambiguous_wait`.
+    """
 
     error = Err.WAIT_CONFLICT
 
@@ -323,6 +325,12 @@ class InvalidAnswer(PyocoError):
 class NotAssigned(PyocoError):
     error = Err.NOT_ASSIGNED
     word = "not_assigned"
+
+
+class SelfApproval(NotAssigned):
+    """The submitter of a run answers a question that somebody else has to answer."""
+
+    word = "self_approval"
 
 
 class UploadsBusy(PyocoError):

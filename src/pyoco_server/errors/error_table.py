@@ -360,10 +360,11 @@ class Err:
     NOT_ASSIGNED: Final = ErrorSpec(
         number=40,
         status=403,
-        en="You are not an assignee of this wait",
-        ja="この質問の回答者に指定されていません",
-        cure_en="Use the API key of one of its assignees.",
-        cure_ja="assignees に指定された API キーを使ってください。",
+        en="You may not answer this wait",
+        ja="この質問には回答できません",
+        cure_en="Use the API key of one of its assignees; without self-approval, not that of the submitter.",
+        cure_ja="assignees に指定された API キーを使ってください。"
+        "自己承認が認められていない場合、run を投入したキーでは回答できません。",
     )
     NOTIFICATION_FAILED: Final = ErrorSpec(
         number=41,

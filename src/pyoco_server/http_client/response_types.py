@@ -89,10 +89,14 @@ Actor = TypedDict("Actor", {
 WaitItem = TypedDict("WaitItem", {
     "wait_id": str, "run_id": str, "flow_name": str, "tag": str, "task": str, "node": str, "name": str,
     "message": str, "state": str, "created_at": float, "deadline_at": float, "arming": int,
-    "tenant_id": str | None, "assignees": list[str], "proposal_digest": str | None,
-    "decided_at": float | None, "decided_by": Actor | None, "decision": str | None,
+    "tenant_id": str | None, "assignees": list[str], "proposal_digest": str | None, "required": int,
+    "approvals": int, "decided_at": float | None, "decided_by": Actor | None, "decision": str | None,
 })
 WaitPage = TypedDict("WaitPage", {"items": list[WaitItem], "next_cursor": str | None, "total": int})
+Vote = TypedDict("Vote", {
+    "at": float, "by": Actor, "decision": NotRequired[str | None], "payload": NotRequired[Any],
+    "note": NotRequired[str | None], "decision_id": NotRequired[str | None],
+})
 WaitEvent = TypedDict("WaitEvent", {
     "event_id": str, "kind": str, "wait_id": str, "run_id": str, "at": float,
     "tenant_id": NotRequired[str | None], "actor": NotRequired[Actor | None],
@@ -107,11 +111,12 @@ Wait = TypedDict("Wait", {
     "assignees": list[str], "default": NotRequired[Any], "on_timeout": str, "asked_again": str | None,
     "changes": int, "state": str, "decided_at": float | None, "decided_by": Actor | None,
     "decision": str | None, "payload": NotRequired[Any], "note": str | None, "decision_id": str | None,
-    "events": list[WaitEvent],
+    "required": int, "self_approval": bool, "submitted_by": str | None, "votes": list[Vote],
+    "approvals": int, "events": list[WaitEvent],
 })
 Receipt = TypedDict("Receipt", {
     "wait_id": str, "run_id": str, "decided_at": float, "decision": str | None, "decision_id": str | None,
-    "repeated": bool, "success": Literal[True],
+    "state": str, "required": int, "approvals": int, "repeated": bool, "success": Literal[True],
 })
 Resumed = TypedDict("Resumed", {"runId": str, "success": Literal[True]})
 Letter = TypedDict("Letter", {
@@ -160,7 +165,7 @@ WorkerChange = TypedDict("WorkerChange", {
 })
 KeyAccess = TypedDict("KeyAccess", {
     "key_id": str | None, "tenant_id": str | None, "name": str | None, "scopes": list[str],
-    "sees_all_tenants": bool, "endpoints": list[str],
+    "groups": list[str], "sees_all_tenants": bool, "endpoints": list[str],
 })
 EndedRuns = TypedDict("EndedRuns", {"at": float, "completed": int, "failed": int, "cancelled": int})
 FailingFlow = TypedDict("FailingFlow", {

@@ -16,6 +16,8 @@ MAX_MESSAGE_CHARS: Final = 10_000
 MAX_NAME_CHARS: Final = 200
 MAX_NESTING: Final = 100
 MAX_ASSIGNEES: Final = 100
+# Of an assignee that is a group of API keys.
+GROUP_PREFIX: Final = "group:"
 # In JSON: half of the default payload limit of NATS, so that the record has room for the answer.
 MAX_QUESTION_BYTES: Final = 512 * 1024
 # 366 days.
@@ -42,6 +44,8 @@ def question(
     default: Any = ...,
     on_timeout: str = OnTimeout.FAIL,
     isolated: bool = False,
+    required: int = 1,
+    self_approval: bool = True,
 ) -> Question:
     """ValueError or TypeError names the invalid argument, and what was expected."""
     if not isinstance(message, str) or not 0 < len(message) <= MAX_MESSAGE_CHARS:
@@ -57,9 +61,12 @@ def question(
         assignees=_checked_assignees(assignees),
         default=UNSET if default is ... else _json("default", default),
         on_timeout=_checked_on_timeout(on_timeout, isolated=isolated),
+        required=_checked_required(required),
+        self_approval=_checked_flag("self_approval", self_approval),
     )
     if asked.default is not UNSET and on_timeout == OnTimeout.RAISE:
         raise ValueError("ctx.human(default=..., on_timeout='raise'): expected one of the two")
+    _check_approvals(asked)
     _check_size(asked)
     _check_values(asked)
     return asked
@@ -95,6 +102,33 @@ def _checked_assignees(assignees: Sequence[str] | None) -> list[str]:
     if len(names) > MAX_ASSIGNEES or not all(isinstance(name, str) and name for name in names):
         raise _wrong("assignees", assignees, f"at most {MAX_ASSIGNEES} names or ids of API keys")
     return names
+
+
+def _checked_required(required: int) -> int:
+    is_count = isinstance(required, int) and not isinstance(required, bool)
+    if not is_count or not 1 <= required <= MAX_ASSIGNEES:
+        raise _wrong("required", required, f"how many people have to approve, 1 to {MAX_ASSIGNEES}")
+    return required
+
+
+def _checked_flag(field: str, value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(field, value, "True or False")
+    return value
+
+
+def _check_approvals(asked: Question) -> None:
+    """Answers are counted as approvals only where they can be told from rejections."""
+    if asked.required == 1:
+        return
+    is_yes_or_no = isinstance(asked.schema, dict) and asked.schema.get("type") == "boolean"
+    if asked.proposal is UNSET and not is_yes_or_no:
+        expected = "a proposal, or schema={'type': 'boolean'}, when several people have to approve"
+        raise ValueError(f"ctx.human(required={asked.required}): expected {expected}")
+    has_group = any(name.startswith(GROUP_PREFIX) for name in asked.assignees)
+    if asked.assignees and not has_group and len(set(asked.assignees)) < asked.required:
+        expected = f"at least {asked.required} assignees, or a group, or none"
+        raise _wrong("assignees", asked.assignees, f"{expected}, since required={asked.required}")
 
 
 def _json_schema(schema: Any) -> dict[str, Any] | bool | None:

@@ -3,7 +3,7 @@
 Literal inputs are checked when the file is submitted, references when the task runs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,18 @@ HUMAN_TASK: Final = "pyoco/human"
 # Of all questions of a file: checking this much takes about a second.
 MAX_SCHEMA_BYTES: Final = 64 * 1024
 
-_INPUTS: Final = ("message", "schema", "timeout_ms", "name", "proposal", "assignees", "default", "details")
+_INPUTS: Final = (
+    "message",
+    "schema",
+    "timeout_ms",
+    "name",
+    "proposal",
+    "assignees",
+    "default",
+    "details",
+    "required",
+    "self_approval",
+)
 
 
 class SlowSchemaCheck(Exception):
@@ -59,7 +70,9 @@ class Questions:
                     name,
                     "a reference must be a whole input, not a part of one; build the value in a task",
                 )
-            elif problem := self._schema_problem(value) if name == "schema" else _problem(name, value):
+            elif (
+                problem := self._schema_problem(value) if name == "schema" else _problem(name, value, inputs)
+            ):
                 yield name, problem
 
     def _schema_problem(self, schema: Any) -> str | None:
@@ -71,21 +84,27 @@ class Questions:
         self._schema_bytes += len(written)
         if self._schema_bytes > MAX_SCHEMA_BYTES:
             return f"the schemas of a file are longer than {MAX_SCHEMA_BYTES} bytes; ask with ctx.human"
-        problem = _problem("schema", schema)
+        problem = _problem("schema", schema, {})
         if problem is None:
             self._valid.add(written)
         return problem
 
 
-def _problem(name: str, value: Any) -> str | None:
+def _problem(name: str, value: Any, inputs: Mapping[str, Any]) -> str | None:
     """What is wrong with one input.
 
     The worker checks the proposal against its schema: such a check may be slow, and would block here.
     """
     if name == "details":
         return None if isinstance(value, bool) else "expected true or false"
+    # What decides whether several people can approve; not the whole schema, whose check may be slow.
+    schema = inputs.get("schema")
+    is_yes_or_no = is_reference(schema) or (isinstance(schema, dict) and schema.get("type") == "boolean")
+    context: dict[str, Any] = {"schema": {"type": "boolean"}} if is_yes_or_no else {}
+    if "proposal" in inputs:
+        context = {"proposal": 1}
     try:
-        question(**{"message": "?", name: value}, node="", task="")
+        question(**{"message": "?", **(context if name == "required" else {}), name: value}, node="", task="")
     except (ValueError, TypeError) as error:
         # Without the call, which is not part of a flow.yaml.
         return str(error).partition("): ")[2]

@@ -123,6 +123,7 @@ def reopened(wait: WaitRecord, *, at: float, deadline_at: float) -> WaitRecord:
         note=None,
         decision_id=None,
         asked_again=None,
+        votes=[],
     )
 
 

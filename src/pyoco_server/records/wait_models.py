@@ -83,6 +83,10 @@ class Question(Struct, kw_only=True, omit_defaults=True):
     # The answer when there is none at the deadline.
     default: Any = UNSET
     on_timeout: OnTimeout = OnTimeout.FAIL
+    # How many people have to approve; only of a proposal, or of a yes-or-no question.
+    required: Count = 1
+    # Whether the key that submitted the run may answer.
+    self_approval: bool = True
 
 
 class Actor(Struct, kw_only=True, omit_defaults=True):
@@ -93,6 +97,17 @@ class Actor(Struct, kw_only=True, omit_defaults=True):
     name: str | None = None
     ip: str | None = None
     user_agent: str | None = None
+
+
+class Vote(Struct, kw_only=True, omit_defaults=True):
+    """The answer of one person to a wait that several have to approve."""
+
+    at: Timestamp
+    by: Actor
+    decision: Decision | None = None
+    payload: Any = UNSET
+    note: str | None = None
+    decision_id: str | None = None
 
 
 class WaitRecord(Struct, kw_only=True, omit_defaults=True):
@@ -133,6 +148,19 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     note: str | None = None
     # The caller's id of the answer, for idempotency.
     decision_id: str | None = None
+    # See `Question`. With more than one required, the last vote is the answer.
+    required: Count = 1
+    self_approval: bool = True
+    # The API key that submitted the run; None without keys.
+    submitted_by: str | None = None
+    votes: list[Vote] = []
+
+    @property
+    def approvals(self) -> int:
+        """How many have approved; of a wait that needs one approval, always 0."""
+        return sum(
+            vote.decision is not Decision.REJECTED and vote.payload is not False for vote in self.votes
+        )
 
     @property
     def resolved(self) -> bool:
@@ -179,6 +207,8 @@ class WaitEventKind(StrEnum):
     # Changes of an open wait.
     EXTENDED = "extended"
     REASSIGNED = "reassigned"
+    # An approval, where more are required.
+    VOTED = "voted"
     # An attempt to answer was refused.
     REFUSED = "refused"
 

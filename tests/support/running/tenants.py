@@ -43,7 +43,7 @@ async def having_tenants(
 
 
 @asynccontextmanager
-async def a_key(gateway: RunningGateway, tenant_id: str) -> AsyncIterator[Tenant]:
+async def a_key(gateway: RunningGateway, tenant_id: str, **fields: Any) -> AsyncIterator[Tenant]:
     """A client with a new key of the tenant."""
     token = new_token()
     record = ApiKeyRecord(
@@ -52,6 +52,7 @@ async def a_key(gateway: RunningGateway, tenant_id: str) -> AsyncIterator[Tenant
         secrets=(stored_secret(token, PEPPER),),
         peppered=True,
         created_at=time.time(),
+        **fields,
     )
     await ApiKeys(gateway.inside.connection).create(record)
     await gateway.inside.authentication.keys.confirm()

@@ -35,3 +35,39 @@ def test_the_explanation_of_an_expired_run(lang: Lang) -> None:
     told = TEXTS["failed_human_timeout"].message({"error": unanswered_text([wait])}, lang)
     assert told.lower().count("nobody") == 1
     assert f"POST /runs/{wait.run_id}/retry asks again" in told
+
+
+YES_OR_NO = {"type": "boolean"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"required": 2, "proposal": {"amount": 1}},
+        {"required": 2, "schema": {**YES_OR_NO, "title": "Pay?"}},
+        {"required": 3, "schema": YES_OR_NO, "assignees": ["group:finance"]},
+        {"required": 2, "schema": YES_OR_NO, "assignees": ["ann", "bob"]},
+        {"required": 1, "self_approval": False},
+    ],
+)
+def test_what_several_people_can_approve(given: dict[str, Any]) -> None:
+    asked = question("?", node="ask||1", task="ask", **given)
+    assert (asked.required, asked.self_approval) == (given["required"], given.get("self_approval", True))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"required": 2}, "expected a proposal, or schema="),
+        ({"required": 2, "schema": {"type": "string"}}, "expected a proposal, or schema="),
+        ({"required": 0}, "1 to 100"),
+        ({"required": True}, "1 to 100"),
+        ({"required": "2"}, "1 to 100"),
+        ({"required": 2, "proposal": 1, "assignees": ["ann", "ann"]}, "at least 2 assignees"),
+        ({"self_approval": "no"}, "expected True or False"),
+    ],
+)
+def test_what_cannot_be_approved_is_refused_where_it_is_asked(given: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected) as refused:
+        question("?", node="ask||1", task="ask", **given)
+    assert next(iter(given)) in str(refused.value) or "assignees" in str(refused.value)

@@ -63,6 +63,8 @@ class ApiKeyRecord(Struct, kw_only=True, frozen=True):
     name: str = ""
     # Empty: everything that the tenant may do.
     scopes: tuple[str, ...] = ()
+    # Of people who may answer for each other: `group:<name>` is an assignee.
+    groups: tuple[str, ...] = ()
     secrets: tuple[StoredSecret, ...]
     # Whether the hashes were made with a PYOCO_AUTH_PEPPER.
     peppered: bool

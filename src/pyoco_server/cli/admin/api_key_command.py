@@ -81,6 +81,7 @@ KeyId = Annotated[str, option("The key id shown by `api-key list`.", "ID", parse
 @examples(
     "pyoco-server-admin api-key create --tenant acme",
     "pyoco-server-admin api-key create --tenant acme --name ci --scopes submit,read --expires-in 90d",
+    "pyoco-server-admin api-key create --tenant acme --name ann --scopes answer --group finance",
 )
 def create(
     *,
@@ -89,6 +90,14 @@ def create(
     scopes: Annotated[
         str | None,
         option(f"Allowed scopes: {', '.join(Scope)} (default: all).", "A,B", parser=_checked_scopes),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        option(
+            "Group of the key, for assignees such as group:finance; repeatable.",
+            "NAME",
+            parser=_checked_tenant,
+        ),
     ] = None,
     expires_in: Annotated[
         float | None,
@@ -101,7 +110,10 @@ def create(
     expires_at = None if expires_in is None else time.time() + expires_in
     config = settings_with(nats_url=nats_url)
     record, token = _administer(
-        config, lambda keys: keys.create(tenant, name=name, scopes=granted, expires_at=expires_at)
+        config,
+        lambda keys: keys.create(
+            tenant, name=name, scopes=granted, groups=group or (), expires_at=expires_at
+        ),
     )
     _show_secret(record, token, output, config)
 
@@ -167,6 +179,7 @@ def _view(record: ApiKeyRecord) -> dict[str, Any]:
         "tenant_id": record.tenant_id,
         "name": record.name,
         "scopes": list(record.scopes),
+        "groups": list(record.groups),
         "state": state_of(record),
         "created_at": record.created_at,
         "expires_at": record.expires_at,
@@ -196,6 +209,7 @@ def _key_view(key: dict[str, Any]) -> RenderableType:
         ("tenant_id", printable(key["tenant_id"])),
         ("name", printable(key["name"])),
         ("scopes", _scopes(key)),
+        ("groups", _groups(key)),
         ("state", _state(key)),
         ("created", local_time(key["created_at"])),
         ("expires", _expires(key)),
@@ -206,6 +220,10 @@ def _key_view(key: dict[str, Any]) -> RenderableType:
 
 def _scopes(key: dict[str, Any]) -> str:
     return printable(", ".join(key["scopes"])) or "(all)"
+
+
+def _groups(key: dict[str, Any]) -> str:
+    return printable(", ".join(key["groups"]))
 
 
 def _state(key: dict[str, Any]) -> Text:
@@ -222,6 +240,7 @@ _COLUMNS: Final[Columns] = {
     "State": _state,
     "Name": lambda key: printable(key["name"]),
     "Scopes": _scopes,
+    "Groups": _groups,
     "Created": lambda key: ago(key["created_at"]),
     "Last used": lambda key: ago(key["last_used_at"]) or "never",
     "Expires": _expires,
@@ -229,4 +248,4 @@ _COLUMNS: Final[Columns] = {
 
 
 def _keys_view(keys: Sequence[dict[str, Any]]) -> RenderableType:
-    return list_view(keys, _COLUMNS, only_wide={"Scopes", "Expires"})
+    return list_view(keys, _COLUMNS, only_wide={"Scopes", "Groups", "Expires"})

@@ -180,6 +180,8 @@ def _receipt_view(receipt: Json) -> RenderableType:
         "decision_id": receipt.get("decision_id"),
     }
     again = "yes; the same answer was given before" if receipt.get("repeated") else "yes"
+    if receipt.get("state") == WaitState.OPEN:
+        again += f"; {receipt['approvals']} of {receipt['required']} approvals, the run still waits"
     return pairs([("answered", again), *((name, str(value)) for name, value in rows.items() if value)])
 
 

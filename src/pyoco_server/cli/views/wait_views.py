@@ -38,6 +38,8 @@ def question_view(wait: Wait) -> RenderableType:
         Text(printable(wait["message"]), style="bold"),
         Text(printable(f"{place}, {deadline_text(wait['deadline_at'])}"), style="dim"),
     ]
+    if wait["required"] > 1:
+        parts.append(Text(f"{wait['approvals']} of {wait['required']} approvals", style="dim"))
     if wait["proposal_digest"] is not None:
         parts += [Text("Proposed:"), _json(wait.get("proposal"))]
     return Group(*parts)
@@ -67,6 +69,7 @@ def _details(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
     yield "deadline", local_time(wait["deadline_at"])
     if wait["assignees"]:
         yield "assignees", printable(", ".join(wait["assignees"]))
+    yield from _approvals(wait)
     if wait["proposal_digest"] is not None:
         yield "proposed", _json(wait.get("proposal"))
     if wait.get("schema") is not None:
@@ -84,6 +87,17 @@ def _details(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
             "history",
             printable(f"{local_time(event['at'])} {event['kind']}{why}{f' by {who}' if who else ''}"),
         )
+
+
+def _approvals(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
+    if wait["required"] > 1:
+        yield "approvals", f"{wait['approvals']} of {wait['required']}"
+        for vote in wait["votes"]:
+            how = vote.get("decision") or json.dumps(vote.get("payload"))
+            note = f": {vote['note']}" if vote.get("note") else ""
+            yield "vote", printable(f"{local_time(vote['at'])} {how} by {_actor_name(vote['by'])}{note}")
+    if not wait["self_approval"]:
+        yield "self-approval", "no; the submitter of the run may not answer"
 
 
 def _actor_name(actor: Actor | None) -> str:

@@ -35,12 +35,13 @@ def caller_of(request: HTTPConnection) -> Caller:
     if principal is None:
         return ANYBODY
     operator = gateway_of(request).config.http_operator_tenant
-    return _caller(principal.tenant_id, principal.key_id, principal.tenant_id == operator)
+    is_operator = principal.tenant_id == operator
+    return _caller(principal.tenant_id, principal.key_id, is_operator, principal.groups)
 
 
 @lru_cache(_MAX_CACHED)
-def _caller(tenant_id: str, api_key_id: str, sees_all: bool) -> Caller:
-    return Caller(tenant_id, api_key_id, sees_all=sees_all)
+def _caller(tenant_id: str, api_key_id: str, sees_all: bool, groups: frozenset[str]) -> Caller:
+    return Caller(tenant_id, api_key_id, sees_all=sees_all, groups=groups)
 
 
 def _principal_in(scope: ConnectionScope) -> Grant | None:

@@ -22,6 +22,7 @@ async def get_key(request: Request) -> Response:
         tenant_id=caller.tenant_id,
         name=None if grant is None else grant.name,
         scopes=[scope.value for scope in Scope if scope in scopes],
+        groups=sorted(caller.groups),
         sees_all_tenants=caller.sees_all,
         endpoints=[
             each.route

@@ -163,7 +163,8 @@ async def _view(request: Request, wait: WaitRecord) -> Response:
     # The record does not repeat an approved proposal or a default as its payload; the response does.
     record = structs.replace(wait, payload=wait.value)
     events = await gateway_of(request).waits.events.of_wait(wait.wait_id)
-    return json_response(wait_types.WaitView(**structs.asdict(record), events=events))
+    fields = structs.asdict(record) | {"approvals": record.approvals, "events": events}
+    return json_response(wait_types.WaitView(**fields))
 
 
 async def _read(request: Request, kind: type[T]) -> T:

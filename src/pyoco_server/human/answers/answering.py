@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 import msgspec
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, Struct
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.stores.run_store import RunStore
@@ -26,12 +26,21 @@ from pyoco_server.errors import (
     NotAssigned,
     ProposalChanged,
     PyocoError,
+    SelfApproval,
     WaitConflict,
     WaitExpired,
     WaitExpiredForGood,
     shortened_json,
 )
 from pyoco_server.human.answers.schema_checker import SchemaChecker
+from pyoco_server.human.answers.voting import (
+    as_answered_by,
+    check_has_not_voted,
+    vote_event,
+    vote_named,
+    with_vote,
+)
+from pyoco_server.human.asking import GROUP_PREFIX
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.wait_lookup import check_run_continues, find_wait, withdrawn_error
 from pyoco_server.human.wait_transitions import expired, name_of, next_wait_id
@@ -39,6 +48,7 @@ from pyoco_server.records.models import UNANSWERED, RunSnapshot, RunStatus
 from pyoco_server.records.wait_models import (
     Actor,
     Decision,
+    Vote,
     WaitEvent,
     WaitEventKind,
     WaitRecord,
@@ -79,6 +89,10 @@ class Receipt(Struct, kw_only=True):
     decided_at: float
     decision: Decision | None
     decision_id: str | None
+    # Open while more approvals are required.
+    state: WaitState = WaitState.ANSWERED
+    required: int = 1
+    approvals: int = 0
     repeated: bool = False
 
 
@@ -130,12 +144,15 @@ class AnswerHandler:
         _check_assignee(record, caller, actor)
         if record.state is not WaitState.OPEN:
             return await self._repeated_receipt(record, answer)
+        if vote_named(record, answer.decision_id) is not None:
+            return _repeated(record, answer)
         now = self._clock()
         if now >= record.deadline_at:
             await self._expire(wait, now)
             return None
         await check_run_continues(self._runs, record.run_id)
         check_answer_form(record, answer)
+        check_has_not_voted(record, actor)
         if record.schema is not None and answer.payload is not UNSET:
             await self._schemas.check(
                 answer.payload, record.schema, at="payload", owner=_schema_check_owner(record)
@@ -143,23 +160,25 @@ class AnswerHandler:
         return await self._decide(wait, answer, actor, now)
 
     async def _decide(self, wait: StoredWait, answer: Answer, actor: Actor, now: float) -> Receipt | None:
-        outcome = structs.replace(
-            wait.record,
-            state=WaitState.ANSWERED,
-            decided_at=now,
-            decided_by=actor,
+        vote = Vote(
+            at=now,
+            by=actor,
             payload=answer.payload,
             decision=answer.decision,
             note=answer.note,
             decision_id=answer.decision_id,
         )
+        outcome = with_vote(wait.record, vote)
+        is_open = outcome.state is WaitState.OPEN
+        event = vote_event(outcome, vote, wait.revision) if is_open else None
         try:
-            if not await self._continuations.decide(wait, outcome):
+            if not await self._continuations.decide(wait, outcome, event):
                 return None
         except PayloadTooLarge as error:
             raise InvalidAnswer(problems=[FieldProblem("payload", f"it is too large: {error}")]) from error
-        await self._continue_run(outcome)
-        return _receipt(outcome)
+        if not is_open:
+            await self._continue_run(outcome)
+        return _receipt(as_answered_by(outcome, vote))
 
     async def _repeated_receipt(self, record: WaitRecord, answer: Answer) -> Receipt:
         if record.state is WaitState.EXPIRED:
@@ -168,11 +187,8 @@ class AnswerHandler:
             raise WaitConflict("invalid_state", f"the wait was cancelled: {record.note}")
         if record.state is WaitState.WITHDRAWN:
             raise withdrawn_error(record)
-        if not is_same_answer(record, answer):
-            raise WaitConflict("already_decided", _answered_by(record))
+        receipt = _repeated(record, answer)
         await self._continue_run(record)
-        receipt = _receipt(record)
-        receipt.repeated = True
         return receipt
 
     async def _too_late(self, record: WaitRecord) -> WaitExpired:
@@ -225,10 +241,16 @@ class AnswerHandler:
 
 def _check_assignee(record: WaitRecord, caller: Caller, actor: Actor) -> None:
     """Without API keys callers are not identified, so everybody may answer."""
-    if not record.assignees or caller.api_key_id is None:
+    if caller.api_key_id is None:
         return
-    if caller.api_key_id not in record.assignees and actor.name not in record.assignees:
+    names = {caller.api_key_id, *(f"{GROUP_PREFIX}{group}" for group in caller.groups)}
+    # A key's name must not pass for a group.
+    if actor.name and not actor.name.startswith(GROUP_PREFIX):
+        names.add(actor.name)
+    if record.assignees and names.isdisjoint(record.assignees):
         raise NotAssigned(f"the assignees are {', '.join(record.assignees)}")
+    if not record.self_approval and caller.api_key_id == record.submitted_by:
+        raise SelfApproval("you submitted this run, and somebody else has to answer")
 
 
 def _schema_check_owner(record: WaitRecord) -> str:
@@ -239,7 +261,8 @@ def _schema_check_owner(record: WaitRecord) -> str:
 def _decided_as(decision_id: str | None, waits: list[WaitRecord]) -> WaitRecord | None:
     if decision_id is None:
         return None
-    return next((wait for wait in waits if wait.decision_id == decision_id), None)
+    named = (wait for wait in waits if wait.decision_id == decision_id or vote_named(wait, decision_id))
+    return next(named, None)
 
 
 def _only_open_wait(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord:
@@ -267,7 +290,21 @@ def _receipt(record: WaitRecord) -> Receipt:
         decided_at=record.decided_at or 0.0,
         decision=record.decision,
         decision_id=record.decision_id,
+        state=record.state,
+        required=record.required,
+        approvals=record.approvals,
     )
+
+
+def _repeated(record: WaitRecord, answer: Answer) -> Receipt:
+    """The receipt of an answer or vote that was given before; WaitConflict if it was another one."""
+    vote = vote_named(record, answer.decision_id)
+    given = record if vote is None else as_answered_by(record, vote)
+    if not is_same_answer(given, answer):
+        raise WaitConflict("already_decided", _answered_by(given))
+    receipt = _receipt(given)
+    receipt.repeated = True
+    return receipt
 
 
 def _answered_by(record: WaitRecord) -> str:
@@ -322,6 +359,9 @@ def check_answer_form(wait: WaitRecord, answer: Answer) -> None:
         _check_plain(answer)
     else:
         _check_decision(answer)
+        if answer.decision is Decision.EDITED and wait.required > 1:
+            hint = f"{wait.required} people have to approve the same proposal: approve or reject it"
+            _reject("decision", hint, answer.decision)
         _check_digest(wait, answer)
 
 

@@ -51,7 +51,7 @@ CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 SCHEMA: Final = FileSchema(
     "waits",
-    4,
+    5,
     _TABLES,
     probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
     reader_cache=1024,

@@ -28,6 +28,9 @@ class WaitItem(Struct, kw_only=True, gc=False):
     assignees: list[str]
     # None: no proposal.
     proposal_digest: str | None
+    # How many approvals it needs, and has.
+    required: int
+    approvals: int
     decided_at: float | None
     decided_by: Actor | None
     decision: Decision | None

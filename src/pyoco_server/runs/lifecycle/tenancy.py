@@ -28,6 +28,8 @@ class Caller:
     api_key_id: str | None
     # Of the operator's tenant, or without authentication.
     sees_all: bool
+    # Of its API key.
+    groups: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         assert self.sees_all or self.tenant_id, "a non-operator caller needs a tenant"

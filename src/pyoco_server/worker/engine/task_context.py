@@ -72,6 +72,8 @@ class TaskContext(Context):  # type: ignore[misc]
         default: Any = ...,
         on_timeout: str = "fail",
         details: bool = False,
+        required: int = 1,
+        self_approval: bool = True,
     ) -> Any:
         """A person's answer. Until then the run waits without occupying a worker.
 
@@ -91,6 +93,8 @@ class TaskContext(Context):  # type: ignore[misc]
             assignees=assignees,
             default=default,
             on_timeout=on_timeout,
+            required=required,
+            self_approval=self_approval,
         )
         # With what the task receives an answer.
         form = (schema, details)

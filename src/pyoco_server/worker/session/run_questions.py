@@ -167,6 +167,9 @@ class RunQuestions:
             on_timeout=question.on_timeout,
             asked_again=change,
             changes=changes,
+            required=question.required,
+            self_approval=question.self_approval,
+            submitted_by=job.api_key_id,
             created_at=now,
             deadline_at=now + (question.timeout_sec or self._timeout_sec),
         )

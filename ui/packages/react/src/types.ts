@@ -27,10 +27,13 @@ export interface HumanWait {
   deadline_at: number;
   arming: number;
   tenant_id: string | null;
-  /** Names or ids of API keys; empty: anyone. */
+  /** Names or ids of API keys, or `group:<name>`; empty: anyone. */
   assignees: string[];
   /** Null without a proposal. */
   proposal_digest: string | null;
+  /** How many approvals it needs, and has. */
+  required?: number;
+  approvals?: number;
   decided_at: number | null;
   decided_by: Actor | null;
   decision: Decision | null;
@@ -84,6 +87,10 @@ export interface Receipt {
   wait_id?: string;
   decided_at?: number;
   decision?: Decision | null;
+  /** `open` while more approvals are required. */
+  state?: WaitState;
+  required?: number;
+  approvals?: number;
   /** Whether the same answer was given before. */
   repeated?: boolean;
 }

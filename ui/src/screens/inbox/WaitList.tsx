@@ -1,7 +1,7 @@
 /** The open questions, the next deadline first. Only visible rows are rendered. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { FileDiff, Users } from "lucide-react";
+import { CircleCheck, FileDiff, Users } from "lucide-react";
 import type { HumanWait } from "pyoco-server-react";
 import { useEffect, useRef } from "react";
 import { useRestoredScroll } from "../../app/restoredState";
@@ -78,6 +78,12 @@ function WaitRow({ wait, current, href }: { wait: HumanWait; current: boolean; h
           <span className={styles.fact}>
             <FileDiff size={12} aria-hidden />
             {t("proposal")}
+          </span>
+        )}
+        {(wait.required ?? 1) > 1 && (
+          <span className={styles.fact}>
+            <CircleCheck size={12} aria-hidden />
+            {t("approvals", { count: wait.approvals ?? 0, required: wait.required ?? 1 })}
           </span>
         )}
         {wait.assignees.length > 0 && (

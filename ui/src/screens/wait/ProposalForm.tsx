@@ -43,6 +43,10 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
     if (decision === "edited") void send({ ...answer, value }, () => problemsOf(value, schema, language));
     else void send(answer, async () => NO_PROBLEMS);
   };
+  // Several people approve one and the same proposal.
+  const decisions = (["approved", "edited", "rejected"] as const).filter(
+    (each) => each !== "edited" || wait.required === 1,
+  );
   const Icon = ICONS[decision];
   return (
     <form
@@ -63,7 +67,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
         <Segments
           label={t("decision")}
           value={decision}
-          options={(["approved", "edited", "rejected"] as const).map((each) => ({
+          options={decisions.map((each) => ({
             value: each,
             label: t(`decide.${each}`),
           }))}

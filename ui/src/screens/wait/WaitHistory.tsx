@@ -29,10 +29,12 @@ const ICONS: Record<WaitEvent["kind"], LucideIcon> = {
   withdrawn: Undo2,
   extended: TimerReset,
   reassigned: Users,
+  voted: CircleCheck,
 };
 
 const WORDS = [
   "already_decided",
+  "already_voted",
   "expired",
   "invalid_answer",
   "invalid_state",
@@ -41,6 +43,7 @@ const WORDS = [
   "proposal_changed",
   "question_changed",
   "schema_changed",
+  "self_approval",
 ] as const;
 
 /** The reason of an event as a key of the messages, unless it is free text. */

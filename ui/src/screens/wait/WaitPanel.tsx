@@ -1,6 +1,6 @@
 /** One question: its text, deadline, and form or result. */
 
-import { Activity, TriangleAlert, Users } from "lucide-react";
+import { Activity, CircleCheck, CircleX, TriangleAlert, Users } from "lucide-react";
 import type { Receipt, Respond } from "pyoco-server-react";
 import { type ReactNode, useEffect, useState } from "react";
 import { useMay } from "../../api/access";
@@ -62,7 +62,10 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
   const answered = (receipt: Receipt) => {
     showToast({
       tone: "good",
-      title: t("answeredToast"),
+      title:
+        receipt.state === "open"
+          ? t("votedToast", { count: receipt.approvals ?? 0, required: receipt.required ?? 1 })
+          : t("answeredToast"),
       detail: wait.message,
       link: { href: href(pathTo("/runs/:id", { id: receipt.run_id })), label: t("showRun") },
     });
@@ -109,6 +112,7 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
       ) : (
         wait.state !== "open" && <Outcome wait={wait} />
       )}
+      <Votes votes={wait.votes} />
       <WaitHistory events={wait.events} />
     </article>
   );
@@ -142,10 +146,47 @@ function Question({ wait, actions }: { wait: Wait; actions?: ReactNode }) {
             {t("for", { who: listText(wait.assignees) })}
           </span>
         )}
+        {wait.required > 1 && (
+          <span>{t("approvals", { count: wait.approvals, required: wait.required })}</span>
+        )}
+        {!wait.self_approval && <span>{t("noSelfApproval")}</span>}
         {wait.arming > 1 && <span>{t("askedAgain", { count: wait.arming })}</span>}
         {wait.state === "open" && <Deadline at={wait.deadline_at} />}
       </p>
     </header>
+  );
+}
+
+/** Who has voted, and how. */
+function Votes({ votes }: { votes: Wait["votes"] }) {
+  const t = useMessages(messages);
+  if (votes.length === 0) return null;
+  return (
+    <section className={styles.history} aria-label={t("votes")}>
+      <h3>{t("votes")}</h3>
+      <ol>
+        {votes.map((vote) => {
+          const isRejection = vote.decision === "rejected" || vote.payload === false;
+          const Icon = isRejection ? CircleX : CircleCheck;
+          return (
+            <li key={`${vote.at} ${vote.decision_id}`}>
+              <Icon size={14} aria-hidden />
+              <div>
+                <p>
+                  {t(isRejection ? "decision.rejected" : "decision.approved")}{" "}
+                  {t("by", { who: nameOf(vote.by) ?? t("somebody") })} <Ago at={vote.at} />
+                </p>
+                {vote.note && (
+                  <p className={styles.why}>
+                    <UserText text={vote.note} />
+                  </p>
+                )}
+              </div>
+            </li>
+          );
+        })}
+      </ol>
+    </section>
   );
 }
 
@@ -162,6 +203,8 @@ function Refused({ refusal, wait }: { refusal: Refusal; wait: Wait }) {
           <>
             {t("firstWas", { who })} (<Ago at={wait.decided_at} />)
           </>
+        ) : refusal === "conflict" && wait.state === "open" ? (
+          t("refused.voted")
         ) : refusal === "conflict" ? (
           t("refused.over")
         ) : (
