@@ -109,6 +109,8 @@ def test_the_table_of_waits_has_the_command_to_answer(client: ClientCommand, que
     done = client(*words, "--limit", "1")
     assert "More waits exist: use --all" in done.stderr
     assert "Answer with: pyoco-client resume RUN_ID" in done.stderr
+    elsewhere = client(*words, "--server", f"{client.server}/", PYOCO_SERVER="http://127.0.0.1:1")
+    assert f"Answer with: pyoco-client --server {client.server}/ resume RUN_ID" in elsewhere.stderr
     assert "tabled" in client.table("waits", "--flow", "tabled", columns=160)
 
 

@@ -20,6 +20,7 @@ from pyoco_server.cli.options.client_options import (
 )
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import Output, output_form, print_note, printable, show
+from pyoco_server.cli.views.copied_commands import command_line
 from pyoco_server.cli.views.run_views import run_view, tasks_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
@@ -159,6 +160,7 @@ def _finding_parts(finding: Finding) -> Iterator[RenderableType]:
     yield Text.assemble((printable(finding["message"]), "bold"), (f"  [{printable(finding['code'])}]", "dim"))
     yield Padding(Text(printable(finding["next"]["by_itself"])), (0, 0, 0, 2))
     for action in finding["next"]["actions"]:
-        how = action["command"] or action["request"] or ""
-        text = Text.assemble("- ", printable(action["text"]), ": " if how else "", (printable(how), "cyan"))
-        yield Padding(text, (0, 0, 0, 2))
+        how = printable(action["command"] or action["request"] or "")
+        yield Padding(Text(f"- {printable(action['text'])}{':' if how else ''}"), (0, 0, 0, 2))
+        if how:
+            yield command_line("    ", how, style="cyan")

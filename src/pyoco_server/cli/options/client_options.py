@@ -16,6 +16,7 @@ from pyoco_server.cli.options.shared_options import (
     text_option,
 )
 from pyoco_server.cli.views.console import Output
+from pyoco_server.cli.views.copied_commands import use_server
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.errors.error_table import system_language
@@ -163,9 +164,11 @@ def new_client(
     before = ctx.find_root().obj
     assert isinstance(before, GatewayAddress)
     config = NatsBackendConfig.from_env()
+    given = server or before.server
+    use_server(given)
     try:
         return client_class(
-            server or before.server or config.server,
+            given or config.server,
             api_key=api_key or before.api_key or config.api_key or None,
             api_key_header=config.http_api_key_header,
             language=system_language(),

@@ -322,12 +322,12 @@ def _program(name: str) -> str:
 def _first_commands(stack: DevStack) -> list[str]:
     flows = stack.worker_facts.flows
     if flows:
-        submit = client_command(stack.gateway_url, "submit", "--flow-name", flows[0], "--wait")
+        submit = ["submit", "--flow-name", flows[0]]
     else:
-        submit = client_command(
-            stack.gateway_url, "submit-yaml", "--workflow-file", "flow.yaml", "--flow-name", "first", "--wait"
-        )
-    return [submit, f"curl {stack.gateway_url}/health", client_command(stack.gateway_url, "--help")]
+        submit = ["submit-yaml", "--workflow-file", "flow.yaml", "--flow-name", "first"]
+    # The flow may ask a person, who has days to answer.
+    limited = client_command(stack.gateway_url, *submit, "--wait", "--timeout-sec", "60")
+    return [limited, f"curl {stack.gateway_url}/health", client_command(stack.gateway_url, "--help")]
 
 
 def _stack_rows(stack: DevStack) -> list[tuple[str, str]]:

@@ -48,7 +48,8 @@ def show(result: T, output: Output | None, view: "Callable[[T], RenderableType]"
     """Write a command's result to the standard output."""
     console = stdout_console()
     if output_form(output) is Output.TABLE:
-        console.print(view(result))
+        # A line may be longer than the terminal is wide: it is for copying.
+        console.print(view(result), crop=False)
     else:
         console.file.write(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     console.file.flush()

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import duration, local_time, time_left
 from pyoco_server.cli.views.console import pairs, printable
+from pyoco_server.cli.views.copied_commands import command_line, copied
 from pyoco_server.records.models import TERMINAL, UNANSWERED, RunStatus, TaskStatus
 
 Json = Mapping[str, Any]
@@ -66,8 +67,12 @@ class NewQuestions:
                 continue
             self._reported.add(wait["wait_id"])
             which = run["run_id"] if len(waits) == 1 else f"--wait-id {wait['wait_id']}"
-            yield f"{wait['task']} asks: {wait['message']} ({deadline_text(wait['deadline_at'])})"
-            yield f"  answer with: pyoco-client resume {which}"
+            yield _question(wait)
+            yield f"  answer with: {copied(f'pyoco-client resume {which}')}"
+
+
+def _question(wait: Json) -> str:
+    return f"{wait['task']} asks: {wait['message']} ({deadline_text(wait['deadline_at'])})"
 
 
 def accepted_view(result: Json) -> RenderableType:
@@ -75,14 +80,14 @@ def accepted_view(result: Json) -> RenderableType:
 
 
 def run_view(run: Json) -> RenderableType:
-    details = pairs(_run_details(run))
     records = run.get("task_records") or {}
-    return Group(details, Text(), tasks_table(run["tasks"], records)) if run["tasks"] else details
+    table = [Text(), tasks_table(run["tasks"], records)] if run["tasks"] else []
+    return Group(pairs(_run_details(run)), *_next_commands(run), *table)
 
 
 def ended_run_view(run: Json) -> RenderableType:
     """An ended run with the return values of its last tasks."""
-    parts: list[RenderableType] = [pairs(_run_details(run))]
+    parts: list[RenderableType] = [pairs(_run_details(run)), *_next_commands(run)]
     records: Mapping[str, Json] = run.get("task_records") or {}
     if run["tasks"]:
         parts += [Text(), tasks_table(run["tasks"], {})]
@@ -122,6 +127,14 @@ def state(word: str) -> Text:
     return Text(printable(word), style=STATE_STYLES.get(word, ""))
 
 
+def _next_commands(run: Json) -> Iterator[Text]:
+    """Below the details, whose column would wrap them."""
+    if is_waiting_for_answer(run):
+        yield command_line("Answer with: ", f"pyoco-client resume {run['run_id']}")
+    if run["status"] == RunStatus.FAILED and run.get("reason") in UNANSWERED:
+        yield command_line("Ask again with: ", f"pyoco-client retry {run['run_id']}")
+
+
 def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
     yield "run_id", run["run_id"]
     yield "flow_name", printable(run["flow_name"])
@@ -131,9 +144,8 @@ def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
     if run.get("error"):
         yield "error", Text(printable(_shortened(run["error"])), style="red")
     if is_waiting_for_answer(run):
-        yield "question", Text(printable(questions_of(run)), style=STATE_STYLES["WAITING_HUMAN"])
-    if run["status"] == RunStatus.FAILED and run.get("reason") in UNANSWERED:
-        yield "ask again with", f"pyoco-client retry {run['run_id']}"
+        asked = "\n".join(map(_question, run.get("open_waits") or []))
+        yield "question", Text(printable(asked), style=STATE_STYLES["WAITING_HUMAN"])
     yield "params", _value(run["params"])
     yield "tags", printable(", ".join(dict.fromkeys([run.get("tag", ""), *run.get("tags", [])])))
     if run.get("worker_id"):
