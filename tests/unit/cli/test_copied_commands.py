@@ -4,11 +4,13 @@ import io
 import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pyoco_server.cli.commands.run_commands import explanation_view
+from pyoco_server.cli.server.dev_command import _first_commands
 from pyoco_server.cli.views.console import Output, show
 from pyoco_server.cli.views.copied_commands import copied, use_server
 from pyoco_server.cli.views.run_views import NewQuestions, ended_run_view, run_view
@@ -85,6 +87,12 @@ def test_of_an_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_of_a_question_while_a_command_waits() -> None:
     asked = list(NewQuestions().lines({**RUN, "status": "WAITING_HUMAN"}))
     assert asked[1] == f"  answer with: pyoco-client --server {SERVER} resume {RUN_ID}"
+
+
+def test_the_first_command_of_dev_does_not_wait_for_days() -> None:
+    stack: Any = SimpleNamespace(gateway_url=SERVER, worker_facts=SimpleNamespace(flows=["expense"]))
+    submit = f"--server {SERVER} submit --flow-name expense --wait --timeout-sec 60"
+    assert _first_commands(stack)[0].endswith(submit)
 
 
 def test_without_a_given_server_the_command_is_short() -> None:
