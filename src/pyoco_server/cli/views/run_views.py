@@ -81,8 +81,10 @@ def accepted_view(result: Json) -> RenderableType:
 
 def run_view(run: Json) -> RenderableType:
     records = run.get("task_records") or {}
-    table = [Text(), tasks_table(run["tasks"], records)] if run["tasks"] else []
-    return Group(pairs(_run_details(run)), *_next_commands(run), *table)
+    parts: list[RenderableType] = [pairs(_run_details(run)), *_next_commands(run)]
+    if run["tasks"]:
+        parts += [Text(), tasks_table(run["tasks"], records)]
+    return Group(*parts)
 
 
 def ended_run_view(run: Json) -> RenderableType:
