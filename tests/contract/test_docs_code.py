@@ -11,8 +11,8 @@ import yaml
 from pyoco_server.broker.embedded.embedded_server import find_nats_server
 from pyoco_server.runs.flow_yaml import check_flow_yaml
 from pyoco_server.worker.flows.flow_files import FlowFolder
-from tests.support.doc_blocks import CodeBlock, code_blocks
-from tests.support.doc_session import doc_session
+from tests.support.docs.code_blocks import CodeBlock, code_blocks
+from tests.support.docs.doc_session import doc_session
 from tests.support.modules import forgotten_imports
 from tests.support.places import DOCS, ROOT
 

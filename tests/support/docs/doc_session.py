@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from pyoco_server.http_client import PyocoHttpClient
-from tests.support.doc_blocks import CodeBlock
+from tests.support.docs.code_blocks import CodeBlock
 from tests.support.ports import port_to_keep
 from tests.support.programs import Program, environment, started
 from tests.support.waiting import LIMIT_SEC, eventually_sync

@@ -1,0 +1,1 @@
+"""The pages of the documentation: their code blocks, and following them."""
