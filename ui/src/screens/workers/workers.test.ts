@@ -7,7 +7,7 @@ const worker = (worker_id: string, fields: Partial<Worker> = {}): Worker =>
     state: "IDLE",
     hidden: false,
     tags: ["default"],
-    version: "0.1.0",
+    version: "1.0.0",
     slots: 2,
     slots_busy: 0,
     current_run_ids: [],
