@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pyoco_server.cli.entry import Version, run
-from pyoco_server.cli.lazy_group import epilog, new_app
+from pyoco_server.cli.lazy_group import FastCommand, epilog, new_app
 from pyoco_server.cli.options.shared_options import (
     Concurrency,
     FlowsFolder,
@@ -45,6 +45,7 @@ def _checked_resolver(path: str) -> str:
 
 
 @app.command(
+    cls=FastCommand,
     help="Execute runs with the given tags until Ctrl-C or SIGTERM, then finish current runs and exit.",
     epilog=epilog(
         "pyoco-worker --flows ./flows",

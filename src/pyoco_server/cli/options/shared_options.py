@@ -29,6 +29,28 @@ def flag(name: str, help: str, *aliases: str) -> Any:
     return option(help, "", name, *aliases)
 
 
+def _existing_folder(text: str) -> Path:
+    folder = Path(text)
+    if not folder.exists():
+        raise typer.BadParameter(f"Directory {text!r} does not exist.")
+    if not folder.is_dir():
+        raise typer.BadParameter(f"Directory {text!r} is a file.")
+    return folder
+
+
+def _number_from(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is not a valid integer.") from None
+        if number < least:
+            raise typer.BadParameter(f"{number} is not in the range x>={least}.")
+        return number
+
+    return parse
+
+
 Server = Annotated[
     str | None,
     option("Gateway address (env: PYOCO_SERVER; default: http://127.0.0.1:8000).", "URL", show_default=False),
@@ -38,10 +60,13 @@ ApiKey = Annotated[
     option("API key, if the gateway requires one (env: PYOCO_API_KEY).", "KEY", show_default=False),
 ]
 FlowsFolder = Annotated[
-    Path | None, option("Folder with flows (*.py and *.yaml).", "DIR", exists=True, file_okay=False)
+    Path | None, option("Folder with flows (*.py and *.yaml).", "DIR", parser=_existing_folder)
 ]
 Concurrency = Annotated[
-    int | None, option("Number of concurrent runs (env: PYOCO_WORKER_CONCURRENCY; default: 1).", "N", min=1)
+    int | None,
+    option(
+        "Number of concurrent runs (env: PYOCO_WORKER_CONCURRENCY; default: 1).", "N", parser=_number_from(1)
+    ),
 ]
 NatsUrl = Annotated[
     str | None,
@@ -53,7 +78,9 @@ DashboardLang = Annotated[
 ReadyFd = Annotated[
     int | None,
     option(
-        "Write one line of JSON to this file descriptor when ready; for supervising programs.", "FD", min=3
+        "Write one line of JSON to this file descriptor when ready; for supervising programs.",
+        "FD",
+        parser=_number_from(3),
     ),
 ]
 
