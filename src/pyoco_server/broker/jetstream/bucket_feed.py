@@ -31,6 +31,9 @@ _GATHER_SEC: Final = 0.02
 _STORED_SEC: Final = 0.1
 _BATCH: Final = 512
 _BATCH_BYTES: Final = 4 * 1024 * 1024
+# The pause between batches, in multiples of the time that a batch took, and up to which backlog.
+_PAUSE_PER_BATCH: Final = 4.0
+_MAX_BEHIND: Final = 50_000
 # A reader that was not up to date for so long may have missed a removal: the marker is removed in the end.
 _AWAY_SEC: Final = 60.0
 
@@ -168,15 +171,25 @@ class BucketFeed:
                 # The last message was removed: nothing is to be read up to its sequence.
                 self._last_missing = state.last_sequence
                 break
+            started = time.monotonic()
             await self._reader.take(batch)
             if self._reader.checkpoint.created != state.created:
                 return  # the reader failed, and has to begin again
             await self._pass_barriers(state)
+            await self._yield_to_requests(time.monotonic() - started)
         self._last = max(self._reader.checkpoint.revision, self._last)
         self._look_for_removed_keys(state)
         await self._reader.up_to_date(state)
         self._up_to_date_at = time.monotonic()
         self._barriers.passed(upto=state.last_sequence)
+
+    async def _yield_to_requests(self, took_sec: float) -> None:
+        """Pause between two batches while nobody waits for what is read: requests need the processor.
+
+        It also saves work: a run that ends meanwhile is read once.
+        """
+        if self._reader.ready and not self._live and not self._barriers and self.behind < _MAX_BEHIND:
+            await self._loop.pause(took_sec * _PAUSE_PER_BATCH)
 
     async def _begin(self, state: StreamState, interruptions: int) -> None:
         self._last = state.last_sequence
