@@ -14,9 +14,11 @@ import pytest
 from pyoco_server.config import SETTINGS
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.human.answers.schema_checker import SchemaChecker
+from pyoco_server.worker.child.template_main import EXECUTOR_NAME
 from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from tests.support.places import FLOWS
-from tests.support.processes import find_processes, is_alive
+from tests.support.processes import descendants, is_alive
 from tests.support.programs import SERVER, environment
 from tests.support.running.executors import new_run, started_executor
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -49,8 +51,9 @@ def open_files(pid: int) -> dict[int, str]:
 
 
 @pytest.mark.usefixtures("new_interpreters")
+@pytest.mark.parametrize("forked", [True, False])
 async def test_an_executor_and_its_children_have_no_descriptor_of_the_worker(
-    tmp_path: Path, inheritable_file: Path
+    tmp_path: Path, inheritable_file: Path, forked: bool
 ) -> None:
     flows, listing = tmp_path / "flows", tmp_path / "listing"
     flows.mkdir()
@@ -66,7 +69,8 @@ async def test_an_executor_and_its_children_have_no_descriptor_of_the_worker(
         flow = Flow("listing") >> show
         """)
     )
-    async with started_executor(flows) as executor:
+    template = ExecutorTemplate(hidden=False) if forked else None
+    async with started_executor(flows, template=template) as executor:
         found = open_files(executor.started.pid)
         assert str(inheritable_file) not in found.values()
         kinds = sorted(link.partition(":")[0] for number, link in found.items() if number > 2)
@@ -76,6 +80,8 @@ async def test_an_executor_and_its_children_have_no_descriptor_of_the_worker(
         assert (await executor.execute(new_run("listing"))).status == "COMPLETED"
     # The last one is the listing itself.
     assert listing.read_text().split() == ["0", "1", "2", "3"]
+    if template is not None:
+        await template.close()
 
 
 async def test_a_process_that_checks_answers_has_neither_secrets_nor_descriptors(
@@ -167,18 +173,13 @@ def dev_stack(folder: Path, **settings: str) -> Iterator[int]:
         process.wait(LIMIT_SEC)
 
 
-def descendants(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [each for child in map(int, children) for each in (child, *descendants(child))]
-
-
 async def test_no_process_of_the_server_shows_its_secrets_to_a_task(tmp_path: Path) -> None:
     with dev_stack(tmp_path, PYOCO_NATS_USER="user", **SECRETS) as pid:
 
         def executors() -> list[int]:
             assert is_alive(pid)
             below = descendants(pid)
-            return [found for found in find_processes("executor_main") if found in below]
+            return [each for each in below if read(each, "comm").strip() == EXECUTOR_NAME]
 
         [executor] = await eventually(executors, describe="an executor has started")
 
@@ -189,8 +190,8 @@ async def test_no_process_of_the_server_shows_its_secrets_to_a_task(tmp_path: Pa
 
         # A process is hidden when it has read its settings; the gateway may start after the executor.
         await eventually(lambda: not showing_secrets(), describe="every process with secrets is hidden")
-        # The supervisor, NATS, gateway and worker, the guards of the last three, and the executor.
-        assert len(descendants(pid)) >= 7
+        # The supervisor, NATS, gateway and worker, the guards of the last three, the template, the executor.
+        assert len(descendants(pid)) >= 8
         assert SECRET not in read(executor, "environ")
         assert not is_hidden(executor)
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyoco_server
-from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors import child_process, executor_template
 from tests.support.places import ROOT
 from tests.support.settings import allow_patient_programs
 from tests.support.waiting import LIMIT_SEC
@@ -182,6 +182,8 @@ def fork_executors(server: Callable[[], ForkServer]) -> None:
         )
 
     child_process.create_subprocess_exec = fork  # type: ignore[assignment, attr-defined]
+    # Each worker would start a template of its own.
+    executor_template.is_supported = lambda: False
 
 
 def _request(

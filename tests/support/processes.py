@@ -39,3 +39,10 @@ def _command_lines() -> list[tuple[int, str]]:
         except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
             continue
     return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that this one has started, and those that they have."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    children = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+    return [each for child in children for each in (child, *descendants(child))]

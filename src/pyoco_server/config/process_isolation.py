@@ -38,7 +38,16 @@ def hide_process() -> None:
     A task runs as the user of its worker, and could read `/proc/<pid>/environ` or attach a debugger. Linux
     only; it lasts until the next exec, and does not apply to root.
     """
+    _set_dumpable(0)
+
+
+def show_process() -> None:
+    """Undo `hide_process`, which forks inherit: a task may read its own files in /proc."""
+    _set_dumpable(1)
+
+
+def _set_dumpable(value: int) -> None:
     if sys.platform == "linux":
         import ctypes  # noqa: PLC0415 - executors close descriptors only
 
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, value, 0, 0, 0)

@@ -22,6 +22,7 @@ from pyoco_server.wheels.wheel_sync import WheelSync
 from pyoco_server.worker.engine import pyoco_adapter
 from pyoco_server.worker.executors.executor import Executor
 from pyoco_server.worker.executors.executor_pool import ExecutorPool, ProcessExecutor
+from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.flows.flow_files import FlowFolder
 from pyoco_server.worker.flows.flow_source import FlowResolver
@@ -47,8 +48,10 @@ class PyocoNatsWorker:
         *,
         flow_folder: str | None = None,
         ready: Ready | None = None,
+        template: ExecutorTemplate | None = None,
     ) -> None:
         self._executors = parts.executors
+        self._template = template
         self._services = parts.services
         self._intake = parts.intake
         self._commands = parts.commands
@@ -100,7 +103,10 @@ class PyocoNatsWorker:
         tags = _checked_names(config, worker_id, tags)
         wheels = await first_sync(config, worker_id, tags, timeout_sec)
         setup = structs.replace(setup, code_folders=wheels.folders)
-        executors = [ProcessExecutor(setup, reuse=config.executor_reuse) for _ in range(concurrency)]
+        template = ExecutorTemplate.create(hidden=config.hide_process)
+        executors = [
+            ProcessExecutor(setup, reuse=config.executor_reuse, template=template) for _ in range(concurrency)
+        ]
         # Executors change their working directory, which a relative path would follow.
         run_dir = Path(config.run_dir).absolute()  # noqa: ASYNC240 - only once, at the start
         try:
@@ -113,13 +119,12 @@ class PyocoNatsWorker:
                 config, executors, worker_id, tags, wheels, run_dir=run_dir, timeout_sec=timeout_sec
             )
         except BaseException:
-            for executor in executors:
-                await executor.close()
+            await _end_processes(executors, template)
             await wheels.close()
             raise
         pool = ExecutorPool(executors, allowance=config.consumer_max_ack_pending)
         slots = PooledSlots(parts.services, parts.intake, parts.wheels, pool)
-        return cls(parts, slots, flow_folder=setup.flows, ready=executors[0].ready)
+        return cls(parts, slots, flow_folder=setup.flows, ready=executors[0].ready, template=template)
 
     @property
     def drain_requested(self) -> bool:
@@ -178,11 +183,18 @@ class PyocoNatsWorker:
     async def close(self) -> None:
         """Stop: return pulled deliveries, end the executors, store STOPPED_GRACEFUL in the record."""
         await self._intake.close()
-        for executor in self._executors:
-            await executor.close()
+        await _end_processes(self._executors, self._template)
         await self._wheels.close()
         await self._services.presence.stop("drained" if self.drain_requested else "graceful_shutdown")
         await self._services.connection.close()
+
+
+async def _end_processes(executors: Sequence[Executor], template: ExecutorTemplate | None) -> None:
+    for executor in executors:
+        await executor.close()
+    if template is not None:
+        # After its executors, whose exit codes it knows.
+        await template.close()
 
 
 def _checked_names(config: NatsBackendConfig, worker_id: str, tags: Sequence[str] | None) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.worker.child.template_main import EXECUTOR_NAME
 from tests.faults.chaos.history import History
 from tests.faults.chaos.service import Service
 from tests.support.broker.cluster import NatsCluster
@@ -125,10 +126,10 @@ class Stack:
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                command, variables = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+                name, variables = (folder / "comm").read_text().strip(), (folder / "environ").read_bytes()
             except (FileNotFoundError, ProcessLookupError, PermissionError):  # ended meanwhile, or not ours
                 continue
-            if b"executor_main" in command and mark in variables.split(b"\0"):
+            if name == EXECUTOR_NAME and mark in variables.split(b"\0"):
                 found.append(int(folder.name))
         return found
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,7 @@ for each in (third, fourth):
 
 
 @asynccontextmanager
-async def executor_of_flows(folder: Path, **fields: float) -> AsyncIterator[ExecutorUnderTest]:
+async def executor_of_flows(folder: Path, **fields: Any) -> AsyncIterator[ExecutorUnderTest]:
     (folder / "flows.py").write_text(FLOWS)
     async with started_executor(folder, **fields) as executor:
         assert executor.ready.failures == {}

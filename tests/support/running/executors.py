@@ -14,6 +14,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import JournalEntry, LogLine
 from pyoco_server.worker.executors.child_process import ChildProcess
 from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool, ProcessExecutor
+from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from pyoco_server.worker.executors.output_pipes import OutputPipes
 from pyoco_server.worker.ipc.pipes import DeathPipe
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
@@ -71,8 +72,10 @@ def new_setup(flows: Path = FLOWS, **fields: Any) -> Setup:
 
 
 @asynccontextmanager
-async def started_executor(flows: Path = FLOWS, **fields: Any) -> AsyncIterator[ExecutorUnderTest]:
-    executor = ExecutorUnderTest(new_setup(flows, **fields))
+async def started_executor(
+    flows: Path = FLOWS, *, template: ExecutorTemplate | None = None, **fields: Any
+) -> AsyncIterator[ExecutorUnderTest]:
+    executor = ExecutorUnderTest(new_setup(flows, **fields), template=template)
     try:
         await executor.start()
         yield executor

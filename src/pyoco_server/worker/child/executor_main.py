@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyoco_server.aio.garbage_collection import freeze_loaded_code
 from pyoco_server.config.process_isolation import close_other_descriptors
@@ -265,15 +265,16 @@ def _ignore(number: int, _: object) -> None:
     """A handler: children would inherit SIG_IGN."""
 
 
-def main() -> None:
+def run(descriptors: Sequence[int]) -> None:
+    """Be an executor. The descriptors: link, prefetch channel, replies, two output pipes, death pipe."""
     # On a signal to the whole service (Ctrl-C, systemd) the worker drains its runs.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
     faulthandler.enable()
-    close_other_descriptors([int(number) for number in sys.argv[1:7]])
-    die_with_worker(int(sys.argv[6]))
-    link, prefetch, replies = (socket.socket(fileno=int(number)) for number in sys.argv[1:4])
-    pipes = int(sys.argv[4]), int(sys.argv[5])
+    close_other_descriptors(descriptors)
+    die_with_worker(descriptors[5])
+    link, prefetch, replies = (socket.socket(fileno=descriptor) for descriptor in descriptors[:3])
+    pipes = descriptors[3], descriptors[4]
     for descriptor in pipes:
         os.set_inheritable(descriptor, False)
     with link, prefetch, replies:
@@ -285,4 +286,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run([int(number) for number in sys.argv[1:7]])

@@ -29,6 +29,12 @@ from pyoco_server.worker.executors.executor import (
     RunEvents,
     TaskTimedOut,
 )
+from pyoco_server.worker.executors.executor_template import (
+    UNKNOWN_EXIT_CODE,
+    ExecutorTemplate,
+    ForkedProcess,
+    TemplateLost,
+)
 from pyoco_server.worker.executors.output_pipes import OutputPipes
 from pyoco_server.worker.executors.task_processes import MARK_VARIABLE, TASK_PROCESSES, kill_marked
 from pyoco_server.worker.ipc.message_checks import ProtocolViolation, checked_message
@@ -134,7 +140,7 @@ class ChildProcess(asyncio.Protocol):
         # Why a message of the process was not valid: nothing is read any more.
         self._violation: str | None = None
         self.ready: asyncio.Future[Ready] = self._loop.create_future()
-        self._process: Process | None = None
+        self._process: Process | ForkedProcess | None = None
         # The exit of the process, not the end of the link, is its end: a forked child may hold the link.
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self._lost = False
@@ -158,8 +164,11 @@ class ChildProcess(asyncio.Protocol):
     # The process
 
     @classmethod
-    async def spawn(cls, setup: Setup) -> "ChildProcess":
-        """Start a process and connect to it; on failure no descriptor stays open."""
+    async def spawn(cls, setup: Setup, template: ExecutorTemplate | None = None) -> "ChildProcess":
+        """Start a process and connect to it; on failure no descriptor stays open.
+
+        Without a template it is a new interpreter.
+        """
         with ExitStack() as opened:
             pipes = OutputPipes(line_limit=setup.log_line_max_bytes, run_limit=setup.log_run_max_bytes)
             opened.callback(pipes.close)
@@ -173,7 +182,8 @@ class ChildProcess(asyncio.Protocol):
             opened.callback(death.close)
             most = setup.journal_value_max_bytes + _RECORDS_BYTES
             mark = TASK_PROCESSES.new_mark()
-            process = await _spawn(theirs, prefetch, pipes, death, mark)
+            sockets = [theirs.fileno(), prefetch.reading.fileno(), pipes.replies.fileno()]
+            process = await _spawn(template, sockets, pipes, death, mark)
             _, child = await asyncio.get_running_loop().create_unix_connection(
                 partial(cls, prefetch, pipes, death, max_message_bytes=most), sock=ours
             )
@@ -183,7 +193,7 @@ class ChildProcess(asyncio.Protocol):
         child.send(setup)
         return child
 
-    def watch(self, process: Process, mark: str) -> None:
+    def watch(self, process: Process | ForkedProcess, mark: str) -> None:
         self._process = process
         self.exited = asyncio.create_task(_exit_of(process, mark), name="executor-exit")
         # Its last messages may still be in the socket.
@@ -199,12 +209,9 @@ class ChildProcess(asyncio.Protocol):
     @property
     def is_usable(self) -> bool:
         """Whether it can take a run. Asks the system, since its exit may not have been noticed yet."""
-        if self._lost or self.must_restart or self.exited.done():
+        if self._lost or self.must_restart or self.exited.done() or self._process is None:
             return False
-        try:
-            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-        except ChildProcessError:
-            return False
+        return not _has_exited(self._process)
 
     async def wait_ready(self) -> Ready:
         await _first_of(self.ready, self.exited, timeout_sec=_START_TIMEOUT_SEC)
@@ -261,8 +268,7 @@ class ChildProcess(asyncio.Protocol):
             return ExecutorCrashed(f"the executor process {how}", self._last_output.text)
         if self._timed_out is not None:
             return TaskTimedOut(self._timed_out)
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        return ExecutorCrashed(f"the executor process {how}", self._last_output.text)
+        return ExecutorCrashed(f"the executor process {_how_ended(code)}", self._last_output.text)
 
     async def _remove_folders(self, run: Run) -> None:
         """Remove empty folders of an exited process: that of the run, and one for the next run."""
@@ -595,11 +601,15 @@ async def _first_of(*futures: "asyncio.Future[Any]", timeout_sec: float) -> None
 
 
 async def _spawn(
-    link: socket.socket, prefetch: PrefetchChannel, pipes: OutputPipes, death: DeathPipe, mark: str
-) -> Process:
-    sockets = [link.fileno(), prefetch.reading.fileno(), pipes.replies.fileno()]
+    template: ExecutorTemplate | None, sockets: list[int], pipes: OutputPipes, death: DeathPipe, mark: str
+) -> Process | ForkedProcess:
     inherited = [*sockets, *pipes.read_ends, death.read_end]
     try:
+        if template is not None:
+            try:
+                return await template.start_executor(inherited, pipes.write_ends, mark)
+            except TemplateLost as error:
+                log.warning("an executor is started without its template: %s", error)
         return await create_subprocess_exec(
             sys.executable,
             "-m",
@@ -617,7 +627,16 @@ async def _spawn(
         death.close_read_end()
 
 
-async def _exit_of(process: Process, mark: str) -> int:
+def _has_exited(process: Process | ForkedProcess) -> bool:
+    if isinstance(process, ForkedProcess):
+        return process.has_exited()
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+async def _exit_of(process: Process | ForkedProcess, mark: str) -> int:
     """Its exit code, after everything that its tasks have started is killed.
 
     The id of a process group in use is not assigned again; if the group is empty, a small race is left.
@@ -627,6 +646,12 @@ async def _exit_of(process: Process, mark: str) -> int:
     if killed := await asyncio.to_thread(kill_marked, mark):
         log.info("killed %d processes that a task had detached from its executor", killed)
     return code
+
+
+def _how_ended(code: int) -> str:
+    if code == UNKNOWN_EXIT_CODE:
+        return "has exited, and so has its template, which knew how"
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
 
 def _kill_group(pid: int) -> None:

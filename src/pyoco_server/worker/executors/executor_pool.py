@@ -23,6 +23,7 @@ from msgspec import structs
 from pyoco_server.records.models import RunStatus
 from pyoco_server.worker.executors.child_process import ChildProcess, Execution
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart, RunEvents
+from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from pyoco_server.worker.ipc.protocol import Cancel, Outcome, Progress, Ready, Run, Setup
 
 log = logging.getLogger(__name__)
@@ -43,9 +44,12 @@ _WAIT_SEC = itemgetter(0)
 class ProcessExecutor:
     """A place for one executor process: keeps it warm between runs, and replaces it when it has exited."""
 
-    def __init__(self, setup: Setup, *, reuse: str = "tenant") -> None:
-        """`reuse` is the setting `executor_reuse`."""
+    def __init__(
+        self, setup: Setup, *, reuse: str = "tenant", template: ExecutorTemplate | None = None
+    ) -> None:
+        """`reuse` is the setting `executor_reuse`. Without a template, processes are new interpreters."""
         self._setup = setup
+        self._template = template
         self._reuse = reuse
         self.child: ChildProcess | None = None
         # Whose runs the child has had.
@@ -109,7 +113,7 @@ class ProcessExecutor:
         self._tenant = _NO_RUN_YET
         self._code = self._setup.code_folders
         try:
-            child = self.child = await ChildProcess.spawn(self._setup)
+            child = self.child = await ChildProcess.spawn(self._setup, self._template)
         except OSError as error:
             raise ExecutorFailedToStart(f"no process could be started: {error}") from error
         self.ready = await child.wait_ready()
