@@ -112,6 +112,8 @@ export const messages = defineMessages({
     valuesAtEnd: "Inputs and output are stored when the run ends.",
     truncated: "Truncated to fit the size limit: {fields}",
     firstPart: "First part of {size}; the rest was truncated.",
+    paramsTruncated:
+      "Only the beginning of these params is shown. Tasks get all of them, and the API returns them with include=full.",
     recordsTruncated: "Some task records were truncated to fit the size limit.",
     by: "by {who}",
     openWait: "Open the question",
@@ -237,6 +239,8 @@ export const messages = defineMessages({
     valuesAtEnd: "入力と出力は run の終了時に保存されます。",
     truncated: "サイズ上限のため省略: {fields}",
     firstPart: "全体 {size} の先頭部分のみ（サイズ上限のため残りは省略）",
+    paramsTruncated:
+      "パラメーターが大きいため、先頭のみ表示しています。タスクには全体が渡されます（API では include=full で全体を取得できます）。",
     recordsTruncated: "サイズ上限のため、タスクの記録の一部を省略しました。",
     by: "（{who}）",
     openWait: "質問を開く",

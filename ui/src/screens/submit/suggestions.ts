@@ -33,6 +33,14 @@ export function useServedTags(): ServedTags {
 export async function lastParams(flow: string): Promise<string | null> {
   const query = { flow, limit: 1, include: ["full"] as "full"[] };
   const { data } = await api.GET("/runs", { params: { query }, parseAs: "text" });
-  const [run] = parseJson(data ?? "[]") as { params?: unknown }[];
-  return run ? jsonText(run.params ?? {}, 2) : null;
+  const [run] = parseJson(data ?? "[]") as { run_id: string; params?: unknown; params_sha256?: string }[];
+  if (!run) return null;
+  return jsonText((run.params_sha256 ? await wholeParams(run.run_id) : run.params) ?? {}, 2);
+}
+
+/** A list has only the beginning of large params. */
+async function wholeParams(id: string): Promise<unknown> {
+  const params = { path: { run_id: id }, query: { include: ["full"] as "full"[] } };
+  const { data } = await api.GET("/runs/{run_id}", { params, parseAs: "text" });
+  return (parseJson(data ?? "{}") as { params?: unknown }).params;
 }

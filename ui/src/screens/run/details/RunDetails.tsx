@@ -86,6 +86,7 @@ export function RunDetails({ run, tasks, onSelect }: RunDetailsProps) {
         ) : (
           <p className={styles.soft}>{t("noParams")}</p>
         )}
+        {run.params_sha256 && <p className={styles.soft}>{t("paramsTruncated")}</p>}
       </Part>
       {lastOutputs(tasks).map(({ name, record }) => (
         <Part key={name} title={t("outputOf", { task: name })}>
