@@ -199,12 +199,15 @@ def test_the_api_key_comes_from_the_environment_or_the_command_line() -> None:
     assert keys == ["of-the-environment", "given", "before", "k"]
 
 
-def test_a_submit_sends_an_idempotency_key_only_if_it_is_given_one() -> None:
+def test_a_submit_sends_the_given_idempotency_key_or_one_of_its_own() -> None:
     submit = ("submit", "--flow-name", "noop")
     with stub([answer(run_id=NO_RUN, status="PENDING")]) as (url, seen):
         call_client(*submit, "--server", url)
+        call_client(*submit, "--server", url)
         call_client(*submit, "--server", url, "--idempotency-key", "k")
-    assert [headers.get("idempotency-key") for headers in seen] == [None, "k"]
+    first, second, given = [headers["idempotency-key"] for headers in seen]
+    assert first != second
+    assert given == "k"
 
 
 @pytest.fixture
