@@ -86,6 +86,16 @@ class InboxNote(Struct, kw_only=True):
     ts: float
 
 
+OnBehalfOf = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        description="For whom an application answers; recorded beside its API key, and not verified.",
+    ),
+]
+
+
 class RespondRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """An answer. To a proposal it is a `decision`; to anything else a `payload`."""
 
@@ -94,6 +104,7 @@ class RespondRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     digest: Annotated[str, Meta(max_length=200)] | None = None
     note: Annotated[str, Meta(max_length=10_000)] | None = None
     decision_id: DecisionId | None = None
+    on_behalf_of: OnBehalfOf | None = None
 
 
 class Responded(Struct, kw_only=True):
@@ -120,11 +131,15 @@ class ResumeRequest(Struct, kw_only=True, forbid_unknown_fields=True, rename="ca
     payload: Any
     run_id: str | None = None
     decision_id: DecisionId | None = None
+    on_behalf_of: OnBehalfOf | None = None
     snake_run_id: Annotated[str | None, Meta(description="The same as `runId`.")] = field(
         default=None, name="run_id"
     )
     snake_decision_id: Annotated[DecisionId | None, Meta(description="The same as `decisionId`.")] = field(
         default=None, name="decision_id"
+    )
+    snake_on_behalf_of: Annotated[OnBehalfOf | None, Meta(description="The same as `onBehalfOf`.")] = field(
+        default=None, name="on_behalf_of"
     )
 
 

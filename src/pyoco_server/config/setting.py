@@ -22,6 +22,8 @@ _METADATA_KEY: Final = "setting"
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})
 _NEXT_URL: Final = re.compile(r",\s*(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
+_NEXT_PAIR: Final = re.compile(r"\s*,\s*(?=[^\s,=/?]+=)")
+_PAIR_NAME: Final = re.compile(r"[^\s,=]{1,200}")
 _CREDENTIALS: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.IGNORECASE | re.DOTALL)
 
 
@@ -183,6 +185,20 @@ def split_urls(urls: str) -> list[str]:
     return _NEXT_URL.split(urls)
 
 
+def named_values(text: str) -> dict[str, str]:
+    """The values of `name=value` pairs; a comma begins the next pair only before a name and `=`."""
+    return {
+        name.strip(): value.strip()
+        for pair in _NEXT_PAIR.split(text.strip(" ,"))
+        for name, _, value in [pair.partition("=")]
+    }
+
+
+def _are_pairs(text: str, is_value: Callable[[str], bool]) -> bool:
+    pairs = named_values(text)
+    return all(_PAIR_NAME.fullmatch(name) and is_value(value) for name, value in pairs.items())
+
+
 def safe_url(urls: str) -> str:
     """The URL, or the comma separated URLs, without user name, password and token."""
     return ",".join(_CREDENTIALS.sub(r"\1", url) for url in split_urls(urls))
@@ -201,6 +217,14 @@ def _is_url(url: str, schemes: tuple[str, ...]) -> bool:
         return parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _matches(pattern: str) -> Callable[[str], bool]:
@@ -223,12 +247,23 @@ HOSTS: Final = Form(
         bool(text.strip(" ,")) and all(_HOST(part.strip()) for part in text.split(",") if part.strip())
     ),
 )
+NETWORKS: Final = Form(
+    "addresses or networks separated by commas, such as 10.0.0.0/8, 192.0.2.7 or fd00::/8",
+    lambda text: (
+        bool(text.strip(" ,")) and all(_is_network(part.strip()) for part in text.split(",") if part.strip())
+    ),
+)
 HEADER: Final = Form("the name of an HTTP header", _matches(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"))
 NATS_URLS: Final = Form(
     "a URL such as nats://127.0.0.1:4222 (or with tls, ws or wss), or several separated by commas",
     lambda text: all(_is_url(url, ("nats", "tls", "ws", "wss")) for url in split_urls(text)),
     has_credentials=True,
 )
+NAMED_URLS: Final = Form(
+    "name=URL pairs separated by commas, such as finance=https://hooks.example.com/f",
+    lambda text: _are_pairs(text, lambda url: _is_url(url, ("http", "https"))),
+)
+NAMED_TEXTS: Final = Form("name=text pairs separated by commas", lambda text: _are_pairs(text, bool))
 HTTP_URL: Final = Form(
     "a URL such as http://127.0.0.1:8000",
     lambda text: _is_url(text, ("http", "https")),

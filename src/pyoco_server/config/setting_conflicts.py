@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Any, Final
 
-from pyoco_server.config.setting import Setting, split_urls
+from pyoco_server.config.setting import Setting, named_values, split_urls
 from pyoco_server.errors import FieldProblem
 
 _STREAMS: Final = (
@@ -46,6 +46,7 @@ def conflicts(rows: Iterable[tuple[Setting, Any]]) -> Iterator[FieldProblem]:
     yield from values.incomplete_pair("nats_tls_cert_file", "nats_tls_key_file")
     yield from values.incomplete_pair("http_tls_cert_file", "http_tls_key_file")
     yield from values.several_users()
+    yield from values.unknown_targets()
     yield from values.same_name(*_STREAMS)
     yield from values.same_name(*_BUCKETS)
     yield from values.overlapping(*_SUBJECT_PREFIXES)
@@ -73,6 +74,16 @@ class _Values:
             given_users.append("nats_url")
         for name in given_users[1:]:
             yield self._conflict(name, "no user together with", given_users[0])
+
+    def unknown_targets(self) -> Iterator[FieldProblem]:
+        """A flow must name a receiver that exists."""
+        known = named_values(self._values["notify_targets"])
+        for field, names in (
+            ("notify_flow_targets", named_values(self._values["notify_flow_targets"]).values()),
+            ("notify_target_secrets", named_values(self._values["notify_target_secrets"])),
+        ):
+            if self._values[field] and any(name not in known for name in names):
+                yield self._conflict(field, "only names of", "notify_targets")
 
     def overlapping(self, *names: str) -> Iterator[FieldProblem]:
         for first, second in combinations(names, 2):

@@ -19,7 +19,10 @@ from pyoco_server.config.setting import (
     HOSTS,
     HTTP_URL,
     NAME,
+    NAMED_TEXTS,
+    NAMED_URLS,
     NATS_URLS,
+    NETWORKS,
     SUBJECT,
     TAG,
     Setting,
@@ -154,10 +157,25 @@ class NatsBackendConfig:
     )
     notify_url: str = _waits(
         "",
-        "URL to POST to when a wait is opened, answered or has expired; not set: no notifications.",
+        "URL to POST to when a wait is opened, changed or closed; not set: no notifications.",
         form=HTTP_URL,
     )
     notify_secret: str = _waits("", "Key for signing notifications (HMAC-SHA256).", secret=True)
+    notify_targets: str = _waits(
+        "",
+        'Further receivers by name, which a question chooses with notify="finance": finance=https://...',
+        form=NAMED_URLS,
+        secret=True,
+    )
+    notify_target_secrets: str = _waits(
+        "",
+        "Keys of these receivers by name; PYOCO_NOTIFY_SECRET for the others.",
+        form=NAMED_TEXTS,
+        secret=True,
+    )
+    notify_flow_targets: str = _waits(
+        "", "Receivers of all questions of a flow: invoice=finance,hr-*=people.", form=NAMED_TEXTS
+    )
     notify_timeout_sec: float = _waits(10.0, "Timeout of a notification request.", above=0, maximum=60.0)
     notify_max_age_sec: int = _waits(
         86400, "How long a notification is retried before it is dropped.", minimum=60
@@ -181,6 +199,13 @@ class NatsBackendConfig:
         ".pyoco/index", "Folder of the run index of a gateway. It can be deleted: it is rebuilt."
     )
 
+    http_trusted_proxies: str = _http(
+        "",
+        "Addresses or networks of the proxies in front of the gateway, such as 10.0.0.0/8,::1: the client is "
+        "then the right-most address of X-Forwarded-For that is not one of them, for rate limits and audits.",
+        form=NETWORKS,
+        comma_separated=True,
+    )
     http_allowed_hosts: str = _http(
         "",
         "Host names that the gateway accepts, besides IP addresses, localhost and the machine's own name: "

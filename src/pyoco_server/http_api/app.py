@@ -17,6 +17,7 @@ from pyoco_server.http_api.middleware.rate_limits import RateLimitMiddleware
 from pyoco_server.http_api.middleware.request_counts import RequestCountMiddleware
 from pyoco_server.http_api.middleware.security_headers import SecurityHeadersMiddleware
 from pyoco_server.http_api.middleware.submit_fast_path import SubmitFastPath
+from pyoco_server.http_api.middleware.trusted_proxies import TrustedProxiesMiddleware
 from pyoco_server.http_api.openapi import describe
 from pyoco_server.http_api.responses import http_problems as problems
 from pyoco_server.http_api.routes import (  # noqa: F401
@@ -77,6 +78,8 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         app.add_middleware(OriginMiddleware, allowed_hosts=config.http_allowed_hosts)
     app.add_middleware(RequestCountMiddleware)
     app.add_middleware(SecurityHeadersMiddleware)
+    if config.http_trusted_proxies:
+        app.add_middleware(TrustedProxiesMiddleware, trusted=config.http_trusted_proxies)
     add_routes(app)
     describe(app, config)
     return app

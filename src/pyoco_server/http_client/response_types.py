@@ -85,6 +85,7 @@ Explanation = TypedDict("Explanation", {
 Actor = TypedDict("Actor", {
     "tenant_id": NotRequired[str | None], "api_key_id": NotRequired[str | None],
     "name": NotRequired[str | None], "ip": NotRequired[str | None], "user_agent": NotRequired[str | None],
+    "on_behalf_of": NotRequired[str | None],
 })
 WaitItem = TypedDict("WaitItem", {
     "wait_id": str, "run_id": str, "flow_name": str, "tag": str, "task": str, "node": str, "name": str,
@@ -109,10 +110,12 @@ Wait = TypedDict("Wait", {
     "message": str, "created_at": float, "deadline_at": float, "arming": int, "tenant_id": str | None,
     "schema": dict[str, Any] | bool | None, "proposal": NotRequired[Any], "proposal_digest": str | None,
     "assignees": list[str], "default": NotRequired[Any], "on_timeout": str, "asked_again": str | None,
-    "changes": int, "state": str, "decided_at": float | None, "decided_by": Actor | None,
-    "decision": str | None, "payload": NotRequired[Any], "note": str | None, "decision_id": str | None,
-    "required": int, "self_approval": bool, "submitted_by": str | None, "votes": list[Vote],
-    "approvals": int, "events": list[WaitEvent],
+    "changes": int, "notify": str | None, "escalate_to": str | None, "remind_at": float | None,
+    "escalate_at": float | None, "reminded_at": float | None, "escalated_at": float | None, "state": str,
+    "decided_at": float | None, "decided_by": Actor | None, "decision": str | None,
+    "payload": NotRequired[Any], "note": str | None, "decision_id": str | None, "required": int,
+    "self_approval": bool, "submitted_by": str | None, "votes": list[Vote], "approvals": int,
+    "events": list[WaitEvent],
 })
 Receipt = TypedDict("Receipt", {
     "wait_id": str, "run_id": str, "decided_at": float, "decision": str | None, "decision_id": str | None,

@@ -62,27 +62,38 @@ def respond(
     digest: str | None = None,
     note: str | None = None,
     decision_id: str | None = None,
+    on_behalf_of: str | None = None,
 ) -> Request[Receipt]:
     """Answer a wait: any JSON `payload` that its schema takes, None included.
 
     One with a proposal is answered with a `decision`: `approved`, with the `digest` of the proposal that was
     shown; `edited`, with the replacement as `payload`; or `rejected`, perhaps with a `note`. The same answer
     with the same `decision_id` may be given again, and gets the same receipt; the client makes an id of its
-    own for each call, and repeats the call when the gateway is away for a moment.
+    own for each call, and repeats the call when the gateway is away for a moment. An application says with
+    `on_behalf_of` for whom it answers; the history shows it beside the API key.
     """
-    body = given(decision=decision, digest=digest, note=note, decision_id=decision_id or str(uuid4()))
+    body = given(
+        decision=decision,
+        digest=digest,
+        note=note,
+        decision_id=decision_id or str(uuid4()),
+        on_behalf_of=on_behalf_of,
+    )
     if payload is not UNSET:
         body["payload"] = payload
     return call(api.RESPOND, body=body, wait_id=wait_id)
 
 
-def resume(run_id: str, payload: Any, *, decision_id: str | None = None) -> Request[Resumed]:
+def resume(
+    run_id: str, payload: Any, *, decision_id: str | None = None, on_behalf_of: str | None = None
+) -> Request[Resumed]:
     """Answer the one open wait of a run; of several, name one with `respond`.
 
     To a proposal the payload is `{"decision": ..., "value": ..., "note": ..., "digest": ...}`. About the
-    `decision_id`, see `respond`.
+    `decision_id` and `on_behalf_of`, see `respond`.
     """
     body = {"runId": run_id, "payload": payload, "decisionId": decision_id or str(uuid4())}
+    body |= given(onBehalfOf=on_behalf_of)
     return call(api.RESUME, body=body)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ DEFAULT_NAME: Final = "human"
 MAX_MESSAGE_CHARS: Final = 10_000
 MAX_NAME_CHARS: Final = 200
 MAX_NESTING: Final = 100
+_RECEIVER: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MAX_ASSIGNEES: Final = 100
 # Of an assignee that is a group of API keys.
 GROUP_PREFIX: Final = "group:"
@@ -46,6 +48,10 @@ def question(
     isolated: bool = False,
     required: int = 1,
     self_approval: bool = True,
+    notify: str | None = None,
+    remind_after_ms: float | None = None,
+    escalate_after_ms: float | None = None,
+    escalate_to: str | None = None,
 ) -> Question:
     """ValueError or TypeError names the invalid argument, and what was expected."""
     if not isinstance(message, str) or not 0 < len(message) <= MAX_MESSAGE_CHARS:
@@ -55,7 +61,7 @@ def question(
         task=task,
         name=_checked_name(name),
         message=message,
-        timeout_sec=_seconds(timeout_ms),
+        timeout_sec=_seconds("timeout_ms", timeout_ms),
         schema=_json_schema(schema),
         proposal=UNSET if proposal is None else _json("proposal", proposal),
         assignees=_checked_assignees(assignees),
@@ -63,6 +69,10 @@ def question(
         on_timeout=_checked_on_timeout(on_timeout, isolated=isolated),
         required=_checked_required(required),
         self_approval=_checked_flag("self_approval", self_approval),
+        notify=_checked_receiver("notify", notify),
+        escalate_to=_checked_receiver("escalate_to", escalate_to),
+        remind_sec=_seconds("remind_after_ms", remind_after_ms),
+        escalate_sec=_seconds("escalate_after_ms", escalate_after_ms),
     )
     if asked.default is not UNSET and on_timeout == OnTimeout.RAISE:
         raise ValueError("ctx.human(default=..., on_timeout='raise'): expected one of the two")
@@ -80,13 +90,20 @@ def _checked_name(name: str | None) -> str:
     return name
 
 
-def _seconds(timeout_ms: float | None) -> float | None:
-    if timeout_ms is None:
+def _seconds(field: str, milliseconds: float | None) -> float | None:
+    if milliseconds is None:
         return None
-    is_number = isinstance(timeout_ms, int | float) and not isinstance(timeout_ms, bool)
-    if not is_number or not math.isfinite(timeout_ms) or not 0 < timeout_ms <= MAX_TIMEOUT_MS:
-        raise _wrong("timeout_ms", timeout_ms, f"milliseconds, more than 0 and at most {MAX_TIMEOUT_MS}")
-    return timeout_ms / 1000
+    is_number = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool)
+    if not is_number or not math.isfinite(milliseconds) or not 0 < milliseconds <= MAX_TIMEOUT_MS:
+        raise _wrong(field, milliseconds, f"milliseconds, more than 0 and at most {MAX_TIMEOUT_MS}")
+    return milliseconds / 1000
+
+
+def _checked_receiver(field: str, name: str | None) -> str | None:
+    """A name, never a URL: which addresses the gateways may call is up to their operator."""
+    if name is None or (isinstance(name, str) and _RECEIVER.fullmatch(name)):
+        return name
+    raise _wrong(field, name, "the name of a receiver in PYOCO_NOTIFY_TARGETS, of letters, digits, _ . -")
 
 
 def _checked_on_timeout(on_timeout: str, *, isolated: bool) -> OnTimeout:

@@ -27,6 +27,7 @@ _INPUTS: Final = (
     "details",
     "required",
     "self_approval",
+    *("notify", "remind_after_ms", "escalate_after_ms", "escalate_to"),
 )
 
 

@@ -1,4 +1,5 @@
-"""Webhook notifications of waits that were opened, answered or expired (`PYOCO_NOTIFY_URL`).
+"""Webhook notifications of waits that were opened, changed or closed (`PYOCO_NOTIFY_URL`,
+`PYOCO_NOTIFY_TARGETS`).
 
 All gateways consume one durable consumer of the stream of wait events. An event is sent until the receiver
 accepts it, so it may be sent more than once, with the same id.
@@ -24,14 +25,16 @@ from pyoco_server.broker.stores.wait_notices import ConsumerGone, WaitNotice, Wa
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord
+from pyoco_server.human.notify_targets import NotifyTargets
+from pyoco_server.records.wait_models import Actor, WaitEvent, WaitEventKind, WaitRecord
 
 if TYPE_CHECKING:
     from pyoco_server.human.webhook_client import WebhookClient
 
 log = logging.getLogger(__name__)
 
-NOTIFIED: Final = frozenset({WaitEventKind.OPENED, WaitEventKind.ANSWERED, WaitEventKind.EXPIRED})
+# Everything but a refused attempt to answer.
+NOTIFIED: Final = frozenset(WaitEventKind) - {WaitEventKind.REFUSED}
 OUTCOMES: Final = ("delivered", "failed", "given_up")
 
 _CONCURRENT = 8
@@ -45,13 +48,14 @@ _MAX_RETRY_SEC = 5.0
 
 
 def body_of(event: WaitEvent, wait: WaitRecord, public_url: str) -> bytes:
-    by = None if event.actor is None else event.actor.name
+    by = event.actor or Actor()
     body: dict[str, Any] = {
         "event": {
             "id": event.event_id,
             "kind": event.kind,
             "at": event.at,
-            "by": by,
+            "by": by.name,
+            "on_behalf_of": by.on_behalf_of,
             "decision": event.decision,
         },
         "wait": {
@@ -85,14 +89,14 @@ class Notifier:
         self._config = connection.config
         self._notices = WaitNotices(connection)
         self._waits = WaitStore(connection)
+        self._targets = NotifyTargets(self._config)
         self._senders = asyncio.Semaphore(_CONCURRENT)
         self._work: asyncio.Task[None] | None = None
         # Of this gateway's attempts.
         self.outcomes: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
 
     async def start(self) -> None:
-        is_enabled = bool(self._config.notify_url)
-        work = repeat("notifications", self._deliver_all) if is_enabled else self._delete_consumer()
+        work = repeat("notifications", self._deliver_all) if self._targets else self._delete_consumer()
         self._work = asyncio.create_task(work, name="notifications")
 
     async def close(self) -> None:
@@ -176,8 +180,16 @@ class Notifier:
                 log.info("the wait of event %s does not exist", event.event_id, extra=extra)
                 await delivery.ack()
             return
+        target, unknown = self._targets.target_of(wait.record, event.kind)
+        if unknown is not None:
+            log.warning(
+                "PYOCO_NOTIFY_TARGETS has no receiver %r; the default one is used", unknown, extra=extra
+            )
+        if target is None:
+            await delivery.ack()
+            return
         body = body_of(event, wait.record, self._config.public_url)
-        result, why = await receiver.post(event.event_id, body)
+        result, why = await receiver.post(target, event.event_id, body)
         if result == "delivered":
             self.outcomes["delivered"] += 1
             await delivery.ack()

@@ -19,7 +19,7 @@ from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.inbox.wait_index import WaitIndex
-from pyoco_server.human.wait_transitions import expired
+from pyoco_server.human.wait_transitions import expired, noticed
 from pyoco_server.records.models import RunStatus
 from pyoco_server.records.wait_models import WaitState, run_id_of
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
@@ -65,6 +65,8 @@ class WaitMaintenance:
         self._due_until = 0.0
         # Expired here, and perhaps still open in the index.
         self._expired: set[str] = set()
+        # Reminded or escalated here, and perhaps still due in the index.
+        self._noticed: set[str] = set()
         # Ids and revisions of the waits that had an outbox at the last scan.
         self._with_outbox: set[tuple[str, int]] = set()
         # Runs that have ended, and whose waits are to be closed.
@@ -92,7 +94,13 @@ class WaitMaintenance:
         await self._connection.wait_ready()
         pause_sec = self._interval_sec
         if self._index.ready:
-            jobs = (self._expire_due, self._close_ended, self._flush_outboxes_if_due, self._scan_if_due)
+            jobs = (
+                self._expire_due,
+                self._notify_due,
+                self._close_ended,
+                self._flush_outboxes_if_due,
+                self._scan_if_due,
+            )
             failures = [failure for job in jobs if (failure := await _failure_of(job)) is not None]
             if failures and not self._reported_failure:
                 spec = Err.NATS_UNAVAILABLE
@@ -117,6 +125,7 @@ class WaitMaintenance:
             # The server may have lost the write of an expiry.
             self._interruptions = self._connection.interruptions
             self._expired = set()
+            self._noticed = set()
         due = set(await self._index.due(now, _BATCH))
         await _for_each(self._expire, due - self._expired)
         self._expired = due
@@ -132,6 +141,20 @@ class WaitMaintenance:
             if await self._continuations.decide(wait, expired(wait.record, at=now)):
                 await self._continuations.continue_run(run_id_of(wait_id))
                 return
+
+    async def _notify_due(self) -> None:
+        """Record the reminders and escalations that are due; each once, by compare-and-set on the wait."""
+        due = set(await self._index.notices_due(self._clock(), _BATCH))
+        await _for_each(self._notify, due - self._noticed)
+        self._noticed = due
+
+    async def _notify(self, wait_id: str) -> None:
+        while (wait := await self._waits.find(wait_id)) is not None:
+            due = noticed(wait.record, at=self._clock())
+            if due is None:
+                return
+            # After a conflict, or the first of two, it is read again.
+            await self._continuations.decide(wait, *due)
 
     async def _close_ended(self) -> None:
         ended, self._ended = self._ended, set()

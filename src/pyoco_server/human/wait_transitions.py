@@ -99,7 +99,8 @@ def _asked(wait: WaitRecord) -> str:
 def name_of(actor: Actor | None) -> str:
     """Who it was, as far as known."""
     by = actor or Actor()
-    return by.name or by.api_key_id or by.ip or "somebody"
+    who = by.name or by.api_key_id or by.ip or "somebody"
+    return f"{who} on behalf of {by.on_behalf_of}" if by.on_behalf_of else who
 
 
 def next_wait_id(wait: WaitRecord) -> str:
@@ -124,7 +125,23 @@ def reopened(wait: WaitRecord, *, at: float, deadline_at: float) -> WaitRecord:
         decision_id=None,
         asked_again=None,
         votes=[],
+        remind_at=None if wait.remind_at is None else at + wait.remind_at - wait.created_at,
+        escalate_at=None if wait.escalate_at is None else at + wait.escalate_at - wait.created_at,
+        reminded_at=None,
+        escalated_at=None,
     )
+
+
+def noticed(wait: WaitRecord, *, at: float) -> tuple[WaitRecord, WaitEvent] | None:
+    """The wait after its next reminder or escalation, and the event of it; None if none is due."""
+    due_at = wait.notice_at
+    if due_at is None or not due_at <= at < wait.deadline_at:
+        return None
+    is_reminder = wait.reminded_at is None and wait.remind_at == due_at
+    kind = WaitEventKind.REMINDED if is_reminder else WaitEventKind.ESCALATED
+    changes = {"reminded_at": at} if is_reminder else {"escalated_at": at}
+    event = structs.replace(event_of(wait, kind), at=at)
+    return structs.replace(wait, **changes), event
 
 
 def reopened_wait(expected: OpenWait, waits: list[WaitRecord], *, at: float) -> WaitRecord | None:

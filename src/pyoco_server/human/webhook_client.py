@@ -10,6 +10,7 @@ from typing import Final, Literal
 import httpx
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.human.notify_targets import Target
 from pyoco_server.version import __version__
 
 _ENCODED_SECRET: Final = "whsec_"  # noqa: S105 - the prefix of a secret in base64
@@ -22,8 +23,6 @@ DeliveryResult = Literal["delivered", "failed", "gone"]
 
 class WebhookClient:
     def __init__(self, config: NatsBackendConfig) -> None:
-        self._url = config.notify_url
-        self._key = signing_key(config.notify_secret)
         self._timeout_sec = config.notify_timeout_sec
         # A redirect is not followed: the signature is for this receiver.
         self._http = httpx.AsyncClient(timeout=config.notify_timeout_sec, follow_redirects=False)
@@ -31,12 +30,12 @@ class WebhookClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def post(self, event_id: str, body: bytes) -> tuple[DeliveryResult, str]:
-        headers = headers_of(event_id, body, self._key, int(time.time()))
+    async def post(self, target: Target, event_id: str, body: bytes) -> tuple[DeliveryResult, str]:
+        headers = headers_of(event_id, body, signing_key(target.secret), int(time.time()))
         try:
             # The timeout of httpx is for each part of a request.
             async with asyncio.timeout(self._timeout_sec):
-                status = await self._status(headers, body)
+                status = await self._status(target.url, headers, body)
         except (TimeoutError, httpx.TimeoutException):
             return "failed", f"no response within {self._timeout_sec:g} s"
         except httpx.InvalidURL:
@@ -49,8 +48,8 @@ class WebhookClient:
         gone = status == httpx.codes.GONE
         return "gone" if gone else "failed", f"the receiver answered with {status}"
 
-    async def _status(self, headers: dict[str, str], body: bytes) -> int:
-        async with self._http.stream("POST", self._url, content=body, headers=headers) as response:
+    async def _status(self, url: str, headers: dict[str, str], body: bytes) -> int:
+        async with self._http.stream("POST", url, content=body, headers=headers) as response:
             received = 0
             async for part in response.aiter_raw():
                 received += len(part)

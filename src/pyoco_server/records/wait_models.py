@@ -87,6 +87,12 @@ class Question(Struct, kw_only=True, omit_defaults=True):
     required: Count = 1
     # Whether the key that submitted the run may answer.
     self_approval: bool = True
+    # The names of receivers of notifications, as configured in the gateways; never a URL.
+    notify: str | None = None
+    escalate_to: str | None = None
+    # When to remind and to escalate, after it was asked.
+    remind_sec: Seconds | None = None
+    escalate_sec: Seconds | None = None
 
 
 class Actor(Struct, kw_only=True, omit_defaults=True):
@@ -97,6 +103,8 @@ class Actor(Struct, kw_only=True, omit_defaults=True):
     name: str | None = None
     ip: str | None = None
     user_agent: str | None = None
+    # For whom, as the application that has the key says; it is not verified.
+    on_behalf_of: str | None = None
 
 
 class Vote(Struct, kw_only=True, omit_defaults=True):
@@ -137,6 +145,13 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     asked_again: str | None = None
     # How often the question had changed after it was answered.
     changes: Count = 0
+    notify: str | None = None
+    escalate_to: str | None = None
+    # When to send these notifications while it is open, and when they were sent.
+    remind_at: Timestamp | None = None
+    escalate_at: Timestamp | None = None
+    reminded_at: Timestamp | None = None
+    escalated_at: Timestamp | None = None
     state: WaitState = WaitState.OPEN
     decided_at: Timestamp | None = None
     decided_by: Actor | None = None
@@ -161,6 +176,15 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
         return sum(
             vote.decision is not Decision.REJECTED and vote.payload is not False for vote in self.votes
         )
+
+    @property
+    def notice_at(self) -> float | None:
+        """When the next reminder or escalation of an open wait is due."""
+        if self.state is not WaitState.OPEN:
+            return None
+        due = [self.remind_at if self.reminded_at is None else None]
+        due += [self.escalate_at if self.escalated_at is None else None]
+        return min((at for at in due if at is not None), default=None)
 
     @property
     def resolved(self) -> bool:
@@ -209,6 +233,9 @@ class WaitEventKind(StrEnum):
     REASSIGNED = "reassigned"
     # An approval, where more are required.
     VOTED = "voted"
+    # It is still open at the times that its task has set.
+    REMINDED = "reminded"
+    ESCALATED = "escalated"
     # An attempt to answer was refused.
     REFUSED = "refused"
 

@@ -18,6 +18,7 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.human import notifications
 from pyoco_server.human.notifications import Notifier, backoff_sec
+from pyoco_server.human.notify_targets import Target
 from pyoco_server.human.webhook_client import DeliveryResult, WebhookClient, headers_of, signing_key
 from pyoco_server.records.wait_models import Actor, Decision, WaitEventKind, WaitState
 from tests.support.broker.connections import connected
@@ -82,7 +83,14 @@ async def test_an_opened_wait_is_notified_with_signature_and_link(
         WebhookRequest(request.path, {**request.headers, "webhook-timestamp": "1614265330"}, request.raw), KEY
     )
     assert request.body == {
-        "event": {"id": event.event_id, "kind": "opened", "at": event.at, "by": None, "decision": None},
+        "event": {
+            "id": event.event_id,
+            "kind": "opened",
+            "at": event.at,
+            "by": None,
+            "on_behalf_of": None,
+            "decision": None,
+        },
         "wait": {
             "wait_id": wait.wait_id,
             "task": "approve",
@@ -100,7 +108,7 @@ async def test_an_opened_wait_is_notified_with_signature_and_link(
     }
 
 
-async def test_opened_answered_and_expired_are_notified_without_schema_proposal_or_answer(
+async def test_everything_but_a_refused_answer_is_notified_without_schema_proposal_or_answer(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     actor = Actor(tenant_id="acme", api_key_id="k1", name="Ada", ip="10.9.8.7", user_agent="the-browser")
@@ -117,13 +125,52 @@ async def test_opened_answered_and_expired_are_notified_without_schema_proposal_
         for kind in WaitEventKind:
             event = event_of(wait, kind, actor=actor, decision=Decision.EDITED)
             await WaitEvents(connection).publish(event)
-        requests = await wait_for_requests(receiver, 3)
+        requests = await wait_for_requests(receiver, len(WaitEventKind) - 1)
         await all_delivered(connection)
-    assert {each.body["event"]["kind"] for each in requests} == {"opened", "answered", "expired"}
+    assert {each.body["event"]["kind"] for each in requests} == {*WaitEventKind} - {"refused"}
     for request in requests:
         assert (request.body["event"]["by"], request.body["event"]["decision"]) == ("Ada", "edited")
         assert request.body["wait"]["state"] == "answered"
         assert not [word for word in HIDDEN if word.encode() in request.raw]
+
+
+async def test_a_question_chooses_its_receiver_by_name(
+    config: NatsBackendConfig, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The default one gets what is for nobody in particular, or for a name that is not configured."""
+    named: dict[str, Any] = {
+        "notify_url": f"{receiver.url}/default",
+        "notify_targets": f"finance={receiver.url}/finance,boss={receiver.url}/boss",
+        "notify_target_secrets": "boss=a key of its own",
+        "notify_flow_targets": "invoice-*=finance",
+    }
+    async with running_notifier(replace(config, notify_secret=KEY, **named)) as connection:
+        waits = {
+            "default": wait_record(),
+            "finance": wait_record(notify="finance"),
+            "by flow": wait_record(flow_name="invoice-eu"),
+            "unknown": wait_record(notify="nobody"),
+        }
+        ids = {name: (await opened(connection, wait)).event_id for name, wait in waits.items()}
+        above = wait_record(notify="finance", escalate_to="boss")
+        await WaitStore(connection).create(above)
+        escalated = event_of(above, WaitEventKind.ESCALATED)
+        await WaitEvents(connection).publish(escalated)
+        requests = await wait_for_requests(receiver, 5)
+        await all_delivered(connection)
+    paths = {request.headers["webhook-id"]: request.path.rpartition("/")[2] for request in requests}
+    assert {name: paths[event_id] for name, event_id in ids.items()} == {
+        "default": "default",
+        "finance": "finance",
+        "by flow": "finance",
+        "unknown": "default",
+    }
+    assert paths[escalated.event_id] == "boss"
+    assert "PYOCO_NOTIFY_TARGETS has no receiver 'nobody'" in caplog.text
+    [for_boss] = [each for each in requests if each.headers["webhook-id"] == escalated.event_id]
+    sent_at = int(for_boss.headers["webhook-timestamp"])
+    own = headers_of(escalated.event_id, for_boss.raw, b"a key of its own", sent_at)
+    assert for_boss.headers["webhook-signature"] == own["webhook-signature"]
 
 
 async def test_a_failed_notification_is_sent_again_with_its_id(
@@ -154,9 +201,11 @@ async def test_a_timed_out_notification_is_sent_again(
     outcomes: list[DeliveryResult] = []
     post = WebhookClient.post
 
-    async def counted(self: WebhookClient, event_id: str, body: bytes) -> tuple[DeliveryResult, str]:
+    async def counted(
+        self: WebhookClient, target: Target, event_id: str, body: bytes
+    ) -> tuple[DeliveryResult, str]:
         under_way.append(under_way[-1] + 1)
-        outcome = await post(self, event_id, body)
+        outcome = await post(self, target, event_id, body)
         under_way.append(under_way[-1] - 1)
         outcomes.append(outcome[0])
         return outcome
@@ -399,8 +448,8 @@ def test_a_secret_that_only_looks_encoded_is_a_text() -> None:
 
 
 async def test_nobody_there_is_a_failure_that_says_so(config: NatsBackendConfig) -> None:
-    receiver = WebhookClient(replace(config, notify_url="http://127.0.0.1:9/secret-path"))
-    outcome, why = await receiver.post("id", b"{}")
+    receiver = WebhookClient(config)
+    outcome, why = await receiver.post(Target("http://127.0.0.1:9/secret-path"), "id", b"{}")
     await receiver.close()
     assert outcome == "failed"
     assert "ConnectError" in why

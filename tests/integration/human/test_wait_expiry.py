@@ -20,7 +20,7 @@ from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.wait_maintenance import WaitMaintenance
-from pyoco_server.human.wait_transitions import event_for_state, expired
+from pyoco_server.human.wait_transitions import event_for_state, expired, noticed
 from pyoco_server.records.models import RunStatus, TaskStatus, encode, job_of
 from pyoco_server.records.wait_models import Actor, OnTimeout, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
@@ -353,6 +353,50 @@ async def test_an_answer_continues_the_run_after_its_gateway_died(connection: Co
     assert await run.states() == ["answered", "open"]
     now = await run.now()
     assert (now.status, now.open_waits) == (RunStatus.PENDING, (run.snapshot.open_waits or [])[1:])
+
+
+async def test_reminder_and_escalation_are_recorded_once_by_several_gateways(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    now = time.time()
+    due = {"remind_at": now - 2, "escalate_at": now - 1}
+    run, later, closed = [
+        await waiting_run(connection, fields)
+        for fields in (due, {"remind_at": now + 3600}, {**due, "timeout_sec": -1, "default": 1})
+    ]
+    async with connected(config) as other, maintaining(connection) as one, maintaining(other) as two:
+        await one.scans(2)
+        await two.scans(2)
+        await run.has_kinds("opened", "reminded", "escalated")
+        await one.scans(2)
+    assert await run.kinds() == ["opened", "reminded", "escalated"]
+    wait = await run.wait()
+    assert (wait.state, wait.notice_at) == ("open", None)
+    assert wait.reminded_at is not None
+    assert await later.kinds() == ["opened"]
+    # One that is past its deadline is not reminded of.
+    assert await closed.kinds() == ["opened", "expired"]
+
+
+async def test_a_reminder_is_sent_at_its_time_and_not_with_the_next_scan(connection: Connection) -> None:
+    async with scanning_once(connection) as maintained:
+        run = await waiting_run(connection, {"remind_at": time.time() + 0.2})
+        maintained.maintenance.wake()
+        await run.has_kinds("opened", "reminded")
+    assert maintained.maintenance.scans == 1
+
+
+async def test_a_reminder_whose_gateway_died_is_published_once(connection: Connection) -> None:
+    """Its event is in the outbox of the wait."""
+    run = await waiting_run(connection, {"remind_at": time.time() - 1})
+    wait = await run.stored()
+    due = noticed(wait.record, at=time.time())
+    assert due is not None
+    await WaitStore(connection).replace(due[0], wait.revision, outbox=[due[1]])
+    async with maintaining(connection) as maintained:
+        await run.has_kinds("opened", "reminded")
+        await maintained.scans(3)
+    assert await run.kinds() == ["opened", "reminded"]
 
 
 async def test_an_expiry_whose_gateway_died_ends_the_run(connection: Connection) -> None:

@@ -185,12 +185,15 @@ async def test_a_wait_is_shown_with_its_events(gateway: RunningGateway) -> None:
     refused = await respond(gateway, wait, payload={})
     assert_worded(refused, 422, 39, "invalid_answer")
     answer = await gateway.http.post(
-        f"{path}/respond", json={"payload": {"ok": True}}, headers={"User-Agent": "a test"}
+        f"{path}/respond",
+        json={"payload": {"ok": True}, "on_behalf_of": "ada@example.com"},
+        headers={"User-Agent": "a test"},
     )
     assert answer.status_code == 200, answer.text
     after = (await gateway.http.get(path)).json()
     assert (after["state"], after["payload"]) == ("answered", {"ok": True})
-    assert after["decided_by"] == {"ip": "127.0.0.1", "user_agent": "a test"}
+    person = {"on_behalf_of": "ada@example.com"}
+    assert after["decided_by"] == {"ip": "127.0.0.1", "user_agent": "a test", **person}
     assert [event["kind"] for event in after["events"]] == ["refused", "answered"]
     assert {event["wait_id"] for event in after["events"]} == {wait.wait_id}
     assert after["events"][0]["why"] == "invalid_answer"

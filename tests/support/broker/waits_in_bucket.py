@@ -26,8 +26,14 @@ class WaitsInBucket(WaitIndex):
         return [wait.wait_id for wait in sorted(due, key=lambda wait: wait.deadline_at)][:limit]
 
     async def next_deadline(self, after: float) -> float | None:
-        later = (wait.deadline_at for wait in await self._open_records() if wait.deadline_at > after)
-        return min(later, default=None)
+        times = [time for wait in await self._open_records() for time in (wait.deadline_at, wait.notice_at)]
+        return min((time for time in times if time is not None and time > after), default=None)
+
+    async def notices_due(self, now: float, limit: int) -> list[str]:
+        waits = await self._open_records()
+        return [wait.wait_id for wait in waits if wait.notice_at is not None and wait.notice_at <= now][
+            :limit
+        ]
 
     async def open_waits(self) -> set[str]:
         return {wait.wait_id for wait in await self._open_records()}

@@ -89,6 +89,14 @@ class WaitingRun:
     async def kinds(self) -> list[str]:
         return [event.kind.value for event in await self.events()]
 
+    async def has_kinds(self, *kinds: str) -> None:
+        """Wait until its waits have these events."""
+
+        async def there() -> bool:
+            return await self.kinds() == list(kinds)
+
+        await eventually(there, describe=f"the events are {', '.join(kinds)}")
+
     async def jobs(self) -> list[Job]:
         """Its jobs in the queue."""
         return [job for job in await jobs_in_queue(self.connection) if job.run_id == self.run_id]

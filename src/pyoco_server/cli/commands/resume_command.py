@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypedDict
 
 from msgspec import UNSET
 from rich.console import RenderableType
@@ -68,22 +68,26 @@ def resume(
     decision_id: Annotated[
         str | None, text_option("Idempotency id: the same answer with the same id counts once.", "ID")
     ] = None,
+    on_behalf_of: Annotated[
+        str | None, text_option("For whom you answer, recorded beside your API key.", "NAME")
+    ] = None,
     output: OutputForm = None,
 ) -> None:
     run_id = required_run_id(run, run_id, default=None if wait_id is None else run_id_of(wait_id))
     _check_options(decision, json_text, digest)
     if wait_id is not None and run_id_of(wait_id) != run_id:
         raise InvalidCliArgument(f"--wait-id {wait_id} is not a wait of the run {run_id}; use one of them")
+    sender = Sender(decision_id=decision_id, on_behalf_of=on_behalf_of)
     if json_text is None and decision is None:
         if not sys.stdin.isatty():
             raise InvalidCliArgument(
                 "cannot prompt because standard input is not a terminal; give the answer with --json,"
                 " or --decision for a proposal"
             )
-        receipt: Json = _prompt_for_answer(client, run_id, wait_id, note, decision_id)
+        receipt: Json = _prompt_for_answer(client, run_id, wait_id, note, sender)
     else:
         draft = Draft(UNSET if json_text is None else _payload(json_text), decision, note)
-        receipt = _send(client, run_id, wait_id, draft, digest=digest, decision_id=decision_id)
+        receipt = _send(client, run_id, wait_id, draft, digest=digest, sender=sender)
     show(receipt, output, _receipt_view)
 
 
@@ -96,6 +100,13 @@ def _check_options(decision: Decision | None, json_text: str | None, digest: str
         raise InvalidCliArgument(f"--decision {decision} takes no --json; omit it, or use --decision edited")
     if digest is not None and decision is None:
         raise InvalidCliArgument("--digest needs --decision: it names the proposal you reviewed")
+
+
+class Sender(TypedDict):
+    """What is recorded of an answer besides its content."""
+
+    decision_id: str | None
+    on_behalf_of: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +131,14 @@ def _send(
     draft: Draft,
     *,
     digest: str | None,
-    decision_id: str | None,
+    sender: Sender,
 ) -> Receipt | Resumed:
     """Send an answer without checking the wait here: it may repeat one that was accepted before."""
     if draft.decision is None and draft.note is None and wait_id is None:
-        return client.resume(run_id, draft.payload, decision_id=decision_id)
+        return client.resume(run_id, draft.payload, **sender)
     wait_id = wait_id or open_wait_of(client, run_id)
     if wait_id is None:
-        return client.resume(run_id, _resume_payload(draft, digest), decision_id=decision_id)
+        return client.resume(run_id, _resume_payload(draft, digest), **sender)
     if draft.decision is not None and digest is None:
         digest = _reviewed_digest(client, wait_id, draft.decision)
     return client.respond(
@@ -136,7 +147,7 @@ def _send(
         decision=draft.decision,
         note=draft.note,
         digest=digest,
-        decision_id=decision_id,
+        **sender,
     )
 
 
@@ -190,8 +201,8 @@ def _prompt_for_answer(
     client: PyocoHttpClient,
     run_id: str,
     wait_id: str | None,
-    note: str | None = None,
-    decision_id: str | None = None,
+    note: str | None,
+    sender: Sender,
 ) -> Receipt:
     """Prompt until an answer is accepted or the user quits."""
     dialogue = TerminalDialogue()
@@ -209,7 +220,7 @@ def _prompt_for_answer(
                 decision=draft.decision,
                 digest=wait["proposal_digest"],
                 note=draft.note,
-                decision_id=decision_id,
+                **sender,
             )
         except PyocoHttpError as error:
             if error.word != "invalid_answer":

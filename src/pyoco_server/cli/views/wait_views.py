@@ -102,7 +102,9 @@ def _approvals(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
 
 def _actor_name(actor: Actor | None) -> str:
     known = actor or {}
-    return known.get("name") or known.get("api_key_id") or known.get("ip") or ""
+    who = known.get("name") or known.get("api_key_id") or known.get("ip") or ""
+    behalf = known.get("on_behalf_of")
+    return f"{who or 'somebody'} on behalf of {behalf}" if behalf else who
 
 
 def _json(value: Any) -> RenderableType:

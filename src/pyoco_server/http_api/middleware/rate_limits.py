@@ -1,6 +1,7 @@
 """Rate limits: a token bucket per caller, in each gateway.
 
-A caller is an API key, or without keys an address. With a proxy, that is the address of the proxy.
+A caller is an API key, or without keys an address. Behind a proxy that is not trusted, that is the address of
+the proxy.
 """
 
 import math

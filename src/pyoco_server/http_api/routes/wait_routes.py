@@ -95,8 +95,9 @@ async def respond(request: Request, wait_id: str) -> Response:
     body = await _read(request, wait_types.RespondRequest)
     check_depth("payload", body.payload)
     answers = gateway_of(request).waits.answers
-    answer = Answer(**structs.asdict(body))
-    receipt = await answers.respond(wait_id, answer, caller_of(request), _actor_of(request))
+    fields = structs.asdict(body)
+    actor = _actor_of(request, on_behalf_of=fields.pop("on_behalf_of"))
+    receipt = await answers.respond(wait_id, Answer(**fields), caller_of(request), actor)
     return json_response(wait_types.Responded(**structs.asdict(receipt)))
 
 
@@ -128,8 +129,10 @@ async def resume(request: Request) -> Response:
     if run_id is None:
         raise InvalidRequest(problems=[FieldProblem("runId", "the field is missing")])
     decision_id = _one_of("decisionId", body.decision_id, "decision_id", body.snake_decision_id)
+    on_behalf_of = _one_of("onBehalfOf", body.on_behalf_of, "on_behalf_of", body.snake_on_behalf_of)
+    actor = _actor_of(request, on_behalf_of=on_behalf_of)
     receipt = await gateway_of(request).waits.answers.resume(
-        run_id, body.payload, caller_of(request), _actor_of(request), decision_id=decision_id
+        run_id, body.payload, caller_of(request), actor, decision_id=decision_id
     )
     return json_response(wait_types.Resumed(run_id=receipt.run_id))
 
@@ -177,7 +180,7 @@ async def _read(request: Request, kind: type[T]) -> T:
     return json_record(body, kind)
 
 
-def _actor_of(request: Request) -> Actor:
+def _actor_of(request: Request, *, on_behalf_of: str | None = None) -> Actor:
     """Who sent the request, for the audit trail."""
     principal = principal_of(request)
     agent = request.headers.get("user-agent")
@@ -187,4 +190,5 @@ def _actor_of(request: Request) -> Actor:
         name=None if principal is None else principal.name,
         ip=None if request.client is None else request.client.host,
         user_agent=None if agent is None else agent[:_USER_AGENT_CHARS],
+        on_behalf_of=on_behalf_of,
     )

@@ -102,7 +102,8 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         record = decode_wait(message.data)
         if record.wait_id != key:
             raise UnreadableRecord(f"its wait_id is {record.wait_id}")
-        return WaitWrite(key, message.sequence, item_of(record), bool(decode_outbox(message.data)))
+        has_outbox = bool(decode_outbox(message.data))
+        return WaitWrite(key, message.sequence, item_of(record), has_outbox, record.notice_at)
 
     def _without_record(self, key: str, message: StreamMessage, problem: str) -> WaitWrite:
         return WaitWrite(key, message.sequence, None, problem=problem)

@@ -38,6 +38,7 @@ CREATE TABLE waits (
     deadline_at REAL NOT NULL,
     assignees TEXT NOT NULL,    -- as JSON
     has_outbox INTEGER NOT NULL,-- whether it has possibly unpublished events
+    notice_at REAL,             -- when its next reminder or escalation is due
     item BLOB NOT NULL          -- the wait in a list, as JSON
 );
 -- Of deleted waits, while their marker is in the bucket.
@@ -47,6 +48,7 @@ CREATE INDEX by_state ON waits (state, created_at, wait_id);
 CREATE INDEX by_tenant ON waits (tenant, state, created_at, wait_id);
 CREATE INDEX by_run ON waits (run_id);
 CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
+CREATE INDEX by_notice ON waits (notice_at) WHERE notice_at IS NOT NULL;
 CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 SCHEMA: Final = FileSchema(
@@ -69,6 +71,8 @@ class WaitWrite:
     item: WaitItem | None
     # Whether it has possibly unpublished events.
     has_outbox: bool = False
+    # When its next reminder or escalation is due.
+    notice_at: float | None = None
     deleted: bool = False
     # Why it cannot be read.
     problem: str | None = None
@@ -116,7 +120,7 @@ class WaitWriter(SqliteWriter):
             for write in batch:
                 before.append(self._take_out(write.wait_id))
                 if write.item is not None:
-                    self._insert(write.revision, write.item, has_outbox=write.has_outbox)
+                    self._insert(write, write.item)
             self.markers.store(newest, deleted)
             self.unreadable.store(newest)
             self._db.execute("UPDATE held SET revision = ?, stored_ns = ?", [upto, stored_ns])
@@ -140,11 +144,11 @@ class WaitWriter(SqliteWriter):
         found = self._db.execute("DELETE FROM waits WHERE wait_id = ? RETURNING item", [wait_id]).fetchall()
         return _decode_item(found[0][0]) if found else None
 
-    def _insert(self, revision: int, item: WaitItem, *, has_outbox: bool) -> None:
+    def _insert(self, write: WaitWrite, item: WaitItem) -> None:
         self._db.execute(
-            f"INSERT INTO waits VALUES ({', '.join('?' * 13)})",
+            f"INSERT INTO waits VALUES ({', '.join('?' * 14)})",
             (
-                revision,
+                write.revision,
                 item.wait_id,
                 item.run_id,
                 item.tenant_id,
@@ -155,7 +159,8 @@ class WaitWriter(SqliteWriter):
                 item.created_at,
                 item.deadline_at,
                 json.dumps(item.assignees),
-                has_outbox,
+                write.has_outbox,
+                write.notice_at,
                 _encode(item),
             ),
         )
@@ -225,13 +230,21 @@ class WaitIndex(SqliteIndex[WaitWriter]):
         )
         return await self._read(lambda db: [wait_id for (wait_id,) in db.execute(query, [now, limit])])
 
+    async def notices_due(self, now: float, limit: int) -> builtins.list[str]:
+        """The open waits with a reminder or an escalation to send, the oldest first."""
+        query = "SELECT wait_id FROM waits WHERE notice_at <= ? ORDER BY notice_at LIMIT ?"
+        return await self._read(lambda db: [wait_id for (wait_id,) in db.execute(query, [now, limit])])
+
     async def next_deadline(self, after: float) -> float | None:
-        """The first deadline of an open wait after this time."""
-        query = "SELECT min(deadline_at) FROM waits WHERE state = 'open' AND deadline_at > ?"
+        """The first deadline, reminder or escalation of an open wait after this time."""
+        queries = (
+            "SELECT min(deadline_at) FROM waits WHERE state = 'open' AND deadline_at > ?",
+            "SELECT min(notice_at) FROM waits WHERE notice_at > ?",
+        )
 
         def read(db: sqlite3.Connection) -> float | None:
-            [(deadline,)] = db.execute(query, [after])
-            return None if deadline is None else float(deadline)
+            found = [db.execute(query, [after]).fetchone()[0] for query in queries]
+            return min((float(time) for time in found if time is not None), default=None)
 
         return await self._read(read)
 

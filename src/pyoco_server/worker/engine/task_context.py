@@ -74,6 +74,11 @@ class TaskContext(Context):  # type: ignore[misc]
         details: bool = False,
         required: int = 1,
         self_approval: bool = True,
+        *,
+        notify: str | None = None,
+        remind_after_ms: float | None = None,
+        escalate_after_ms: float | None = None,
+        escalate_to: str | None = None,
     ) -> Any:
         """A person's answer. Until then the run waits without occupying a worker.
 
@@ -95,6 +100,10 @@ class TaskContext(Context):  # type: ignore[misc]
             on_timeout=on_timeout,
             required=required,
             self_approval=self_approval,
+            notify=notify,
+            remind_after_ms=remind_after_ms,
+            escalate_after_ms=escalate_after_ms,
+            escalate_to=escalate_to,
         )
         # With what the task receives an answer.
         form = (schema, details)

@@ -170,6 +170,10 @@ class RunQuestions:
             required=question.required,
             self_approval=question.self_approval,
             submitted_by=job.api_key_id,
+            notify=question.notify,
+            escalate_to=question.escalate_to,
+            remind_at=None if question.remind_sec is None else now + question.remind_sec,
+            escalate_at=None if question.escalate_sec is None else now + question.escalate_sec,
             created_at=now,
             deadline_at=now + (question.timeout_sec or self._timeout_sec),
         )

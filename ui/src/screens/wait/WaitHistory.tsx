@@ -1,6 +1,8 @@
 /** The history of a question. */
 import {
   Ban,
+  BellRing,
+  ChevronsUp,
   CircleCheck,
   Clock,
   type LucideIcon,
@@ -30,6 +32,8 @@ const ICONS: Record<WaitEvent["kind"], LucideIcon> = {
   extended: TimerReset,
   reassigned: Users,
   voted: CircleCheck,
+  reminded: BellRing,
+  escalated: ChevronsUp,
 };
 
 const WORDS = [
@@ -83,6 +87,9 @@ function Entry({ event }: { event: WaitEvent }) {
             : t(`event.${event.kind}`)}
           {who && ` ${t("by", { who })}`} <Ago at={event.at} />
         </p>
+        {event.actor?.on_behalf_of && (
+          <p className={styles.why}>{t("onBehalfOf", { who: event.actor.on_behalf_of })}</p>
+        )}
         <Change event={event} />
         {event.why && <p className={styles.why}>{word ? t(`why.${word}`) : event.why}</p>}
         {from.length > 0 && <p className={styles.agent}>{from.join(" · ")}</p>}
