@@ -68,7 +68,8 @@ _OPTIONS: Final[Mapping[str, Mapping[str, _Old]]] = {
     "pyoco-client watch": _WATCH,
     "pyoco-client wheel-upload": _WHEEL_UPLOAD,
 }
-_NOT_A_COMMAND: Final = ("-h", "--help", "--version")
+# What `pyoco-server` has at its first place, or after an option of its own.
+_SERVER_WORDS: Final = frozenset({"up", "dev", "-h", "--help", "--version"})
 
 
 def translated(program: str, arguments: Sequence[str]) -> list[str]:
@@ -85,7 +86,7 @@ def translated(program: str, arguments: Sequence[str]) -> list[str]:
 
 
 def _names_a_command(words: Sequence[str]) -> bool:
-    return bool(words) and (not words[0].startswith("-") or words[0] in _NOT_A_COMMAND)
+    return bool(words) and (not words[0].startswith("-") or not _SERVER_WORDS.isdisjoint(words))
 
 
 def _translated(words: Sequence[str], options: Mapping[str, _Old]) -> Iterable[str]:

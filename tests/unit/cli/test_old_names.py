@@ -74,6 +74,7 @@ def test_an_option_that_became_a_setting_sets_it(
         ("pyoco-server", "--help"),
         ("pyoco-server", "--version"),
         ("pyoco-server", "dev --flows f"),
+        ("pyoco-server", "--dashboard-lang ja dev"),
         ("pyoco-worker", "--resolver m:r"),
         ("pyoco-server-admin", "adopt --nats-url nats://a"),
         ("pyoco-client", "list --output json"),

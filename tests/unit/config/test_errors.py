@@ -20,6 +20,7 @@ from pyoco_server.errors import (
     PyocoError,
     RunNotFound,
     UnusableConsumer,
+    UnusableStream,
     WaitConflict,
     shortened,
 )
@@ -119,7 +120,7 @@ def test_an_exception_carries_the_error_that_the_tree_shows(name: str, number: s
     row = ROWS[int(number)] if number else base.error  # type: ignore[attr-defined]
     if status or number:
         row = replace(row, status=int(status) if status else None)
-    if exception in (NatsForbidden, UnusableConsumer):
+    if exception in (NatsForbidden, UnusableConsumer, UnusableStream):
         assert (exception.error.number, exception.error.status) == (row.number, row.status)
     else:
         assert exception.error == row
