@@ -113,6 +113,10 @@ FORMS: dict[str, st.SearchStrategy[str]] = {
         ("PYOCO_SERVER", "PYOCO_PUBLIC_URL", "PYOCO_NOTIFY_URL"),
         texts(r"https?://[a-z]{1,9}(:[1-9][0-9]{0,3})?/?"),
     ),
+    "PYOCO_NOTIFY_TARGETS": texts(r"[a-z]{1,9}=https?://[a-z]{1,9}/(,[0-9]{1,9}=http://[a-z]{1,9})?"),
+    "PYOCO_NOTIFY_TARGET_SECRETS": texts(r"[a-z]{1,9}=[a-z]{1,9}"),
+    "PYOCO_NOTIFY_FLOW_TARGETS": texts(r"[a-z]{1,9}\*?=[a-z]{1,9}(,[0-9]{1,9}=[a-z]{1,9})?"),
+    "PYOCO_HTTP_TRUSTED_PROXIES": texts(r"10\.[1-9]\.0\.0/16(, fd0[0-9]::/64)?"),
 }
 
 
