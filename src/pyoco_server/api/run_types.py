@@ -65,6 +65,9 @@ class RerunRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 
     mode: RerunMode = RerunMode.START
     task: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    keep_answers: Annotated[
+        bool, Meta(description="Use the answers of people to the same questions; ask only what has changed.")
+    ] = False
 
 
 class RerunAccepted(RunAccepted, kw_only=True):

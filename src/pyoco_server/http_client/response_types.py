@@ -50,12 +50,13 @@ Run = TypedDict("Run", {
     "cancel_requested_by": str | None, "cancel_reason": str | None, "workflow_yaml_sha256": str | None,
     "workflow_yaml_bytes": int | None, "params_sha256": NotRequired[str], "params_bytes": NotRequired[int],
     "timeout_sec": float | None, "origin_run_id": str | None, "rerun_mode": str | None,
-    "rerun_task": str | None, "tenant_id": str | None, "api_key_id": str | None, "generation": int,
-    "waited_sec": NotRequired[float], "used_sec": NotRequired[float],
-    "waiting_since": NotRequired[float | None], "open_waits": NotRequired[list[OpenWait]],
-    "wait_message": NotRequired[str | None], "wait_schema": NotRequired[str | None],
-    "wait_deadline_at": NotRequired[float | None], "task_records": NotRequired[dict[str, Any]],
-    "task_records_truncated": bool, "signature": NotRequired[str], "worker_alive": NotRequired[bool | None],
+    "rerun_task": str | None, "keep_answers": NotRequired[bool], "tenant_id": str | None,
+    "api_key_id": str | None, "generation": int, "waited_sec": NotRequired[float],
+    "used_sec": NotRequired[float], "waiting_since": NotRequired[float | None],
+    "open_waits": NotRequired[list[OpenWait]], "wait_message": NotRequired[str | None],
+    "wait_schema": NotRequired[str | None], "wait_deadline_at": NotRequired[float | None],
+    "task_records": NotRequired[dict[str, Any]], "task_records_truncated": bool,
+    "signature": NotRequired[str], "worker_alive": NotRequired[bool | None],
     "worker_heartbeat_at": NotRequired[float | None], "worker_tags": NotRequired[list[str] | None],
 })
 SnapshotPage = TypedDict("SnapshotPage", {
@@ -114,8 +115,8 @@ Wait = TypedDict("Wait", {
     "escalate_at": float | None, "reminded_at": float | None, "escalated_at": float | None, "state": str,
     "decided_at": float | None, "decided_by": Actor | None, "decision": str | None,
     "payload": NotRequired[Any], "note": str | None, "decision_id": str | None, "required": int,
-    "self_approval": bool, "submitted_by": str | None, "votes": list[Vote], "approvals": int,
-    "events": list[WaitEvent],
+    "self_approval": bool, "submitted_by": str | None, "votes": list[Vote], "taken_from": str | None,
+    "approvals": int, "events": list[WaitEvent],
 })
 Receipt = TypedDict("Receipt", {
     "wait_id": str, "run_id": str, "decided_at": float, "decision": str | None, "decision_id": str | None,

@@ -79,14 +79,23 @@ def submit_run_yaml(
 
 
 def rerun(
-    run_id: str, mode: str = "start", task: str | None = None, *, idempotency_key: str | None = None
+    run_id: str,
+    mode: str = "start",
+    task: str | None = None,
+    *,
+    keep_answers: bool = False,
+    idempotency_key: str | None = None,
 ) -> Request[Accepted]:
     """Repeat a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
 
     The mode `failed` continues from what failed, `task` from the named task: what finished before is not
-    executed again. An `idempotency_key` is as in `submit_run`.
+    executed again. With `keep_answers` the answers of people count for the same questions of the new run. An
+    `idempotency_key` is as in `submit_run`.
     """
-    return call(api.RERUN, body=given(mode=mode, task=task), key=idempotency_key, run_id=run_id)
+    kept = True if keep_answers else None
+    return call(
+        api.RERUN, body=given(mode=mode, task=task, keep_answers=kept), key=idempotency_key, run_id=run_id
+    )
 
 
 def cancel_run(run_id: str, reason: str | None = None) -> Request[Run]:

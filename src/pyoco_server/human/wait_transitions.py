@@ -63,6 +63,38 @@ def change_of(wait: WaitRecord, asked: Question) -> str | None:
     return "schema_changed" if is_other_schema else None
 
 
+def with_kept_answer(wait: WaitRecord, earlier: Sequence[WaitRecord]) -> WaitRecord | None:
+    """The new wait of a rerun with the origin's answer to the same question; None if there is none.
+
+    Without self-approval, an answer of whoever has submitted the rerun does not count.
+    """
+    for each in latest_waits(list(earlier)):
+        voters = [each.decided_by, *(vote.by for vote in each.votes)]
+        is_own = not wait.self_approval and any(
+            by is not None and by.api_key_id is not None and by.api_key_id == wait.submitted_by
+            for by in voters
+        )
+        if each.state is WaitState.ANSWERED and _identity(each) == _identity(wait) and not is_own:
+            return structs.replace(
+                wait,
+                state=WaitState.ANSWERED,
+                decided_at=each.decided_at,
+                decided_by=each.decided_by,
+                decision=each.decision,
+                payload=each.payload,
+                note=each.note,
+                votes=each.votes,
+                taken_from=each.wait_id,
+            )
+    return None
+
+
+def _identity(wait: WaitRecord) -> tuple[object, ...]:
+    """What has to be equal for an answer to count for another run."""
+    approval = (wait.required, wait.self_approval)
+    return wait.node, wait.name, wait.message, canonical(wait.schema), wait.proposal_digest, approval
+
+
 def unanswered_reason(waits: Sequence[WaitRecord]) -> Reason:
     """Why a run with these unanswered waits has failed."""
     is_withdrawn = any(wait.state is WaitState.WITHDRAWN for wait in waits)
@@ -129,6 +161,7 @@ def reopened(wait: WaitRecord, *, at: float, deadline_at: float) -> WaitRecord:
         escalate_at=None if wait.escalate_at is None else at + wait.escalate_at - wait.created_at,
         reminded_at=None,
         escalated_at=None,
+        taken_from=None,
     )
 
 

@@ -196,6 +196,8 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     origin_run_id: str | None = None
     rerun_mode: RerunMode | None = None
     rerun_task: str | None = None
+    # Whether answers of the origin count for the same questions.
+    keep_answers: bool = False
     # Of the submitter; None where no API keys are required.
     tenant_id: str | None = None
     api_key_id: str | None = None
@@ -262,6 +264,8 @@ class RunSnapshot(Struct, kw_only=True):
     origin_run_id: str | None = None
     rerun_mode: RerunMode | None = None
     rerun_task: str | None = None
+    # Of a rerun that keeps the answers of its origin; unset otherwise.
+    keep_answers: bool | UnsetType = UNSET
     # Of the submitter; None where no API keys are required.
     tenant_id: str | None = None
     api_key_id: str | None = None
@@ -309,6 +313,7 @@ def pending_snapshot(job: Job) -> RunSnapshot:
         origin_run_id=job.origin_run_id,
         rerun_mode=job.rerun_mode,
         rerun_task=job.rerun_task,
+        keep_answers=job.keep_answers or UNSET,
         tenant_id=job.tenant_id,
         api_key_id=job.api_key_id,
         task_records={},
@@ -337,6 +342,7 @@ def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
         origin_run_id=snapshot.origin_run_id,
         rerun_mode=snapshot.rerun_mode,
         rerun_task=snapshot.rerun_task,
+        keep_answers=snapshot.keep_answers is True,
         tenant_id=snapshot.tenant_id,
         api_key_id=snapshot.api_key_id,
         generation=snapshot.generation,

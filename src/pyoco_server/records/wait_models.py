@@ -169,6 +169,8 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     # The API key that submitted the run; None without keys.
     submitted_by: str | None = None
     votes: list[Vote] = []
+    # The wait of the origin of a rerun whose answer this is.
+    taken_from: str | None = None
 
     @property
     def approvals(self) -> int:
@@ -236,6 +238,8 @@ class WaitEventKind(StrEnum):
     # It is still open at the times that its task has set.
     REMINDED = "reminded"
     ESCALATED = "escalated"
+    # Opened with the answer of the run that this one repeats.
+    REUSED = "reused"
     # An attempt to answer was refused.
     REFUSED = "refused"
 

@@ -122,6 +122,7 @@ def cancel(
     "pyoco-client rerun $RUN_ID",
     "pyoco-client rerun $RUN_ID --from failed --wait",
     "pyoco-client rerun $RUN_ID --task load",
+    "pyoco-client rerun $RUN_ID --from failed --keep-answers",
     waiting=WaitOptions,
 )
 def rerun(
@@ -131,13 +132,17 @@ def rerun(
     run_id: RunIdOption = None,
     start: From = None,
     task: Annotated[str | None, text_option("Execute this task and its downstream tasks only.")] = None,
+    keep_answers: Annotated[
+        bool, flag("--keep-answers", "Use the answers of people again; ask only questions that have changed.")
+    ] = False,
     idempotency_key: RepeatKey = None,
     waiting: WaitOptions,
 ) -> None:
     if start is not None and task is not None:
         raise InvalidCliArgument("use either --from or --task, not both")
     mode = RerunMode.TASK if task is not None else start or RerunMode.START
-    accepted = client.rerun(required_run_id(run, run_id), mode, task, idempotency_key=idempotency_key)
+    origin = required_run_id(run, run_id)
+    accepted = client.rerun(origin, mode, task, keep_answers=keep_answers, idempotency_key=idempotency_key)
     finish_submit(client, accepted, waiting)
 
 

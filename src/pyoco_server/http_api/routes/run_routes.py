@@ -112,11 +112,19 @@ async def rerun(request: Request, run_id: str) -> Response:
     cure = "a rerun takes a mode and a task"
     body = await optional_record(request, run_types.RerunRequest, field="task", cure=cure)
     caller = caller_of(request)
-    keyed = keyed_by_header(request, caller, "rerun", run_id, body.mode, body.task)
+    rerun_parts = ("rerun", run_id, body.mode, body.task, *(("keep_answers",) if body.keep_answers else ()))
+    keyed = keyed_by_header(request, caller, *rerun_parts)
     earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
     if earlier is not None:
         return _accepted(earlier.run_id, run_id, replayed=True)
-    job = await rerun_job(gateway.connection, run_id, caller, mode=body.mode, task=body.task)
+    job = await rerun_job(
+        gateway.connection,
+        run_id,
+        caller,
+        mode=body.mode,
+        task=body.task,
+        keep_answers=body.keep_answers,
+    )
     with tracing.submitting(job, lambda: request.headers):
         new_id = await gateway.runs.submitter.submit(job, request=keyed)
     return _accepted(new_id, run_id, replayed=new_id != job.run_id)

@@ -36,6 +36,7 @@ async def rerun_job(
     *,
     mode: RerunMode,
     task: str | None = None,
+    keep_answers: bool = False,
 ) -> Job:
     """The job of the new run; InvalidRequest, RunConflict or UnverifiedRun say why there is none.
 
@@ -64,6 +65,7 @@ async def rerun_job(
         origin_run_id=run_id,
         rerun_mode=mode,
         rerun_task=task,
+        keep_answers=keep_answers,
         api_key_id=caller.api_key_id,
         # The origin may have waited; the new run has not.
         generation=0,

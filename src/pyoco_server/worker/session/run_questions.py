@@ -23,6 +23,7 @@ from pyoco_server.human.wait_transitions import (
     event_of,
     unanswered_reason,
     unanswered_text,
+    with_kept_answer,
 )
 from pyoco_server.records.models import Job, Reason, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import (
@@ -83,6 +84,8 @@ class RunQuestions:
                 known = await close_wait(self._store, self._events, known.wait_id, change or "") or known
             wait = self._new_wait(question, known, change)
             outbox: Sequence[WaitEvent] = [event_of(wait, WaitEventKind.OPENED, why=wait.asked_again)]
+            if known is None and (kept := await self._with_kept_answer(wait)) is not None:
+                wait, outbox = kept, [event_of(kept, WaitEventKind.REUSED, why=kept.taken_from)]
             try:
                 await self._store.create(wait, outbox=outbox)
             except RevisionConflict:
@@ -91,6 +94,16 @@ class RunQuestions:
             await publish_outbox(self._events, outbox)
             self._waits[question.node, question.name] = wait
             return wait
+
+    async def _with_kept_answer(self, wait: WaitRecord) -> WaitRecord | None:
+        """The wait with the answer of the origin, in a rerun that keeps answers."""
+        origin = self._job.origin_run_id
+        if not self._job.keep_answers or origin is None:
+            return None
+        earlier = await self._store.of_run_from_leader(origin)
+        # A job names any origin; an answer counts within its tenant only.
+        mine = [each.record for each in earlier if each.record.tenant_id == self._job.tenant_id]
+        return with_kept_answer(wait, mine)
 
     async def settle(self, outcome: Outcome, *, may_resume: bool) -> Outcome:
         """How a run continues that can only wait: it waits, resumes with an answer, or has timed out.

@@ -9,7 +9,7 @@ import { useMessages } from "../../i18n/messages";
 import { Button, ButtonLink, Field, Input } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
-import { Menu, MenuItem } from "../../ui/menus";
+import { Menu, MenuCheck, MenuItem } from "../../ui/menus";
 import { isTerminal } from "../../ui/status";
 import { showToast } from "../../ui/toasts";
 import { messages } from "./messages";
@@ -29,7 +29,10 @@ interface ActionsProps {
 export function RunActions({ run, selected, onRevived }: ActionsProps) {
   const t = useMessages(messages);
   const [asking, setAsking] = useState(false);
+  const [keepAnswers, setKeepAnswers] = useState(false);
   const rerun = useRerun(run.run_id);
+  const hasAsked = run.open_waits !== undefined;
+  const kept = keepAnswers ? { keep_answers: true } : {};
   const path = { params: { path: { run_id: run.run_id } } };
   const retry = useAct(() => api.POST("/runs/{run_id}/retry", path), { onDone: onRevived });
   const [wait] = run.open_waits ?? [];
@@ -68,12 +71,17 @@ export function RunActions({ run, selected, onRevived }: ActionsProps) {
           </Button>
         }
       >
-        <MenuItem onSelect={() => rerun.mutate({ mode: "start" })}>{t("rerunStart")}</MenuItem>
-        <MenuItem disabled={!failed} onSelect={() => rerun.mutate({ mode: "failed" })}>
+        {hasAsked && (
+          <MenuCheck checked={keepAnswers} onChange={() => setKeepAnswers(!keepAnswers)}>
+            {t("keepAnswers")}
+          </MenuCheck>
+        )}
+        <MenuItem onSelect={() => rerun.mutate({ mode: "start", ...kept })}>{t("rerunStart")}</MenuItem>
+        <MenuItem disabled={!failed} onSelect={() => rerun.mutate({ mode: "failed", ...kept })}>
           {t("rerunFailed")}
         </MenuItem>
         {selected !== null && (
-          <MenuItem onSelect={() => rerun.mutate({ mode: "task", task: selected })}>
+          <MenuItem onSelect={() => rerun.mutate({ mode: "task", task: selected, ...kept })}>
             {t("rerunTask", { task: selected })}
           </MenuItem>
         )}

@@ -34,6 +34,7 @@ const ICONS: Record<WaitEvent["kind"], LucideIcon> = {
   voted: CircleCheck,
   reminded: BellRing,
   escalated: ChevronsUp,
+  reused: CircleCheck,
 };
 
 const WORDS = [
