@@ -295,7 +295,7 @@ class AmbiguousWait(WaitConflict):
         cure_ja="wait_id を指定して回答してください（POST /waits/{wait_id}/respond）。",
     )
 
-    def __init__(self, detail: str) -> None:
+    def __init__(self, detail: str = "") -> None:
         super().__init__("ambiguous_wait", detail)
 
 

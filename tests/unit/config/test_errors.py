@@ -10,6 +10,7 @@ import pytest
 import pyoco_server
 from pyoco_server import errors
 from pyoco_server.errors import (
+    AmbiguousWait,
     ConfigError,
     EmbeddedServerError,
     FieldProblem,
@@ -22,6 +23,7 @@ from pyoco_server.errors import (
     UnusableConsumer,
     UnusableStream,
     WaitConflict,
+    WaitExpiredForGood,
     shortened,
 )
 from pyoco_server.errors.error_table import ERRORS, Err, ErrorSpec, Lang
@@ -120,7 +122,7 @@ def test_an_exception_carries_the_error_that_the_tree_shows(name: str, number: s
     row = ROWS[int(number)] if number else base.error  # type: ignore[attr-defined]
     if status or number:
         row = replace(row, status=int(status) if status else None)
-    if exception in (NatsForbidden, UnusableConsumer, UnusableStream):
+    if exception in (NatsForbidden, UnusableConsumer, UnusableStream, AmbiguousWait, WaitExpiredForGood):
         assert (exception.error.number, exception.error.status) == (row.number, row.status)
     else:
         assert exception.error == row
