@@ -27,6 +27,7 @@ CHANGED: dict[str, Any] = {
     "origin_run_id": "x",
     "rerun_mode": RerunMode.FAILED,
     "rerun_task": "load",
+    "keep_answers": True,
     "tenant_id": "acme",
     "api_key_id": "key",
 }
