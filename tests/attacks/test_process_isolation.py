@@ -26,7 +26,10 @@ from tests.support.waiting import LIMIT_SEC, eventually
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 SECRET = "a-value-that-no-task-may-see"
-SECRETS = {setting.name: SECRET for setting in SETTINGS if setting.secret}
+SECRETS = {setting.name: SECRET for setting in SETTINGS if setting.secret} | {
+    "PYOCO_NOTIFY_TARGETS": f"finance=https://127.0.0.1/{SECRET}",
+    "PYOCO_NOTIFY_TARGET_SECRETS": f"finance={SECRET}",
+}
 NOBODY = 65534
 
 

@@ -103,14 +103,6 @@ def _rollup(expected: StreamConfig, found: dict[str, Any], stream: str) -> Itera
 
 
 def _bucket(expected: StreamConfig, found: dict[str, Any], stream: str) -> Iterator[Difference]:
-    if found.get("max_msgs_per_subject") != 1:
-        yield Difference(
-            stream=stream,
-            option="max_msgs_per_subject",
-            found=found.get("max_msgs_per_subject"),
-            expected=1,
-            why="a key has one value",
-        )
     if found.get("max_age") and not expected.max_age:
         why = f"its records would disappear {found['max_age'] / 1e9:g} s after they are written"
         yield Difference(
