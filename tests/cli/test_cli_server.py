@@ -63,7 +63,7 @@ def test_the_log_on_a_terminal_is_text_unless_json_is_set(
     tmp_path: Path, settings: dict[str, str], dotenv: str, is_json: bool
 ) -> None:
     (tmp_path / ".env").write_text(dotenv)
-    as_json, as_text = '"message": "gateway ready at', "pyoco_server.cli.server.up_command: gateway ready at"
+    as_json, as_text = '"message": "gateway ready at', " on_ready): gateway ready at"
     with on_terminal(SERVER, "up", "--port", "0", *NO_NATS, cwd=tmp_path, **settings) as terminal:
         terminal.shows(as_json if is_json else as_text)
         assert (as_text if is_json else as_json) not in terminal.text

@@ -37,6 +37,7 @@
     ├── ProposalChanged         ERR-PYOCO-0038   412
     ├── InvalidAnswer           ERR-PYOCO-0039   422
     ├── NotAssigned             ERR-PYOCO-0040   403
+    │   └── SelfApproval
     ├── UploadsBusy             ERR-PYOCO-0042   503
     ├── AnswersBusy             ERR-PYOCO-0043   503
     ├── UnverifiedRun           ERR-PYOCO-0044   409
@@ -76,7 +77,7 @@ class FieldProblem:
 
     field: str  # a dotted path, such as `params.x` or `tasks.load.callable`; empty: the input as a whole
     message: str
-    value: str | None = None  # a shortened repr; never given for a secret
+    value: str | None = None  # shortened; never given for a secret
     line: int | None = None
     column: int | None = None
 

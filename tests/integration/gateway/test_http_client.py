@@ -84,9 +84,9 @@ def test_an_error_response_is_an_http_status_error_with_its_ids(client: PyocoHtt
 
 def test_an_error_in_a_flow_yaml_has_its_line_and_column(client: PyocoHttpClient) -> None:
     with pytest.raises(PyocoHttpError) as caught:
-        client.submit_run_yaml("flow:\n  graph: a >> bb\ntasks:\n  a: {callable: 'm:f'}\n", "typo")
+        client.submit_run_yaml("flow:\n  graph: load >> laod\ntasks:\n  load: {callable: 'm:f'}\n", "typo")
     (problem,) = caught.value.errors
-    assert (problem.field, problem.value, problem.line, problem.column) == ("flow.graph", "'bb'", 2, 15)
+    assert (problem.field, problem.value, problem.line, problem.column) == ("flow.graph", "'laod'", 2, 18)
 
 
 @pytest.mark.parametrize(

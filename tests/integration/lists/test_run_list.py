@@ -16,8 +16,8 @@ from tests.support.waiting import LIMIT_SEC
 
 SUMMARY = {
     "run_id", "flow_name", "status", "tag", "tags", "updated_at", "submitted_at", "start_time", "end_time",
-    "duration_sec", "worker_id", "attempt", "reason", "error", "cancel_requested_at", "origin_run_id",
-    "workflow_yaml_sha256", "tenant_id", "tasks_total", "tasks_over",
+    "duration_sec", "worker_id", "heartbeat_at", "attempt", "reason", "error", "cancel_requested_at",
+    "origin_run_id", "workflow_yaml_sha256", "tenant_id", "tasks_total", "tasks_over",
     "wait_message", "wait_schema", "wait_deadline_at", "open_waits",
 }  # fmt: skip
 
@@ -80,6 +80,7 @@ async def test_an_item_is_a_summary_or_the_whole_run(
         "updated_at": run["updated_at"],
     }
     assert item["duration_sec"] == pytest.approx(run["end_time"] - run["start_time"])
+    assert item["heartbeat_at"] == run["heartbeat_at"]
     assert (item["tasks_total"], item["tasks_over"]) == (1, 1)
     for include in ("full", "all"):
         [whole] = await listed(gateway, include=include)
