@@ -31,7 +31,7 @@ from pyoco_server.human.human_task_yaml import check_submitted_flow
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, keyed_command, keyed_submission
-from pyoco_server.runs.lifecycle.rerun import rerun_job
+from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
 from pyoco_server.runs.lifecycle.stored_job import whole_params
 from pyoco_server.runs.lifecycle.submission import Submitter, new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, find_run
@@ -144,17 +144,26 @@ class PyocoNatsClient:
         mode: str = "start",
         task: str | None = None,
         *,
+        keep_answers: bool = False,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Repeat a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`."""
-        asked = _checked({"mode": mode, "task": task}, RerunRequest)
+        asked = _checked({"mode": mode, "task": task, "keep_answers": keep_answers}, RerunRequest)
         keyed = None
         if idempotency_key is not None:
-            keyed = keyed_command(idempotency_key, None, "rerun", run_id, asked.mode, asked.task)
+            command = rerun_command(run_id, asked.mode, asked.task, keep_answers=keep_answers)
+            keyed = keyed_command(idempotency_key, None, *command)
             earlier = await self._submitter.submitted(keyed)
             if earlier is not None:
                 return {**_accepted(earlier.run_id), "origin_run_id": run_id}
-        job = await rerun_job(self._connection, run_id, ANYBODY, mode=asked.mode, task=asked.task)
+        job = await rerun_job(
+            self._connection,
+            run_id,
+            ANYBODY,
+            mode=asked.mode,
+            task=asked.task,
+            keep_answers=asked.keep_answers,
+        )
         return {**_accepted(await self._submitter.submit(job, request=keyed)), "origin_run_id": run_id}
 
     async def get_run(self, run_id: str, include: Sequence[str] = ()) -> dict[str, Any]:

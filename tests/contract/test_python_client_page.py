@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pyoco_server import PyocoNatsClient
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient
 from tests.contract.test_readme import blocks
 from tests.support.places import ROOT
@@ -24,8 +25,13 @@ CLOSING = {"close", "aclose"}
 
 
 @pytest.fixture(scope="module")
-def gateway_url(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    nats_url, folder = next(_unused_accounts), tmp_path_factory.mktemp("page")
+def nats_url(_unused_accounts: Iterator[str]) -> str:
+    return next(_unused_accounts)
+
+
+@pytest.fixture(scope="module")
+def gateway_url(nats_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("page")
     flows = str(ROOT / "examples" / "flows")
     with (
         running(SERVER, "up", "--port", "0", "--nats-url", nats_url, cwd=folder) as (_, gateway),
@@ -36,15 +42,18 @@ def gateway_url(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPa
         yield gateway["url"]
 
 
-def test_every_program_runs_and_prints_the_expected_text(gateway_url: str, tmp_path: Path) -> None:
+def test_every_program_runs_and_prints_the_expected_text(
+    gateway_url: str, nats_url: str, tmp_path: Path
+) -> None:
     """In one interpreter: what it costs to start each is not tested here."""
     for number, program in enumerate(PROGRAMS):
         code = program.replace("http://127.0.0.1:8000", gateway_url)
-        assert code != program
+        # The last one needs no gateway: it reads the settings of one.
+        assert code != program or "from_env()" in program
         (tmp_path / f"program_{number}.py").write_text(code)
     paths = list(map(str, sorted(tmp_path.glob("program_*.py"))))
     run_all = "import runpy, sys\nfor path in sys.argv[1:]: runpy.run_path(path, run_name='__main__')"
-    with started([sys.executable, "-c", run_all, *paths]) as process:
+    with started([sys.executable, "-c", run_all, *paths], PYOCO_NATS_URL=nats_url) as process:
         assert process.end() == 0, process.stderr
     for text in PRINTED:
         assert text in process.stdout
@@ -79,14 +88,38 @@ def test_every_method_has_a_docstring() -> None:
 
 
 def test_the_table_of_methods_is_complete() -> None:
-    rows = re.findall(r"^\| (`[a-z_]+\(.*\)`) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    named = [name for row in rows for name in re.findall(r"`([a-z_]+)\(", row)]
-    assert sorted(named) == sorted(public_methods(PyocoHttpClient))
+    named = named_methods("## Methods", "## Answering questions")
+    methods = public_methods(PyocoHttpClient)
+    assert sorted(named) == sorted(methods)
+    for name, signature in methods.items():
+        # Filters are named in the text, or written out.
+        written_out = {each.name for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD}
+        assert written_out - {"self"} <= named[name], name
+
+
+def test_the_table_of_the_client_without_a_gateway_is_complete() -> None:
+    named = named_methods("## Without a gateway")
+    methods = public_methods(PyocoNatsClient)
+    assert sorted(named.keys() - {"connect", "close"}) == sorted(methods)
+    for name, signature in methods.items():
+        same = inspect.signature(getattr(PyocoHttpClient, name))
+        assert list(signature.parameters) == list(same.parameters), name
+
+
+def section(begin: str, end: str | None = None) -> str:
+    page = PAGE.read_text(encoding="utf-8")
+    return page[page.index(begin) : None if end is None else page.index(end)]
+
+
+def named_methods(begin: str, end: str | None = None) -> dict[str, set[str]]:
+    """The methods in the tables of a section, with the names of their parameters."""
+    rows = re.findall(r"^\| (`[a-z_]+\(.*\)`) \|", section(begin, end), re.MULTILINE)
+    found = [each for row in rows for each in re.findall(r"`([a-z_]+)\(([^`]*)\)`", row)]
+    assert len(dict(found)) == len(found), "a method is named twice"
+    return {name: set(re.findall("[a-z_]+", parameters)) for name, parameters in found}
 
 
 def test_the_table_of_arguments_is_complete() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    section = page[page.index("## The client") : page.index("## Methods")]
-    named = re.findall(r"^\| `([a-z_]+)` \|", section, re.MULTILINE)
+    named = re.findall(r"^\| `([a-z_]+)` \|", section("## The client", "## Methods"), re.MULTILINE)
     for client in (PyocoHttpClient, AsyncPyocoHttpClient):
         assert named == list(inspect.signature(client).parameters)

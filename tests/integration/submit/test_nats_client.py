@@ -33,13 +33,14 @@ async def test_a_run_is_submitted_executed_read_and_repeated(
     async with serving_worker(shared_config, tags=["direct"]):
         run = await client.wait(accepted["run_id"], LIMIT_SEC)
         assert (await client.wait(from_yaml["run_id"], LIMIT_SEC))["status"] == "COMPLETED"
-        again = await client.rerun(accepted["run_id"], "task", "store")
+        again = await client.rerun(accepted["run_id"], "task", "store", keep_answers=True)
         assert (await client.wait(again["run_id"], LIMIT_SEC))["status"] == "COMPLETED"
     assert (run["status"], run["params"], run["tags"]) == ("COMPLETED", {"x": 41}, ["direct", "nightly"])
     assert "task_records" not in run
     records = (await client.get_run(run["run_id"], include=["records"]))["task_records"]
     assert records["store"]["output"] == {"stored": 42}
-    assert (await client.get_run(again["run_id"]))["origin_run_id"] == accepted["run_id"]
+    repeated = await client.get_run(again["run_id"])
+    assert (repeated["origin_run_id"], repeated["keep_answers"]) == (accepted["run_id"], True)
 
 
 async def test_a_gateway_and_the_client_see_the_same_runs(

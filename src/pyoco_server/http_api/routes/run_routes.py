@@ -26,7 +26,7 @@ from pyoco_server.records.models import RunSnapshot
 from pyoco_server.runs.explain.explain_rules import Finding
 from pyoco_server.runs.explain.explain_texts import TEXTS, in_words
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
-from pyoco_server.runs.lifecycle.rerun import rerun_job
+from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
 from pyoco_server.runs.lifecycle.stored_job import DocumentLost, whole_params
 from pyoco_server.runs.lifecycle.tenancy import find_run
 from pyoco_server.telemetry import tracing
@@ -112,8 +112,8 @@ async def rerun(request: Request, run_id: str) -> Response:
     cure = "a rerun takes a mode and a task"
     body = await optional_record(request, run_types.RerunRequest, field="task", cure=cure)
     caller = caller_of(request)
-    rerun_parts = ("rerun", run_id, body.mode, body.task, *(("keep_answers",) if body.keep_answers else ()))
-    keyed = keyed_by_header(request, caller, *rerun_parts)
+    command = rerun_command(run_id, body.mode, body.task, keep_answers=body.keep_answers)
+    keyed = keyed_by_header(request, caller, *command)
     earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
     if earlier is not None:
         return _accepted(earlier.run_id, run_id, replayed=True)

@@ -29,6 +29,13 @@ from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 _MAX_NAMES = 20
 
 
+def rerun_command(
+    run_id: str, mode: RerunMode, task: str | None, *, keep_answers: bool
+) -> tuple[str | None, ...]:
+    """What an idempotency key of a rerun stands for; without `keep_answers` as in earlier versions."""
+    return ("rerun", run_id, mode, task, *(("keep_answers",) if keep_answers else ()))
+
+
 async def rerun_job(
     connection: Connection,
     run_id: str,
