@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.config import NatsBackendConfig
@@ -187,7 +188,8 @@ async def test_an_answer_counts_once_and_is_reported(
         if client_repeats:
             assert (await deployment.post(url, body))["success"]
         ended = await deployment.reaches(run_id, "COMPLETED", "FAILED", "CANCELLED")
-        assert (ended["status"], ended["attempt"]) == ("COMPLETED", 2)
+        assert (ended["status"], ended["attempt"]) == ("COMPLETED", 1)
+        await expect_continued_once(deployment, run_id)
         # A later repetition is recognised too.
         assert (await deployment.post(f"/waits/{wait_id}/respond", ANSWER))["repeated"]
         await expect_reported_once(deployment, receiver, run_id)
@@ -196,6 +198,13 @@ async def test_an_answer_counts_once_and_is_reported(
     assert (decided.state, decided.payload) == (WaitState.ANSWERED, ANSWER["payload"])
     if is_decided:
         assert decided == decided_before
+
+
+async def expect_continued_once(deployment: Deployment, run_id: str) -> None:
+    """A worker has claimed the run twice: after its submit, and after the answer."""
+    stored = await RunStore(deployment.connection).get_from_leader(run_id)
+    assert stored is not None
+    assert (stored.snapshot.attempt, stored.snapshot.continuations) == (2, 1)
 
 
 async def expect_reported_once(deployment: Deployment, receiver: WebhookReceiver, run_id: str) -> None:
