@@ -106,6 +106,16 @@ def test_the_table_of_the_client_without_a_gateway_is_complete() -> None:
         assert list(signature.parameters) == list(same.parameters), name
 
 
+def test_the_table_of_refused_answers_is_complete() -> None:
+    """It leaves out what is not about answers."""
+    api = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+    table = api[api.index("| `error` | |") :].split("\n\n")[0]
+    others = {"error", "invalid_request", "unavailable", "busy", "unauthorized", "forbidden", "rate_limited"}
+    words = {word for row in table.splitlines() for word in re.findall("`([a-z_]+)`", row.split("|")[1])}
+    named = re.findall(r"^\| `([a-z_]+)` \| \d", section("## Answering questions"), re.MULTILINE)
+    assert sorted(named) == sorted(words - others)
+
+
 def section(begin: str, end: str | None = None) -> str:
     page = PAGE.read_text(encoding="utf-8")
     return page[page.index(begin) : None if end is None else page.index(end)]

@@ -59,3 +59,9 @@ async def test_an_invalid_patch_names_the_field(
     http: httpx.AsyncClient, body: bytes, field: str, says: str
 ) -> None:
     assert_field_problem(await http.patch("/workers/w", content=body), field, says, number=19)
+
+
+async def test_a_refused_value_is_shown_as_json(http: httpx.AsyncClient) -> None:
+    for body in ('{"drain": false}', '{"paused": null}', '{"hidden": "yes"}'):
+        [error] = assert_problem(await http.patch("/workers/w", content=body), 422, 19)["errors"]
+        assert body == f'{{"{error["field"]}": {error["value"]}}}'

@@ -87,7 +87,7 @@ async def _read_patch(request: Request) -> WorkerPatch:
     if patch.drain is False:
         message = "a drain cannot be taken back; expected true, or leave it out"
         raise errors.InvalidWorkersRequest(
-            problems=[errors.FieldProblem("drain", message, value=errors.shortened(False))]
+            problems=[errors.FieldProblem("drain", message, value=errors.shortened_json(False))]
         )
     return patch
 
