@@ -23,8 +23,9 @@ from pyoco_server.errors import (
     NatsUnavailable,
     WaitConflict,
     WaitExpired,
+    shortened_json,
 )
-from pyoco_server.human.asking import MAX_TIMEOUT_MS
+from pyoco_server.human.asking import GROUP_PREFIX, MAX_TIMEOUT_MS
 from pyoco_server.human.continuation import Continuations, awaited_by
 from pyoco_server.human.wait_lookup import check_run_continues, find_wait, withdrawn_error
 from pyoco_server.human.wait_transitions import change_event, expired
@@ -93,6 +94,7 @@ class WaitChanges:
         """Replace the assignees; without any, everybody of the tenant may answer."""
 
         def reassigned(wait: WaitRecord, _: float) -> WaitRecord:
+            _check_assignees(wait, assignees)
             return structs.replace(wait, assignees=list(dict.fromkeys(assignees)))
 
         return await self._change(request, WaitEventKind.REASSIGNED, reassigned)
@@ -171,6 +173,17 @@ def _check_deadline(wait: WaitRecord, now: float, deadline_at: float) -> None:
     if deadline_at > now + _MAX_EXTENSION_SEC:
         expected = f"expected at most {_MAX_EXTENSION_SEC / 86_400:.0f} days from now, in seconds since 1970"
         raise InvalidRequest(problems=[FieldProblem("deadline_at", expected, value=str(deadline_at))])
+
+
+def _check_assignees(wait: WaitRecord, assignees: Sequence[str]) -> None:
+    """Those who have not voted yet must be enough for the approvals that are missing."""
+    voters = {name for vote in wait.votes for name in (vote.by.name, vote.by.api_key_id)}
+    can_vote = set(assignees) - voters
+    missing = wait.required - wait.approvals
+    has_group = any(name.startswith(GROUP_PREFIX) for name in assignees)
+    if wait.required > 1 and assignees and not has_group and len(can_vote) < missing:
+        expected = f"expected at least {missing} who have not voted, or a group, or an empty list"
+        raise InvalidRequest(problems=[FieldProblem("assignees", expected, value=shortened_json(assignees))])
 
 
 def _with_deadline(snapshot: RunSnapshot, wait: WaitRecord) -> RunSnapshot | None:

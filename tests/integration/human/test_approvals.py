@@ -9,9 +9,17 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidAnswer, NotAssigned, PyocoError, SelfApproval, WaitConflict
+from pyoco_server.errors import (
+    InvalidAnswer,
+    InvalidRequest,
+    NotAssigned,
+    PyocoError,
+    SelfApproval,
+    WaitConflict,
+)
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.reopen import retry_run
+from pyoco_server.human.wait_changes import ChangeRequest, WaitChanges
 from pyoco_server.records.wait_models import Actor, Decision, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
 from tests.support.running.gateway import RunningGateway
@@ -103,6 +111,45 @@ async def test_a_key_votes_once(connection: Connection, answers: AnswerHandler) 
     with pytest.raises(WaitConflict):
         await answers.respond(run.wait_id, Answer(decision=Decision.REJECTED, decision_id="a"), ANN_KEY, ANN)
     assert await run.stored() == before
+
+
+async def test_two_keys_vote_under_the_same_decision_id(
+    connection: Connection, answers: AnswerHandler
+) -> None:
+    """A program may derive the id from the question, which is the same for both."""
+    run = await asked(connection, required=3)
+    for caller, actor, approvals in ((ANN_KEY, ANN, 1), (BOB_KEY, BOB, 2)):
+        receipt = await answers.respond(run.wait_id, approved("a"), caller, actor)
+        assert (receipt.repeated, receipt.approvals) == (False, approvals)
+    payload = {"decision": "approved", "digest": digest_of(PROPOSAL)}
+    await answers.resume(run.run_id, payload, EVE_KEY, EVE, decision_id="a")
+    wait = await run.wait()
+    assert (wait.state, [vote.by for vote in wait.votes]) == ("answered", [ANN, BOB, EVE])
+    assert (await answers.respond(run.wait_id, approved("a"), BOB_KEY, BOB)).repeated
+    late = Caller("acme", "key-late", sees_all=False)
+    with pytest.raises(WaitConflict, match="answered by eve"):
+        await answers.respond(run.wait_id, approved("a"), late, Actor(name="late", api_key_id="key-late"))
+
+
+@pytest.mark.parametrize(
+    ("assignees", "is_enough"),
+    [(["bob"], False), (["ann", "bob"], False), (["bob", "eve"], True), (["group:x"], True), ([], True)],
+)
+async def test_a_reassigned_wait_can_still_be_decided(
+    connection: Connection, answers: AnswerHandler, assignees: list[str], *, is_enough: bool
+) -> None:
+    """Ann has voted, and two more approvals are required."""
+    run = await asked(connection, required=3)
+    await answers.respond(run.wait_id, approved(), ANN_KEY, ANN)
+    change = WaitChanges(connection).reassign(ChangeRequest(run.wait_id, ANYBODY, ANN), assignees)
+    if is_enough:
+        assert (await change).assignees == assignees
+        return
+    with pytest.raises(InvalidRequest) as caught:
+        await change
+    [problem] = caught.value.problems
+    assert (problem.field, problem.message[:19]) == ("assignees", "expected at least 2")
+    assert (await run.wait()).assignees == []
 
 
 async def test_an_early_vote_is_repeated_after_the_decision(

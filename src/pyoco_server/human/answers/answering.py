@@ -129,7 +129,7 @@ class AnswerHandler:
         """Answer the only open wait of a run."""
         snapshot = (await find_run(self._runs, run_id, caller)).snapshot
         waits = [wait.record for wait in await self._waits.of_run_from_leader(run_id)]
-        wait = _decided_as(decision_id, waits) or _only_open_wait(snapshot, waits)
+        wait = _decided_as(decision_id, waits, actor) or _only_open_wait(snapshot, waits)
         answer = answer_from_payload(wait, payload, decision_id)
         try:
             return await self.respond(wait.wait_id, answer, caller, actor)
@@ -143,9 +143,9 @@ class AnswerHandler:
         record = wait.record
         _check_assignee(record, caller, actor)
         if record.state is not WaitState.OPEN:
-            return await self._repeated_receipt(record, answer)
-        if vote_named(record, answer.decision_id) is not None:
-            return _repeated(record, answer)
+            return await self._repeated_receipt(record, answer, actor)
+        if vote_named(record, answer.decision_id, actor) is not None:
+            return _repeated(record, answer, actor)
         now = self._clock()
         if now >= record.deadline_at:
             await self._expire(wait, now)
@@ -180,14 +180,14 @@ class AnswerHandler:
             await self._continue_run(outcome)
         return _receipt(as_answered_by(outcome, vote))
 
-    async def _repeated_receipt(self, record: WaitRecord, answer: Answer) -> Receipt:
+    async def _repeated_receipt(self, record: WaitRecord, answer: Answer, actor: Actor) -> Receipt:
         if record.state is WaitState.EXPIRED:
             raise await self._too_late(record)
         if record.state is WaitState.CANCELLED:
             raise WaitConflict("invalid_state", f"the wait was cancelled: {record.note}")
         if record.state is WaitState.WITHDRAWN:
             raise withdrawn_error(record)
-        receipt = _repeated(record, answer)
+        receipt = _repeated(record, answer, actor)
         await self._continue_run(record)
         return receipt
 
@@ -258,11 +258,14 @@ def _schema_check_owner(record: WaitRecord) -> str:
     return f"tenant {record.tenant_id}" if record.tenant_id is not None else f"flow {record.flow_name}"
 
 
-def _decided_as(decision_id: str | None, waits: list[WaitRecord]) -> WaitRecord | None:
+def _decided_as(decision_id: str | None, waits: list[WaitRecord], actor: Actor) -> WaitRecord | None:
     if decision_id is None:
         return None
-    named = (wait for wait in waits if wait.decision_id == decision_id or vote_named(wait, decision_id))
-    return next(named, None)
+    for wait in waits:
+        is_named = vote_named(wait, decision_id, actor) if wait.votes else wait.decision_id == decision_id
+        if is_named:
+            return wait
+    return None
 
 
 def _only_open_wait(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord:
@@ -296,11 +299,12 @@ def _receipt(record: WaitRecord) -> Receipt:
     )
 
 
-def _repeated(record: WaitRecord, answer: Answer) -> Receipt:
+def _repeated(record: WaitRecord, answer: Answer, actor: Actor) -> Receipt:
     """The receipt of an answer or vote that was given before; WaitConflict if it was another one."""
-    vote = vote_named(record, answer.decision_id)
+    vote = vote_named(record, answer.decision_id, actor)
     given = record if vote is None else as_answered_by(record, vote)
-    if not is_same_answer(given, answer):
+    is_vote_of_another = vote is None and bool(record.votes)
+    if is_vote_of_another or not is_same_answer(given, answer):
         raise WaitConflict("already_decided", _answered_by(given))
     receipt = _receipt(given)
     receipt.repeated = True

@@ -42,10 +42,12 @@ def as_answered_by(wait: WaitRecord, vote: Vote) -> WaitRecord:
     )
 
 
-def vote_named(wait: WaitRecord, decision_id: str | None) -> Vote | None:
+def vote_named(wait: WaitRecord, decision_id: str | None, actor: Actor) -> Vote | None:
+    """The vote that this key gave under this id: others may choose the same id for votes of their own."""
     if decision_id is None:
         return None
-    return next((vote for vote in wait.votes if vote.decision_id == decision_id), None)
+    mine = (vote for vote in wait.votes if vote.by.api_key_id == actor.api_key_id)
+    return next((vote for vote in mine if vote.decision_id == decision_id), None)
 
 
 def check_has_not_voted(wait: WaitRecord, actor: Actor) -> None:
