@@ -96,9 +96,10 @@ def _typed(value: Any, schema: Any) -> Any:
     if is_pydantic_model(schema):
         return schema.model_validate(value)
     try:
-        return msgspec.convert(value, schema)
+        # The keys of a JSON object are strings, also those of a dict[int, str].
+        return msgspec.convert(value, schema, str_keys=True)
     except msgspec.ValidationError:
-        return msgspec.convert(_with_integers(value), schema)
+        return msgspec.convert(_with_integers(value), schema, str_keys=True)
 
 
 def _with_integers(value: Any) -> Any:

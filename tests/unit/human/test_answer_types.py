@@ -50,6 +50,7 @@ def answered(payload: Any = UNSET, **fields: Any) -> WaitRecord:
         (str, "yes", "yes", True),
         (list[int], [1, 2.0], [1, 2], ["1"]),
         (dict[str, int], {"a": 1}, {"a": 1}, {"a": "b"}),
+        (dict[int, str], {"1": "a"}, {1: "a"}, {"1": 1}),
         (Literal["yes", "no"], "no", "no", "maybe"),
         (Colour, "blue", Colour.BLUE, "green"),
         (Size, 2, Size.LARGE, 3),
