@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import structs
 
@@ -38,12 +39,12 @@ log = logging.getLogger(__name__)
 _CONCURRENT = 32
 
 
-# PENDING and RUNNING: other waits of it may be open.
-_MAY_AWAIT = frozenset({RunStatus.WAITING_HUMAN, RunStatus.PENDING, RunStatus.RUNNING})
+# The statuses of a run that may have open waits; of a PENDING or RUNNING one those of its other branches.
+MAY_HAVE_OPEN_WAITS: Final = frozenset({RunStatus.WAITING_HUMAN, RunStatus.PENDING, RunStatus.RUNNING})
 
 
 def awaited_by(snapshot: RunSnapshot) -> list[OpenWait]:
-    return list(snapshot.open_waits or []) if snapshot.status in _MAY_AWAIT else []
+    return list(snapshot.open_waits or []) if snapshot.status in MAY_HAVE_OPEN_WAITS else []
 
 
 class Continuations:

@@ -17,10 +17,9 @@ from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
-from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.continuation import MAY_HAVE_OPEN_WAITS, Continuations
 from pyoco_server.human.inbox.wait_index import WaitIndex
-from pyoco_server.human.wait_transitions import expired, noticed
-from pyoco_server.records.models import RunStatus
+from pyoco_server.human.wait_transitions import due_notice, expired
 from pyoco_server.records.wait_models import WaitState, run_id_of
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 
@@ -31,8 +30,6 @@ _CONCURRENT: Final = 32
 _BATCH: Final = 1000
 # The index lags a little behind a decision.
 _INDEX_LAG_SEC: Final = 0.05
-# Runs that may have open waits.
-_MAY_WAIT: Final = frozenset({RunStatus.WAITING_HUMAN, RunStatus.PENDING, RunStatus.RUNNING})
 # Time for whoever has decided a wait to continue its run.
 _GRACE_SEC: Final = 1.0
 
@@ -66,7 +63,7 @@ class WaitMaintenance:
         # Expired here, and perhaps still open in the index.
         self._expired: set[str] = set()
         # Reminded or escalated here, and perhaps still due in the index.
-        self._noticed: set[str] = set()
+        self._notified: set[str] = set()
         # Ids and revisions of the waits that had an outbox at the last scan.
         self._with_outbox: set[tuple[str, int]] = set()
         # Runs that have ended, and whose waits are to be closed.
@@ -125,7 +122,7 @@ class WaitMaintenance:
             # The server may have lost the write of an expiry.
             self._interruptions = self._connection.interruptions
             self._expired = set()
-            self._noticed = set()
+            self._notified = set()
         due = set(await self._index.due(now, _BATCH))
         await _for_each(self._expire, due - self._expired)
         self._expired = due
@@ -145,12 +142,12 @@ class WaitMaintenance:
     async def _notify_due(self) -> None:
         """Record the reminders and escalations that are due; each once, by compare-and-set on the wait."""
         due = set(await self._index.notices_due(self._clock(), _BATCH))
-        await _for_each(self._notify, due - self._noticed)
-        self._noticed = due
+        await _for_each(self._notify, due - self._notified)
+        self._notified = due
 
     async def _notify(self, wait_id: str) -> None:
         while (wait := await self._waits.find(wait_id)) is not None:
-            due = noticed(wait.record, at=self._clock())
+            due = due_notice(wait.record, at=self._clock())
             if due is None:
                 return
             # After a conflict, or the first of two, it is read again.
@@ -205,7 +202,7 @@ class WaitMaintenance:
 
     def _is_stuck(self, run: OpenRun, open_waits: set[str]) -> bool:
         return (
-            run.state.status in _MAY_WAIT
+            run.state.status in MAY_HAVE_OPEN_WAITS
             and run.silent_sec > self._grace_sec
             and any(wait.wait_id not in open_waits for wait in run.state.open_waits)
         )

@@ -40,12 +40,12 @@ def expired(wait: WaitRecord, *, at: float) -> WaitRecord:
 
 
 def expired_unresolved(wait: WaitRecord) -> bool:
-    """Whether the wait expired and has no default, so that its run fails."""
+    """Whether the wait expired and its task cannot continue: no default, and `on_timeout` is `fail`."""
     return wait.state is WaitState.EXPIRED and not wait.resolved
 
 
 def ended_unanswered(wait: WaitRecord) -> bool:
-    """Whether the run fails because of this wait: it expired without a default, or was withdrawn."""
+    """Whether the run fails because of this wait: it expired unresolved, or was withdrawn."""
     return wait.state is WaitState.WITHDRAWN or expired_unresolved(wait)
 
 
@@ -165,7 +165,7 @@ def reopened(wait: WaitRecord, *, at: float, deadline_at: float) -> WaitRecord:
     )
 
 
-def noticed(wait: WaitRecord, *, at: float) -> tuple[WaitRecord, WaitEvent] | None:
+def due_notice(wait: WaitRecord, *, at: float) -> tuple[WaitRecord, WaitEvent] | None:
     """The wait after its next reminder or escalation, and the event of it; None if none is due."""
     due_at = wait.notice_at
     if due_at is None or not due_at <= at < wait.deadline_at:

@@ -20,7 +20,7 @@ from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.wait_maintenance import WaitMaintenance
-from pyoco_server.human.wait_transitions import event_for_state, expired, noticed
+from pyoco_server.human.wait_transitions import due_notice, event_for_state, expired
 from pyoco_server.records.models import RunStatus, TaskStatus, encode, job_of
 from pyoco_server.records.wait_models import Actor, OnTimeout, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
@@ -390,7 +390,7 @@ async def test_a_reminder_whose_gateway_died_is_published_once(connection: Conne
     """Its event is in the outbox of the wait."""
     run = await waiting_run(connection, {"remind_at": time.time() - 1})
     wait = await run.stored()
-    due = noticed(wait.record, at=time.time())
+    due = due_notice(wait.record, at=time.time())
     assert due is not None
     await WaitStore(connection).replace(due[0], wait.revision, outbox=[due[1]])
     async with maintaining(connection) as maintained:

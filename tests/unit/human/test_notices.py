@@ -9,7 +9,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
 from pyoco_server.human.asking import question
 from pyoco_server.human.notify_targets import NotifyTargets
-from pyoco_server.human.wait_transitions import noticed, reopened
+from pyoco_server.human.wait_transitions import due_notice, reopened
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitEventKind, WaitRecord, WaitState
 from tests.support.broker.stored_waits import a_wait
@@ -21,22 +21,22 @@ def wait(**fields: Any) -> WaitRecord:
 
 def test_each_notice_is_due_once() -> None:
     asked = wait(remind_at=110.0, escalate_at=150.0)
-    assert noticed(asked, at=109.9) is None
-    reminded = noticed(asked, at=111.0)
+    assert due_notice(asked, at=109.9) is None
+    reminded = due_notice(asked, at=111.0)
     assert reminded is not None
     assert (reminded[1].kind, reminded[1].at, reminded[0].reminded_at) == ("reminded", 111.0, 111.0)
-    assert noticed(reminded[0], at=149.0) is None
-    escalated = noticed(reminded[0], at=150.0)
+    assert due_notice(reminded[0], at=149.0) is None
+    escalated = due_notice(reminded[0], at=150.0)
     assert escalated is not None
     assert escalated[1].kind is WaitEventKind.ESCALATED
-    assert noticed(escalated[0], at=199.0) is None
+    assert due_notice(escalated[0], at=199.0) is None
 
 
 @pytest.mark.parametrize(
     "fields", [{}, {"remind_at": 110.0, "state": WaitState.ANSWERED}, {"remind_at": 200.0}]
 )
 def test_no_notice_without_a_time_after_the_decision_or_at_the_deadline(fields: dict[str, Any]) -> None:
-    assert noticed(wait(**fields), at=200.0) is None
+    assert due_notice(wait(**fields), at=200.0) is None
 
 
 def test_a_reopened_wait_reminds_again_after_the_same_time() -> None:
