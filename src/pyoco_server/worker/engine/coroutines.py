@@ -69,8 +69,8 @@ class CoroutineRunner:
         self._not_awaited.add(call)
         return call
 
-    async def suspend(self, step: str, withdraw: Callable[[], None]) -> NoReturn:
-        """Wait until the task is suspended; `withdraw` is called if its own code cancels the question before.
+    async def suspend(self, step: str, on_cancelled: Callable[[], None]) -> NoReturn:
+        """Wait until the task is suspended; `on_cancelled` is called if its own code cancels the question.
 
         `step` is the key of the step that asks, or that of the task.
         """
@@ -83,7 +83,7 @@ class CoroutineRunner:
         finally:
             self._asked_in.remove(step)
             if not self._suspended:
-                withdraw()
+                on_cancelled()
         raise AssertionError("nothing resolves this future")
 
     @contextmanager
@@ -134,7 +134,8 @@ class CoroutineRunner:
 class AwaitedCall(Coroutine[Any, Any, T]):
     """`ctx.human(...)` or `ctx.step(...)` of an `async def` task, which has to be awaited.
 
-    A question without `await` would be taken for the answer yes: an object is true.
+    Without `await`, `if ctx.human(...)` would always be a yes, because an object is true: so its truth value
+    raises.
     """
 
     def __init__(

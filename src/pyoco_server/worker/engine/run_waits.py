@@ -61,7 +61,7 @@ class RunWaits:
             self._on_question(asked)
         return None
 
-    def withdraw(self, asked: Question) -> None:
+    def remove(self, asked: Question) -> None:
         """The task does not wait for this answer any more, for example because another await was faster."""
         with self._lock:
             self._open.pop((asked.node, asked.name), None)

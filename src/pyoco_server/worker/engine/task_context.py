@@ -86,7 +86,8 @@ class TaskContext(Context):  # type: ignore[misc]
         into a `ctx.step` before it. Questions without a name are distinguished by their order. In an
         `async def` task it has to be awaited.
 
-        With `on_timeout="raise"`, HumanTimeout is raised if nobody answers in time; otherwise the run fails.
+        If nobody answers in time, the `default` is the answer; without one the run fails or, with
+        `on_timeout="raise"`, HumanTimeout is raised.
         With `details`, a HumanAnswer is returned, which says who answered and how.
         """
         asked = self._people.question(
@@ -105,7 +106,7 @@ class TaskContext(Context):  # type: ignore[misc]
             escalate_after_ms=escalate_after_ms,
             escalate_to=escalate_to,
         )
-        # With what the task receives an answer.
+        # How the task receives the answer.
         form = (schema, details)
         running = self._coroutine
         if running is not None and running.is_running_here():
@@ -213,7 +214,7 @@ class HumanQuestions:
         wait = waits.find(asked)
         if wait is None:
             step = _enclosing_step.get() or self._call.key
-            await coroutine.suspend(step, withdraw=lambda: waits.withdraw(asked))
+            await coroutine.suspend(step, on_cancelled=lambda: waits.remove(asked))
         return _answer(wait, form)
 
     def _next_name(self) -> str:
