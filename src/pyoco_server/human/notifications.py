@@ -116,7 +116,7 @@ class Notifier:
     async def _deliver_all(self) -> None:
         from pyoco_server.human.webhook_client import WebhookClient  # noqa: PLC0415 - httpx takes 5 MB
 
-        receiver = WebhookClient(self._config)
+        webhooks = WebhookClient(self._config)
         try:
             async with asyncio.TaskGroup() as senders:
                 while True:
@@ -126,10 +126,10 @@ class Notifier:
                     except BaseException:
                         self._senders.release()
                         raise
-                    senders.create_task(self._deliver(receiver, notice))
+                    senders.create_task(self._deliver(webhooks, notice))
         finally:
             await self._notices.end_pull()
-            await receiver.close()
+            await webhooks.close()
 
     async def _next(self) -> WaitNotice:
         """The next event; the consumer is created whenever it may be missing."""
@@ -147,10 +147,10 @@ class Notifier:
                 created = False
                 await asyncio.sleep(_RETRY_SEC)
 
-    async def _deliver(self, receiver: "WebhookClient", notice: WaitNotice) -> None:
+    async def _deliver(self, webhooks: "WebhookClient", notice: WaitNotice) -> None:
         try:
             if notice.event.kind in NOTIFIED:
-                await self._post(receiver, notice)
+                await self._post(webhooks, notice)
             else:
                 await notice.delivery.ack()
         except NatsUnavailable as error:
@@ -169,7 +169,7 @@ class Notifier:
         with suppress(NatsUnavailable):
             await notice.delivery.term()
 
-    async def _post(self, receiver: "WebhookClient", notice: WaitNotice) -> None:
+    async def _post(self, webhooks: "WebhookClient", notice: WaitNotice) -> None:
         event, delivery = notice.event, notice.delivery
         extra = {"run_id": event.run_id, "wait_id": event.wait_id}
         wait = await self._waits.find(event.wait_id)
@@ -189,7 +189,7 @@ class Notifier:
             await delivery.ack()
             return
         body = body_of(event, wait.record, self._config.public_url)
-        result, why = await receiver.post(target, event.event_id, body)
+        result, why = await webhooks.post(target, event.event_id, body)
         if result == "delivered":
             self.outcomes["delivered"] += 1
             await delivery.ack()

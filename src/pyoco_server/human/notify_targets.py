@@ -13,6 +13,8 @@ from pyoco_server.records.wait_models import WaitEventKind, WaitRecord
 
 @dataclass(frozen=True, slots=True)
 class Target:
+    """A receiver of notifications."""
+
     url: str = field(repr=False)
     secret: str = field(default="", repr=False)
 
@@ -31,7 +33,7 @@ class NotifyTargets:
         return self._default is not None or bool(self._named)
 
     def target_of(self, wait: WaitRecord, kind: WaitEventKind) -> tuple[Target | None, str | None]:
-        """The receiver, and the name that is not configured, if one was given: the default one gets it."""
+        """The receiver; also the name that was given if it is not configured, so that the default is used."""
         name = wait.notify or self._of_flow(wait.flow_name)
         if kind is WaitEventKind.ESCALATED:
             name = wait.escalate_to or name
