@@ -1,4 +1,4 @@
-"""Submits, reads and cancels runs directly over NATS, for programs that have the NATS rights of a gateway.
+"""A client that submits, reads, cancels and reruns runs over NATS; it needs the NATS rights of a gateway.
 
 The same rules as over HTTP, because it is the same code: a run is stored and queued, or not at all. What
 needs the gateway's read models (lists, watches, waits) is in the HTTP client.
@@ -55,7 +55,7 @@ class PyocoNatsClient:
         self._store = RunStore(connection)
         self._journal = Journal(connection)
         self._submitter = Submitter(connection)
-        self._undo = AsyncExitStack()
+        self._cleanup = AsyncExitStack()
 
     @classmethod
     async def connect(
@@ -66,18 +66,18 @@ class PyocoNatsClient:
         connection.add_hook(lambda: ensure_resources(connection))
         connection.add_hook(lambda: trust_nothing_if_empty(connection))
         client = cls(connection)
-        async with AsyncExitStack() as undo:
-            undo.push_async_callback(connection.close)
+        async with AsyncExitStack() as cleanup:
+            cleanup.push_async_callback(connection.close)
             await connection.start()
             await connection.wait_ready(timeout_sec)
-            undo.push_async_callback(client._submitter.close)
+            cleanup.push_async_callback(client._submitter.close)
             await client._submitter.start()
-            client._undo = undo.pop_all()
+            client._cleanup = cleanup.pop_all()
         return client
 
     async def close(self) -> None:
-        """Disconnect; runs that were submitted go on."""
-        await self._undo.aclose()
+        """Disconnect; submitted runs continue."""
+        await self._cleanup.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -102,13 +102,13 @@ class PyocoNatsClient:
         With an `idempotency_key` the same call may be made again after any failure, and there is one run.
         """
         given = {"flow_name": flow_name, "params": params or {}, "tag": tag, "timeout_sec": timeout_sec}
-        asked = _checked({**given, "tags": None if tags is None else list(tags)}, RunSubmitRequest)
+        request = _checked({**given, "tags": None if tags is None else list(tags)}, RunSubmitRequest)
         job = new_job(
-            flow_name=asked.flow_name,
-            tag=asked.tag or self._connection.config.default_tag,
-            tags=asked.tags or (),
-            params=asked.params,
-            timeout_sec=asked.timeout_sec,
+            flow_name=request.flow_name,
+            tag=request.tag or self._connection.config.default_tag,
+            tags=request.tags or (),
+            params=request.params,
+            timeout_sec=request.timeout_sec,
         )
         return await self._submit(job, idempotency_key)
 
@@ -127,13 +127,13 @@ class PyocoNatsClient:
         if len(source) > limit:
             raise WorkflowTooLarge(f"the flow.yaml has {len(source)} bytes, at most {limit} are allowed")
         given = {"flow_name": flow_name, "tag": tag, "timeout_sec": timeout_sec}
-        asked = _checked(given, RunSubmitYamlFields)
+        request = _checked(given, RunSubmitYamlFields)
         flow = await asyncio.to_thread(check_submitted_flow, source)
         job = new_job(
-            flow_name=asked.flow_name,
-            tag=asked.tag or self._connection.config.default_tag,
+            flow_name=request.flow_name,
+            tag=request.tag or self._connection.config.default_tag,
             params=flow.defaults,
-            timeout_sec=asked.timeout_sec or None,
+            timeout_sec=request.timeout_sec or None,
             workflow_yaml=source,
         )
         return await self._submit(job, idempotency_key)
@@ -147,11 +147,11 @@ class PyocoNatsClient:
         keep_answers: bool = False,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Repeat a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`."""
-        asked = _checked({"mode": mode, "task": task, "keep_answers": keep_answers}, RerunRequest)
+        """Rerun a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`."""
+        request = _checked({"mode": mode, "task": task, "keep_answers": keep_answers}, RerunRequest)
         keyed = None
         if idempotency_key is not None:
-            command = rerun_command(run_id, asked.mode, asked.task, keep_answers=keep_answers)
+            command = rerun_command(run_id, request.mode, request.task, keep_answers=keep_answers)
             keyed = keyed_command(idempotency_key, None, *command)
             earlier = await self._submitter.submitted(keyed)
             if earlier is not None:
@@ -160,9 +160,9 @@ class PyocoNatsClient:
             self._connection,
             run_id,
             ANYBODY,
-            mode=asked.mode,
-            task=asked.task,
-            keep_answers=asked.keep_answers,
+            mode=request.mode,
+            task=request.task,
+            keep_answers=request.keep_answers,
         )
         return {**_accepted(await self._submitter.submit(job, request=keyed)), "origin_run_id": run_id}
 

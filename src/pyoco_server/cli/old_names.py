@@ -11,7 +11,7 @@ from pyoco_server.errors import InvalidCliArgument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Old:
+class _OldOption:
     """An option of the public package: what is used in its place."""
 
     # Words of the command line, in front of its value.
@@ -28,47 +28,47 @@ class _Old:
 
 
 _UP: Final = {
-    "--log-level": _Old(setting="PYOCO_LOG_LEVEL", upper=True),
-    "--nats-client-port": _Old(words=("--nats-port",)),
-    "--nats-listen-host": _Old(no_effect="the local NATS server listens on 127.0.0.1"),
-    "--nats-http-port": _Old(no_effect="the local NATS server has no monitoring port"),
+    "--log-level": _OldOption(setting="PYOCO_LOG_LEVEL", upper=True),
+    "--nats-client-port": _OldOption(words=("--nats-port",)),
+    "--nats-listen-host": _OldOption(no_effect="the local NATS server listens on 127.0.0.1"),
+    "--nats-http-port": _OldOption(no_effect="the local NATS server has no monitoring port"),
 }
 _WORKER: Final = {
-    "--flow-resolver": _Old(words=("--resolver",)),
-    "--wheel-sync": _Old(setting="PYOCO_WHEEL_SYNC_ENABLED", value="true", is_flag=True),
-    "--no-wheel-sync": _Old(setting="PYOCO_WHEEL_SYNC_ENABLED", value="false", is_flag=True),
-    "--wheel-sync-dir": _Old(setting="PYOCO_WHEEL_SYNC_DIR"),
-    "--wheel-sync-interval-sec": _Old(setting="PYOCO_WHEEL_SYNC_INTERVAL_SEC"),
-    "--wheel-install-timeout-sec": _Old(setting="PYOCO_WHEEL_INSTALL_TIMEOUT_SEC"),
-    "--poll-timeout": _Old(no_effect="a worker receives jobs as they come"),
-    "--run-once": _Old(
+    "--flow-resolver": _OldOption(words=("--resolver",)),
+    "--wheel-sync": _OldOption(setting="PYOCO_WHEEL_SYNC_ENABLED", value="true", is_flag=True),
+    "--no-wheel-sync": _OldOption(setting="PYOCO_WHEEL_SYNC_ENABLED", value="false", is_flag=True),
+    "--wheel-sync-dir": _OldOption(setting="PYOCO_WHEEL_SYNC_DIR"),
+    "--wheel-sync-interval-sec": _OldOption(setting="PYOCO_WHEEL_SYNC_INTERVAL_SEC"),
+    "--wheel-install-timeout-sec": _OldOption(setting="PYOCO_WHEEL_INSTALL_TIMEOUT_SEC"),
+    "--poll-timeout": _OldOption(no_effect="a worker receives jobs as they come"),
+    "--run-once": _OldOption(
         is_flag=True,
         refused="a worker serves until it is stopped; to execute one run, call `await worker.run_once()` of "
         "an embedded worker (docs/embedding-a-worker.md)",
     ),
 }
 _WATCH: Final = {
-    "--until-terminal": _Old(is_flag=True, no_effect="a watch ends with its run"),
-    "--records": _Old(is_flag=True, no_effect="use `pyoco-client tasks` for the records"),
-    "--since": _Old(no_effect="a watch begins with the present state"),
-    "--max-events": _Old(refused="a watch ends with its run; use --timeout-sec to end it earlier"),
+    "--until-terminal": _OldOption(is_flag=True, no_effect="a watch ends with its run"),
+    "--records": _OldOption(is_flag=True, no_effect="use `pyoco-client tasks` for the records"),
+    "--since": _OldOption(no_effect="a watch begins with the present state"),
+    "--max-events": _OldOption(refused="a watch ends with its run; use --timeout-sec to end it earlier"),
 }
 _CHECKED: Final = "the gateway checks every wheel"
 _WHEEL_UPLOAD: Final = {
-    "--preflight": _Old(no_effect=_CHECKED),
-    "--allow-no-entry-points": _Old(is_flag=True, no_effect=_CHECKED),
-    "--allow-missing-usage-doc": _Old(is_flag=True, no_effect=_CHECKED),
+    "--preflight": _OldOption(no_effect=_CHECKED),
+    "--allow-no-entry-points": _OldOption(is_flag=True, no_effect=_CHECKED),
+    "--allow-missing-usage-doc": _OldOption(is_flag=True, no_effect=_CHECKED),
 }
 # By program and, after a space, its command.
-_OPTIONS: Final[Mapping[str, Mapping[str, _Old]]] = {
+_OPTIONS: Final[Mapping[str, Mapping[str, _OldOption]]] = {
     "pyoco-server up": _UP,
     "pyoco-worker": _WORKER,
-    "pyoco-client": {"--api-key-header": _Old(setting="PYOCO_HTTP_API_KEY_HEADER")},
-    "pyoco-client get": {"--records": _Old(words=("--include", "records"), is_flag=True)},
+    "pyoco-client": {"--api-key-header": _OldOption(setting="PYOCO_HTTP_API_KEY_HEADER")},
+    "pyoco-client get": {"--records": _OldOption(words=("--include", "records"), is_flag=True)},
     "pyoco-client watch": _WATCH,
     "pyoco-client wheel-upload": _WHEEL_UPLOAD,
 }
-# What `pyoco-server` has at its first place, or after an option of its own.
+# With one of these words anywhere, a command line of `pyoco-server` is in the present form.
 _SERVER_WORDS: Final = frozenset({"up", "dev", "-h", "--help", "--version"})
 
 
@@ -89,7 +89,7 @@ def _names_a_command(words: Sequence[str]) -> bool:
     return bool(words) and (not words[0].startswith("-") or not _SERVER_WORDS.isdisjoint(words))
 
 
-def _translated(words: Sequence[str], options: Mapping[str, _Old]) -> Iterable[str]:
+def _translated(words: Sequence[str], options: Mapping[str, _OldOption]) -> Iterable[str]:
     rest = iter(words)
     for word in rest:
         name, has_value, value = word.partition("=")
@@ -104,7 +104,7 @@ def _translated(words: Sequence[str], options: Mapping[str, _Old]) -> Iterable[s
         yield from _replaced(name, old, value)
 
 
-def _replaced(name: str, old: _Old, value: str) -> Iterable[str]:
+def _replaced(name: str, old: _OldOption, value: str) -> Iterable[str]:
     if old.no_effect:
         _report(f"`{name}` has no effect: {old.no_effect}")
     elif old.setting:
