@@ -1,7 +1,7 @@
 """Takes over an existing installation: of the public package pyoco-server 0.5, or of an earlier version.
 
-Gateways and workers read the old records and bind to the old consumers by themselves. What needs rights that
-they may lack is done here, by an administrator, and what they will meet is listed.
+Gateways and workers read the old records and bind to the old consumers automatically. An administrator does
+here what needs rights that they may lack, and sees what cannot be taken over.
 """
 
 from collections.abc import Awaitable, Callable, Iterator

@@ -1,4 +1,4 @@
-"""Finding a wait that somebody wants to answer or change, and why it cannot be."""
+"""Finds a wait to answer or to change; the errors say why that is not possible."""
 
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore

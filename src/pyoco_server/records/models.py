@@ -235,8 +235,8 @@ class RunSnapshot(Struct, kw_only=True):
     tags: list[str] = []
     submitted_at: Timestamp | None = None
     worker_id: str | None = None
-    # How many times a worker has claimed this run: a later claim has a greater number. Responses are without
-    # `continuations`, as `shown_attempt` is.
+    # How many times a worker has claimed this run: a later claim has a greater number. Responses have
+    # `shown_attempt` in its place, which does not count `continuations`.
     attempt: Count = 0
     # Of these, how many continued it after a wait: not because an earlier worker did not finish it.
     continuations: Count | UnsetType = UNSET

@@ -42,7 +42,7 @@ class WaitState(StrEnum):
     ANSWERED = "answered"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
-    # By a person, with a reason in `note`: nobody shall answer it.
+    # Closed by a person without an answer; `note` has the reason.
     WITHDRAWN = "withdrawn"
 
 
@@ -238,7 +238,7 @@ class WaitEventKind(StrEnum):
     # It is still open at the times that its task has set.
     REMINDED = "reminded"
     ESCALATED = "escalated"
-    # Opened with the answer of the run that this one repeats.
+    # A rerun that keeps answers: opened with the answer of its origin.
     REUSED = "reused"
     # An attempt to answer was refused.
     REFUSED = "refused"

@@ -43,7 +43,7 @@ class FlowResult:
     outputs: dict[str, Any]
     # The state of each task.
     tasks: dict[str, str]
-    # As in `GET /runs/{run_id}`: state, times, inputs, output, error, calls, replayed, ...
+    # As in `GET /runs/{run_id}/tasks`: state, times, inputs, output, error, calls, replayed, ...
     task_records: dict[str, dict[str, Any]]
     # Every question that was asked, in order.
     asked: list[AskedQuestion]

@@ -1,7 +1,7 @@
-"""Existing streams and buckets: which options this version needs to be otherwise, and changing them.
+"""Options of existing streams and buckets: which of them this version has to change.
 
-They may be of an earlier version, of the public package pyoco-server, or made by hand. Options that this
-version does not depend on stay as they are.
+A stream may be of an earlier version, of the public package pyoco-server, or created by hand. Options that
+this version does not depend on stay as they are.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,9 +41,9 @@ def differences(expected: StreamConfig, found: dict[str, Any]) -> list[Differenc
 async def change(
     connection: Connection, found: dict[str, Any], changes: Iterable[Difference]
 ) -> dict[str, Any]:
-    """Apply them; return the configuration that applies then. ApiRefused or NatsUnavailable if not."""
-    wanted = {**found, **{each.option: each.expected for each in changes}}
-    info = await jetstream_api.call(connection, f"STREAM.UPDATE.{found['name']}", wanted)
+    """Apply the changes; return the new configuration. ApiRefused or NatsUnavailable if that failed."""
+    changed = {**found, **{each.option: each.expected for each in changes}}
+    info = await jetstream_api.call(connection, f"STREAM.UPDATE.{found['name']}", changed)
     return dict(info["config"])
 
 

@@ -1,4 +1,4 @@
-"""How many dead letters each tenant has; only letters that are new are read again."""
+"""How many dead letters each tenant has; a later count reads only the letters that are new since."""
 
 import asyncio
 from sys import intern

@@ -15,7 +15,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class TrustedProxiesMiddleware:
-    """Outside of everything that reads the address of the client."""
+    """Wraps every middleware that reads the address of the client."""
 
     def __init__(self, app: ASGIApp, *, trusted: str) -> None:
         self._app = app
@@ -31,7 +31,7 @@ class TrustedProxiesMiddleware:
 
 
 def networks_in(text: str) -> list[Network]:
-    """The networks of a comma separated list; ValueError for anything else."""
+    """The networks of a comma-separated list; ValueError for anything else."""
     return [ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip()]
 
 

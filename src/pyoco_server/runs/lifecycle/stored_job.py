@@ -12,11 +12,11 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class DocumentLost(Exception):
-    """The journal does not have it any more."""
+    """The journal no longer has the flow.yaml or the params of the run."""
 
 
 async def stored_job(journal: Journal, snapshot: RunSnapshot) -> Job:
-    """DocumentLost names what is missing."""
+    """The job as it was submitted; DocumentLost names what is missing."""
     source: str | None = None
     if snapshot.workflow_yaml_sha256 is not None:
         source = await _document(journal, snapshot, snapshot.workflow_yaml_sha256, "flow.yaml")

@@ -98,7 +98,7 @@ def _become_executor(request: dict[str, Any], descriptors: list[int]) -> None:
 def _set_initial_variable(name: str, value: str) -> None:
     """Replace a variable of the same length in the initial environment, which other processes read in /proc.
 
-    What a task forks without an exec is found by it.
+    The worker finds by it the processes that a task has forked without an exec.
     """
     with open("/proc/self/stat", encoding="utf-8", errors="replace") as stat:
         fields = stat.read().rpartition(")")[2].split()

@@ -2,7 +2,8 @@
 
 A fork starts in milliseconds, and shares the memory of the template: a new interpreter takes 0.2 s and 20 MB.
 The template is a process without threads and without code of users. Where it cannot be used (it has died, or
-the system is not Linux), an executor is a new interpreter. Its side is `worker/child/template_main.py`.
+the system is not Linux), an executor is a new interpreter. The template's side of the protocol is
+`worker/child/template_main.py`.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from typing import Any
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.worker.executors.task_processes import MARK_VARIABLE, TASK_PROCESSES
 
-# Of an executor whose template has died, which alone would know it.
+# In place of the exit code of an executor whose template has died: only the parent of a process learns it.
 UNKNOWN_EXIT_CODE = 1000
 
 _MAX_REPLY = 64
@@ -69,7 +70,7 @@ class ForkedProcess:
         return self.returncode
 
     def abandon(self) -> None:
-        """Watch it no more."""
+        """Stop watching for its exit."""
         os.close(self._exit_event)
 
 
