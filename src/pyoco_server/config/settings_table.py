@@ -157,7 +157,7 @@ class NatsBackendConfig:
     )
     notify_url: str = _waits(
         "",
-        "URL to POST to when a wait is opened, changed or closed; not set: no notifications.",
+        "Default receiver: URL to POST to when a wait is opened, changed or closed.",
         form=HTTP_URL,
     )
     notify_secret: str = _waits("", "Key for signing notifications (HMAC-SHA256).", secret=True)
