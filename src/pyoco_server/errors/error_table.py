@@ -76,8 +76,8 @@ class Err:
         number=4,
         en="A run may be left behind that no worker will execute (best-effort clean-up failed)",
         ja="孤児runが残っている可能性があります（best-effort cleanup失敗）",
-        cure_en="Look up the run_id of the log line with GET /runs/{run_id}. If the run exists, cancel it "
-        "with POST /runs/{run_id}/cancel, unless it may be executed.",
+        cure_en="Look up the run_id of the log line with GET /runs/{run_id}. If the run exists and must not "
+        "be executed, cancel it with POST /runs/{run_id}/cancel.",
         cure_ja="ログの run_id を GET /runs/{run_id} で確認してください。run が残っていて実行したくない"
         "場合は、POST /runs/{run_id}/cancel でキャンセルしてください。",
     )

@@ -81,7 +81,8 @@ def wait_reassign(
     wait: WaitOrRun,
     *,
     to: Annotated[
-        list[str] | None, text_option("Name or id of an API key that may answer; repeatable.", "NAME")
+        list[str] | None,
+        text_option("Who may answer: an API key (name or id) or group:NAME; repeatable.", "NAME"),
     ] = None,
     everybody: Annotated[
         bool, flag("--everybody", "Everybody of the tenant may answer, as without assignees.")

@@ -248,8 +248,8 @@ TEXTS: Final[Mapping[str, Text]] = {
     ),
     # PENDING, after its other findings: of a run that has waited for people
     "answered": Text(
-        en="Its question was answered (or its default was used) {waiting_sec} ago; nobody is asked for that "
-        "any more. The run is in the queue again, for a worker with the tag '{tag}'.",
+        en="Its question was answered (or its default was used) {waiting_sec} ago. "
+        "The run is in the queue again, for a worker with the tag '{tag}'.",
         ja="質問は{waiting_sec}前に回答済み（または既定の回答を適用済み）です。"
         "run はキューに戻り、タグ「{tag}」のワーカーを待っています。",
         next_en="The worker that takes it continues after the last finished task.",
@@ -372,7 +372,7 @@ TEXTS: Final[Mapping[str, Text]] = {
         "({why}).",
         ja="質問のメッセージまたは形式が前回から変わったため、もう一度質問しています（{tasks}、{why}）。",
         next_en="An answer to the earlier question is not used. If the question changes with each execution, "
-        "the task fails: values that differ each time belong into a step (ctx.step).",
+        "the task fails: take values that differ each time from a step (ctx.step).",
         next_ja="前回の質問への回答は使われません。実行のたびに質問が変わる場合、タスクは失敗します"
         "（毎回異なる値は ctx.step で取得してください）。",
         actions=(SEE_WAITS,),
