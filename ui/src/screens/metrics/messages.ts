@@ -138,7 +138,7 @@ export const messages = defineMessages({
     reconnects: "再接続回数",
     free: "空き容量（{of}）",
     freeOf: "{limit} 中 {free}",
-    sweep: "スイープ担当",
+    sweep: "定期チェックの担当",
     leader: "このゲートウェイ",
     follower: "別のゲートウェイ",
     watchers: "監視中のクライアント",

@@ -124,7 +124,7 @@ export const messages = defineMessages({
     otherVersion: "バージョン {version}（ゲートウェイは {gateway}）",
     actionsOf: "{worker} の操作",
     needsScope:
-      "ワーカーは全テナントで共有されています。変更には workers scope を持つ API キー（運用テナントがある場合はそのキー）が必要です。",
+      "ワーカーは全テナントで共有されています。変更には workers スコープを持つ API キー（運用テナントがある場合はそのキー）が必要です。",
     pause: "一時停止",
     resume: "再開",
     drain: "ドレイン…",
