@@ -12,7 +12,7 @@ import pytest
 from pyoco_server.cli.commands.run_commands import explanation_view
 from pyoco_server.cli.server.dev_command import _first_commands
 from pyoco_server.cli.views.console import Output, show
-from pyoco_server.cli.views.copied_commands import copied, use_server
+from pyoco_server.cli.views.copied_commands import use_server, with_server
 from pyoco_server.cli.views.run_views import NewQuestions, ended_run_view, run_view
 
 RUN_ID = "00000000-0000-4000-8000-000000000000"
@@ -97,4 +97,4 @@ def test_the_first_command_of_dev_does_not_wait_for_days() -> None:
 
 def test_without_a_given_server_the_command_is_short() -> None:
     use_server(None)
-    assert copied("pyoco-client waits") == "pyoco-client waits"
+    assert with_server("pyoco-client waits") == "pyoco-client waits"

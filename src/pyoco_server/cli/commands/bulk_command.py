@@ -16,7 +16,7 @@ from pyoco_server.cli.options.client_options import OutputForm, RepeatKey, clien
 from pyoco_server.cli.options.filter_options import run_filter
 from pyoco_server.cli.options.shared_options import flag, text_option
 from pyoco_server.cli.views.console import Output, pairs, print_note, printable, show, stderr_console
-from pyoco_server.cli.views.copied_commands import copied
+from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.list_views import operations_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import BulkConsent, PyocoHttpClient, RunFilter
@@ -157,7 +157,7 @@ def _wait_for_operation(client: PyocoHttpClient, operation: BulkOperation) -> Bu
                 time.sleep(_POLL_SEC)
                 operation = client.get_bulk(bulk_id)
     except KeyboardInterrupt:
-        look = copied(f"pyoco-client bulk get --bulk-id {bulk_id}")
+        look = with_server(f"pyoco-client bulk get --bulk-id {bulk_id}")
         print_note(f"Stopped waiting; the operation continues: {look}")
         raise
     return operation

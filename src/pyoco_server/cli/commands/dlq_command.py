@@ -20,7 +20,7 @@ from pyoco_server.cli.options.filter_options import letter_filter
 from pyoco_server.cli.options.shared_options import flag, option
 from pyoco_server.cli.options.time_formats import local_time
 from pyoco_server.cli.views.console import pairs, print_note, printable, show
-from pyoco_server.cli.views.copied_commands import copied
+from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.list_views import letters_view
 from pyoco_server.cli.views.run_views import accepted_view
 from pyoco_server.errors import InvalidCliArgument
@@ -84,7 +84,7 @@ def replay(
         )
         show(replayed, bulk.output, accepted_view)
         if delete_letter and not replayed["deleted"]:
-            print_note(f"The letter was not deleted: {copied(f'pyoco-client dlq delete --seq {seq}')}")
+            print_note(f"The letter was not deleted: {with_server(f'pyoco-client dlq delete --seq {seq}')}")
         return
     run_bulk(
         client,

@@ -18,7 +18,7 @@ from pyoco_server.cli.options.client_options import (
 )
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import print_note, printable, stdout_console
-from pyoco_server.cli.views.copied_commands import copied
+from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.http_client import LogFilter, PyocoHttpClient
 
 Line = Mapping[str, Any]
@@ -73,7 +73,7 @@ def logs(
             printer.show(line)
     except KeyboardInterrupt:
         if follow:
-            print_note(f"Stopped following; the run continues: {copied(f'pyoco-client get {run_id}')}")
+            print_note(f"Stopped following; the run continues: {with_server(f'pyoco-client get {run_id}')}")
         raise
 
 

@@ -23,7 +23,7 @@ from pyoco_server.cli.options.client_options import (
 )
 from pyoco_server.cli.options.shared_options import option, text_option
 from pyoco_server.cli.views.console import pairs, show, stderr_console
-from pyoco_server.cli.views.copied_commands import copied
+from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.run_views import Json
 from pyoco_server.cli.views.wait_views import decided_text, question_view
 from pyoco_server.errors import InvalidCliArgument
@@ -291,7 +291,7 @@ def _nothing_open(client: PyocoHttpClient, run_id: str) -> CommandFailed:
 
 
 def _ask_again(run_id: str) -> str:
-    return f"\n  Ask again with: {copied(f'pyoco-client retry {run_id}')}"
+    return f"\n  Ask again with: {with_server(f'pyoco-client retry {run_id}')}"
 
 
 def _is_confirmed(dialogue: Dialogue, draft: Draft) -> bool:

@@ -14,7 +14,7 @@ from pyoco_server.cli.views.console import (
     show,
     stderr_console,
 )
-from pyoco_server.cli.views.copied_commands import copied
+from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.run_views import OPEN_TASK_STATES, NewQuestions, accepted_view, ended_run_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
@@ -45,7 +45,7 @@ def finish_submit(client: PyocoHttpClient, accepted: Accepted, waiting: WaitOpti
         show(accepted, waiting.output, accepted_view)
         return
     run_id = accepted["run_id"]
-    look = copied(f"pyoco-client get {run_id}")
+    look = with_server(f"pyoco-client get {run_id}")
     try:
         print_note(f"Submitted run {run_id}.")
         ended = wait_for_end(client, run_id, waiting.timeout_sec, hint=f": {look}")

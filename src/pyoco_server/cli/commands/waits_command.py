@@ -21,7 +21,7 @@ from pyoco_server.cli.options.client_options import (
 from pyoco_server.cli.options.filter_options import wait_filter
 from pyoco_server.cli.options.shared_options import flag
 from pyoco_server.cli.views.console import Output, output_form, print_note, show, stdout_console
-from pyoco_server.cli.views.copied_commands import copied
+from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.wait_views import wait_view, waits_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient, WaitFilter
@@ -66,7 +66,7 @@ def _list(client: PyocoHttpClient, filters: WaitFilter, limit: int | None, outpu
         if limit is not None and next(pages, None) is not None:
             print_note("More waits exist: use --all or a larger --limit.")
         if any(wait["state"] == "open" for wait in items):
-            print_note(f"Answer with: {copied('pyoco-client resume RUN_ID')}")
+            print_note(f"Answer with: {with_server('pyoco-client resume RUN_ID')}")
 
 
 def _watch(client: PyocoHttpClient, form: Output) -> None:

@@ -29,7 +29,7 @@ from pyoco_server.cli.options.client_options import (
 from pyoco_server.cli.options.shared_options import ApiKey, Server, option
 from pyoco_server.cli.options.time_formats import duration
 from pyoco_server.cli.views.console import print_note, printable, stdout_console
-from pyoco_server.cli.views.copied_commands import copied
+from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.run_views import (
     OPEN_TASK_STATES,
     STATE_STYLES,
@@ -95,7 +95,7 @@ def watch(
     except TimeoutError as error:
         raise CommandFailed(str(error)) from None
     except KeyboardInterrupt:
-        print_note(f"Stopped watching; the run continues: {copied(f'pyoco-client get {run_id}')}")
+        print_note(f"Stopped watching; the run continues: {with_server(f'pyoco-client get {run_id}')}")
         raise
     # The live view has shown the error.
     fail_unless_completed(last, with_error=not live)

@@ -18,8 +18,8 @@ def use_server(server: str | None) -> None:
     _given_server.set(server)
 
 
-def copied(command: str) -> str:
-    """The command with the --server that this one was given; other text as it is."""
+def with_server(command: str) -> str:
+    """A command line of pyoco-client with the --server that this command was given; other text unchanged."""
     server = _given_server.get()
     program, space, arguments = command.partition(" ")
     if server is None or program != _PROGRAM:
@@ -31,4 +31,4 @@ def command_line(label: str, command: str, *, style: str = "") -> "Text":
     """A line of a view, which stays one line however narrow the terminal is."""
     from rich.text import Text  # noqa: PLC0415 - a server needs none, and it takes 4 MB
 
-    return Text.assemble(label, (copied(command), style), no_wrap=True, overflow="ignore")
+    return Text.assemble(label, (with_server(command), style), no_wrap=True, overflow="ignore")

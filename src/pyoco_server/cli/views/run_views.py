@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import duration, local_time, time_left
 from pyoco_server.cli.views.console import pairs, printable
-from pyoco_server.cli.views.copied_commands import command_line, copied
+from pyoco_server.cli.views.copied_commands import command_line, with_server
 from pyoco_server.records.models import TERMINAL, UNANSWERED, RunStatus, TaskStatus
 
 Json = Mapping[str, Any]
@@ -68,7 +68,7 @@ class NewQuestions:
             self._reported.add(wait["wait_id"])
             which = run["run_id"] if len(waits) == 1 else f"--wait-id {wait['wait_id']}"
             yield _question(wait)
-            yield f"  answer with: {copied(f'pyoco-client resume {which}')}"
+            yield f"  answer with: {with_server(f'pyoco-client resume {which}')}"
 
 
 def _question(wait: Json) -> str:
