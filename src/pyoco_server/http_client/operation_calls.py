@@ -82,7 +82,7 @@ def get_dlq(seq: int) -> Request[Letter]:
 def replay_dlq(
     seq: int, *, mode: str | None = None, delete: bool = False, idempotency_key: str | None = None
 ) -> Request[ReplayedLetter]:
-    """Repeat the run of a dead letter as a new run; `delete` removes the letter then, and `deleted` says so.
+    """Replay a dead letter: rerun its run; `delete` removes the letter then, and `deleted` says so.
 
     An `idempotency_key` is as in `submit_run`.
     """
@@ -130,7 +130,7 @@ def bulk_replay_dlq(
     idempotency_key: str | None = None,
     **consent: Unpack[BulkConsent],
 ) -> Request[BulkAnswer]:
-    """Repeat the run of every dead letter that matches; the rest is as in `bulk_cancel`."""
+    """Replay every dead letter that matches; the rest is as in `bulk_cancel`."""
     body = given(**consent, mode=mode, delete=delete or None)
     return _bulk(api.REPLAY_LETTERS, _letter_query(wanted), body, idempotency_key)
 

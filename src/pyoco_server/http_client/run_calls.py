@@ -86,7 +86,7 @@ def rerun(
     keep_answers: bool = False,
     idempotency_key: str | None = None,
 ) -> Request[Accepted]:
-    """Repeat a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
+    """Rerun a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
 
     The mode `failed` continues from what failed, `task` from the named task: what finished before is not
     executed again. With `keep_answers` the answers of people count for the same questions of the new run. An

@@ -1,4 +1,4 @@
-"""One run: read it, explain it, cancel it, repeat it."""
+"""One run: read it, explain it, cancel it, rerun it."""
 
 import logging
 import time
