@@ -372,14 +372,14 @@ class TestQuestions:
         assert output(outcome, "use") == [["passed"]]
         assert names_asked(under_test) == ["human"]
 
-    def test_a_withdrawn_question_is_asked_again_at_once(self) -> None:
+    def test_a_cancelled_question_is_asked_again_at_once(self) -> None:
         async def work(ctx: Any) -> Any:
             return await ctx.human("?")
 
         under_test = flow_of(work)
         under_test.execute()
-        withdrawn = answered(under_test.asked[0], state=WaitState.CANCELLED)
-        under_test.execute(waits=[withdrawn])
+        cancelled = answered(under_test.asked[0], state=WaitState.CANCELLED)
+        under_test.execute(waits=[cancelled])
         assert names_asked(under_test) == ["human", "human"]
 
     def test_a_swallowed_cancellation_is_no_result(self) -> None:
