@@ -310,6 +310,10 @@ class TaskCalls:
             output = wrapped.function(**inputs, ctx=view)
         else:
             view, output = None, wrapped.function(**inputs)
+        if inspect.isasyncgen(output):
+            # Nothing of its function has been executed.
+            expected = "expected an `async def` task without `yield`, which returns a list, for example"
+            raise TypeError(f"task {call.task.name} is an async generator; {expected}")
         return self._run_coroutine(output, call, view) if inspect.iscoroutine(output) else output
 
     def _run_coroutine(

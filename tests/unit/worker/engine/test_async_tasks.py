@@ -61,6 +61,14 @@ class TestExecution:
             assert outcome.status == RunStatus.COMPLETED, outcome.error
             assert output(outcome, "use") == [expected]
 
+    def test_an_async_generator_fails_instead_of_being_the_result(self) -> None:
+        async def rows() -> Any:
+            yield 1
+
+        outcome = flow_of(rows).execute()
+        assert outcome.status == RunStatus.FAILED
+        assert "task work is an async generator" in str(outcome.error)
+
     def test_tasks_of_a_graph_have_an_event_loop_each(self) -> None:
         met = threading.Barrier(2, timeout=LIMIT_SEC)
 
