@@ -91,7 +91,8 @@ def with_kept_answer(wait: WaitRecord, earlier: Sequence[WaitRecord]) -> WaitRec
 
 def _identity(wait: WaitRecord) -> tuple[object, ...]:
     """What has to be equal for an answer to count for another run."""
-    approval = (wait.required, wait.self_approval)
+    # Also who may answer: otherwise it would count for a question that these people were not asked.
+    approval = (wait.required, wait.self_approval, frozenset(wait.assignees))
     return wait.node, wait.name, wait.message, canonical(wait.schema), wait.proposal_digest, approval
 
 

@@ -86,6 +86,7 @@ async def test_only_the_answer_to_the_same_question_is_kept() -> None:
         {"node": "check||2"},
         {"required": 2},
         {"self_approval": False},
+        {"assignees": ["the board"]},
     )
     for change in changes:
         assert asked_again(answered(), **change) is None, change
