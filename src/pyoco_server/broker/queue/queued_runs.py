@@ -39,6 +39,8 @@ class QueueCount:
 
     created: str
     by_subject: dict[str, int]
+    # Of the oldest message.
+    first_sequence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class QueuedRuns:
     async def count(self) -> QueueCount:
         """Call it before reading which runs have ended: a run that has not ended had its job at that time."""
         state = await stream_state(self._connection, self._stream, subjects=self._all)
-        return QueueCount(state.created, state.subjects)
+        return QueueCount(state.created, state.subjects, state.first_sequence)
 
     async def compare(self, counted: QueueCount) -> None:
         """Forget everything when messages are missing, and what was read from a truncated queue."""

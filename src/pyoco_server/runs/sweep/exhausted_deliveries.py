@@ -39,9 +39,9 @@ def needs_new_job(snapshot: RunSnapshot, deliveries: int) -> bool:
     return snapshot.delivery is None or snapshot.delivery[1] < deliveries or was_handed_back(snapshot)
 
 
-def _is_job_of(sequence: int, job: Job, snapshot: RunSnapshot) -> bool:
+def is_job_of(sequence: int, generation: int, snapshot: RunSnapshot) -> bool:
     """Whether the message is the run's current job; not if the run has waited for an answer since."""
-    if snapshot.status.terminal or snapshot.generation != job.generation:
+    if snapshot.status.terminal or snapshot.generation != generation:
         return False
     return snapshot.delivery is None or snapshot.delivery[0] == sequence
 
@@ -61,14 +61,19 @@ class LastDeliveries:
         snapshot = stored.snapshot
         if not needs_new_job(snapshot, deliveries):
             return await self._repairer.end(stored, exhausted_ending(snapshot, deliveries))
-        if snapshot.delivery is not None:
-            # While the message of its last owner is there, a new one counts as its duplicate.
-            await self._repairer.queue.remove(sequence)
+        await self.replace(
+            stored, sequence, "the deliveries of the run's job are exhausted: published a new one"
+        )
+        return True
+
+    async def replace(self, stored: StoredRun, sequence: int, why: str) -> None:
+        """Replace a message that is not delivered any more by a new job of the run."""
+        snapshot = stored.snapshot
+        # While the message of its last owner is there, a new one counts as its duplicate.
+        await self._repairer.queue.remove(sequence)
         self._queued.forget(snapshot.run_id)
-        why = "the deliveries of the run's job are exhausted: published a new one"
         if subject := await self._repairer.republish_job(stored, replaces=sequence, why=why):
             self._queued.add(snapshot.run_id, subject, generation=snapshot.generation)
-        return True
 
 
 class ExhaustedDeliveries:
@@ -95,7 +100,7 @@ class ExhaustedDeliveries:
             await self._report_invalid(message, exhausted, error.detail)
         else:
             stored = await self._repairer.stored(job.run_id)
-            if stored is not None and _is_job_of(exhausted.sequence, job, stored.snapshot):
+            if stored is not None and is_job_of(exhausted.sequence, job.generation, stored.snapshot):
                 if await self._is_stale(job, stored.snapshot, exhausted):
                     return True
                 if not await self._settle_run(job, stored, exhausted):

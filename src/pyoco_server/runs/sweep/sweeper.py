@@ -16,6 +16,7 @@ from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.sweep.acked_job_removal import AckedJobRemoval
 from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, LastDeliveries
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.orphaned_runs import OrphanedRuns
@@ -56,6 +57,7 @@ class Sweeper:
         self._advisories = Advisories(connection)
         self.last_deliveries = last = LastDeliveries(self.repairer, self._queued)
         self._exhausted = ExhaustedDeliveries(self.repairer, self._runs, last, thresholds)
+        self._acked = AckedJobRemoval(connection, self.repairer, self._runs, last, thresholds)
         self._orphaned = OrphanedRuns(self.repairer, self._runs, self._queued, last, thresholds)
         self._loop = BackgroundLoop("sweep", self._step)
         self._advisories.on_advisory(self._loop.wake)
@@ -119,6 +121,8 @@ class Sweeper:
         await self._lists.caught_up()
         await self._queued.compare(counted)
         await self._handle_advisories()
+        # After the advisories: a job whose deliveries are exhausted is handled by them.
+        await self._acked.remove(counted, self._check_lease)
         await self._orphaned.repair(self._check_lease)
         await self._apply_retention()
 
