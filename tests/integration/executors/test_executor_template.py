@@ -180,6 +180,21 @@ async def test_an_executor_is_a_new_interpreter_where_the_template_is_lost(
     assert "an executor is started without its template: no memory is left" in caplog.text
 
 
+async def test_a_template_that_does_not_reply_is_ended(
+    flows: Path, template: ExecutorTemplate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_process, "create_subprocess_exec", asyncio.create_subprocess_exec)
+    async with started_executor(flows, template=template):
+        stopped = template_pid(template)
+        os.kill(stopped, signal.SIGSTOP)
+        assert template._control is not None
+        assert template._control.gettimeout() is not None
+        template._control.settimeout(0.1)
+        async with started_executor(flows, template=template) as other:
+            assert (await output_of(other, "facts"))["parent"] == os.getpid()
+        assert not is_alive(stopped)
+
+
 async def test_closing_leaves_no_process(flows: Path, template: ExecutorTemplate) -> None:
     async with started_executor(flows, template=template) as executor:
         pids = [executor.started.pid, template_pid(template)]

@@ -25,6 +25,9 @@ from pyoco_server.worker.executors.task_processes import MARK_VARIABLE, TASK_PRO
 UNKNOWN_EXIT_CODE = 1000
 
 _MAX_REPLY = 64
+# A template that is stopped, by SIGSTOP for example, never replies. The first reply comes after its imports.
+_REPLY_SEC = 10.0
+_EXIT_SEC = 1.0
 
 
 class TemplateLost(Exception):
@@ -149,6 +152,7 @@ class ExecutorTemplate:
             except OSError as error:
                 ours.close()
                 raise TemplateLost(str(error)) from error
+        ours.settimeout(_REPLY_SEC)
         self._control = ours
 
     def _request(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> Any:
@@ -170,10 +174,14 @@ class ExecutorTemplate:
             self._end()
 
     def _end(self) -> None:
-        """Closing the socket ends the template; executors that it has forked continue."""
+        """Closing the socket ends the template, unless it is stopped; executors of it continue."""
         if self._control is not None:
             self._control.close()
             self._control = None
         if self._process is not None:
-            self._process.wait()
+            try:
+                self._process.wait(_EXIT_SEC)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
             self._process = None
