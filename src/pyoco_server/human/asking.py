@@ -116,9 +116,16 @@ def _checked_assignees(assignees: Sequence[str] | None) -> list[str]:
     if assignees is None:
         return []
     names = [assignees] if isinstance(assignees, str) else list(assignees)
-    if len(names) > MAX_ASSIGNEES or not all(isinstance(name, str) and name for name in names):
+    if len(names) > MAX_ASSIGNEES or not all(
+        isinstance(name, str) and names_somebody(name) for name in names
+    ):
         raise _wrong("assignees", assignees, f"at most {MAX_ASSIGNEES} names or ids of API keys")
     return names
+
+
+def names_somebody(assignee: str) -> bool:
+    """Whether it can be the name of a key or of a group; nobody could answer for a blank one."""
+    return bool(assignee.removeprefix(GROUP_PREFIX).strip())
 
 
 def _checked_required(required: int) -> int:

@@ -25,7 +25,7 @@ from pyoco_server.errors import (
     WaitExpired,
     shortened_json,
 )
-from pyoco_server.human.asking import GROUP_PREFIX, MAX_TIMEOUT_MS
+from pyoco_server.human.asking import GROUP_PREFIX, MAX_TIMEOUT_MS, names_somebody
 from pyoco_server.human.continuation import Continuations, awaited_by
 from pyoco_server.human.wait_lookup import check_run_continues, find_wait, withdrawn_error
 from pyoco_server.human.wait_transitions import change_event, expired
@@ -176,7 +176,10 @@ def _check_deadline(wait: WaitRecord, now: float, deadline_at: float) -> None:
 
 
 def _check_assignees(wait: WaitRecord, assignees: Sequence[str]) -> None:
-    """Those who have not voted yet must be enough for the approvals that are missing."""
+    """Each must be a name, and those who have not voted yet enough for the approvals that are missing."""
+    if blank := [name for name in assignees if not names_somebody(name)]:
+        expected = "expected names or ids of API keys, or `group:<name>`, none of them blank"
+        raise InvalidRequest(problems=[FieldProblem("assignees", expected, value=shortened_json(blank))])
     voters = {name for vote in wait.votes for name in (vote.by.name, vote.by.api_key_id)}
     can_vote = set(assignees) - voters
     missing = wait.required - wait.approvals

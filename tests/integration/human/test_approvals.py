@@ -152,6 +152,14 @@ async def test_a_reassigned_wait_can_still_be_decided(
     assert (await run.wait()).assignees == []
 
 
+@pytest.mark.parametrize("blank", ["  ", "group:"])
+async def test_a_wait_is_not_reassigned_to_a_blank_name(connection: Connection, blank: str) -> None:
+    run = await asked(connection)
+    with pytest.raises(InvalidRequest, match="none of them blank"):
+        await WaitChanges(connection).reassign(ChangeRequest(run.wait_id, ANYBODY, ANN), ["bob", blank])
+    assert (await run.wait()).assignees == []
+
+
 async def test_an_early_vote_is_repeated_after_the_decision(
     connection: Connection, answers: AnswerHandler
 ) -> None:

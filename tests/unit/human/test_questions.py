@@ -64,6 +64,8 @@ def test_what_several_people_can_approve(given: dict[str, Any]) -> None:
         ({"required": True}, "1 to 100"),
         ({"required": "2"}, "1 to 100"),
         ({"required": 2, "proposal": 1, "assignees": ["ann", "ann"]}, "at least 2 assignees"),
+        ({"assignees": ["ann", "  "]}, "names or ids of API keys"),
+        ({"assignees": ["group: "]}, "names or ids of API keys"),
         ({"self_approval": "no"}, "expected True or False"),
     ],
 )
