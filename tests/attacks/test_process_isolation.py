@@ -14,11 +14,10 @@ import pytest
 from pyoco_server.config import SETTINGS
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.human.answers.schema_checker import SchemaChecker
-from pyoco_server.worker.child.template_main import EXECUTOR_NAME
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from tests.support.places import FLOWS
-from tests.support.processes import descendants, is_alive
+from tests.support.processes import descendants, executors_of, is_alive, process_file
 from tests.support.programs import SERVER, environment
 from tests.support.running.executors import new_run, started_executor
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -152,7 +151,10 @@ def test_a_hidden_process_cannot_be_read_by_its_own_user() -> None:
 
 def is_hidden(pid: int) -> bool:
     """The files of a hidden process belong to root, and otherwise to its user and group."""
-    found = os.stat(f"/proc/{pid}/environ")
+    try:
+        found = os.stat(f"/proc/{pid}/environ")
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # it has ended
     return found.st_uid == 0 and found.st_gid == 0
 
 
@@ -181,23 +183,20 @@ async def test_no_process_of_the_server_shows_its_secrets_to_a_task(tmp_path: Pa
 
         def executors() -> list[int]:
             assert is_alive(pid)
-            below = descendants(pid)
-            return [each for each in below if read(each, "comm").strip() == EXECUTOR_NAME]
+            return executors_of(pid)
 
         [executor] = await eventually(executors, describe="an executor has started")
 
         def showing_secrets() -> list[str]:
-            with_secrets = [each for each in (pid, *descendants(pid)) if SECRET in read(each, "environ")]
+            with_secrets = [
+                each for each in (pid, *descendants(pid)) if SECRET in process_file(each, "environ")
+            ]
             assert pid in with_secrets, "the test can fail"
-            return [read(each, "cmdline") for each in with_secrets if not is_hidden(each)]
+            return [process_file(each, "cmdline") for each in with_secrets if not is_hidden(each)]
 
         # A process is hidden when it has read its settings; the gateway may start after the executor.
         await eventually(lambda: not showing_secrets(), describe="every process with secrets is hidden")
         # The supervisor, NATS, gateway and worker, the guards of the last three, the template, the executor.
-        assert len(descendants(pid)) >= 8
-        assert SECRET not in read(executor, "environ")
+        await eventually(lambda: len(descendants(pid)) >= 8, describe="all of them run")
+        assert SECRET not in process_file(executor, "environ")
         assert not is_hidden(executor)
-
-
-def read(pid: int, name: str) -> str:
-    return Path(f"/proc/{pid}/{name}").read_text()

@@ -4,6 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from pyoco_server.worker.child.template_main import EXECUTOR_NAME
+
 
 def is_alive(pid: int) -> bool:
     """Whether a process runs; a zombie, which only waits to be collected, does not."""
@@ -43,6 +45,32 @@ def _command_lines() -> list[tuple[int, str]]:
 
 def descendants(pid: int) -> list[int]:
     """Processes that this one has started, and those that they have."""
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    children = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+    children = [int(child) for thread in _threads(pid) for child in _children(thread)]
     return [each for child in children for each in (child, *descendants(child))]
+
+
+def _threads(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+        return []
+
+
+def _children(thread: Path) -> list[str]:
+    try:
+        return (thread / "children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def executors_of(pid: int) -> list[int]:
+    """The executors of the workers at or below this process."""
+    return [each for each in descendants(pid) if process_file(each, "comm").strip() == EXECUTOR_NAME]
+
+
+def process_file(pid: int, name: str) -> str:
+    """A file of the process in /proc; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

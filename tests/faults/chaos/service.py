@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pyoco_server.worker.child.template_main import EXECUTOR_NAME
 from tests.support.fork_server import ForkedProcess, fork_server
-from tests.support.processes import descendants
+from tests.support.processes import executors_of
 from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 _START_LIMIT_SEC = LIMIT_SEC
@@ -82,15 +81,4 @@ class Service:
 
     def executors(self) -> list[int]:
         """The processes in which this worker runs flows."""
-        try:
-            below = descendants(self.pid)
-        except (FileNotFoundError, ProcessLookupError):  # one of them ended meanwhile
-            return []
-        return [pid for pid in below if _is_executor(pid)]
-
-
-def _is_executor(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip() == EXECUTOR_NAME
-    except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-        return False
+        return executors_of(self.pid)
