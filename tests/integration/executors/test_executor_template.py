@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 import textwrap
@@ -15,7 +16,7 @@ import pytest
 from pyoco_server.worker.child.template_main import EXECUTOR_NAME
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.executor import ExecutorCrashed
-from pyoco_server.worker.executors.executor_template import ExecutorTemplate, TemplateLost
+from pyoco_server.worker.executors.executor_template import ExecutorTemplate, ForkedProcess, TemplateLost
 from pyoco_server.worker.executors.task_processes import MARK_VARIABLE
 from tests.support.processes import descendants, is_alive
 from tests.support.running.executors import ExecutorUnderTest, new_run, new_setup, started_executor
@@ -110,6 +111,27 @@ async def test_each_executor_is_a_session_of_its_own_with_the_environment_of_the
             assert {Path(each["folder"]) for each in facts} == {tmp_path}
             assert facts[0]["random"] != facts[1]["random"], "the generator is not that of the template"
             assert Path(f"/proc/{one.started.pid}/comm").read_text().strip() == EXECUTOR_NAME
+
+
+async def test_an_executor_is_usable_in_a_worker_with_many_descriptors(
+    flows: Path, template: ExecutorTemplate
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("so many descriptors are not allowed here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        async with started_executor(flows, template=template) as executor:
+            process = executor.started._process
+            assert isinstance(process, ForkedProcess)
+            assert process._exit_event > 1023
+            assert executor.started.is_usable
+            assert not process.has_exited()
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])

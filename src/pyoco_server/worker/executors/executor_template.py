@@ -57,7 +57,12 @@ class ForkedProcess:
         self._exit_event = exit_event
 
     def has_exited(self) -> bool:
-        return self.returncode is not None or bool(select.select([self._exit_event], [], [], 0)[0])
+        if self.returncode is not None:
+            return True
+        # Not select(), which refuses descriptors above 1023.
+        exit_event = select.poll()
+        exit_event.register(self._exit_event, select.POLLIN)
+        return bool(exit_event.poll(0))
 
     async def wait(self) -> int:
         """Its exit code, or UNKNOWN_EXIT_CODE; to be called once."""
