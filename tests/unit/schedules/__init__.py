@@ -1,0 +1,1 @@
+"""Schedules: their times, and the decisions about them."""
