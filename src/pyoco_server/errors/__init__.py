@@ -42,6 +42,8 @@
     ├── AnswersBusy             ERR-PYOCO-0043   503
     ├── UnverifiedRun           ERR-PYOCO-0044   409
     ├── UnreadableRecord        ERR-PYOCO-0045   409
+    ├── ScheduleNotFound        ERR-PYOCO-0047   404
+    ├── ScheduleConflict        ERR-PYOCO-0048   409
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
 
@@ -358,6 +360,14 @@ class UnreadableRecord(PyocoError):
         super().__init__(detail)
         # Its tenant, if that much can be read.
         self.owner = owner
+
+
+class ScheduleNotFound(PyocoError):
+    error = Err.SCHEDULE_NOT_FOUND
+
+
+class ScheduleConflict(PyocoError):
+    error = Err.SCHEDULE_CONFLICT
 
 
 class InvalidCliArgument(PyocoError):

@@ -421,6 +421,24 @@ class Err:
         "（組み込みの NATS は自動的に再起動します）。保存容量の上限に達している場合は、上限を上げてください。"
         "受け付け済みの run は失われません。",
     )
+    SCHEDULE_NOT_FOUND: Final = ErrorSpec(
+        number=47,
+        status=404,
+        en="There is no such schedule",
+        ja="指定されたスケジュールが見つかりません",
+        cure_en="Check its id: GET /schedules lists the existing ones.",
+        cure_ja="スケジュールの ID を確認してください（GET /schedules で一覧を取得できます）。",
+    )
+    SCHEDULE_CONFLICT: Final = ErrorSpec(
+        number=48,
+        status=409,
+        en="The schedule exists already, or was changed meanwhile",
+        ja="スケジュールが既に存在するか、ほかの操作で変更されています",
+        cure_en="Read it again (GET /schedules/{schedule_id}) and send your change with its revision; for a "
+        "new schedule, choose another id.",
+        cure_ja="GET /schedules/{schedule_id} で取得し直し、現在の revision を指定して変更してください。"
+        "新しく作成する場合は、別の ID を指定してください。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(

@@ -13,7 +13,14 @@ from typing import Final
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from pyoco_server.errors import BulkNotFound, DeadLetterNotFound, PyocoError, RunNotFound, WaitNotFound
+from pyoco_server.errors import (
+    BulkNotFound,
+    DeadLetterNotFound,
+    PyocoError,
+    RunNotFound,
+    ScheduleNotFound,
+    WaitNotFound,
+)
 
 # Many times the duration of reading a large run.
 STEP_SEC: Final = 0.025
@@ -22,7 +29,7 @@ _THREAD_SEC: Final = 0.003
 _THREADS: Final = 8
 
 _ARRIVED: Final = "pyoco.arrived"
-_TENANT_ERRORS: Final = (RunNotFound, WaitNotFound, DeadLetterNotFound, BulkNotFound)
+_TENANT_ERRORS: Final = (RunNotFound, WaitNotFound, DeadLetterNotFound, BulkNotFound, ScheduleNotFound)
 
 
 def note_arrival(scope: Scope) -> None:
