@@ -26,6 +26,8 @@ from pyoco_server.config import NatsBackendConfig
 _API: Final = "$JS.API"
 # Where clients receive replies.
 _INBOXES: Final = "_INBOX.>"
+# Of events that come over NATS; all gateways share it.
+_INTAKE_CONSUMER: Final = "pyoco_intake"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,24 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         config.lease_kv_bucket,
         config.bulk_kv_bucket,
         config.wheel_history_kv_bucket,
+        config.schedules_kv_bucket,
+        config.signals_kv_bucket,
+        config.triggers_kv_bucket,
+        config.receipts_kv_bucket,
+        config.event_retries_kv_bucket,
+        config.requests_kv_bucket,
+    )
+    # Those that each gateway follows.
+    followed = (
+        f"KV_{config.runs_kv_bucket}",
+        f"KV_{config.waits_kv_bucket}",
+        f"KV_{config.schedules_kv_bucket}",
+        f"KV_{config.signals_kv_bucket}",
+        f"KV_{config.triggers_kv_bucket}",
+        f"KV_{config.event_retries_kv_bucket}",
+        f"KV_{config.requests_kv_bucket}",
+        config.event_stream,
+        config.audit_stream,
     )
     wheels = config.wheel_object_store_bucket
     cleaned = (
@@ -102,6 +122,12 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.runs_kv_bucket}",
         f"KV_{config.waits_kv_bucket}",
         f"KV_{config.workers_kv_bucket}",
+        f"KV_{config.schedules_kv_bucket}",
+        f"KV_{config.signals_kv_bucket}",
+        f"KV_{config.triggers_kv_bucket}",
+        f"KV_{config.event_retries_kv_bucket}",
+        f"KV_{config.requests_kv_bucket}",
+        config.audit_stream,
         f"OBJ_{wheels}",
     )
     return UserAccess(
@@ -119,8 +145,8 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             # To hand over the deliveries of a worker that is gone.
             f"{ack_subject(config.work_stream, '*')}.>",
             *notify_access(config),
-            *reader_access(f"KV_{config.runs_kv_bucket}"),
-            *reader_access(f"KV_{config.waits_kv_bucket}"),
+            *intake_access(config),
+            *(subject for stream in followed for subject in reader_access(stream)),
             *(f"$KV.{bucket}.>" for bucket in buckets),
             # When a key was used; the keys themselves are written by administrators only.
             f"$KV.{config.auth_kv_bucket}.used.*",
@@ -130,17 +156,34 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             f"{config.journal_subject_prefix}.*.*",
             f"{config.run_log_subject_prefix}.*",
             f"{config.wait_event_subject_prefix}.*.*.*",
+            f"{config.event_subject_prefix}.*.*.*",
+            f"{config.audit_subject_prefix}.>",
+            f"{config.event_intake_subject_prefix}.>",
             wake_up_subject("*"),
         ],
         subscribe=[
             _INBOXES,
             f"$KV.{config.runs_kv_bucket}.*",
             f"$KV.{config.waits_kv_bucket}.>",
+            f"$KV.{config.schedules_kv_bucket}.>",
+            f"$KV.{config.signals_kv_bucket}.>",
+            f"$KV.{config.triggers_kv_bucket}.>",
+            f"$KV.{config.event_retries_kv_bucket}.>",
+            f"$KV.{config.requests_kv_bucket}.>",
             f"$KV.{config.workers_kv_bucket}.*",
             f"$KV.{config.auth_kv_bucket}.>",
             f"$O.{wheels}.M.>",
             f"{config.journal_subject_prefix}.>",
             f"{config.run_log_subject_prefix}.*",
+            f"{config.event_subject_prefix}.*.*.*",
+            f"{config.audit_subject_prefix}.>",
             advisory_subject(config),
         ],
     )
+
+
+def intake_access(config: NatsBackendConfig) -> list[str]:
+    """The subjects that a gateway publishes to for the consumer of events that come over NATS."""
+    consumer = f"{config.event_intake_stream}.{_INTAKE_CONSUMER}"
+    calls = ("DURABLE.CREATE", "INFO", "MSG.NEXT")
+    return [*(f"{_API}.CONSUMER.{call}.{consumer}" for call in calls), f"$JS.ACK.{consumer}.>"]

@@ -127,6 +127,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
             max_age=_ADVISORY_MAX_AGE_SEC,
             max_msgs=_ADVISORY_MAX_MSGS,
         ),
+        *_event_streams(config),
         _bucket(config, config.runs_kv_bucket),
         # No TTL: an expired wait is still a record.
         _bucket(config, config.waits_kv_bucket),
@@ -137,12 +138,40 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _bucket(config, config.bulk_kv_bucket, ttl_sec=config.bulk_ttl_sec),
         _bucket(config, config.auth_kv_bucket),
         _bucket(config, config.wheel_history_kv_bucket, ttl_sec=config.wheel_history_ttl_sec),
+        _bucket(config, config.schedules_kv_bucket),
+        _bucket(config, config.signals_kv_bucket),
+        _bucket(config, config.triggers_kv_bucket),
+        # A receipt is kept as long as its template says.
+        _bucket(config, config.receipts_kv_bucket, allow_msg_ttl=True),
+        _bucket(config, config.event_retries_kv_bucket),
+        _bucket(config, config.requests_kv_bucket),
         _stream(
             config,
             f"OBJ_{wheels}",
             [f"$O.{wheels}.C.>", f"$O.{wheels}.M.>"],
             discard=DiscardPolicy.NEW,
             allow_rollup_hdrs=True,
+        ),
+    ]
+
+
+def _event_streams(config: NatsBackendConfig) -> list[StreamConfig]:
+    return [
+        _stream(
+            config,
+            config.event_stream,
+            [f"{config.event_subject_prefix}.*.*.*"],
+            max_age=config.event_max_age_sec,
+            max_bytes=config.event_max_bytes,
+        ),
+        _stream(config, config.audit_stream, [f"{config.audit_subject_prefix}.>"]),
+        _stream(
+            config,
+            config.event_intake_stream,
+            [f"{config.event_intake_subject_prefix}.>"],
+            retention=RetentionPolicy.WORK_QUEUE,
+            max_age=config.event_max_age_sec,
+            duplicate_window=_DEDUPLICATION_WINDOW_SEC,
         ),
     ]
 
@@ -174,7 +203,9 @@ def _stream(config: NatsBackendConfig, name: str, subjects: list[str], **options
     )
 
 
-def _bucket(config: NatsBackendConfig, name: str, *, ttl_sec: float = 0.0) -> StreamConfig:
+def _bucket(
+    config: NatsBackendConfig, name: str, *, ttl_sec: float = 0.0, allow_msg_ttl: bool = False
+) -> StreamConfig:
     return _stream(
         config,
         f"KV_{name}",
@@ -183,6 +214,8 @@ def _bucket(config: NatsBackendConfig, name: str, *, ttl_sec: float = 0.0) -> St
         max_age=ttl_sec,
         discard=DiscardPolicy.NEW,
         deny_delete=True,
+        # Left out where it is not used: such a bucket then has the options of earlier versions.
+        allow_msg_ttl=allow_msg_ttl or None,
     )
 
 

@@ -16,6 +16,9 @@ _STREAMS: Final = (
     "run_log_stream",
     "advisory_stream",
     "wait_event_stream",
+    "event_stream",
+    "audit_stream",
+    "event_intake_stream",
 )
 _BUCKETS: Final = (
     "runs_kv_bucket",
@@ -26,6 +29,12 @@ _BUCKETS: Final = (
     "lease_kv_bucket",
     "bulk_kv_bucket",
     "waits_kv_bucket",
+    "schedules_kv_bucket",
+    "signals_kv_bucket",
+    "triggers_kv_bucket",
+    "receipts_kv_bucket",
+    "event_retries_kv_bucket",
+    "requests_kv_bucket",
 )
 _SUBJECT_PREFIXES: Final = (
     "work_subject_prefix",
@@ -33,6 +42,9 @@ _SUBJECT_PREFIXES: Final = (
     "journal_subject_prefix",
     "run_log_subject_prefix",
     "wait_event_subject_prefix",
+    "event_subject_prefix",
+    "audit_subject_prefix",
+    "event_intake_subject_prefix",
 )
 _NATS_USERS: Final = ("nats_user", "nats_nkey_seed_file", "nats_creds_file")
 

@@ -43,6 +43,7 @@ MIN_ACK_WAIT_SEC: Final = 1.0
 _nats = partial(setting, "NATS")
 _runs = partial(setting, "Runs")
 _waits = partial(setting, "Waits for people")
+_signals = partial(setting, "Schedules, signals and events")
 _run_logs = partial(setting, "Run logs")
 _gateway = partial(setting, "Gateway")
 _http = partial(setting, "HTTP")
@@ -179,6 +180,57 @@ class NatsBackendConfig:
     notify_timeout_sec: float = _waits(10.0, "Timeout of a notification request.", above=0, maximum=60.0)
     notify_max_age_sec: int = _waits(
         86400, "How long a notification is retried before it is dropped.", minimum=60
+    )
+    schedules_kv_bucket: str = _signals("pyoco_schedules", "The bucket of schedules.", form=NAME)
+    signals_kv_bucket: str = _signals(
+        "pyoco_signals", "The bucket of the signals that were sent to runs.", form=NAME
+    )
+    signal_max_bytes: int = _signals(
+        64 * 1024,
+        "Maximum size of the data of a signal or an event, as JSON, in bytes.",
+        minimum=1024,
+        maximum=256 * 1024,
+    )
+    event_stream: str = _signals("PYOCO_EVENTS", "The stream of events that were sent.", form=NAME)
+    event_subject_prefix: str = _signals(
+        "pyoco.events",
+        "An event is published to this prefix, its tenant, and digests of its name and of its id.",
+        form=SUBJECT,
+    )
+    event_max_age_sec: int = _signals(
+        604800,
+        "How long events are kept: a wait is answered by an event of this age at most. "
+        "It applies when the stream is created.",
+        minimum=60,
+    )
+    event_max_bytes: int = _signals(
+        256 * _MIB, "Maximum size of all events; the oldest are removed first.", minimum=1
+    )
+    triggers_kv_bucket: str = _signals(
+        "pyoco_triggers", "Reserved for a later version: the bucket of what starts runs.", form=NAME
+    )
+    receipts_kv_bucket: str = _signals(
+        "pyoco_receipts", "Reserved for a later version: the bucket of receipts of deliveries.", form=NAME
+    )
+    event_retries_kv_bucket: str = _signals(
+        "pyoco_event_retries", "Reserved for a later version: the bucket of retries of deliveries.", form=NAME
+    )
+    requests_kv_bucket: str = _signals(
+        "pyoco_requests", "Reserved for a later version: the bucket of requests to agents.", form=NAME
+    )
+    audit_stream: str = _signals(
+        "PYOCO_AUDIT", "Reserved for a later version: the stream of audit rows.", form=NAME
+    )
+    audit_subject_prefix: str = _signals(
+        "pyoco.audit", "Reserved for a later version: the subjects of audit rows.", form=SUBJECT
+    )
+    event_intake_stream: str = _signals(
+        "PYOCO_EVENTS_IN",
+        "Reserved for a later version: the stream of events that come over NATS.",
+        form=NAME,
+    )
+    event_intake_subject_prefix: str = _signals(
+        "pyoco.events_in", "Reserved for a later version: the subjects of these events.", form=SUBJECT
     )
     run_log_stream: str = _run_logs("PYOCO_LOGS", "The stream of run output.", form=NAME)
     run_log_subject_prefix: str = _run_logs(

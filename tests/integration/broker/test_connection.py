@@ -178,6 +178,15 @@ async def test_missing_resources_are_created_and_existing_ones_are_not_changed(
         "KV_pyoco_workers",
         "KV_pyoco_auth",
         "KV_pyoco_wheel_history",
+        "KV_pyoco_schedules",
+        "KV_pyoco_signals",
+        "KV_pyoco_triggers",
+        "KV_pyoco_receipts",
+        "KV_pyoco_event_retries",
+        "KV_pyoco_requests",
+        "PYOCO_EVENTS",
+        "PYOCO_AUDIT",
+        "PYOCO_EVENTS_IN",
         "OBJ_pyoco_wheels",
     }
     work = (await context.stream_info("PYOCO_WORK")).config
@@ -185,6 +194,8 @@ async def test_missing_resources_are_created_and_existing_ones_are_not_changed(
     dlq = (await context.stream_info("PYOCO_DLQ")).config
     assert (dlq.max_age, dlq.max_msgs, dlq.max_bytes) == (604800, 100000, 536870912)
     assert (await context.stream_info("KV_pyoco_workers")).config.max_age == 0
+    assert (await context.stream_info("PYOCO_EVENTS")).config.max_age == 604800
+    assert (await context.stream_info("KV_pyoco_receipts")).config.allow_msg_ttl
 
     dlq.max_msgs = 7
     await context.update_stream(dlq)

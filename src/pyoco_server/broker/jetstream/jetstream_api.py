@@ -29,7 +29,10 @@ class ApiRefused(Exception):
         self.err_code = error.get("err_code", 0)
         description = error.get("description", "no description")
         if self.err_code == _NO_STORAGE:
-            description += "; free disk space on the NATS server, or lower PYOCO_DLQ_MAX_BYTES"
+            description += (
+                "; free disk space on the NATS server, or lower PYOCO_DLQ_MAX_BYTES, PYOCO_RUN_LOG_MAX_BYTES "
+                "or PYOCO_EVENT_MAX_BYTES"
+            )
         super().__init__(description)
 
 

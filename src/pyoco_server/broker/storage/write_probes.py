@@ -96,6 +96,8 @@ def write_probes(config: NatsBackendConfig) -> list[WriteProbe]:
         ),
         *map(_of_bucket, others),
         _of_bucket(config.waits_kv_bucket, key=f"{PROBE_ID}.probe"),
+        _of_bucket(config.schedules_kv_bucket, key=f"_.{PROBE_ID}"),
+        _of_bucket(config.signals_kv_bucket),
         # A part of no file.
         WriteProbe(f"OBJ_{wheels}", f"$O.{wheels}.", f"$O.{wheels}.C.{PROBE_ID}", removal=_Removal.PURGED),
     ]
