@@ -176,7 +176,9 @@ class ScheduleRecord(Struct, kw_only=True, omit_defaults=True):
     # Of this schedule and no other, also not of an earlier one with this id: run ids follow from it.
     incarnation: str
     created_at: Timestamp
+    # Of the last edit, and how many there were: what gateways write while they decide does not count.
     updated_at: Timestamp
+    revision: Count = 1
     # Of whoever wrote it last; its runs have the same.
     tenant_id: str | None = None
     api_key_id: str | None = None
