@@ -64,6 +64,8 @@ class Endpoint:
     # Whether a client may repeat it after a failure, also without a key; a GET always.
     repeatable: bool = False
     media_type: str = JSON
+    # Of a successful response.
+    status: int = 200
     ok_text: str = "OK"
     # Other statuses that come with the same content.
     also: Mapping[int, str] = field(default_factory=dict)

@@ -95,7 +95,7 @@ def _add(operation: Json, endpoint: Endpoint, schema_of: dict[Any, Any]) -> None
         headers[REPLAYED_HEADER] = {"description": said, "schema": text}
     if headers:
         ok["headers"] = headers
-    responses: Json = {"200": ok}
+    responses: Json = {str(endpoint.status): ok}
     for error in sorted(endpoint.errors, key=lambda error: error.status or 500):
         _add_error(responses, error)
     for status, description in endpoint.also.items():

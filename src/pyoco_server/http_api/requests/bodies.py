@@ -1,15 +1,14 @@
 """Reading a JSON body up to its limit, and errors of its fields."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
-from pyoco_server.records.models import FLOW_NAME_EXPECTED, RUN_TIMEOUT_EXPECTED, TAG_EXPECTED, RerunMode
+from pyoco_server.api.invalid_fields import invalid_fields
+from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.runs.flow_yaml.nesting import check_nesting
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -21,15 +20,6 @@ MAX_NESTING = 100
 # How much of an oversized body is read and discarded, so that its sender can read the response.
 _DISCARD_BYTES = 64 * 1024 * 1024
 _DISCARD_SEC = 5.0
-
-_MESSAGE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
-_NAMED_FIELD = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<field>.*)`$")
-_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
-
-# In place of the regular expressions of these fields.
-_PATTERNS = {"flow_name": FLOW_NAME_EXPECTED, "tag": TAG_EXPECTED}
-# Fields for which the message of msgspec is not enough.
-_EXPECTED = {"timeout_sec": RUN_TIMEOUT_EXPECTED, "mode": f"expected one of {', '.join(RerunMode)}"}
 
 
 async def limited_body(request: Request, max_bytes: int, *, field: str, cure: str) -> bytes:
@@ -65,7 +55,7 @@ def json_record(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid_body(error, body) from None
+        raise invalid_body(error, body, kind) from None
 
 
 def form_record(fields: dict[str, str], kind: type[T]) -> T:
@@ -73,7 +63,7 @@ def form_record(fields: dict[str, str], kind: type[T]) -> T:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise invalid_fields(error, fields) from None
+        raise invalid_fields(error, fields, kind) from None
 
 
 def check_depth(field: str, value: Any) -> None:
@@ -98,7 +88,7 @@ async def discard(stream: AsyncIterator[bytes]) -> bool:
     return True
 
 
-def invalid_body(error: Exception, body: bytes) -> InvalidRequest:
+def invalid_body(error: Exception, body: bytes, kind: type[msgspec.Struct]) -> InvalidRequest:
     """The error of a JSON body that could not be decoded into its record."""
     try:
         document = msgspec.json.decode(body)
@@ -106,27 +96,4 @@ def invalid_body(error: Exception, body: bytes) -> InvalidRequest:
         return InvalidRequest(problems=[FieldProblem("", "the JSON is nested too deeply")])
     except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
         return InvalidRequest(problems=[FieldProblem("", f"the body is not JSON: {malformed}")])
-    return invalid_fields(error, document)
-
-
-def invalid_fields(error: Exception, document: Any) -> InvalidRequest:
-    """The error of decoded input that does not match its record."""
-    match = _MESSAGE.match(str(error))
-    assert match is not None
-    path, message = match["path"] or "", match["what"]
-    named = _NAMED_FIELD.match(message)
-    if named is not None:
-        how = "unknown field" if "unknown" in named["how"] else "the field is missing"
-        field = f"{path}.{named['field']}" if path else named["field"]
-        return InvalidRequest(problems=[FieldProblem(field, how)])
-    if "matching regex" in message:
-        message = _PATTERNS.get(path, message)
-    message = _EXPECTED.get(path, message)
-    value = shortened_json(_value_at(document, path)) if path else None
-    return InvalidRequest(problems=[FieldProblem(path, message, value=value)])
-
-
-def _value_at(document: Any, path: str) -> Any:
-    for index, key in _STEP.findall(path):
-        document = document[int(index)] if index else document[key]
-    return document
+    return invalid_fields(error, document, kind)

@@ -49,7 +49,7 @@ async def submit_run(request: Request) -> Response:
     try:
         submitted = _decode_submit(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid_body(error, body) from None
+        raise invalid_body(error, body, RunSubmitRequest) from None
     # The nesting cannot be deeper than the number of brackets.
     if body.count(b"[") + body.count(b"{") > MAX_NESTING:
         check_depth("params", submitted.params)
@@ -69,7 +69,7 @@ async def submit_run_yaml(request: Request) -> Response:
     async with open_form(request, FileField("workflow", gateway.config.workflow_yaml_max_bytes)) as form:
         fields = form_record(form.fields, RunSubmitYamlFields)
         source = await form.file.read()
-    flow = await _checked(source)
+    flow = await checked_flow(source)
     job = new_job(
         flow_name=fields.flow_name,
         tag=fields.tag or gateway.config.default_tag,
@@ -80,7 +80,7 @@ async def submit_run_yaml(request: Request) -> Response:
     return await _submitted(gateway, request, job)
 
 
-async def _checked(source: bytes) -> CheckedFlow:
+async def checked_flow(source: bytes) -> CheckedFlow:
     """A large file is checked in a thread, so as not to block the event loop."""
     if len(source) <= _QUICKLY_CHECKED_BYTES:
         with suppress(SlowSchemaCheck):

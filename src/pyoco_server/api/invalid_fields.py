@@ -1,0 +1,84 @@
+"""Errors of input that does not match its record: the field, its value, and what was expected."""
+
+import re
+from typing import Any, Final
+
+import msgspec
+from msgspec import inspect
+
+from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
+from pyoco_server.records.models import FLOW_NAME_EXPECTED, RUN_TIMEOUT_EXPECTED, TAG_EXPECTED, RerunMode
+from pyoco_server.records.schedule_models import SCHEDULE_ID_EXPECTED, Overlap
+from pyoco_server.runs.flow_yaml import did_you_mean
+
+_MESSAGE: Final = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+_NAMED_FIELD: Final = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<field>.*)`$")
+_STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+# In place of the regular expressions of these fields.
+_PATTERNS: Final = {
+    "flow_name": FLOW_NAME_EXPECTED,
+    "tag": TAG_EXPECTED,
+    "schedule_id": SCHEDULE_ID_EXPECTED,
+}
+# Fields for which the message of msgspec is not enough.
+_EXPECTED: Final = {
+    "timeout_sec": RUN_TIMEOUT_EXPECTED,
+    "mode": f"expected one of {', '.join(RerunMode)}",
+    "overlap": f"expected one of {', '.join(Overlap)}",
+}
+
+
+def invalid_fields(
+    error: Exception, document: Any, kind: type[msgspec.Struct] | None = None
+) -> InvalidRequest:
+    """The error of decoded input that does not match its record; `kind` has the names of its fields."""
+    match = _MESSAGE.match(str(error))
+    assert match is not None
+    path, message = match["path"] or "", match["what"]
+    named = _NAMED_FIELD.match(message)
+    if named is not None:
+        field = f"{path}.{named['field']}" if path else named["field"]
+        if "unknown" in named["how"]:
+            message = f"unknown field{did_you_mean(named['field'], _names_at(kind, path))}"
+        else:
+            message = "the field is missing"
+        return InvalidRequest(problems=[FieldProblem(field, message)])
+    if "matching regex" in message:
+        message = _PATTERNS.get(path, message)
+    message = _EXPECTED.get(path, message)
+    value = shortened_json(_value_at(document, path)) if path else None
+    return InvalidRequest(problems=[FieldProblem(path, message, value=value)])
+
+
+def _value_at(document: Any, path: str) -> Any:
+    for index, key in _STEP.findall(path):
+        document = document[int(index)] if index else document[key]
+    return document
+
+
+def _names_at(kind: type[msgspec.Struct] | None, path: str) -> list[str]:
+    """The names of the fields of the record at this path."""
+    if kind is None:
+        return []
+    [info] = inspect.multi_type_info([kind])
+    for index, key in _STEP.findall(path):
+        record = _record_in(info)
+        found = [each.type for each in record.fields if each.encode_name == key] if record else []
+        if index or not found:
+            return []
+        info = found[0]
+    record = _record_in(info)
+    return [each.encode_name for each in record.fields] if record else []
+
+
+def _record_in(info: inspect.Type) -> inspect.StructType | None:
+    """The record, also where something else may stand in its place."""
+    match info:
+        case inspect.Metadata():
+            return _record_in(info.type)
+        case inspect.UnionType():
+            return next(filter(None, map(_record_in, info.types)), None)
+        case inspect.StructType():
+            return info
+    return None
