@@ -439,6 +439,13 @@ class Err:
         cure_ja="GET /schedules/{schedule_id} で取得し直し、現在の revision を指定して変更してください。"
         "新しく作成する場合は、別の ID を指定してください。",
     )
+    CLOCK_DIFFERS: Final = ErrorSpec(
+        number=58,
+        en="The clocks of the gateway and the NATS server differ",
+        ja="ゲートウェイと NATS サーバーの時計がずれています",
+        cure_en="Synchronise the clocks of all machines, for example by NTP.",
+        cure_ja="すべてのマシンの時計を NTP などで同期してください。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(

@@ -7,7 +7,9 @@ from typing import TypeVar
 
 from starlette.requests import HTTPConnection
 
+from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.server_clock import ServerClock
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.broker.stores.dead_letters import DeadLetters
@@ -37,6 +39,9 @@ class Gateway:
         self.connection = self._add_service(Connection(config, name="pyoco-server:http"))
         self.connection.add_hook(lambda: ensure_resources(self.connection))
         self.connection.add_hook(lambda: trust_nothing_if_empty(self.connection))
+        self.clock = ServerClock(self.connection)
+        self.timekeeper = Timekeeper(self.connection.wait_ready, self.clock.now)
+        self.timekeeper.add(self.clock)
         self.storage = self._add_service(WriteHealth(self.connection))
         self.authentication = self._add_service(services.Authentication(self.connection))
         self.listing = self._add_service(services.RunListing(self.connection))
@@ -57,6 +62,8 @@ class Gateway:
         self.wheels = self._add_service(services.Wheels(self.connection))
         self.waits = self._add_service(services.Waits(self.connection, self.listing.open_runs))
         self.notifications = self._add_service(Notifier(self.connection))
+        # Last: its sources are parts of the others.
+        self._add_service(self.timekeeper)
 
         # These have nothing to start or to close.
         self.cursors = services.SharedCursors(self.connection)

@@ -36,6 +36,7 @@ RunPage = TypedDict("RunPage", {
     "items": list[RunItem], "next_cursor": str | None, "total": NotRequired[int],
     "total_exact": NotRequired[bool],
 })
+Cause = TypedDict("Cause", {"kind": str, "id": NotRequired[str | None], "at": NotRequired[float | None]})
 OpenWait = TypedDict("OpenWait", {
     "wait_id": str, "task": str, "name": str, "message": str, "deadline_at": float,
     "asked_again": NotRequired[str | None],
@@ -49,14 +50,14 @@ Run = TypedDict("Run", {
     "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
     "cancel_requested_by": str | None, "cancel_reason": str | None, "workflow_yaml_sha256": str | None,
     "workflow_yaml_bytes": int | None, "params_sha256": NotRequired[str], "params_bytes": NotRequired[int],
-    "timeout_sec": float | None, "origin_run_id": str | None, "rerun_mode": str | None,
-    "rerun_task": str | None, "keep_answers": NotRequired[bool], "tenant_id": str | None,
-    "api_key_id": str | None, "generation": int, "waited_sec": NotRequired[float],
-    "used_sec": NotRequired[float], "waiting_since": NotRequired[float | None],
-    "open_waits": NotRequired[list[OpenWait]], "wait_message": NotRequired[str | None],
-    "wait_schema": NotRequired[str | None], "wait_deadline_at": NotRequired[float | None],
-    "task_records": NotRequired[dict[str, Any]], "task_records_truncated": bool,
-    "signature": NotRequired[str], "worker_alive": NotRequired[bool | None],
+    "timeout_sec": float | None, "cause": NotRequired[Cause], "start_at": NotRequired[float],
+    "origin_run_id": str | None, "rerun_mode": str | None, "rerun_task": str | None,
+    "keep_answers": NotRequired[bool], "tenant_id": str | None, "api_key_id": str | None, "generation": int,
+    "waited_sec": NotRequired[float], "used_sec": NotRequired[float],
+    "waiting_since": NotRequired[float | None], "open_waits": NotRequired[list[OpenWait]],
+    "wait_message": NotRequired[str | None], "wait_schema": NotRequired[str | None],
+    "wait_deadline_at": NotRequired[float | None], "task_records": NotRequired[dict[str, Any]],
+    "task_records_truncated": bool, "signature": NotRequired[str], "worker_alive": NotRequired[bool | None],
     "worker_heartbeat_at": NotRequired[float | None], "worker_tags": NotRequired[list[str] | None],
 })
 SnapshotPage = TypedDict("SnapshotPage", {

@@ -62,7 +62,7 @@ StoredName = Annotated[str, Meta(max_length=200)]
 _RUN_ID = re.compile(RUN_ID_PATTERN)
 _TAG = re.compile(TAG_PATTERN)
 _NO_TAG: Final = b'"tag":null'
-_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
+_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}|[a-z][a-z0-9_]{0,39}")
 
 
 def is_run_id(text: str) -> bool:
@@ -81,11 +81,16 @@ def new_run_id() -> str:
 
 
 class OpenStrEnum(StrEnum):
-    """A StrEnum that also accepts names of a newer version, which are kept and shown as they are."""
+    """A StrEnum that also accepts names of a newer version, which are kept and shown as they are.
+
+    They are in upper case or in lower case, as its own are.
+    """
 
     @classmethod
     def _missing_(cls, value: object) -> "OpenStrEnum | None":
         if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+            return None
+        if value.isupper() != next(iter(cls)).isupper():
             return None
         member = str.__new__(cls, value)
         member._name_ = member._value_ = value
@@ -98,8 +103,12 @@ class OpenStrEnum(StrEnum):
 
 
 class RunStatus(OpenStrEnum):
+    # Stored, and not in the queue before its `start_at`.
+    SCHEDULED = "SCHEDULED"
     PENDING = "PENDING"
     RUNNING = "RUNNING"
+    # For a time, a signal or an event; nobody is asked.
+    WAITING = "WAITING"
     WAITING_HUMAN = "WAITING_HUMAN"
     CANCELLING = "CANCELLING"
     COMPLETED = "COMPLETED"
@@ -110,8 +119,14 @@ class RunStatus(OpenStrEnum):
     def terminal(self) -> bool:
         return self in TERMINAL
 
+    @property
+    def parked(self) -> bool:
+        """Whether it waits without a worker, a job and a time limit."""
+        return self in PARKED
+
 
 TERMINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+PARKED = frozenset({RunStatus.WAITING, RunStatus.WAITING_HUMAN})
 
 
 class TaskStatus(OpenStrEnum):
@@ -164,6 +179,41 @@ class RerunMode(StrEnum):
     TASK = "task"
 
 
+class CauseKind(OpenStrEnum):
+    """What has started a run."""
+
+    API = "api"
+    SCHEDULE = "schedule"
+    EVENT = "event"
+    REQUEST = "request"
+    RERUN = "rerun"
+    # A task of another run.
+    PARENT = "parent"
+
+
+class Cause(Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """Why a run exists: the kind of its cause, and which one."""
+
+    kind: CauseKind
+    # Of the schedule, the event, the request or the run.
+    id: Annotated[str, Meta(max_length=200)] | None = None
+    # The time that a schedule has started it for.
+    at: Timestamp | None = None
+
+    def __str__(self) -> str:
+        return self.kind if self.id is None else f"{self.kind}:{self.id}"
+
+
+BY_API: Final = Cause(kind=CauseKind.API)
+
+
+def cause_of(cause: Cause | UnsetType, origin_run_id: str | None) -> Cause:
+    """The cause of a run; one without a stored cause was submitted, or is a rerun."""
+    if cause is not UNSET:
+        return cause
+    return BY_API if origin_run_id is None else Cause(kind=CauseKind.RERUN, id=origin_run_id)
+
+
 class WorkerState(StrEnum):
     RUNNING = "RUNNING"
     IDLE = "IDLE"
@@ -192,6 +242,10 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     workflow_yaml_bytes: int | None = None
     # How long the run may take from its first start, over all attempts.
     timeout_sec: float | None = None
+    # Unset: submitted over HTTP or NATS, or a rerun (`cause_of`).
+    cause: Cause | UnsetType = UNSET
+    # Not before this time.
+    start_at: Timestamp | UnsetType = UNSET
     # Of a rerun.
     origin_run_id: str | None = None
     rerun_mode: RerunMode | None = None
@@ -261,6 +315,9 @@ class RunSnapshot(Struct, kw_only=True):
     params_sha256: str | UnsetType = UNSET
     params_bytes: Count | UnsetType = UNSET
     timeout_sec: Seconds | None = None
+    # As in the job.
+    cause: Cause | UnsetType = UNSET
+    start_at: Timestamp | UnsetType = UNSET
     origin_run_id: str | None = None
     rerun_mode: RerunMode | None = None
     rerun_task: str | None = None
@@ -293,7 +350,7 @@ class RunSnapshot(Struct, kw_only=True):
 
 
 def pending_snapshot(job: Job) -> RunSnapshot:
-    """The first snapshot of a job; the same on gateway and worker."""
+    """The snapshot of a run that is in the queue; the same on gateway and worker."""
     return RunSnapshot(
         run_id=job.run_id,
         flow_name=job.flow_name,
@@ -310,6 +367,8 @@ def pending_snapshot(job: Job) -> RunSnapshot:
         workflow_yaml_sha256=job.workflow_yaml_sha256,
         workflow_yaml_bytes=job.workflow_yaml_bytes,
         timeout_sec=job.timeout_sec,
+        cause=job.cause,
+        start_at=job.start_at,
         origin_run_id=job.origin_run_id,
         rerun_mode=job.rerun_mode,
         rerun_task=job.rerun_task,
@@ -319,6 +378,14 @@ def pending_snapshot(job: Job) -> RunSnapshot:
         task_records={},
         signature=job.signature,
     )
+
+
+def first_snapshot(job: Job, now: float) -> RunSnapshot:
+    """The snapshot that a run is stored with: PENDING, or SCHEDULED before its `start_at`."""
+    snapshot = pending_snapshot(job)
+    if job.start_at is not UNSET and job.start_at > now:
+        snapshot.status = RunStatus.SCHEDULED
+    return snapshot
 
 
 def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
@@ -339,6 +406,8 @@ def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
         workflow_yaml_sha256=snapshot.workflow_yaml_sha256,
         workflow_yaml_bytes=snapshot.workflow_yaml_bytes,
         timeout_sec=snapshot.timeout_sec,
+        cause=snapshot.cause,
+        start_at=snapshot.start_at,
         origin_run_id=snapshot.origin_run_id,
         rerun_mode=snapshot.rerun_mode,
         rerun_task=snapshot.rerun_task,

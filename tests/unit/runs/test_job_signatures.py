@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pyoco_server.records.models import Job, RerunMode, RunStatus, decode_snapshot, encode, pending_snapshot
+from pyoco_server.records.models import (
+    Cause,
+    CauseKind,
+    Job,
+    RerunMode,
+    RunStatus,
+    decode_snapshot,
+    encode,
+    pending_snapshot,
+)
 from pyoco_server.runs.lifecycle.job_signatures import signature_of
 from pyoco_server.runs.lifecycle.submission import new_job
 
@@ -28,6 +37,8 @@ CHANGED: dict[str, Any] = {
     "rerun_mode": RerunMode.FAILED,
     "rerun_task": "load",
     "keep_answers": True,
+    "cause": Cause(kind=CauseKind.SCHEDULE, id="nightly"),
+    "start_at": 1_800_000_000.0,
     "tenant_id": "acme",
     "api_key_id": "key",
 }

@@ -13,11 +13,12 @@ from rich.text import Text
 from pyoco_server.cli.options.time_formats import duration, local_time, time_left
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.copied_commands import command_line, with_server
-from pyoco_server.records.models import TERMINAL, UNANSWERED, RunStatus, TaskStatus
+from pyoco_server.records.models import PARKED, TERMINAL, UNANSWERED, RunStatus, TaskStatus
 
 Json = Mapping[str, Any]
 
 STATE_STYLES: Final = {
+    "SCHEDULED": "blue",
     "PENDING": "dim",
     "RUNNING": "cyan",
     "WAITING_HUMAN": "bold magenta",
@@ -162,7 +163,7 @@ def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
 def _worker(run: Json) -> Text:
     """The worker, with a warning when a run in progress may have lost it."""
     name = Text(printable(run["worker_id"]))
-    if run["status"] in (*TERMINAL, RunStatus.PENDING, RunStatus.WAITING_HUMAN):
+    if run["status"] in (*TERMINAL, *PARKED, RunStatus.PENDING, RunStatus.SCHEDULED):
         return name
     silent_sec = time.time() - run.get("heartbeat_at", float("inf"))
     if run.get("worker_alive") is False:

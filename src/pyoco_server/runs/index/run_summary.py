@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import (
+    PARKED,
     Count,
     RunId,
     RunStatus,
@@ -28,7 +29,6 @@ _SEARCHED_PARAMS: Final = 2000
 # One character may be folded to several.
 _SEARCHED_IN_ALL: Final = 8000
 
-_WAITING: Final = "WAITING_HUMAN"
 # After an answer, while others are missing.
 _PENDING: Final = "PENDING"
 _OVER: Final = {"SUCCEEDED", "FAILED", "CANCELLED"}
@@ -158,7 +158,7 @@ def summary_of(data: bytes) -> RunSummary:
         tasks_total=len(run.tasks),
         tasks_over=sum(map(_OVER.__contains__, run.tasks.values())),
     )
-    if run.status == _WAITING or (run.status == _PENDING and run.waited_sec is not None):
+    if run.status in PARKED or (run.status == _PENDING and run.waited_sec is not None):
         _add_waits(item, _decode_waiting(data))
     return RunSummary(item=item, text=_text(run), has_waited=run.waited_sec is not None)
 

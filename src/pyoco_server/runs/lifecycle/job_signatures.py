@@ -42,6 +42,10 @@ def signature_of(snapshot: RunSnapshot, secret: bytes) -> str:
     job.submitted_at = float(job.submitted_at)
     if job.timeout_sec is not None:
         job.timeout_sec = float(job.timeout_sec)
+    if job.start_at is not UNSET:
+        job.start_at = float(job.start_at)
+    if job.cause is not UNSET and job.cause.at is not None:
+        job.cause = structs.replace(job.cause, at=float(job.cause.at))
     return blake2b(encode(job), key=secret, digest_size=_DIGEST_BYTES, person=_PURPOSE).hexdigest()
 
 

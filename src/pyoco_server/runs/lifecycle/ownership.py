@@ -19,15 +19,13 @@ from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, pending_snapshot
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
+from pyoco_server.runs.lifecycle.field_ownership import FieldOwner, fields_of
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting
 
 log = logging.getLogger(__name__)
 
-# What never changes from submit to end. The generation is the run's; the signature may be renewed.
-_ACCEPTED: Final = frozenset(Job.__struct_fields__).intersection(RunSnapshot.__struct_fields__) - {
-    "generation",
-    "signature",
-}
+_ACCEPTED: Final = fields_of(FieldOwner.ACCEPTED)
+_GATEWAYS: Final = fields_of(FieldOwner.GATEWAY)
 
 
 class NotOwner(Exception):
@@ -175,21 +173,12 @@ class OwnedRun:
 
 
 def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:
-    """The owner's snapshot with what a gateway has changed: a cancel request, waits that are decided."""
+    """The owner's snapshot with what is the gateway's: a cancel request, waits that are decided."""
     if stored.status.terminal:
         raise RunEnded(f"the run is {stored.status} already")
     if stored.delivery != mine.delivery:
         raise RunTaken(f"worker {stored.worker_id} owns the run (attempt {stored.attempt})")
-    return structs.replace(
-        mine,
-        status=stored.status,
-        cancel_requested_at=stored.cancel_requested_at,
-        cancel_requested_by=stored.cancel_requested_by,
-        cancel_reason=stored.cancel_reason,
-        open_waits=stored.open_waits,
-        # A gateway signs the runs of earlier versions while they are executed.
-        signature=stored.signature,
-    )
+    return structs.replace(mine, **{name: getattr(stored, name) for name in _GATEWAYS})
 
 
 def apply_cancel(snapshot: RunSnapshot) -> RunSnapshot:

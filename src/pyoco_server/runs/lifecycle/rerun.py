@@ -74,6 +74,9 @@ async def rerun_job(
         rerun_task=task,
         keep_answers=keep_answers,
         api_key_id=caller.api_key_id,
+        # Of the origin.
+        cause=UNSET,
+        start_at=UNSET,
         # The origin may have waited; the new run has not.
         generation=0,
         # Set again if they are too large.

@@ -1,5 +1,6 @@
 """Submitting a run: its PENDING snapshot and its job are both stored, or neither is.
 
+A run with a later start is stored as SCHEDULED, without a job (runs/sweep/delayed_starts.py).
 Its flow.yaml, its large params, or the journal of its origin are stored first, then the snapshot, then the
 job. If one of these writes fails, or its ack is lost, the run is withdrawn.
 """
@@ -10,7 +11,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from pyoco_server.aio.deadlines import TimeBudget
 from pyoco_server.broker.client.connection import Connection
@@ -20,16 +21,16 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.idempotency_keys import KeyRecord
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.errors import (
-    FieldProblem,
-    InvalidRequest,
-    NatsUnavailable,
-    RunNotFound,
-    WorkflowTooLarge,
-)
-from pyoco_server.records.models import Job, RerunMode, RunSnapshot, encode, new_run_id, pending_snapshot
+from pyoco_server.errors import NatsUnavailable, RunNotFound
+from pyoco_server.records.models import Cause, Job, RerunMode, RunSnapshot, new_run_id
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
+from pyoco_server.runs.lifecycle.prepared_run import (
+    PreparedRun,
+    has_documents,
+    keep_documents,
+    prepare_run,
+)
 from pyoco_server.runs.lifecycle.withdrawal import (
     BEFORE_RESPONSE_SEC,
     Undo,
@@ -50,31 +51,25 @@ def new_job(
     params: dict[str, Any] | None = None,
     timeout_sec: float | None = None,
     workflow_yaml: bytes | None = None,
+    run_id: str | None = None,
+    cause: Cause | UnsetType = UNSET,
+    start_at: float | UnsetType = UNSET,
 ) -> Job:
-    """A job with a new run id. It contains the flow.yaml; the snapshot has only its digest."""
+    """A job, with a new run id by default. It contains the flow.yaml; the snapshot has only its digest."""
     return Job(
-        run_id=new_run_id(),
+        run_id=run_id or new_run_id(),
         flow_name=flow_name,
         tag=tag,
         tags=list(tags) or [tag],
         params=params or {},
         submitted_at=time.time(),
         timeout_sec=timeout_sec,
+        cause=cause,
+        start_at=start_at,
         workflow_yaml=None if workflow_yaml is None else workflow_yaml.decode("utf-8-sig"),
         workflow_yaml_sha256=None if workflow_yaml is None else sha256(workflow_yaml).hexdigest(),
         workflow_yaml_bytes=None if workflow_yaml is None else len(workflow_yaml),
     )
-
-
-class _Submission:
-    """A job and its snapshot, signed, encoded once."""
-
-    __slots__ = ("job", "job_bytes", "snapshot", "snapshot_bytes")
-
-    def __init__(self, job: Job, snapshot: RunSnapshot, signature: str) -> None:
-        self.job, self.snapshot = job, snapshot
-        job.signature = snapshot.signature = signature
-        self.snapshot_bytes, self.job_bytes = encode(self.snapshot), encode(job)
 
 
 class Submitter:
@@ -110,7 +105,7 @@ class Submitter:
             await self._connection.wait_while_starting(_BUDGET_SEC)
         if not self._connection.ready:
             raise self._connection.unavailable()
-        submission = await self._fitting(job)
+        submission = await prepare_run(self._connection, job)
         if self._connection.writes.problem is not None:
             # Before anything is stored that would have to be withdrawn.
             self._connection.writes.check(self._written_subjects(job, request))
@@ -131,7 +126,7 @@ class Submitter:
         await self.withdrawer.withdraw(self._withdrawal(job, request), failure)
         return job.run_id
 
-    async def _submit_keyed(self, submission: _Submission, request: KeyedRequest) -> str:
+    async def _submit_keyed(self, submission: PreparedRun, request: KeyedRequest) -> str:
         job = submission.job
         held = await self._keys.hold(request, job.run_id, origin_run_id=job.origin_run_id)
         if held.record.run_id != job.run_id:
@@ -146,14 +141,13 @@ class Submitter:
             raise self._connection.unavailable("the submission took too long") from None
         return job.run_id
 
-    async def _store_and_queue(self, submission: _Submission) -> None:
+    async def _store_and_queue(self, submission: PreparedRun) -> None:
         job = submission.job
-        if job.workflow_yaml is not None:
-            await self._journal.keep_document(job.tag, job.run_id, job.workflow_yaml.encode())
-        if job.params_sha256 is not UNSET:
-            await self._journal.keep_document(job.tag, job.run_id, encode(job.params))
+        if has_documents(job):
+            await keep_documents(self._journal, job)
         revision = await self._store.create(submission.snapshot, encoded=submission.snapshot_bytes)
-        await self._queue.publish(job, run_revision=revision, encoded=submission.job_bytes)
+        if not submission.is_delayed:
+            await self._queue.publish(job, run_revision=revision, encoded=submission.job_bytes)
 
     async def _copy_journal(self, job: Job) -> None:
         """Not part of the time budget, because a journal may be large."""
@@ -184,40 +178,11 @@ class Submitter:
     def _written_subjects(self, job: Job, request: KeyedRequest | None) -> list[str]:
         config = self._connection.config
         subjects = [f"$KV.{config.runs_kv_bucket}.{job.run_id}", f"{config.work_subject_prefix}.{job.tag}"]
-        has_document = job.workflow_yaml is not None or job.params_sha256 is not UNSET
-        if has_document or _reuses_journal(job):
+        if has_documents(job) or _reuses_journal(job):
             subjects.append(f"{config.journal_subject_prefix}.{job.tag}.{job.run_id}")
         if request is not None:
             subjects.append(f"$KV.{config.idempotency_kv_bucket}.")
         return subjects
-
-    async def _fitting(self, job: Job) -> _Submission:
-        """The job and its snapshot. If its params leave too little room there, they go to the journal."""
-        # Half, to leave room for the states and records of the tasks.
-        limit = self._connection.config.max_run_snapshot_bytes // 2
-        submission = await self._signed(job)
-        if len(submission.snapshot_bytes) > limit:
-            params = encode(job.params)
-            job.params_sha256, job.params_bytes = sha256(params).hexdigest(), len(params)
-            submission = await self._signed(job)
-        if (size := len(submission.snapshot_bytes)) > limit:
-            detail = f"without its params, the run takes {size} bytes, at most {limit} fit"
-            cure = "shorten its tags, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES"
-            raise InvalidRequest(detail, problems=[FieldProblem("tags", f"{detail}; {cure}")])
-        self._check_job_size(len(submission.job_bytes))
-        return submission
-
-    async def _signed(self, job: Job) -> _Submission:
-        snapshot = pending_snapshot(job)
-        return _Submission(job, snapshot, await self.signatures.sign(snapshot))
-
-    def _check_job_size(self, job_bytes: int) -> None:
-        room = self._connection.max_record_bytes
-        if job_bytes > room:
-            raise WorkflowTooLarge(
-                f"the job takes {job_bytes} bytes and the NATS server accepts messages of {room}; "
-                "shorten the params or the flow.yaml, or raise max_payload in the server's configuration"
-            )
 
 
 def _reuses_journal(job: Job) -> bool:

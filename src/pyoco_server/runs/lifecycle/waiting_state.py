@@ -74,7 +74,7 @@ def without_decided(snapshot: RunSnapshot, waits: Collection[WaitRecord]) -> Run
         return snapshot
     now = time.time()
     changes: dict[str, Any] = {"open_waits": left, "updated_at": now}
-    if snapshot.status is RunStatus.WAITING_HUMAN:
+    if snapshot.status.parked:
         changes = {**not_waiting(snapshot), **changes, "status": RunStatus.PENDING, "heartbeat_at": now}
     if snapshot.delivery is None:
         ids = {each.wait_id for each in left}

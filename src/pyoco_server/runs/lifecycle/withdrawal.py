@@ -58,7 +58,7 @@ async def remove_unstarted(store: RunStore, journal: Journal, run_id: str) -> Ru
 
 
 def _is_unstarted(snapshot: RunSnapshot) -> bool:
-    return snapshot.status is RunStatus.PENDING and snapshot.start_time is None
+    return snapshot.status in (RunStatus.PENDING, RunStatus.SCHEDULED) and snapshot.start_time is None
 
 
 async def remove_unstarted_bulk(records: BulkRecords, bulk_id: str) -> BulkRecord | None:

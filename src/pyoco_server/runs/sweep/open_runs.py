@@ -14,7 +14,7 @@ from sys import intern
 import msgspec
 
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.records.models import Count, RunStatus, Seconds, StoredTag, Timestamp, snapshot_decoder
+from pyoco_server.records.models import PARKED, Count, Seconds, StoredTag, Timestamp, snapshot_decoder
 
 _GROUP = 1000
 
@@ -189,6 +189,6 @@ class OpenRuns:
 
 
 def _starts_waiting(before: OpenRun | None, now: RunState) -> bool:
-    if now.status != RunStatus.WAITING_HUMAN:
+    if now.status not in PARKED:
         return False
     return before is None or (before.state.status, before.state.generation) != (now.status, now.generation)

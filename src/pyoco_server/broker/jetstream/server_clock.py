@@ -1,0 +1,66 @@
+"""The clock of the NATS server: which time it is for everything that is due at a time.
+
+Gateways with wrong clocks agree by it. It is measured when the connection is ready and then regularly, and
+runs on by the monotonic clock in between: setting the clock of this machine makes nothing due.
+"""
+
+import logging
+import time
+from typing import Final
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.stream_reads import stream_state
+from pyoco_server.errors.error_table import Err
+
+log = logging.getLogger(__name__)
+
+# More differs: a warning, and in the health.
+TOLERATED_SEC: Final = 2.0
+_INTERVAL_SEC: Final = 30.0
+# A reply that took longer says too little about the time at which it was sent.
+_LONGEST_REPLY_SEC: Final = 1.0
+_RETRY_SEC: Final = 2.0
+
+
+class ServerClock:
+    """A source of the timekeeper, which measures; `now` is the server's time as far as it is known."""
+
+    name = "clock"
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stream = f"KV_{connection.config.runs_kv_bucket}"
+        # The server's time when our monotonic clock was 0.
+        self._monotonic_zero: float | None = None
+        self._warned = False
+        # How much the server's clock is ahead of this machine's; None: not known yet.
+        self.offset_sec: float | None = None
+
+    def now(self) -> float:
+        if self._monotonic_zero is None:
+            return time.time()
+        return self._monotonic_zero + time.monotonic()
+
+    @property
+    def differs(self) -> bool:
+        return self.offset_sec is not None and abs(self.offset_sec) > TOLERATED_SEC
+
+    async def run_due(self, now: float) -> float:
+        sent_at = time.monotonic()
+        server_time = (await stream_state(self._connection, self._stream)).server_time
+        took_sec = time.monotonic() - sent_at
+        if not server_time or took_sec > _LONGEST_REPLY_SEC:
+            return now + _RETRY_SEC
+        self._monotonic_zero = server_time - sent_at - took_sec / 2
+        self.offset_sec = self.now() - time.time()
+        if self.differs and not self._warned:
+            ahead = "ahead of" if self.offset_sec > 0 else "behind"
+            log.warning(
+                "the clock of the NATS server is %.1f s %s this machine's: set the clocks by NTP. Starts, "
+                "schedules and deadlines follow the server's clock",
+                abs(self.offset_sec),
+                ahead,
+                extra=Err.CLOCK_DIFFERS.log_fields(),
+            )
+        self._warned = self.differs
+        return self.now() + _INTERVAL_SEC

@@ -1,0 +1,69 @@
+"""Starting a run whose id was decided in advance, by a caller that has stored why.
+
+Unlike a submission, nothing is withdrawn: a caller that is interrupted calls again, with the same job.
+"""
+
+import hashlib
+import uuid
+
+import msgspec
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.records.models import CauseKind, Job, RunStatus
+from pyoco_server.runs.lifecycle.prepared_run import has_documents, keep_documents, prepare_run
+
+# A UUID of a form of its own (RFC 9562).
+_VERSION = 8
+
+
+def run_id_for(kind: CauseKind, owner: str, incarnation: str | float, occurrence: str | float) -> str:
+    """The id of the run that this occurrence starts: the same in every gateway.
+
+    `owner` is what starts it, such as a schedule, with its tenant; `incarnation` distinguishes it from an
+    earlier one of the same name.
+    """
+    named = msgspec.json.encode([kind, owner, incarnation, occurrence])
+    digest = int.from_bytes(hashlib.sha256(named).digest()[:16])
+    # The four bits of the version, and the two of the variant.
+    digest = digest & ~(0xF << 76) | _VERSION << 76
+    digest = digest & ~(0x3 << 62) | 0x2 << 62
+    return str(uuid.UUID(int=digest))
+
+
+class DurableStarter:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._store = RunStore(connection)
+        self._queue = WorkQueue(connection)
+        self._journal = Journal(connection)
+
+    async def ensure_run(self, job: Job) -> bool:
+        """Store the run and publish its job, unless that was done; True if the run was created now.
+
+        NatsUnavailable means that it may or may not exist: call again. The job has to be the same each time.
+        A run that was deleted since is created again, once NATS has forgotten its marker: a caller that
+        knows that its run existed does not call.
+        """
+        prepared = await prepare_run(self._connection, job)
+        if has_documents(job) and not await self._store.exists(job.run_id):
+            await keep_documents(self._journal, job)
+        try:
+            revision = await self._store.create(prepared.snapshot, encoded=prepared.snapshot_bytes)
+        except RevisionConflict:
+            await self._publish_unstarted(job)
+            return False
+        if not prepared.is_delayed:
+            await self._queue.publish(job, run_revision=revision, encoded=prepared.job_bytes)
+        return True
+
+    async def _publish_unstarted(self, job: Job) -> None:
+        """Publish the job of a run that an interrupted call has stored; the queue drops a second one."""
+        stored = await self._store.get_from_leader(job.run_id)
+        if stored is None or stored.snapshot.status is not RunStatus.PENDING:
+            return
+        if stored.snapshot.start_time is None:
+            await self._queue.publish(job, run_revision=stored.revision)
