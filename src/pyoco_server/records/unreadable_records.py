@@ -29,6 +29,7 @@ class RecordKind(StrEnum):
     LOG = "log"
     JOURNAL = "journal"
     BULK = "bulk"
+    SCHEDULE = "schedule"
     IDEMPOTENCY_KEY = "idempotency_key"
     API_KEY = "api_key"
     WHEEL = "wheel"
@@ -36,7 +37,7 @@ class RecordKind(StrEnum):
 
 
 # A feed reports when these are replaced or removed.
-_FOLLOWED: Final = frozenset({RecordKind.RUN, RecordKind.WAIT, RecordKind.API_KEY})
+_FOLLOWED: Final = frozenset({RecordKind.RUN, RecordKind.WAIT, RecordKind.SCHEDULE, RecordKind.API_KEY})
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import DeadLetter, decode_snapshot, decode_worker
 from pyoco_server.records.operation_models import BulkRecord, WheelEvent
+from pyoco_server.records.schedule_models import decode_schedule
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import decode_wait
 
@@ -57,6 +58,7 @@ def _buckets(config: NatsBackendConfig) -> dict[RecordKind, _Bucket]:
         RecordKind.WAIT: _Bucket(config.waits_kv_bucket, decode_wait, "wait_id", large=True),
         RecordKind.WORKER: _Bucket(config.workers_kv_bucket, decode_worker, "worker_id"),
         RecordKind.BULK: _Bucket(config.bulk_kv_bucket, json_record(BulkRecord), "bulk_id"),
+        RecordKind.SCHEDULE: _Bucket(config.schedules_kv_bucket, decode_schedule, "key"),
         RecordKind.IDEMPOTENCY_KEY: _Bucket(config.idempotency_kv_bucket, json_record(KeyRecord)),
         RecordKind.WHEEL_EVENT: _Bucket(config.wheel_history_kv_bucket, json_record(WheelEvent)),
     }
@@ -67,6 +69,7 @@ REMOVABLE: Final = (
     RecordKind.WAIT,
     RecordKind.WORKER,
     RecordKind.BULK,
+    RecordKind.SCHEDULE,
     RecordKind.IDEMPOTENCY_KEY,
     RecordKind.WHEEL_EVENT,
     RecordKind.DEAD_LETTER,
