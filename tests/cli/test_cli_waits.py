@@ -34,7 +34,13 @@ AMOUNT = {
 
 
 class Questions:
-    """Writes runs that wait, and reads their waits."""
+    """Writes runs that wait, and reads their waits.
+
+    No worker serves their tag: after an answer, that of the shared gateway would end the run, and so cancel
+    the waits that a test expects to be open.
+    """
+
+    tag = "without-workers"
 
     def __init__(self, nats: SyncConnection, http: PyocoHttpClient) -> None:
         self._nats = nats
@@ -42,7 +48,7 @@ class Questions:
 
     def ask(self, *waits: dict[str, Any], **fields: Any) -> WaitingRun:
         """A run that waits for each of these."""
-        return self._nats.do(lambda connection: waiting_run(connection, *waits, **fields))
+        return self._nats.do(lambda connection: waiting_run(connection, *waits, tag=self.tag, **fields))
 
     def wait(self, wait_id: str) -> dict[str, Any]:
         return dict(self._http.get_wait(wait_id))
@@ -201,6 +207,9 @@ def test_one_of_several_waits_has_to_be_named(client: ClientCommand, questions: 
         assert all(wait.wait_id in error for wait in asked.waits)
     resumed(client, asked.run_id, "--wait-id", asked.waits[1].wait_id, "--json", "1")
     assert [questions.wait(wait.wait_id)["state"] for wait in asked.waits] == ["open", "answered"]
+    # It stays so: nobody goes on with the run, which is queued.
+    assert client.json("get", asked.run_id)["status"] == "PENDING"
+    assert questions.tag not in {tag for worker in client.json("workers") for tag in worker["tags"]}
 
 
 def test_errors_about_a_wait_are_explained(client: ClientCommand, questions: Questions) -> None:

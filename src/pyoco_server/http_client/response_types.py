@@ -45,7 +45,7 @@ Run = TypedDict("Run", {
     "run_id": str, "flow_name": str, "status": str, "params": dict[str, Any], "tasks": dict[str, str],
     "heartbeat_at": float, "updated_at": float, "tag": str, "tags": list[str], "submitted_at": float | None,
     "worker_id": str | None, "attempt": int, "continuations": NotRequired[int], "delivery": list[int] | None,
-    "handed_back": NotRequired[bool], "worker_instance": NotRequired[str],
+    "handed_back": NotRequired[bool], "continues": NotRequired[bool], "worker_instance": NotRequired[str],
     "handed_over_at": NotRequired[float], "start_time": float | None, "end_time": float | None,
     "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
     "cancel_requested_by": str | None, "cancel_reason": str | None, "workflow_yaml_sha256": str | None,

@@ -298,6 +298,9 @@ class RunSnapshot(Struct, kw_only=True):
     delivery: tuple[Count, Count] | None = None
     # Its owner has shut down and released it; unset otherwise.
     handed_back: bool | UnsetType = UNSET
+    # It was released to continue after an answer that came while it was executed: the next claim is not
+    # another attempt. Unset otherwise.
+    continues: bool | UnsetType = UNSET
     # The process of its worker: the `instance_id` of the worker's record.
     worker_instance: str | UnsetType = UNSET
     # When a gateway had its job delivered again because that process was gone; unset otherwise.

@@ -221,6 +221,7 @@ async def test_an_answer_that_comes_before_the_run_waits_counts(
         released.touch()
         run = await gateway.ends(run_id)
         assert (run["status"], run["generation"]) == ("COMPLETED", 0)
+        assert (run["attempt"], run["continuations"]) == (1, 1)
         for other in others:
             run = await gateway.reaches(other, "WAITING_HUMAN")
             assert run["attempt"] == 1
@@ -252,6 +253,8 @@ async def test_a_question_is_seen_and_answered_while_another_branch_still_runs(
     released.touch()
     run = await gateway.ends(run_id)
     assert (run["status"], run["generation"], run["open_waits"]) == ("COMPLETED", 0, [])
+    # The answer did not begin another attempt, although the run was claimed again.
+    assert (run["attempt"], run["continuations"], run["delivery"][1]) == (1, 1, 2)
 
 
 async def test_a_cancel_ends_a_question_beside_running_work(

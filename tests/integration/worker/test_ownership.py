@@ -1,5 +1,6 @@
 """Claims and fenced writes on a real bucket: one owner, no lost cancel, no change after the end."""
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -40,7 +41,13 @@ async def stored_job(store: Store) -> tuple[Job, int]:
 
 
 async def claimed(
-    store: Store, job: Job, delivery: tuple[int, int], *, revision: int | None = None, worker: str = "w"
+    store: Store,
+    job: Job,
+    delivery: tuple[int, int],
+    *,
+    revision: int | None = None,
+    worker: str = "w",
+    in_progress: Collection[tuple[int, int]] = (),
 ) -> OwnedRun:
     return await claim(
         store,
@@ -49,6 +56,8 @@ async def claimed(
         delivery=delivery,
         expected_revision=revision,
         worker_id=worker,
+        worker_instance=f"process of {worker}",
+        in_progress=in_progress,
         max_bytes=100_000,
     )
 
@@ -123,6 +132,33 @@ async def test_an_earlier_delivery_that_wakes_up_late_cannot_claim(store: Store)
     for stale in ((7, 1), (7, 2)):
         with pytest.raises(RunTaken):
             await claimed(store, job, stale, revision=revision)
+
+
+async def test_a_redelivery_does_not_take_a_run_from_the_worker_that_still_executes_it(store: Store) -> None:
+    """AckWait has passed while it was slow, and the message came to it again."""
+    job, revision = await stored_job(store)
+    owned = await claimed(store, job, (7, 1), revision=revision)
+    with pytest.raises(RunTaken, match=r"this worker still executes delivery \(7, 1\)"):
+        await claimed(store, job, (7, 2), in_progress={(7, 1), (7, 2)})
+    await owned.write(running)
+    # Another process with a delivery of the same number, from a stream that was created again.
+    taken = await claimed(store, job, (7, 2), worker="other", in_progress={(7, 1), (7, 2)})
+    assert taken.snapshot.attempt == 2
+
+
+async def test_an_answer_that_came_during_the_execution_begins_no_other_attempt(store: Store) -> None:
+    job, revision = await stored_job(store)
+    owned = await claimed(store, job, (7, 1), revision=revision)
+    await owned.hand_back(continues=True)
+    again = await claimed(store, job, (7, 2))
+    assert (again.snapshot.attempt, again.snapshot.shown_attempt) == (2, 1)
+    # It could not be started there.
+    assert await again.unclaim()
+    later = await claimed(store, job, (7, 3), worker="next")
+    assert (later.snapshot.attempt, later.snapshot.shown_attempt) == (3, 1)
+    # That worker stops: the next one begins another attempt.
+    await later.hand_back()
+    assert (await claimed(store, job, (7, 4), worker="last")).snapshot.shown_attempt == 2
 
 
 async def test_a_second_message_cannot_claim_while_the_first_is_in_the_queue(store: Store) -> None:

@@ -174,6 +174,23 @@ async def test_a_worker_that_comes_back_has_lost_its_ownership_only(own_queue: O
         assert (await gateway.ends(later))["worker_id"] == "away"
 
 
+async def test_a_worker_that_comes_back_keeps_the_run_that_it_claims_again(own_queue: OwnQueue) -> None:
+    gateway = own_queue.gateway
+    async with mortal_worker(own_queue, "away", **SILENT) as away:
+        run_id = await own_queue.submit("noop")
+        await claimed_by(away)
+        with disconnected(gateway, away):
+            await is_handed_over(gateway, run_id)
+        away._services.presence.refresh_now()
+        await worker_is(gateway, "away", state="IDLE")
+        delivery, owned = await claimed_by(away)
+        await eventually(lambda: not gateway.inside.takeover._searches, describe="it is not lost any more")
+        run = await gateway.get(run_id)
+        assert (run["worker_id"], run["delivery"]) == ("away", list(delivery.token))
+        assert "handed_over_at" not in run
+        await owned.write(lambda snapshot: snapshot)
+
+
 async def test_an_owner_that_writes_again_is_fenced_by_the_next_claim(own_queue: OwnQueue) -> None:
     gateway = own_queue.gateway
     async with mortal_worker(own_queue, "away", **SILENT) as away, mortal_worker(own_queue, "heir") as heir:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.broker.queue.work_queue import WorkQueue
 from tests.flows import basics
 from tests.integration.worker.conftest import OwnQueue
 from tests.support.inspection import claimed_by, started_pid
@@ -42,6 +43,28 @@ async def test_the_run_of_a_crashed_worker_is_taken_over(own_queue: OwnQueue) ->
         async with own_queue.worker("heir", **settings):
             run = await own_queue.gateway.ends(run_id)
     assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "heir", 2)
+
+
+async def test_a_run_is_not_taken_from_its_worker_by_a_redelivery_to_the_same_worker(
+    own_queue: OwnQueue, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when a machine under load has not extended the delivery for AckWait."""
+    caplog.set_level("INFO")
+    release, marker, gateway = tmp_path / "release", tmp_path / "started", own_queue.gateway
+    async with own_queue.worker("slow", concurrency=2):
+        run_id = await own_queue.submit("waiting", params={"path": str(release), "started": str(marker)})
+        pid = await started_pid(marker)
+        sequence, _ = (await gateway.get(run_id))["delivery"]
+        await WorkQueue(gateway.inside.connection).redeliver(own_queue.tag, sequence)
+        dropped = "dropped a delivery: this worker still executes"
+        await eventually(lambda: dropped in caplog.text, describe="the second delivery is dropped")
+        marker.unlink()
+        release.touch()
+        run = await gateway.ends(run_id)
+        await own_queue.becomes_empty()
+    assert (run["status"], run["attempt"], run["delivery"]) == ("COMPLETED", 1, [sequence, 1])
+    assert not marker.exists(), f"the task was executed by process {pid} only"
+    assert "lost a run" not in caplog.text
 
 
 async def test_a_paused_worker_does_not_overwrite_the_next_owner(own_queue: OwnQueue, tmp_path: Path) -> None:

@@ -160,8 +160,9 @@ async def waiting_run(
         run = waiting(begun, asked, {wait.task: TaskStatus.WAITING for wait in asked})
     store = WaitStore(connection)
     events = WaitEvents(connection)
+    # The run first: a gateway cancels the waits of a run that does not exist.
+    await RunStore(connection).create(run)
     await asyncio.gather(
-        RunStore(connection).create(run),
         *(store.create(wait) for wait in asked),
         *(events.publish(event_of(wait, WaitEventKind.OPENED)) for wait in asked),
     )

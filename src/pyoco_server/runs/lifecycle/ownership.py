@@ -7,10 +7,10 @@ the ownership ends (the run has ended, or a later delivery owns it), or a cancel
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.work_queue import WorkQueue
@@ -45,7 +45,7 @@ class RunEnded(NotOwner):
 
 
 class RunTaken(NotOwner):
-    """A later delivery owns the run."""
+    """A later delivery owns the run, or an earlier one that this worker still executes."""
 
 
 class DuplicateJob(NotOwner):
@@ -130,14 +130,14 @@ class OwnedRun:
         """
         before = self._before
         if before is None or before.delivery is not None or last_delivery:
-            await self.hand_back()
+            await self.hand_back(continues=UNSET if before is None else before.continues)
         else:
             await self._write(lambda mine: before if mine.cancel_requested_at is None else mine)
         return self.snapshot.cancel_requested_at is None
 
-    async def hand_back(self) -> None:
-        """Mark it as released, until its next delivery is claimed."""
-        await self.write(lambda mine: structs.replace(mine, handed_back=True))
+    async def hand_back(self, *, continues: bool | UnsetType = UNSET) -> None:
+        """Mark it as released, until its next delivery is claimed; `continues`: with an answer."""
+        await self.write(lambda mine: structs.replace(mine, handed_back=True, continues=continues))
 
     async def refresh(self) -> None:
         """Read a cancel request; NotOwner if the ownership has ended."""
@@ -199,11 +199,12 @@ async def claim(
     worker_id: str,
     max_bytes: int,
     worker_instance: str = "",
+    in_progress: Collection[tuple[int, int]] = (),
 ) -> OwnedRun:
     """Claim the run by one compare-and-set; NotOwner says why that is impossible.
 
     `expected_revision` is that of the PENDING snapshot, which follows from the job: the first delivery claims
-    without a read.
+    without a read. `in_progress` are the deliveries that this process handles.
     """
     stored: StoredRun | None = None
     if expected_revision is not None and delivery[1] == 1:
@@ -216,6 +217,8 @@ async def claim(
         _check_open(stored.snapshot, job.generation)
         if stored.snapshot.delivery is not None:
             await _check_delivery(queue, stored.snapshot, stored.snapshot.delivery, delivery)
+            if stored.snapshot.worker_instance == worker_instance and stored.snapshot.delivery in in_progress:
+                raise RunTaken(f"this worker still executes delivery {stored.snapshot.delivery}")
         claimed = _claimed(stored.snapshot, job, delivery, worker_id, worker_instance)
         if claimed.timeout_sec is not None:
             claimed.used_sec = await time_used_until_now(store, stored)
@@ -271,7 +274,7 @@ def _claimed(
 ) -> RunSnapshot:
     now = time.time()
     continuations = current.continuations
-    if current.generation and current.delivery is None:
+    if current.continues is True or (current.generation and current.delivery is None):
         continuations = (continuations or 0) + 1
     return structs.replace(
         current,
@@ -280,6 +283,7 @@ def _claimed(
         continuations=continuations,
         delivery=delivery,
         handed_back=UNSET,
+        continues=UNSET,
         handed_over_at=UNSET,
         worker_id=worker_id,
         worker_instance=worker_instance or UNSET,

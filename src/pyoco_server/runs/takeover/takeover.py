@@ -143,6 +143,10 @@ class Takeover:
         await self._lists.caught_up()
         await self._handover.finish()
         for search in list(self._searches):
+            if not self._workers.is_lost(search.process.instance_id):
+                # It has come back: what it claims from now on is not to be taken from it.
+                self._searches.remove(search)
+                continue
             await self._hand_over_runs(search.process)
             if search.unclaimed is not None:
                 self._handover.counts["unclaimed"] += await self._unclaimed.publish_again(search.unclaimed)

@@ -84,9 +84,10 @@ class RunExecution:
             keeper.start(group)
             try:
                 outcome = await self._outcome(keeper)
-                if outcome.must_resume:
-                    return outcome
                 keeper.stop_writing()
+                if outcome.must_resume:
+                    await self._retry(lambda: self._owned.hand_back(continues=True))
+                    return outcome
                 if outcome.not_started:
                     if await self.unclaim():
                         return outcome

@@ -54,6 +54,7 @@ class RunSession:
 
     async def process(self) -> str | None:
         """The id of the run that was handled, if there was one."""
+        self._services.in_progress.add(self._delivery.token)
         try:
             try:
                 job = decode_job(self._delivery.payload)
@@ -83,6 +84,8 @@ class RunSession:
         except asyncio.CancelledError:
             await self._return_to_queue()
             raise
+        finally:
+            self._services.in_progress.discard(self._delivery.token)
         return job.run_id
 
     async def _process_job(self, job: Job) -> None:
@@ -97,10 +100,11 @@ class RunSession:
                 expected_revision=self._delivery.revision,
                 worker_id=services.worker_id,
                 worker_instance=services.instance_id,
+                in_progress=services.in_progress,
                 max_bytes=services.max_snapshot_bytes,
             )
         except RunTaken as why:
-            # The other worker acknowledges the message.
+            # The session that has the run acknowledges the message.
             log.info("dropped a delivery: %s", why, extra=self._context(job))
             return
         except NotOwner as why:
@@ -201,6 +205,8 @@ class RunSession:
     async def _return_to_queue(self, delay_sec: float = 0.0) -> None:
         if self._lost:
             return
+        # Before the redelivery: this worker may get it.
+        self._services.in_progress.discard(self._delivery.token)
         try:
             await self._delivery.nak(delay_sec)
         except NatsUnavailable as error:

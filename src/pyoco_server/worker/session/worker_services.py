@@ -34,6 +34,8 @@ class WorkerServices:
         self.waits = WaitStore(connection)
         self.wait_events = WaitEvents(connection)
         self.active_runs = ActiveRuns()
+        # The tokens of the deliveries that sessions handle.
+        self.in_progress: set[tuple[int, int]] = set()
         self.failures = FailureReport(
             DeadLetters(connection),
             worker_id=presence.worker_id,
