@@ -1,15 +1,18 @@
 """A NATS server whose disk is full: the gateway says so, and continues when the server is restarted."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.write_state import WriteCause, WriteProblem
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.storage.write_health import WriteHealth
+from pyoco_server.broker.storage.write_probes import WriteProbe
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
 from tests.support.broker.full_disk import disk_full
 from tests.support.broker.nats_server import NatsServer
 from tests.support.inspection import queue_is_empty, started_pid
@@ -92,6 +95,23 @@ async def test_an_idle_gateway_notices_a_full_disk_and_its_probes_leave_nothing(
         for stream in ("PYOCO_WORK", "PYOCO_JOURNAL"):
             state = await stream_state(inside.connection, stream)
             assert (state.messages, state.last_sequence > 0) == (0, True)
+
+
+async def test_a_test_write_that_a_restart_interrupts_is_no_problem_of_the_restarted_server(
+    disk_config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    """As after a full disk: otherwise submits are refused once more, although NATS is ready again."""
+    async with running_gateway(disk_config) as gateway:
+        health = WriteHealth(gateway.inside.connection)
+
+        class InterruptedProbe(WriteProbe):
+            async def write(self, connection: Connection) -> None:
+                own_nats.restart()
+                await eventually(lambda: ready(gateway), describe="the gateway is ready again")
+                raise NatsUnavailable("the connection was lost")
+
+        await health._check(InterruptedProbe(*astuple(health._probes["KV_pyoco_runs"])))
+        assert health._find_problem() is None
 
 
 async def stored_probes(gateway: RunningGateway) -> bool:

@@ -113,9 +113,13 @@ class WriteHealth:
     async def _check(self, probe: WriteProbe) -> None:
         """Find out whether the stream can be written to; unknown when the server does not answer at all."""
         self._refusals.pop(probe.stream, None)
+        times_connected = self._connection.times_connected
         try:
             await probe.write(self._connection)
         except NatsUnavailable:
+            if self._connection.times_connected != times_connected:
+                # The write was lost with its connection: that says nothing about the server that answers now.
+                return
             if probe.stream not in self._refusals and not await self._has_leader(probe.stream):
                 return
             self._failing_since.setdefault(probe.stream, time.time())
