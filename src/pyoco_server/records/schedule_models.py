@@ -28,8 +28,8 @@ def is_schedule_id(text: str) -> bool:
 
 
 def schedule_key(tenant_id: str | None, schedule_id: str) -> str:
-    """The key of its record in the bucket."""
-    return f"{tenant_id or '_'}.{schedule_id}"
+    """The key of its record in the bucket; no tenant can have the name `=`."""
+    return f"{tenant_id or '='}.{schedule_id}"
 
 
 class Overlap(StrEnum):
@@ -170,7 +170,7 @@ class Backfill(Struct, kw_only=True, omit_defaults=True):
 
 
 class ScheduleRecord(Struct, kw_only=True, omit_defaults=True):
-    """One schedule: bucket `pyoco_schedules`, key `<tenant or _>.<schedule_id>`."""
+    """One schedule: bucket `pyoco_schedules`, key `<tenant or =>.<schedule_id>`."""
 
     schedule_id: ScheduleId
     # Of this schedule and no other, also not of an earlier one with this id: run ids follow from it.

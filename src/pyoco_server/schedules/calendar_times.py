@@ -89,7 +89,7 @@ def occurrences(spec: ScheduleSpec, *, after: float) -> Iterator[float]:
     """Every occurrence later than `after`, in order, without end unless the spec has one."""
     if spec.start_at is not None:
         # The first may be exactly there.
-        after = max(after, _just_before(spec.start_at))
+        after = max(after, just_before(spec.start_at))
     excluded = [_exclusion(text) for text in spec.exclude]
     skipped = 0
     while skipped < _MOST_SKIPPED:
@@ -97,7 +97,7 @@ def occurrences(spec: ScheduleSpec, *, after: float) -> Iterator[float]:
             until = _excluded_until(excluded, at, spec.timezone)
             if until is not None:
                 skipped += 1
-                after = _just_before(until)
+                after = just_before(until)
                 break
             skipped = 0
             yield at
@@ -115,6 +115,11 @@ def count_between(spec: ScheduleSpec, start: float, end: float, *, limit: int) -
     times = takewhile(lambda at: at <= end, occurrences(spec, after=start))
     count = sum(1 for _ in islice(times, limit + 1))
     return Counted(min(count, limit), at_least=count > limit)
+
+
+def just_before(at: float) -> float:
+    """A millisecond earlier: no occurrence is in between."""
+    return at - 0.001
 
 
 def due_at(schedule: str, spec: ScheduleSpec, nominal: float) -> float:
@@ -183,9 +188,9 @@ def _interval_number(spec: ScheduleSpec, at: float) -> int:
 
 def _interval_count(spec: ScheduleSpec, start: float, end: float) -> int:
     if spec.start_at is not None:
-        start = max(start, _just_before(spec.start_at))
+        start = max(start, just_before(spec.start_at))
     if spec.end_at is not None:
-        end = min(end, _just_before(spec.end_at))
+        end = min(end, just_before(spec.end_at))
     return max(0, _interval_number(spec, end) - _interval_number(spec, start))
 
 
@@ -243,7 +248,3 @@ def excluded_day(text: str) -> date | None:
         return date.fromisoformat(text.strip())
     except ValueError:
         return None
-
-
-def _just_before(at: float) -> float:
-    return math.nextafter(at, -math.inf)

@@ -35,7 +35,7 @@ def test_an_unknown_policy_makes_the_record_unreadable() -> None:
 
 
 def test_the_key_names_the_tenant() -> None:
-    assert _record().key == "_.nightly"
+    assert _record().key == "=.nightly"
     assert _record(tenant_id="acme").key == schedule_key("acme", "nightly") == "acme.nightly"
 
 

@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -156,9 +157,12 @@ def test_sources_are_united_without_repetition() -> None:
     assert [at - NOW for at in next_times(spec, after=NOW, n=6)] == [30, 120, 180, 240, 360, 480]
 
 
-def test_the_first_may_be_at_the_start_and_none_is_at_the_end() -> None:
-    spec = ScheduleSpec(every_sec=10, start_at=NOW + 10, end_at=NOW + 40)
-    assert [at - NOW for at in next_times(spec, after=NOW - 100, n=9)] == [10, 20, 30]
+@pytest.mark.parametrize(
+    ("every", "step"), [({"every_sec": 60}, 60), ({"cron": ["* * * * *"], "timezone": "Asia/Tokyo"}, 60)]
+)
+def test_the_first_may_be_at_the_start_and_none_is_at_the_end(every: dict[str, Any], step: int) -> None:
+    spec = ScheduleSpec(**every, start_at=NOW + step, end_at=NOW + 4 * step)
+    assert [at - NOW for at in next_times(spec, after=NOW - 100, n=9)] == [step, 2 * step, 3 * step]
     assert count_between(spec, NOW - 100, NOW + 1000, limit=10) == Counted(3)
 
 

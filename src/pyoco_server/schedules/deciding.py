@@ -1,0 +1,213 @@
+"""Decisions about a schedule: from a record, the time and its earlier runs to the next record.
+
+Pure functions. Whoever stores the record by compare-and-set has decided: the cursor, the starts, the buffer
+and the reasons change together, so every occurrence is decided once.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec import structs
+
+from pyoco_server.errors import FieldProblem, InvalidRequest, ScheduleConflict
+from pyoco_server.records.schedule_models import (
+    Backfill,
+    Outcome,
+    Overlap,
+    ScheduledStart,
+    ScheduleRecord,
+    SkipReason,
+    StartedBy,
+)
+from pyoco_server.schedules.calendar_times import count_between, due_at, just_before, next_time
+from pyoco_server.schedules.schedule_draft import Decided, Draft, Facts, run_id_of
+from pyoco_server.schedules.spec_problems import MOST_OCCURRENCES, exceeds
+
+MOST_BACKFILLS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Triggered:
+    record: ScheduleRecord
+    run_id: str
+
+
+def asked_runs(record: ScheduleRecord) -> list[str]:
+    """The earlier runs that a decision depends on."""
+    waits_for_end = record.buffer or record.backfills or record.overlap is not Overlap.ALLOW_ALL
+    if not waits_for_end and not record.pause_on_failure:
+        return []
+    unstored = {start.run_id for start in record.starts}
+    return [run.run_id for run in record.running if run.run_id not in unstored]
+
+
+def decide(record: ScheduleRecord, *, now: float, facts: Facts) -> Decided:
+    """Decide what is due: occurrences, buffered starts and backfills."""
+    draft = Draft(record, now, facts)
+    draft.drop_ended()
+    draft.start_buffered()
+    more = draft.take_due()
+    more = draft.continue_backfills() or more
+    draft.start_buffered()
+    return draft.decided(more=more)
+
+
+def next_look(record: ScheduleRecord) -> float | None:
+    """When the next occurrence is due; None if there is none, or none that is to be decided."""
+    if record.paused or record.remaining_runs == 0:
+        return None
+    following = next_time(record.spec, after=record.cursor)
+    return None if following is None else due_at(record.key, record.spec, following)
+
+
+def waits_for_runs(record: ScheduleRecord) -> bool:
+    """Whether the end of an earlier run may be something to decide."""
+    return bool(record.buffer or record.backfills or (record.pause_on_failure and record.running))
+
+
+def stored(record: ScheduleRecord, run_ids: set[str]) -> ScheduleRecord:
+    """These starts are done."""
+    return structs.replace(record, starts=[each for each in record.starts if each.run_id not in run_ids])
+
+
+def start_failed(record: ScheduleRecord, run_id: str, detail: str, *, now: float) -> ScheduleRecord:
+    """The run of a decided start cannot be stored: the reason becomes the decision."""
+    draft = Draft(record, now, {})
+    draft.fail(run_id, detail)
+    return draft.decided().record
+
+
+def edited(record: ScheduleRecord, changed: ScheduleRecord, *, now: float) -> ScheduleRecord:
+    """`changed` is the record with the fields that a person has changed. The past is not replayed."""
+    if record.starts and _definition(record) != _definition(changed):
+        # A start that is ensured again has to have the same job.
+        raise ScheduleConflict("a run of the schedule is being started; repeat the change")
+    settled = record
+    if changed.spec != record.spec:
+        settled = _passed_over(record, now, SkipReason.EDITED)
+    elif record.remaining_runs == 0 and changed.remaining_runs != 0:
+        settled = _passed_over(record, now, SkipReason.REMAINING_RUNS)
+    if changed.paused and not record.paused:
+        settled = _paused(settled, changed.note, now)
+    elif record.paused and not changed.paused:
+        settled = _resumed(settled, changed.note, now)
+    return structs.replace(
+        changed,
+        revision=record.revision + 1,
+        updated_at=now,
+        paused_at=settled.paused_at,
+        cursor=settled.cursor,
+        starts=settled.starts,
+        buffer=settled.buffer,
+        backfills=settled.backfills,
+        running=settled.running,
+        decisions=settled.decisions,
+        counts=settled.counts,
+    )
+
+
+def paused(record: ScheduleRecord, *, note: str, now: float) -> ScheduleRecord:
+    """Nothing starts any more, except by a trigger or a backfill. A second pause changes the note."""
+    done = structs.replace(record, note=note) if record.paused else _paused(record, note, now)
+    return structs.replace(done, revision=record.revision + 1, updated_at=now)
+
+
+def resumed(record: ScheduleRecord, *, note: str = "", now: float) -> ScheduleRecord:
+    """From now on; what was due during the pause is not started."""
+    if not record.paused:
+        return record
+    return structs.replace(_resumed(record, note, now), revision=record.revision + 1, updated_at=now)
+
+
+def triggered(
+    record: ScheduleRecord,
+    *,
+    now: float,
+    trigger_id: str,
+    facts: Facts,
+    params: dict[str, Any] | None = None,
+    overlap: Overlap | None = None,
+) -> Triggered:
+    """Start a run now; it uses up no occurrence.
+
+    ScheduleConflict if an earlier run is open and the policy is to skip. With a policy that waits, the run
+    starts when the earlier one has ended.
+    """
+    draft = Draft(record, now, facts)
+    draft.drop_ended()
+    draft.start_buffered()
+    start = ScheduledStart(
+        run_id=run_id_of(record, f"trigger:{trigger_id}"),
+        scheduled_for=round(now, 3),
+        decided_at=now,
+        by=StartedBy.TRIGGER,
+        overlap=overlap or record.overlap,
+        params=params or {},
+    )
+    if (reason := draft.obstacle(start)) is not None:
+        detail = f"{draft.described(reason)}; wait for it, or trigger with overlap=allow_all"
+        raise ScheduleConflict(detail)
+    draft.place(start)
+    return Triggered(draft.decided().record, start.run_id)
+
+
+def backfill_count(record: ScheduleRecord, *, from_at: float, to_at: float) -> int:
+    """How many occurrences are at or after `from_at` and before `to_at`; InvalidRequest if too many."""
+    if to_at <= from_at:
+        raise InvalidRequest(problems=[FieldProblem("to", "expected a time after from", value=str(to_at))])
+    start, end = just_before(from_at), just_before(to_at)
+    if exceeds(record.spec, start, end):
+        message = f"a backfill starts at most {MOST_OCCURRENCES} runs, and this period has more; shorten it"
+        raise InvalidRequest(problems=[FieldProblem("to", message, value=str(to_at))])
+    return count_between(record.spec, start, end, limit=MOST_OCCURRENCES).count
+
+
+def with_backfill(
+    record: ScheduleRecord,
+    *,
+    now: float,
+    backfill_id: str,
+    from_at: float,
+    to_at: float,
+    overlap: Overlap | None = None,
+) -> ScheduleRecord:
+    """Start the occurrences of a period, one after the other unless the overlap policy says otherwise."""
+    if to_at > now:
+        expected = "expected a time that is not in the future: the schedule starts those itself"
+        raise InvalidRequest(problems=[FieldProblem("to", expected, value=str(to_at))])
+    backfill_count(record, from_at=from_at, to_at=to_at)
+    if len(record.backfills) >= MOST_BACKFILLS:
+        raise ScheduleConflict(f"{MOST_BACKFILLS} backfills are under way; wait until one has ended")
+    added = Backfill(
+        backfill_id=backfill_id,
+        from_at=from_at,
+        to_at=to_at,
+        cursor=just_before(from_at),
+        requested_at=now,
+        overlap=overlap or Overlap.BUFFER_ALL,
+    )
+    return structs.replace(record, backfills=[*record.backfills, added])
+
+
+def _paused(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:
+    draft = Draft(_passed_over(record, now, SkipReason.PAUSED), now, {})
+    draft.pause(note)
+    return draft.decided().record
+
+
+def _resumed(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:
+    passed = _passed_over(record, now, SkipReason.PAUSED)
+    return structs.replace(passed, paused=False, paused_at=None, note=note)
+
+
+def _passed_over(record: ScheduleRecord, now: float, reason: SkipReason) -> ScheduleRecord:
+    """Skip what is not decided until now, as one decision."""
+    draft = Draft(record, now, {})
+    draft.pass_over(now, Outcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)
+    return structs.replace(draft.decided().record, cursor=max(record.cursor, now))
+
+
+def _definition(record: ScheduleRecord) -> tuple[object, ...]:
+    """What the jobs of its runs consist of."""
+    what = (record.flow_name, record.workflow_yaml, record.params, record.tag, record.tags)
+    return (*what, record.timeout_sec, record.tenant_id, record.api_key_id)

@@ -1,0 +1,357 @@
+"""The next record of a schedule, while it is being made: starts, skips and their reasons."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import structs
+
+from pyoco_server.records.models import CauseKind
+from pyoco_server.records.schedule_models import (
+    MOST_DECISIONS,
+    Outcome,
+    Overlap,
+    ScheduleDecision,
+    ScheduledStart,
+    ScheduleRecord,
+    SkipReason,
+    StartedBy,
+    StartedRun,
+)
+from pyoco_server.runs.lifecycle.durable_start import run_id_for
+from pyoco_server.schedules.calendar_times import (
+    Counted,
+    count_between,
+    due_at,
+    just_before,
+    next_time,
+    occurrences,
+)
+
+# Occurrences that one write decides, and starts that it holds.
+MOST_PER_STEP: Final = 100
+MOST_BUFFERED: Final = 500
+# Of the runs that are perhaps open, the newest are known.
+_MOST_RUNNING: Final = 100
+# Occurrences that are passed over are counted up to here.
+_MOST_COUNTED: Final = 1_000
+# Outcomes with a decision for each occurrence.
+_SINGLE: Final = (Outcome.STARTED, Outcome.BUFFERED, Outcome.FAILED)
+
+
+_WORDS: Final = {
+    SkipReason.REPLACED: "a later occurrence replaced it before the earlier run had ended",
+    SkipReason.PAUSED: "the schedule was paused",
+    SkipReason.EDITED: "the times of the schedule were changed",
+    SkipReason.REMAINING_RUNS: "the schedule had no remaining runs",
+    SkipReason.CATCHUP_WINDOW: "no gateway could start it within {window_sec:g} s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunFact:
+    """What the leader knows of an earlier run; without one, it counts as open."""
+
+    is_open: bool
+    failed: bool = False
+    cancelling: bool = False
+    status: str = ""
+
+
+Facts = Mapping[str, RunFact]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    record: ScheduleRecord
+    # Open runs that are to end, so that the next one can start.
+    to_end: tuple[str, ...] = ()
+    terminate: bool = False
+    # Whether there is more to decide at once.
+    more: bool = False
+
+
+def run_id_of(record: ScheduleRecord, occurrence: str) -> str:
+    return run_id_for(CauseKind.SCHEDULE, record.key, record.incarnation, occurrence)
+
+
+class Draft:
+    """The next record, while it is being made."""
+
+    def __init__(self, record: ScheduleRecord, now: float, facts: Facts) -> None:
+        self._record = record
+        self._now = now
+        self._facts = facts
+        self._starts = list(record.starts)
+        self._buffer = list(record.buffer)
+        self._backfills = list(record.backfills)
+        self._running = list(record.running)
+        self._decisions = list(record.decisions)
+        self._counts = dict(record.counts)
+        self._cursor = record.cursor
+        self._remaining = record.remaining_runs
+        self._paused, self._paused_at, self._pause_note = record.paused, record.paused_at, record.note
+        # Decided in this step.
+        self._decided = 0
+
+    def decided(self, *, more: bool = False) -> Decided:
+        record = structs.replace(
+            self._record,
+            cursor=self._cursor,
+            starts=self._starts,
+            buffer=self._buffer,
+            backfills=self._backfills,
+            running=self._running[-_MOST_RUNNING:],
+            decisions=self._decisions[-MOST_DECISIONS:],
+            counts=self._counts,
+            remaining_runs=self._remaining,
+            paused=self._paused,
+            paused_at=self._paused_at,
+            note=self._pause_note,
+        )
+        if not self._buffer or not self._buffer[0].overlap.ends_others:
+            return Decided(record, more=more)
+        terminate = self._buffer[0].overlap is Overlap.TERMINATE_OTHER
+        return Decided(record, to_end=tuple(self._open_stored()), terminate=terminate, more=more)
+
+    # Earlier runs
+
+    def drop_ended(self) -> None:
+        ended = [run for run in self._running if not self._is_open(run.run_id)]
+        self._running = [run for run in self._running if self._is_open(run.run_id)]
+        failed = [run for run in ended if self._facts[run.run_id].failed]
+        if failed and self._record.pause_on_failure and not self._paused:
+            self.pause(f"paused because run {failed[-1].run_id} failed")
+
+    def _is_open(self, run_id: str) -> bool:
+        if any(start.run_id == run_id for start in self._starts):
+            return True
+        fact = self._facts.get(run_id)
+        return fact is None or fact.is_open
+
+    def _open_stored(self) -> Iterator[str]:
+        unstored = {start.run_id for start in self._starts}
+        return (run.run_id for run in self._running if run.run_id not in unstored)
+
+    # Occurrences
+
+    def take_due(self) -> bool:
+        """Decide the occurrences that are due; whether there may be more."""
+        if self._paused or self._remaining == 0:
+            return False
+        spec, key = self._record.spec, self._record.key
+        oldest = self._now - self._record.window_sec
+        # Whatever the jitter.
+        self.pass_over(just_before(oldest - spec.jitter_sec), Outcome.MISSED, SkipReason.CATCHUP_WINDOW)
+        for nominal in occurrences(spec, after=self._cursor):
+            due = due_at(key, spec, nominal)
+            if due > self._now or self._remaining == 0:
+                return False
+            if self._is_full():
+                return True
+            self._cursor = nominal
+            if due < oldest:
+                self._note_passed(Outcome.MISSED, SkipReason.CATCHUP_WINDOW, nominal, nominal, Counted(1))
+            else:
+                self.place(self._start_of(nominal, StartedBy.SCHEDULE, self._record.overlap))
+        return False
+
+    def pass_over(self, until: float, outcome: Outcome, reason: SkipReason) -> None:
+        """Decide all occurrences up to `until` at once, without starting them."""
+        if until <= self._cursor:
+            return
+        spec = self._record.spec
+        counted = count_between(spec, self._cursor, until, limit=_MOST_COUNTED)
+        first = next_time(spec, after=self._cursor) if counted.count else None
+        if first is not None:
+            self._cursor = until
+            self._note_passed(outcome, reason, first, until, counted)
+
+    def continue_backfills(self) -> bool:
+        """Decide the occurrences of the backfills, in their order; whether there may be more."""
+        while self._backfills:
+            backfill = self._backfills[0]
+            for nominal in occurrences(self._record.spec, after=backfill.cursor):
+                if nominal >= backfill.to_at:
+                    break
+                if self._is_full():
+                    return True
+                # Not in the buffer, which is smaller than a backfill may be.
+                if backfill.overlap is Overlap.BUFFER_ALL and (self._running or self._buffer):
+                    return False
+                backfill = structs.replace(backfill, cursor=nominal)
+                self._backfills[0] = backfill
+                self.place(
+                    self._start_of(nominal, StartedBy.BACKFILL, backfill.overlap, backfill.backfill_id)
+                )
+            self._backfills.pop(0)
+        return False
+
+    def _start_of(
+        self, nominal: float, by: StartedBy, overlap: Overlap, backfill_id: str = ""
+    ) -> ScheduledStart:
+        occurrence = f"{nominal:.3f}" if not backfill_id else f"backfill:{backfill_id}:{nominal:.3f}"
+        run_id = run_id_of(self._record, occurrence)
+        return ScheduledStart(
+            run_id=run_id, scheduled_for=nominal, decided_at=self._now, by=by, overlap=overlap
+        )
+
+    def _is_full(self) -> bool:
+        return len(self._starts) >= MOST_PER_STEP or self._decided >= MOST_PER_STEP
+
+    # Starts
+
+    def obstacle(self, start: ScheduledStart) -> SkipReason | None:
+        """Why it is skipped; None if it starts now or later."""
+        policy = start.overlap
+        if policy is Overlap.ALLOW_ALL or policy.ends_others or not (self._running or self._buffer):
+            return None
+        if policy is Overlap.SKIP:
+            return SkipReason.OVERLAP
+        most = 1 if policy is Overlap.BUFFER_ONE else MOST_BUFFERED
+        return SkipReason.BUFFER_FULL if len(self._buffer) >= most else None
+
+    def place(self, start: ScheduledStart) -> None:
+        """Start, buffer or skip it, by its overlap policy."""
+        self._decided += 1
+        reason = self.obstacle(start)
+        if reason is not None:
+            self._skip(start, reason)
+        elif start.overlap is Overlap.ALLOW_ALL or not (self._running or self._buffer):
+            self._start(start)
+        else:
+            if start.overlap.ends_others:
+                self._drop_buffered(SkipReason.REPLACED, lambda each: each.overlap.ends_others)
+            self._buffer.append(start)
+            self._note(start, Outcome.BUFFERED, run_id=start.run_id)
+
+    def start_buffered(self) -> None:
+        while self._buffer and not self._is_full():
+            if self._running and self._buffer[0].overlap is not Overlap.ALLOW_ALL:
+                return
+            start = self._buffer.pop(0)
+            if start.by is StartedBy.SCHEDULE and self._remaining == 0:
+                self._skip(start, SkipReason.REMAINING_RUNS)
+            else:
+                self._start(start)
+
+    def pause(self, note: str) -> None:
+        self._paused, self._paused_at, self._pause_note = True, self._now, note
+        self._drop_buffered(SkipReason.PAUSED, lambda each: each.by is StartedBy.SCHEDULE)
+
+    def fail(self, run_id: str, detail: str) -> None:
+        failed = [start for start in self._starts if start.run_id == run_id]
+        self._starts = [start for start in self._starts if start.run_id != run_id]
+        self._running = [run for run in self._running if run.run_id != run_id]
+        for start in failed:
+            self._forget(start)
+            self._count(Outcome.STARTED, -1)
+            self._note(start, Outcome.FAILED, run_id=run_id, reason=SkipReason.START_FAILED, detail=detail)
+            self._count(Outcome.FAILED, 1)
+        if failed and self._record.pause_on_failure and not self._paused:
+            self.pause(f"paused because run {run_id} could not be started")
+
+    def described(self, reason: SkipReason) -> str:
+        """The reason in words."""
+        if reason is SkipReason.OVERLAP:
+            return self._open_run()
+        if reason is SkipReason.BUFFER_FULL:
+            return f"{len(self._buffer)} are waiting, and {self._open_run()}"
+        return _WORDS[reason].format(window_sec=self._record.window_sec)
+
+    def _open_run(self) -> str:
+        if not self._running:
+            return "an earlier run is about to start"
+        run_id = self._running[0].run_id
+        fact = self._facts.get(run_id)
+        return f"run {run_id} is {fact.status if fact is not None and fact.status else 'open'}"
+
+    def _start(self, start: ScheduledStart) -> None:
+        self._starts.append(start)
+        self._running.append(StartedRun(run_id=start.run_id, scheduled_for=start.scheduled_for))
+        self._forget(start)
+        self._note(start, Outcome.STARTED, run_id=start.run_id)
+        self._count(Outcome.STARTED, 1)
+        if start.by is StartedBy.SCHEDULE and self._remaining is not None:
+            self._remaining -= 1
+
+    def _skip(self, start: ScheduledStart, reason: SkipReason) -> None:
+        self._forget(start)
+        blocking = self._running[0].run_id if reason is SkipReason.OVERLAP and self._running else None
+        self._note(start, Outcome.SKIPPED, run_id=blocking, reason=reason, detail=self.described(reason))
+        self._count(Outcome.SKIPPED, 1)
+
+    def _drop_buffered(self, reason: SkipReason, which: Callable[[ScheduledStart], bool]) -> None:
+        dropped = [start for start in self._buffer if which(start)]
+        self._buffer = [start for start in self._buffer if not which(start)]
+        for start in dropped:
+            self._skip(start, reason)
+
+    # Decisions
+
+    def _note_passed(
+        self, outcome: Outcome, reason: SkipReason, first: float, last: float, counted: Counted
+    ) -> None:
+        self._add(
+            ScheduleDecision(
+                at=self._now,
+                outcome=outcome,
+                scheduled_for=first,
+                until=last if counted.count > 1 else None,
+                count=counted.count,
+                at_least=counted.at_least,
+                reason=reason,
+                detail=self.described(reason),
+            )
+        )
+        self._count(outcome, counted.count)
+
+    def _note(
+        self,
+        start: ScheduledStart,
+        outcome: Outcome,
+        *,
+        run_id: str | None,
+        reason: SkipReason | None = None,
+        detail: str | None = None,
+    ) -> None:
+        self._add(
+            ScheduleDecision(
+                at=self._now,
+                outcome=outcome,
+                scheduled_for=start.scheduled_for,
+                by=start.by,
+                run_id=run_id,
+                reason=reason,
+                detail=detail,
+            )
+        )
+
+    def _add(self, decision: ScheduleDecision) -> None:
+        """Equal ones in a row, except for their times, become one."""
+        last = self._decisions[-1] if self._decisions else None
+        if last is None or _kind(last) != _kind(decision) or decision.outcome in _SINGLE:
+            self._decisions.append(decision)
+            return
+        self._decisions[-1] = structs.replace(
+            decision,
+            scheduled_for=last.scheduled_for,
+            until=decision.until or decision.scheduled_for,
+            count=last.count + decision.count,
+            at_least=last.at_least or decision.at_least,
+        )
+
+    def _forget(self, start: ScheduledStart) -> None:
+        """An earlier decision about this start is replaced."""
+        self._decisions = [
+            each
+            for each in self._decisions
+            if each.run_id != start.run_id or each.outcome not in (Outcome.STARTED, Outcome.BUFFERED)
+        ]
+
+    def _count(self, outcome: Outcome, number: int) -> None:
+        self._counts[outcome] = max(0, self._counts.get(outcome, 0) + number)
+
+
+def _kind(decision: ScheduleDecision) -> tuple[object, ...]:
+    return decision.outcome, decision.by, decision.reason, decision.run_id
