@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         PyocoHttpError,
     )
     from pyoco_server.human.answer_types import HumanAnswer, HumanTimeout
+    from pyoco_server.human.awaiting import WaitTimeout
     from pyoco_server.nats_client import PyocoNatsClient
     from pyoco_server.telemetry.logging_config import configure_logging
     from pyoco_server.worker import PyocoNatsWorker
@@ -36,6 +37,7 @@ __all__ = [
     "PyocoHttpError",
     "PyocoNatsClient",
     "PyocoNatsWorker",
+    "WaitTimeout",
     "__version__",
     "configure_logging",
     "create_app",
@@ -53,6 +55,7 @@ _DEFINED_IN = {
     "PyocoHttpError": "pyoco_server.http_client",
     "PyocoNatsClient": "pyoco_server.nats_client",
     "PyocoNatsWorker": "pyoco_server.worker",
+    "WaitTimeout": "pyoco_server.human.awaiting",
     "configure_logging": "pyoco_server.telemetry.logging_config",
     "create_app": "pyoco_server.http_api",
     "task_options": "pyoco_server.worker.flows.task_options",

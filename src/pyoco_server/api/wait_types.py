@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from pyoco_server.api.run_types import Cursor, Text, WatchTimeout
 from pyoco_server.human.asking import MAX_ASSIGNEES
 from pyoco_server.human.inbox.wait_items import WaitItem
-from pyoco_server.records.models import LAST_TIME, RunId
+from pyoco_server.records.models import LAST_TIME, RunId, Timestamp, WaitKind
 from pyoco_server.records.wait_models import Decision, WaitEvent, WaitId, WaitRecord, WaitState
 
 WAIT_LIMIT_DEFAULT: Final = 50
@@ -31,6 +31,10 @@ class WaitListQuery(Struct, kw_only=True):
     flow: Annotated[Text | UnsetType, Meta(description="Of this flow.")] = UNSET
     tag: Annotated[Text | UnsetType, Meta(description="Of runs with this tag.")] = UNSET
     task: Annotated[Text | UnsetType, Meta(description="Asked by this task.")] = UNSET
+    kind: Annotated[
+        list[WaitKind] | UnsetType,
+        Meta(description="Any of these; repeated or separated by commas. Default `human`."),
+    ] = UNSET
     assignee: Annotated[
         Text | UnsetType,
         Meta(description="For this assignee: the id or the name of an API key, or `group:<name>`."),
@@ -60,6 +64,8 @@ class WaitPage(Struct, kw_only=True):
 class WaitView(WaitRecord, kw_only=True, omit_defaults=False):
     """A wait, and the events of its history."""
 
+    # None: it has no deadline.
+    deadline_at: Timestamp | None  # type: ignore[assignment]
     # How many have approved, where several are required.
     approvals: int
     events: list[WaitEvent]

@@ -26,8 +26,8 @@ MAX_QUESTION_BYTES: Final = 512 * 1024
 MAX_TIMEOUT_MS: Final = 366 * 86_400_000
 
 
-class HumanInputRequired(BaseException):
-    """Suspends the task until its wait is answered.
+class TaskSuspended(BaseException):
+    """Suspends the task until its wait is over.
 
     Not an Exception: `except Exception` in a task, a retry or a fail policy must not catch it.
     """
@@ -63,9 +63,9 @@ def question(
         message=message,
         timeout_sec=_seconds("timeout_ms", timeout_ms),
         schema=_json_schema(schema),
-        proposal=UNSET if proposal is None else _json("proposal", proposal),
+        proposal=UNSET if proposal is None else json_value("ctx.human(proposal", proposal),
         assignees=_checked_assignees(assignees),
-        default=UNSET if default is ... else _json("default", default),
+        default=UNSET if default is ... else json_value("ctx.human(default", default),
         on_timeout=_checked_on_timeout(on_timeout, isolated=isolated),
         required=_checked_required(required),
         self_approval=_checked_flag("self_approval", self_approval),
@@ -77,7 +77,7 @@ def question(
     if asked.default is not UNSET and on_timeout == OnTimeout.RAISE:
         raise ValueError("ctx.human(default=..., on_timeout='raise'): expected one of the two")
     _check_approvals(asked)
-    _check_size(asked)
+    check_size(asked)
     _check_values(asked)
     return asked
 
@@ -165,7 +165,7 @@ def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
             raise _wrong("schema", schema, EXPECTED_SCHEMA) from None
     from pyoco_server.human.answers.schema_validation import check_schema  # noqa: PLC0415 - most executors never need it
 
-    frozen: dict[str, Any] = _json("schema", schema)
+    frozen: dict[str, Any] = json_value("ctx.human(schema", schema)
     try:
         check_schema(frozen)
     except ValueError as error:
@@ -173,24 +173,25 @@ def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
     return frozen
 
 
-def _check_size(asked: Question) -> None:
+def check_size(asked: Question, *, call: str = "ctx.human()") -> None:
+    """ValueError if it is larger than a wait may be, or cannot be encoded."""
     try:
         size = len(encode(asked))
     except UnicodeEncodeError as error:
-        raise _surrogate_error(asked, error) from None
+        raise _surrogate_error(asked, error, call.removesuffix(")")) from None
     if size > MAX_QUESTION_BYTES:
         parts = {name: getattr(asked, name) for name in ("schema", "proposal", "default")}
         sizes = ", ".join(f"{name} {len(encode(part))}" for name, part in parts.items() if part is not UNSET)
         expected = f"at most {MAX_QUESTION_BYTES} bytes in all; ask with a reference to large data"
-        raise ValueError(f"ctx.human(): the question has {size} bytes in JSON ({sizes}): expected {expected}")
+        raise ValueError(f"{call}: the question has {size} bytes in JSON ({sizes}): expected {expected}")
 
 
-def _surrogate_error(asked: Question, error: UnicodeEncodeError) -> ValueError:
+def _surrogate_error(asked: Question, error: UnicodeEncodeError, call: str) -> ValueError:
     """A Python string may contain one, from a file name or a cut text; UTF-8 may not."""
     half = error.object[error.start]
     named = ("message", "name", "assignees", "schema", "proposal", "default")
     fields = [f"{name}=..." for name in named if _has(half, getattr(asked, name))]
-    where = f"ctx.human({fields[0]})" if fields else f"ctx.human() in task {asked.task!a}"
+    where = f"{call}{fields[0]})" if fields else f"{call}) in task {asked.task!a}"
     return ValueError(
         f"{where}: it has {half!a}, a surrogate, which is half of a character: "
         "expected a text that can be encoded as UTF-8"
@@ -213,14 +214,14 @@ def _check_values(asked: Question) -> None:
             raise ValueError(f"ctx.human({field}=...): it does not match the schema: {listed}")
 
 
-def _json(field: str, value: Any) -> Any:
+def json_value(argument: str, value: Any) -> Any:
     try:
         text = json.dumps(value, allow_nan=False, default=plain_value)
         plain = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"ctx.human({field}=...): expected a JSON value: {error}") from None
+        raise TypeError(f"{argument}=...): expected a JSON value: {error}") from None
     if is_nested_deeper(text.encode(), MAX_NESTING):
-        raise TypeError(f"ctx.human({field}=...): expected a JSON value, at most {MAX_NESTING} levels deep")
+        raise TypeError(f"{argument}=...): expected a JSON value, at most {MAX_NESTING} levels deep")
     return plain
 
 

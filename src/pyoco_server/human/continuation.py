@@ -28,7 +28,7 @@ from pyoco_server.human.wait_transitions import (
     unanswered_reason,
     unanswered_text,
 )
-from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus
+from pyoco_server.records.models import PARKED, OpenWait, RunSnapshot, RunStatus
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import Actor, WaitEvent, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.waiting_state import without_decided
@@ -40,7 +40,7 @@ _CONCURRENT = 32
 
 
 # The statuses of a run that may have open waits; of a PENDING or RUNNING one those of its other branches.
-MAY_HAVE_OPEN_WAITS: Final = frozenset({RunStatus.WAITING_HUMAN, RunStatus.PENDING, RunStatus.RUNNING})
+MAY_HAVE_OPEN_WAITS: Final = PARKED | {RunStatus.PENDING, RunStatus.RUNNING}
 
 
 def awaited_by(snapshot: RunSnapshot) -> list[OpenWait]:
@@ -90,7 +90,7 @@ class Continuations:
 
     async def _continued(self, stored: StoredRun, waits: Sequence[WaitRecord], *, has_job: bool) -> bool:
         """Queue the run if it can go on, and remove decided waits from it; false if it was written since."""
-        if stored.snapshot.status is RunStatus.WAITING_HUMAN:
+        if stored.snapshot.status.parked:
             if not any(wait.resolved for wait in waits):
                 return True
             if not has_job:
@@ -158,7 +158,7 @@ class Continuations:
             if wait is None:
                 log.error("a run waits for an unknown wait", extra=extra)
                 continue
-            outbox = [structs.replace(event_for_state(wait), actor=by)]
+            outbox = [structs.replace(event_for_state(wait), actor=by)] if wait.is_human else []
             try:
                 await self._waits.create(wait, outbox=outbox)
             except RevisionConflict:

@@ -37,11 +37,11 @@ async def write_outcome(
     outcome: WaitRecord,
     event: WaitEvent | None = None,
 ) -> bool:
-    """Write the outcome and publish its event (by default that of its state).
+    """Write the outcome and publish its event (by default that of its state; none if it asked nobody).
 
     False when the wait was written since it was read.
     """
-    outbox = [*wait.outbox, event or event_for_state(outcome)]
+    outbox = [*wait.outbox, event or event_for_state(outcome)] if outcome.is_human else []
     try:
         await waits.replace(outcome, wait.revision, outbox=outbox)
     except RevisionConflict:

@@ -20,6 +20,7 @@ from pyoco_server.errors import NatsUnavailable, WaitConflict
 from pyoco_server.human.continuation import Continuations, awaited_by
 from pyoco_server.human.wait_transitions import (
     RUN_ENDED,
+    deadline_again,
     ended_unanswered,
     latest_waits,
     next_wait_id,
@@ -72,7 +73,7 @@ async def _retried_earlier(connection: Connection, snapshot: RunSnapshot, actor:
     asked = [wait.record for wait in await WaitStore(connection).of_run_from_leader(snapshot.run_id)]
     if not _was_retried(snapshot, asked):
         raise _refusal(snapshot)
-    if snapshot.status is not RunStatus.WAITING_HUMAN:
+    if not snapshot.status.parked:
         # It has continued, so nothing is left to do.
         return snapshot
     failed_at = max(wait.decided_at or 0.0 for wait in asked if ended_unanswered(wait))
@@ -124,7 +125,7 @@ def _waiting_again(snapshot: RunSnapshot, waits: list[WaitRecord]) -> RunSnapsho
     now = time.time()
     last = latest_waits(waits)
     again = [
-        reopened(wait, at=now, deadline_at=now + wait.deadline_at - wait.created_at)
+        reopened(wait, at=now, deadline_at=deadline_again(wait, at=now))
         for wait in last
         if _is_unanswered(wait)
     ]

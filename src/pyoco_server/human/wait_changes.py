@@ -27,7 +27,12 @@ from pyoco_server.errors import (
 )
 from pyoco_server.human.asking import GROUP_PREFIX, MAX_TIMEOUT_MS, names_somebody
 from pyoco_server.human.continuation import Continuations, awaited_by
-from pyoco_server.human.wait_lookup import check_run_continues, find_wait, withdrawn_error
+from pyoco_server.human.wait_lookup import (
+    check_asks_person,
+    check_run_continues,
+    find_wait,
+    withdrawn_error,
+)
 from pyoco_server.human.wait_transitions import change_event, expired
 from pyoco_server.records.models import RunSnapshot
 from pyoco_server.records.wait_models import Actor, WaitEvent, WaitEventKind, WaitRecord, WaitState
@@ -123,6 +128,7 @@ class WaitChanges:
     async def _time_of_change(self, wait: StoredWait) -> float | None:
         """Now; None when the wait has to be read again. An error says why it cannot be changed any more."""
         record, now = wait.record, self._clock()
+        check_asks_person(record)
         if record.state is WaitState.OPEN and now >= record.deadline_at:
             # The maintenance has not expired it yet.
             if await self._continuations.decide(wait, expired(record, at=now)):

@@ -27,5 +27,11 @@ async def check_run_continues(runs: RunStore, run_id: str) -> None:
         raise WaitConflict("invalid_state", f"the run is {status or 'gone'}: no answer is expected")
 
 
+def check_asks_person(wait: WaitRecord) -> None:
+    """WaitConflict when it waits for something else: nobody can answer or change it."""
+    if not wait.is_human:
+        raise WaitConflict("invalid_state", f"this is a wait of kind {wait.kind}, which asks nobody")
+
+
 def withdrawn_error(wait: WaitRecord) -> WaitConflict:
     return WaitConflict("invalid_state", f"the wait was withdrawn by {name_of(wait.decided_by)}: {wait.note}")

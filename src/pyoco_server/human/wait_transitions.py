@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from msgspec import UNSET, structs
 
-from pyoco_server.records.models import OpenWait, Reason
+from pyoco_server.records.models import OpenWait, Reason, WaitKind
 from pyoco_server.records.wait_models import (
+    NO_DEADLINE,
     Actor,
     Question,
     WaitEvent,
@@ -34,6 +35,20 @@ _KINDS: Final = {
 }
 
 
+def satisfied(
+    wait: WaitRecord, *, payload: Any, decision_id: str, at: float, by: Actor | None = None
+) -> WaitRecord:
+    """The wait after the signal or event that it waited for: its data, its id, when, and who sent it."""
+    return structs.replace(
+        wait,
+        state=WaitState.ANSWERED,
+        payload=payload,
+        decision_id=decision_id,
+        decided_at=at,
+        decided_by=by,
+    )
+
+
 def expired(wait: WaitRecord, *, at: float) -> WaitRecord:
     """The default of the question, if it has one, is the answer of an expired wait."""
     return structs.replace(wait, state=WaitState.EXPIRED, decided_at=at)
@@ -52,8 +67,12 @@ def ended_unanswered(wait: WaitRecord) -> bool:
 def change_of(wait: WaitRecord, asked: Question) -> str | None:
     """What differs between the question that people see and the one that the task asks now.
 
-    A proposal may differ: its task receives the one that was approved.
+    A proposal may differ: its task receives the one that was approved. So may the time of a sleep: the first
+    one counts.
     """
+    if asked.kind is not WaitKind.HUMAN or not wait.is_human:
+        is_other = (wait.kind, wait.topic, wait.match) != (asked.kind, asked.topic, asked.match)
+        return "wait_changed" if is_other else None
     is_other_message = wait.message != asked.message
     is_other_schema = canonical(wait.schema) != canonical(asked.schema)
     if is_other_message and is_other_schema:
@@ -74,10 +93,11 @@ def with_kept_answer(wait: WaitRecord, earlier: Sequence[WaitRecord]) -> WaitRec
             by is not None and by.api_key_id is not None and by.api_key_id == wait.submitted_by
             for by in voters
         )
-        if each.state is WaitState.ANSWERED and _identity(each) == _identity(wait) and not is_own:
+        is_over = each.state is WaitState.ANSWERED or (each.is_expired and each.kind is WaitKind.SLEEP)
+        if is_over and _identity(each) == _identity(wait) and not is_own:
             return structs.replace(
                 wait,
-                state=WaitState.ANSWERED,
+                state=each.state,
                 decided_at=each.decided_at,
                 decided_by=each.decided_by,
                 decision=each.decision,
@@ -93,7 +113,8 @@ def _identity(wait: WaitRecord) -> tuple[object, ...]:
     """What has to be equal for an answer to count for another run."""
     # Also who may answer: otherwise it would count for a question that these people were not asked.
     approval = (wait.required, wait.self_approval, frozenset(wait.assignees))
-    return wait.node, wait.name, wait.message, canonical(wait.schema), wait.proposal_digest, approval
+    asked = (wait.kind, wait.topic, canonical(wait.match), wait.message, canonical(wait.schema))
+    return wait.node, wait.name, asked, wait.proposal_digest, approval
 
 
 def unanswered_reason(waits: Sequence[WaitRecord]) -> Reason:
@@ -166,6 +187,13 @@ def reopened(wait: WaitRecord, *, at: float, deadline_at: float) -> WaitRecord:
     )
 
 
+def deadline_again(wait: WaitRecord, *, at: float) -> float:
+    """The deadline of a wait that is opened again: as long as before; of a sleep, the same time."""
+    if wait.kind is WaitKind.SLEEP or wait.deadline_at == NO_DEADLINE:
+        return wait.deadline_at
+    return at + wait.deadline_at - wait.created_at
+
+
 def due_notice(wait: WaitRecord, *, at: float) -> tuple[WaitRecord, WaitEvent] | None:
     """The wait after its next reminder or escalation, and the event of it; None if none is due."""
     due_at = wait.notice_at
@@ -182,7 +210,8 @@ def reopened_wait(expected: OpenWait, waits: list[WaitRecord], *, at: float) -> 
     """A wait that `retry` has named in its run and that is not stored yet, built from the previous one."""
     for wait in waits:
         if next_wait_id(wait) == expected.wait_id:
-            return reopened(wait, at=at, deadline_at=expected.deadline_at)
+            deadline_at = NO_DEADLINE if expected.deadline_at is None else expected.deadline_at
+            return reopened(wait, at=at, deadline_at=deadline_at)
     return None
 
 

@@ -261,15 +261,35 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     signature: str | UnsetType = UNSET
 
 
+class WaitKind(OpenStrEnum):
+    """What a wait waits for; its deadline ends it in any case."""
+
+    # The answer of a person.
+    HUMAN = "human"
+    # Its deadline.
+    SLEEP = "sleep"
+    # A signal to its run.
+    SIGNAL = "signal"
+    # An event that matches.
+    EVENT = "event"
+
+
 class OpenWait(Struct, kw_only=True, omit_defaults=True):
-    """A wait of a run without an answer; `GET /waits/{wait_id}` has the rest."""
+    """A wait of a run that is not decided; `GET /waits/{wait_id}` has the rest."""
 
     wait_id: str
     task: str
     name: str
     # Its first 300 characters; empty where there are more waits than a snapshot has room for.
     message: str
-    deadline_at: Timestamp
+    # None: it waits for a signal or an event without a time limit.
+    deadline_at: Timestamp | None
+    # Absent: human.
+    kind: WaitKind = WaitKind.HUMAN
+    # The name of the signal or event.
+    topic: str | None = None
+    # When it was opened; None if an earlier version has written it.
+    since: Timestamp | None = None
     # As in the wait.
     asked_again: str | None = None
 

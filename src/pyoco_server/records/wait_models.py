@@ -1,4 +1,4 @@
-"""The records of waits for people, and of their events.
+"""The records of waits (for people, times, signals and events), and of their events.
 
 The id of a wait begins with the id of its run, and is derived from the question: an attempt that asks the
 same question again finds the wait of the earlier one.
@@ -15,7 +15,10 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, structs
 
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import RUN_ID_PATTERN, Count, RunId, Seconds, Timestamp
+from pyoco_server.records.models import RUN_ID_PATTERN, Count, RunId, Seconds, Timestamp, WaitKind
+
+# The stored `deadline_at` of a wait without one: the last second that dates can show. Never shown.
+NO_DEADLINE: Final = 253_402_300_799.0
 
 WAIT_ID_PATTERN: Final = RUN_ID_PATTERN.removesuffix("$(?!\\n)") + r"\.[0-9a-f]{16}$(?!\n)"
 WaitId = Annotated[
@@ -26,6 +29,16 @@ _WAIT_ID: Final = re.compile(WAIT_ID_PATTERN)
 
 def is_wait_id(text: str) -> bool:
     return _WAIT_ID.fullmatch(text) is not None
+
+
+# The name of a signal or an event.
+TOPIC_PATTERN: Final = r"^(?=.{1,100}$(?!\n))[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$(?!\n)"
+TOPIC_EXPECTED: Final = "a name of 1 to 100 letters, digits, '_', '-' and single dots"
+_TOPIC: Final = re.compile(TOPIC_PATTERN)
+
+
+def is_topic(text: str) -> bool:
+    return _TOPIC.fullmatch(text) is not None
 
 
 def wait_id_of(run_id: str, node: str, name: str, arming: int) -> str:
@@ -66,15 +79,22 @@ class OnTimeout(StrEnum):
 
 
 class Question(Struct, kw_only=True, omit_defaults=True):
-    """What a task asks a person. Values are JSON; `schema` is a JSON Schema."""
+    """What a task asks a person, or what else it waits for. Values are JSON; `schema` is a JSON Schema."""
 
     # The execution of the task: `task|loop path|occurrence`, as in the journal.
     node: str
     task: str
     name: str
     message: str
-    # None: the default of the settings.
+    kind: WaitKind = WaitKind.HUMAN
+    # Of a human question, None: the default of the settings. Of a signal or an event, None: no deadline.
     timeout_sec: Seconds | None = None
+    # The deadline itself, of a sleep until a time.
+    until: Timestamp | None = None
+    # The name of the signal or event.
+    topic: str | None = None
+    # Of an event: what its data must have, by JSON pointer.
+    match: dict[str, Any] = {}
     schema: dict[str, Any] | bool | None = None
     # Something to approve, edit or reject.
     proposal: Any = UNSET
@@ -130,8 +150,12 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     name: str
     message: str
     created_at: Timestamp
-    # Moved only by `extend`, not by an attempt that asks the same question again.
+    # Moved only by `extend`, not by an attempt that asks the same question again. NO_DEADLINE: none.
     deadline_at: Timestamp
+    kind: WaitKind = WaitKind.HUMAN
+    # See `Question`.
+    topic: str | None = None
+    match: dict[str, Any] = {}
     # How often the question was asked: `retry` asks an expired one again.
     arming: Count = 1
     tenant_id: str | None = None
@@ -141,7 +165,8 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     assignees: list[str] = []
     default: Any = UNSET
     on_timeout: OnTimeout = OnTimeout.FAIL
-    # What had changed when the task asked again: `message_changed`, `schema_changed` or `question_changed`.
+    # What had changed when the task asked again: `message_changed`, `schema_changed`, `question_changed`;
+    # for a wait that asks nobody `wait_changed`.
     asked_again: str | None = None
     # How often the question had changed after it was answered.
     changes: Count = 0
@@ -171,6 +196,16 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     votes: list[Vote] = []
     # The wait of the origin of a rerun whose answer this is.
     taken_from: str | None = None
+
+    @property
+    def is_human(self) -> bool:
+        """Whether a person is asked. Only such waits have events, notifications and a place in the inbox."""
+        return self.kind is WaitKind.HUMAN
+
+    @property
+    def shown_deadline(self) -> float | None:
+        """None: it has no deadline."""
+        return None if self.deadline_at == NO_DEADLINE else self.deadline_at
 
     @property
     def approvals(self) -> int:

@@ -19,7 +19,7 @@ import msgspec
 from pyoco.core.models import Flow
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Job, JournalEntry, LogLine, RunStatus, pending_snapshot
+from pyoco_server.records.models import PARKED, Job, JournalEntry, LogLine, pending_snapshot
 from pyoco_server.records.wait_models import Question
 from pyoco_server.testing.memory_waits import MemoryWaits, NoWaitEvents
 from pyoco_server.testing.scripted_answers import AskedQuestion, ScriptedAnswer, ScriptedAnswers
@@ -113,10 +113,10 @@ class _TestRun:
         while True:
             outcome = await self._attempt(attempt)
             self._script.check_names(outcome.tasks)
-            if outcome.status == RunStatus.WAITING_HUMAN:
+            if outcome.status in PARKED:
                 outcome = await self._questions.settle(outcome, may_resume=True)
                 attempt += 1
-            if outcome.status == RunStatus.WAITING_HUMAN:
+            if outcome.status in PARKED:
                 raise self._script.unanswered(self._questions.awaited)
             if not outcome.must_resume:
                 return self._result(outcome)

@@ -7,7 +7,7 @@ from msgspec import structs
 from pyoco_server.broker.queue.queue_position import JobPlace, Standing, TagQueue
 from pyoco_server.broker.queue.work_queue import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, WorkerRecord, WorkerState
+from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, WaitKind, WorkerRecord, WorkerState
 from pyoco_server.runs.explain.explain_facts import Facts, TimingSettings
 from pyoco_server.runs.explain.explain_rules import explain
 
@@ -64,6 +64,21 @@ def waiting(*left_sec: float, asked_again: str | None = None) -> RunSnapshot:
         wait_deadline_at=waits[0].deadline_at,
         waiting_since=NOW - 600,
     )
+
+
+def parked(kind: str, *, left_sec: float | None = 100.0) -> RunSnapshot:
+    """A run that sleeps, or waits for a signal or an event, since ten minutes."""
+    wait = OpenWait(
+        wait_id=f"{RUN_ID}.0",
+        task="pause",
+        name=kind,
+        message=kind,
+        deadline_at=None if left_sec is None else NOW + left_sec,
+        kind=WaitKind(kind),
+        topic=None if kind == "sleep" else "paid",
+        since=NOW - 600,
+    )
+    return run(RunStatus.WAITING, open_waits=[wait], waiting_since=NOW - 600)
 
 
 def answered(*left_sec: float) -> RunSnapshot:

@@ -20,6 +20,7 @@ from tests.support.samples.explain_facts import (
     codes,
     facts,
     only,
+    parked,
     queue,
     run,
     running,
@@ -299,6 +300,39 @@ class TestWaitingHuman:
     def test_only_some_of_many_waits_are_listed(self) -> None:
         evidence = only(facts(waiting(*range(1, 31))), "waiting_human")
         assert (len(evidence["waits"]), evidence["wait_count"]) == (10, 30)
+
+
+class TestWaiting:
+    def test_a_sleep_says_until_when(self) -> None:
+        evidence = only(facts(parked("sleep")), "sleeping")
+        assert (evidence["ends_at"], evidence["left_sec"], evidence["since_at"]) == (
+            NOW + 100,
+            100.0,
+            NOW - 600,
+        )
+
+    @pytest.mark.parametrize("kind", ["signal", "event"])
+    def test_a_signal_or_event_is_named(self, kind: str) -> None:
+        evidence = only(facts(parked(kind, left_sec=None)), f"waiting_{kind}")
+        assert (evidence["topics"], evidence["since_at"]) == (["paid"], NOW - 600)
+        assert (evidence["ends_at"], evidence["left_sec"]) == (None, None)
+
+    def test_a_sleep_that_is_over_continues_shortly(self) -> None:
+        assert codes(facts(parked("sleep", left_sec=0.0))) == ["wait_over"]
+
+    def test_a_run_whose_waits_are_all_decided_continues_shortly(self) -> None:
+        decided = structs.replace(parked("sleep"), open_waits=[])
+        assert codes(facts(decided)) == ["wait_over"]
+
+    def test_people_come_first(self) -> None:
+        asking, sleeping = waiting(300.0), parked("sleep")
+        both = structs.replace(asking, open_waits=[*(sleeping.open_waits or []), *(asking.open_waits or [])])
+        assert codes(facts(both)) == ["waiting_human", "sleeping"]
+        assert only(facts(both), "waiting_human")["wait_count"] == 1
+
+    def test_after_an_answer_the_sleep_of_another_task_is_named(self) -> None:
+        queued = structs.replace(answered(), open_waits=parked("sleep").open_waits)
+        assert codes(facts(queued, worker())) == ["about_to_start", "answered", "sleeping"]
 
 
 class TestCancelling:

@@ -33,9 +33,10 @@ from pyoco_server.http_api.requests.query import (
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.human.answers.answering import Answer
-from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter
+from pyoco_server.human.inbox.wait_items import HUMAN, OPEN, WaitFilter
 from pyoco_server.human.reopen import retry_run
 from pyoco_server.human.wait_changes import ChangeRequest, WaitChanges
+from pyoco_server.records.models import WaitKind
 from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState, is_wait_id
 from pyoco_server.runs.lifecycle.tenancy import hidden_from_others
 
@@ -60,6 +61,7 @@ async def list_waits(request: Request) -> Response:
     reader = QueryReader(request, wait_types.WaitListQuery)
     selected = WaitFilter(
         tenant=caller_of(request).confined_to,
+        kinds=frozenset(map(WaitKind, reader.each("kind", choice(*WaitKind)))) or HUMAN,
         states=frozenset(map(WaitState, reader.each("state", choice(*WaitState)))) or OPEN,
         run_id=reader.one("run_id", run_id_value, None),
         flow=reader.one("flow", text_value, None),
@@ -166,7 +168,11 @@ async def _view(request: Request, wait: WaitRecord) -> Response:
     # The record does not repeat an approved proposal or a default as its payload; the response does.
     record = structs.replace(wait, payload=wait.value)
     events = await gateway_of(request).waits.events.of_wait(wait.wait_id)
-    fields = structs.asdict(record) | {"approvals": record.approvals, "events": events}
+    fields = structs.asdict(record) | {
+        "deadline_at": record.shown_deadline,
+        "approvals": record.approvals,
+        "events": events,
+    }
     return json_response(wait_types.WaitView(**fields))
 
 

@@ -42,7 +42,12 @@ from pyoco_server.human.answers.voting import (
 )
 from pyoco_server.human.asking import GROUP_PREFIX
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.wait_lookup import check_run_continues, find_wait, withdrawn_error
+from pyoco_server.human.wait_lookup import (
+    check_asks_person,
+    check_run_continues,
+    find_wait,
+    withdrawn_error,
+)
 from pyoco_server.human.wait_transitions import expired, name_of, next_wait_id
 from pyoco_server.records.models import UNANSWERED, RunSnapshot, RunStatus
 from pyoco_server.records.wait_models import (
@@ -128,7 +133,8 @@ class AnswerHandler:
     ) -> Receipt:
         """Answer the only open wait of a run."""
         snapshot = (await find_run(self._runs, run_id, caller)).snapshot
-        waits = [wait.record for wait in await self._waits.of_run_from_leader(run_id)]
+        stored = await self._waits.of_run_from_leader(run_id)
+        waits = [wait.record for wait in stored if wait.record.is_human]
         wait = _decided_as(decision_id, waits, actor) or _only_open_wait(snapshot, waits)
         answer = answer_from_payload(wait, payload, decision_id)
         try:
@@ -141,6 +147,7 @@ class AnswerHandler:
     async def _try(self, wait: StoredWait, answer: Answer, caller: Caller, actor: Actor) -> Receipt | None:
         """The receipt; None when the wait was written since it was read."""
         record = wait.record
+        check_asks_person(record)
         _check_assignee(record, caller, actor)
         if record.state is not WaitState.OPEN:
             return await self._repeated_receipt(record, answer, actor)
@@ -270,7 +277,7 @@ def _decided_as(decision_id: str | None, waits: list[WaitRecord], actor: Actor) 
 
 def _only_open_wait(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord:
     # While a task waits, others of the run may be running, or be in the queue with an answer.
-    can_continue = snapshot.status in (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING_HUMAN)
+    can_continue = snapshot.status.parked or snapshot.status in (RunStatus.PENDING, RunStatus.RUNNING)
     still_open = [wait for wait in waits if can_continue and wait.state is WaitState.OPEN]
     if len(still_open) == 1:
         return still_open[0]

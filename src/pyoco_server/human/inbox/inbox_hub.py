@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Final
 
 from pyoco_server.human.inbox.wait_items import WaitItem
+from pyoco_server.records.models import WaitKind
 from pyoco_server.records.wait_models import WaitState
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 from pyoco_server.runs.watch.followers import (
@@ -40,8 +41,9 @@ class InboxChange(CachedEncodings):
 
     @property
     def is_visible(self) -> bool:
-        """False for the deletion of a closed wait, and for a flush of its outbox."""
-        if self.item == self.before:
+        """False for the deletion of a closed wait, a flush of its outbox, and waits that ask nobody."""
+        last = self.last_item
+        if self.item == self.before or last is None or last.kind is not WaitKind.HUMAN:
             return False
         was_open = self.before is not None and self.before.state is WaitState.OPEN
         return self.item is not None or was_open

@@ -5,7 +5,7 @@ In this order: a client that is notified of a change finds it in a list.
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
@@ -15,6 +15,7 @@ from pyoco_server.errors import UnreadableRecord
 from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxHub
 from pyoco_server.human.inbox.wait_index import WaitIndex, WaitWrite
 from pyoco_server.human.inbox.wait_items import WaitItem, item_of
+from pyoco_server.records.models import WaitKind
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import WaitState, decode_outbox, decode_wait, is_wait_id
 from pyoco_server.runs.index.index_feed import IndexFeedReader
@@ -26,14 +27,14 @@ COUNTED: Final = (WaitState.ANSWERED, WaitState.EXPIRED, WaitState.CANCELLED, Wa
 
 
 class DecidedCounts:
-    """Waits that were decided while this gateway was running, by tenant and state."""
+    """Questions that were decided while this gateway was running, by tenant and state."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str | None, WaitState]] = Counter()
 
     def take(self, before: WaitItem | None, now: WaitItem | None) -> None:
         was_open = before is None or before.state is WaitState.OPEN
-        if now is not None and was_open and now.state is not WaitState.OPEN:
+        if now is not None and now.kind is WaitKind.HUMAN and was_open and now.state is not WaitState.OPEN:
             self._counts[now.tenant_id, now.state] += 1
 
     def of(self, tenant: str | None) -> dict[WaitState, int]:
@@ -57,10 +58,15 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         self._inbox = inbox
         self._decided = decided
         self._on_changes: list[Callable[[], None]] = []
+        self._on_writes: list[Callable[[Sequence[WaitWrite]], None]] = []
 
     def on_changes(self, callback: Callable[[], None]) -> None:
         """Call it, in the event loop, when waits have changed and when the index is ready."""
         self._on_changes.append(callback)
+
+    def on_writes(self, callback: Callable[[Sequence[WaitWrite]], None]) -> None:
+        """Call it, in the event loop, with each batch that the index has stored after it was ready."""
+        self._on_writes.append(callback)
 
     async def take(self, batch: list[StreamMessage]) -> None:
         applied = await self._apply_batch(
@@ -73,6 +79,9 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         for write, was in applied:
             self._decided.take(was, write.item)
         self._inbox.publish([InboxChange(write.revision, write.item, was) for write, was in applied])
+        writes = [write for write, _ in applied]
+        for on_writes in self._on_writes:
+            on_writes(writes)
         self._report_changes()
 
     def _became_ready(self) -> None:
@@ -103,7 +112,8 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         if record.wait_id != key:
             raise UnreadableRecord(f"its wait_id is {record.wait_id}")
         has_outbox = bool(decode_outbox(message.data))
-        return WaitWrite(key, message.sequence, item_of(record), has_outbox, record.notice_at)
+        item = item_of(record)
+        return WaitWrite(key, message.sequence, item, has_outbox, record.notice_at, record.deadline_at)
 
     def _without_record(self, key: str, message: StreamMessage, problem: str) -> WaitWrite:
         return WaitWrite(key, message.sequence, None, problem=problem)

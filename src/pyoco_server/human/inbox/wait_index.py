@@ -13,6 +13,8 @@ from msgspec import Raw
 
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter, WaitItem
+from pyoco_server.records.models import WaitKind
+from pyoco_server.records.wait_models import NO_DEADLINE
 from pyoco_server.runs.index.filter_sql import Condition, among, where
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.index_file import FileSchema
@@ -33,9 +35,11 @@ CREATE TABLE waits (
     run_id TEXT NOT NULL,
     tenant TEXT,                -- NULL: of none
     state TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    topic TEXT,                 -- the name of the signal or event that it waits for
     flow TEXT NOT NULL, tag TEXT NOT NULL, task TEXT NOT NULL,
     created_at REAL NOT NULL,
-    deadline_at REAL NOT NULL,
+    deadline_at REAL NOT NULL,  -- NO_DEADLINE: none
     assignees TEXT NOT NULL,    -- as JSON
     has_outbox INTEGER NOT NULL,-- whether it has possibly unpublished events
     notice_at REAL,             -- when its next reminder or escalation is due
@@ -44,16 +48,17 @@ CREATE TABLE waits (
 -- Of deleted waits, while their marker is in the bucket.
 {MARKERS_TABLE}
 {UNREADABLE_TABLE}
-CREATE INDEX by_state ON waits (state, created_at, wait_id);
-CREATE INDEX by_tenant ON waits (tenant, state, created_at, wait_id);
+CREATE INDEX by_state ON waits (kind, state, created_at, wait_id);
+CREATE INDEX by_tenant ON waits (tenant, kind, state, created_at, wait_id);
 CREATE INDEX by_run ON waits (run_id);
 CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
+CREATE INDEX by_topic ON waits (kind, topic, wait_id) WHERE state = 'open' AND topic IS NOT NULL;
 CREATE INDEX by_notice ON waits (notice_at) WHERE notice_at IS NOT NULL;
 CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 SCHEMA: Final = FileSchema(
     "waits",
-    5,
+    6,
     _TABLES,
     probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
     reader_cache=1024,
@@ -73,6 +78,8 @@ class WaitWrite:
     has_outbox: bool = False
     # When its next reminder or escalation is due.
     notice_at: float | None = None
+    # As in the record.
+    deadline_at: float = NO_DEADLINE
     deleted: bool = False
     # Why it cannot be read.
     problem: str | None = None
@@ -146,18 +153,20 @@ class WaitWriter(SqliteWriter):
 
     def _insert(self, write: WaitWrite, item: WaitItem) -> None:
         self._db.execute(
-            f"INSERT INTO waits VALUES ({', '.join('?' * 14)})",
+            f"INSERT INTO waits VALUES ({', '.join('?' * 16)})",
             (
                 write.revision,
                 item.wait_id,
                 item.run_id,
                 item.tenant_id,
                 item.state,
+                item.kind,
+                item.topic,
                 item.flow_name,
                 item.tag,
                 item.task,
                 item.created_at,
-                item.deadline_at,
+                write.deadline_at,
                 json.dumps(item.assignees),
                 write.has_outbox,
                 write.notice_at,
@@ -253,6 +262,17 @@ class WaitIndex(SqliteIndex[WaitWriter]):
         query = "SELECT wait_id FROM waits WHERE state = 'open'"
         return await self._read(lambda db: {wait_id for (wait_id,) in db.execute(query)})
 
+    async def awaiting(
+        self, kind: WaitKind, topic: str, *, after: str = "", limit: int = 1000
+    ) -> builtins.list[str]:
+        """The open waits for this signal or event, in the order of their ids from `after` on."""
+        query = (
+            "SELECT wait_id FROM waits WHERE state = 'open' AND kind = ? AND topic = ? AND wait_id > ? "
+            "ORDER BY wait_id LIMIT ?"
+        )
+        values = [kind, topic, after, limit]
+        return await self._read(lambda db: [wait_id for (wait_id,) in db.execute(query, values)])
+
     async def with_outbox(self, limit: int) -> builtins.list[tuple[str, int]]:
         """The waits with possibly unpublished events, with their revisions; the oldest first."""
         query = "SELECT wait_id, revision FROM waits WHERE has_outbox ORDER BY revision LIMIT ?"
@@ -289,10 +309,12 @@ class WaitLists:
 def _conditions(selected: WaitFilter) -> Iterator[Condition]:
     if selected.tenant is not None:
         yield Condition("tenant = ?", (selected.tenant,))
-    if selected.states:
+    for column, any_of in (("kind", selected.kinds), ("state", selected.states)):
         # A single value keeps the order of the index.
-        states = sorted(selected.states)
-        yield Condition("state = ?", (states[0],)) if len(states) == 1 else among("state", states)
+        if len(any_of) == 1:
+            yield Condition(f"{column} = ?", tuple(any_of))
+        elif any_of:
+            yield among(column, sorted(any_of))
     given: dict[str, Any] = {
         "run_id": selected.run_id,
         "flow": selected.flow,

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pyoco_server.records.models import RunId
+from pyoco_server.records.models import RunId, WaitKind
 from pyoco_server.records.wait_models import Actor, Decision, WaitId, WaitRecord, WaitState
 
 
@@ -22,7 +22,8 @@ class WaitItem(Struct, kw_only=True, gc=False):
     message: str
     state: WaitState
     created_at: float
-    deadline_at: float
+    # None: it has no deadline.
+    deadline_at: float | None
     arming: int
     tenant_id: str | None
     assignees: list[str]
@@ -34,19 +35,26 @@ class WaitItem(Struct, kw_only=True, gc=False):
     decided_at: float | None
     decided_by: Actor | None
     decision: Decision | None
+    kind: WaitKind
+    # The name of the signal or event that it waits for.
+    topic: str | None
 
 
 def item_of(record: WaitRecord) -> WaitItem:
-    return WaitItem(**{name: getattr(record, name) for name in WaitItem.__struct_fields__})
+    fields = {name: getattr(record, name) for name in WaitItem.__struct_fields__}
+    return WaitItem(**fields | {"deadline_at": record.shown_deadline})
 
 
 OPEN: Final = frozenset({WaitState.OPEN})
+HUMAN: Final = frozenset({WaitKind.HUMAN})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaitFilter:
     # Of the caller, never from the query.
     tenant: str | None = None
+    # Any of these; empty: every kind.
+    kinds: frozenset[WaitKind] = HUMAN
     # Any of these; empty: every state.
     states: frozenset[WaitState] = frozenset()
     run_id: str | None = None

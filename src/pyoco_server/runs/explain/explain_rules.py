@@ -16,6 +16,7 @@ from pyoco_server.records.models import (
     RunSnapshot,
     RunStatus,
     TaskStatus,
+    WaitKind,
     WorkerRecord,
     WorkerState,
 )
@@ -37,6 +38,12 @@ _KNOWN_REASONS = {
     Reason.HUMAN_TIMEOUT,
     Reason.HUMAN_WITHDRAWN,
 }
+# The findings about open waits that ask nobody.
+_NOT_HUMAN = {
+    WaitKind.SLEEP: "sleeping",
+    WaitKind.SIGNAL: "waiting_signal",
+    WaitKind.EVENT: "waiting_event",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +64,8 @@ def _explained(facts: Facts) -> list[Finding]:
             return [*_pending(facts), *_after_answer(facts)]
         case RunStatus.RUNNING:
             return list(_running(facts))
-        case RunStatus.WAITING_HUMAN:
-            return [_waiting_for_people(facts), *_asked_again(facts)]
+        case RunStatus.WAITING_HUMAN | RunStatus.WAITING:
+            return list(_parked(facts)) or [Finding("wait_over")]
         case RunStatus.CANCELLING:
             return [_cancelling(facts)]
         case status if not status.known:
@@ -262,16 +269,51 @@ def _after_answer(facts: Facts) -> Iterator[Finding]:
     if not run.generation:
         return
     yield Finding("answered", {"waiting_sec": facts.since(queued_since(run)), "tag": run.tag})
-    if run.open_waits:
-        asked = _waiting_for_people(facts)
+    if asked := _waiting_for_people(facts):
         yield Finding("other_questions_open", asked.evidence)
+    yield from _waiting_for_others(facts)
 
 
-def _waiting_for_people(facts: Facts) -> Finding:
+def _parked(facts: Facts) -> Iterator[Finding]:
+    """What it waits for: people first."""
+    asked = _waiting_for_people(facts)
+    if asked is not None:
+        yield asked
+        yield from _asked_again(facts)
+    yield from _waiting_for_others(facts)
+
+
+def _waiting_for_others(facts: Facts) -> Iterator[Finding]:
+    """The sleep that ends next, and the signals and events, of the open waits."""
+    for kind, code in _NOT_HUMAN.items():
+        waits = [wait for wait in facts.snapshot.open_waits or [] if wait.kind == kind]
+        if not waits:
+            continue
+        ends_at = min((wait.deadline_at for wait in waits if wait.deadline_at is not None), default=None)
+        left = None if ends_at is None else ends_at - facts.now
+        evidence = {
+            "waits": [
+                {"task": wait.task, "wait_id": wait.wait_id, "topic": wait.topic, "ends_at": wait.deadline_at}
+                for wait in waits[:_MAX_LISTED]
+            ],
+            "wait_count": len(waits),
+            "topics": list(dict.fromkeys(wait.topic for wait in waits if wait.topic))[:_MAX_LISTED],
+            "topic": waits[0].topic,
+            "since_at": min((wait.since for wait in waits if wait.since is not None), default=None),
+            "ends_at": ends_at,
+            "left_sec": None if left is None else max(0.0, left),
+        }
+        is_over = left is not None and left <= 0
+        yield Finding("wait_over" if is_over else code, evidence)
+
+
+def _waiting_for_people(facts: Facts) -> Finding | None:
     run = facts.snapshot
-    waits = run.open_waits or []
-    first = min(waits, key=lambda wait: wait.deadline_at, default=None)
-    left = None if first is None else first.deadline_at - facts.now
+    waits = [wait for wait in run.open_waits or [] if wait.kind is WaitKind.HUMAN]
+    if not waits and run.status is not RunStatus.WAITING_HUMAN:
+        return None
+    first = min((wait.deadline_at for wait in waits if wait.deadline_at is not None), default=None)
+    left = None if first is None else first - facts.now
     evidence = {
         "waits": [
             {"task": wait.task, "wait_id": wait.wait_id, "message": wait.message, "ends_at": wait.deadline_at}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -248,9 +249,9 @@ TEXTS: Final[Mapping[str, Text]] = {
     ),
     # PENDING, after its other findings: of a run that has waited for people
     "answered": Text(
-        en="Its question was answered (or its default was used) {waiting_sec} ago. "
-        "The run is in the queue again, for a worker with the tag '{tag}'.",
-        ja="質問は{waiting_sec}前に回答済み（または既定の回答を適用済み）です。"
+        en="What it waited for came {waiting_sec} ago: an answer (or its default), the end of a sleep, a "
+        "signal or an event. The run is in the queue again, for a worker with the tag '{tag}'.",
+        ja="待機は{waiting_sec}前に終わりました（回答または既定の回答、スリープの終了、シグナル、イベント）。"
         "run はキューに戻り、タグ「{tag}」のワーカーを待っています。",
         next_en="The worker that takes it continues after the last finished task.",
         next_ja="受け取ったワーカーが、最後に完了したタスクの続きから再開します。",
@@ -376,6 +377,34 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja="前回の質問への回答は使われません。実行のたびに質問が変わる場合、タスクは失敗します"
         "（毎回異なる値は ctx.step で取得してください）。",
         actions=(SEE_WAITS,),
+    ),
+    # WAITING
+    "sleeping": Text(
+        en="The run is sleeping until {ends_at}, in {waits}.",
+        ja="run はスリープ中です（{waits}、{ends_at} まで）。",
+        next_en="It continues in {left_sec}. Until then it occupies no worker.",
+        next_ja="{left_sec}後に再開します。それまでワーカーは使用しません。",
+        actions=(CANCEL,),
+    ),
+    "waiting_signal": Text(
+        en="The run waits for the signal {topics} since {since_at}, in {waits}.",
+        ja="run はシグナル {topics} を待っています（{waits}、{since_at} から）。",
+        next_en="It continues as soon as the signal is sent; time left: {left_sec}.",
+        next_ja="シグナルが届き次第再開します。残り時間: {left_sec}",
+        actions=(CANCEL,),
+    ),
+    "waiting_event": Text(
+        en="The run waits for an event {topics} that matches since {since_at}, in {waits}.",
+        ja="run は条件に合うイベント {topics} を待っています（{waits}、{since_at} から）。",
+        next_en="It continues as soon as such an event arrives; time left: {left_sec}.",
+        next_ja="該当するイベントが届き次第再開します。残り時間: {left_sec}",
+        actions=(CANCEL,),
+    ),
+    "wait_over": Text(
+        en="What the run was waiting for is over.",
+        ja="run の待機は終わりました。",
+        next_en="Within moments a gateway queues it for a worker.",
+        next_ja="まもなくゲートウェイが run をキューに戻します。",
     ),
     # CANCELLING
     "cancel_grace": Text(
@@ -506,6 +535,8 @@ def _word(name: str, value: Any, lang: Lang) -> str:
         return _SEPARATORS[lang].join(_named(each) for each in value)
     if name.endswith("_sec"):
         return _span(float(value), lang)
+    if name.endswith("_at"):
+        return datetime.fromtimestamp(float(value), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return str(value)
 
 

@@ -19,10 +19,11 @@ _SHOWN_CHARS: Final = 300
 def waiting(
     snapshot: RunSnapshot, waits: Sequence[WaitRecord], tasks: Mapping[str, TaskStatus]
 ) -> RunSnapshot:
+    """The run when it is parked."""
     now = time.time()
     return structs.replace(
         snapshot,
-        status=RunStatus.WAITING_HUMAN,
+        status=parked_status(waits),
         generation=snapshot.generation + 1,
         delivery=None,
         worker_id=None,
@@ -35,11 +36,24 @@ def waiting(
     )
 
 
+def parked_status(waits: Collection[WaitRecord]) -> RunStatus:
+    """WAITING_HUMAN while a person is asked."""
+    return RunStatus.WAITING_HUMAN if any(wait.is_human for wait in waits) else RunStatus.WAITING
+
+
 def _shown_wait(waits: Sequence[WaitRecord]) -> dict[str, Any]:
-    """The fields of the first open wait; in full, unless compaction cuts them."""
+    """The fields of the first open question, in full unless compaction cuts them; else of the next wait."""
     if not waits:
         return {"wait_message": None, "wait_schema": None, "wait_deadline_at": None}
-    first = min(waits, key=lambda wait: (wait.state is not WaitState.OPEN, wait.created_at))
+    asked = [wait for wait in waits if wait.is_human]
+    if not asked:
+        first = min(waits, key=lambda wait: (wait.state is not WaitState.OPEN, wait.deadline_at))
+        return {
+            "wait_message": first.message,
+            "wait_schema": None,
+            "wait_deadline_at": first.shown_deadline,
+        }
+    first = min(asked, key=lambda wait: (wait.state is not WaitState.OPEN, wait.created_at))
     return {
         "wait_message": first.message,
         "wait_schema": None if first.schema is None else encode(first.schema).decode(),
@@ -55,7 +69,10 @@ def open_waits(waits: Sequence[WaitRecord]) -> list[OpenWait]:
             task=wait.task,
             name=wait.name,
             message=wait.message[:_SHOWN_CHARS],
-            deadline_at=wait.deadline_at,
+            deadline_at=wait.shown_deadline,
+            kind=wait.kind,
+            topic=wait.topic,
+            since=None if wait.is_human else wait.created_at,
             asked_again=wait.asked_again,
         )
         for wait in waits

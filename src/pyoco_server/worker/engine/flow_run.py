@@ -10,7 +10,8 @@ from typing import Any
 from pyoco.core.models import Flow, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
 
-from pyoco_server.human.asking import HumanInputRequired
+from pyoco_server.human.asking import TaskSuspended
+from pyoco_server.human.awaiting import IN_PLACE_SEC
 from pyoco_server.records.journal_order import last_number
 from pyoco_server.records.models import JournalEntry, Reason, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Question, decode_waits, encode
@@ -53,6 +54,8 @@ class RunListener:
     limits: Sequence[TaskWatcher]
     backoff: RetryBackoff
     max_value_bytes: int
+    # A task that sleeps for less than this does so in place.
+    sleep_in_place_sec: float = IN_PLACE_SEC
 
 
 class FlowRun:
@@ -80,7 +83,13 @@ class FlowRun:
         # Only where needed: the timers refer to this run, whose memory is freed without a collection.
         limits = [TaskTimers(self._on_timeout), *listener.limits] if limited else []
         self._calls = TaskCalls(
-            flow, self._journal, self._waits, listener.backoff, listener.watchers, limits=limits
+            flow,
+            self._journal,
+            self._waits,
+            listener.backoff,
+            listener.watchers,
+            limits=limits,
+            sleep_in_place_sec=listener.sleep_in_place_sec,
         )
         # In the order of the flow: the engine would add them in the order of a set.
         self._context = ServerRunContext(run_id=run.run_id, tasks=dict.fromkeys(order, TaskState.PENDING))
@@ -129,9 +138,9 @@ class FlowRun:
     def _run(self) -> Outcome:
         try:
             run_flow(self._flow, self._params, self._context, self._waits.discard)
-        except HumanInputRequired:
+        except TaskSuspended:
             if not self._cancel_requested:
-                return self._ended(RunStatus.WAITING_HUMAN)
+                return self._ended(self._waits.status)
             self._end_running_tasks("", TaskState.CANCELLED)
             return self._ended(RunStatus.CANCELLED)
         except BaseException as error:  # noqa: BLE001 - a task may even raise SystemExit
@@ -218,7 +227,7 @@ class FlowRun:
                 executed_again=self._journal.executed_again.get(name),
             )
             records_cut = records_cut or cut
-        if status is RunStatus.WAITING_HUMAN:
+        if status.parked:
             how["questions"] = encode(self._waits.open)
         return Outcome(
             status=status, tasks=self._task_states(), task_records=records, records_cut=records_cut, **how
@@ -231,5 +240,5 @@ class FlowRun:
 
 
 def _state(name: str, state: TaskState, waiting: set[str]) -> TaskStatus:
-    """To the engine, a task that waits for a person is running."""
+    """To the engine, a task that waits is running."""
     return TaskStatus.WAITING if state is TaskState.RUNNING and name in waiting else _STATUS[state]

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 
 from pyoco.core.models import Flow, RunContext, RunStatus, Task, TaskState
 
-from pyoco_server.human.asking import HumanInputRequired
+from pyoco_server.human.asking import TaskSuspended
 from pyoco_server.worker.engine.flow_graph import in_order
 from pyoco_server.worker.engine.pyoco_adapter import DEADLOCK
 
@@ -54,7 +54,7 @@ class GraphScheduler:
     def run(self) -> None:
         """Run the graph to its end.
 
-        Raises HumanInputRequired when a person has to answer first, or the error that stops the flow.
+        Raises TaskSuspended when a person has to answer first, or the error that stops the flow.
         """
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             self._start(pool, self._position)
@@ -111,7 +111,7 @@ class GraphScheduler:
         if error is None:
             self._done.add(task)
             return self._dependents(task)
-        if isinstance(error, HumanInputRequired):
+        if isinstance(error, TaskSuspended):
             self._waiting.add(task)
             return []
         if isinstance(error, Exception) and task.fail_policy == "isolate":
@@ -137,7 +137,7 @@ class GraphScheduler:
         unneeded = self._unneeded(left)
         self._discard_waits({task.name for task in self._waiting & unneeded})
         if self._waiting - unneeded:
-            raise HumanInputRequired
+            raise TaskSuspended
         if left - unneeded:
             self._run.status = RunStatus.FAILED
             raise RuntimeError(DEADLOCK)

@@ -1,10 +1,11 @@
-"""The questions of one execution to people: those that are answered, and those that it asks."""
+"""The waits of one execution: those that are over, and those that it opens."""
 
 import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyoco_server.human.wait_transitions import change_of
+from pyoco_server.records.models import RunStatus, WaitKind
 from pyoco_server.records.wait_models import Question, WaitRecord, WaitState
 
 # A question that changes more often than this after an answer changes with each execution of its task.
@@ -14,11 +15,12 @@ _CHANGED: Final = {
     "message_changed": "its message has",
     "schema_changed": "its schema has",
     "question_changed": "its message and schema have",
+    "wait_changed": "what it waits for has",
 }
 
 
 class RunWaits:
-    """A task whose question is open ends with HumanInputRequired, and is called again when it is answered."""
+    """A task whose wait is open ends with TaskSuspended, and is called again when it is over."""
 
     def __init__(
         self,
@@ -57,9 +59,14 @@ class RunWaits:
             if wait is not None and change is not None:
                 was = "answered" if wait.resolved else "asked"
                 text = f"{_CHANGED[change]} changed since it was {was}"
-                self._note(asked.task, f"question {asked.name} of task {asked.task} is asked again: {text}")
+                what = "question" if asked.kind is WaitKind.HUMAN else "wait"
+                self._note(asked.task, f"{what} {asked.name} of task {asked.task} is asked again: {text}")
             self._on_question(asked)
         return None
+
+    def has(self, asked: Question) -> bool:
+        """Whether there is a wait at this place already, open or over."""
+        return (asked.node, asked.name) in self._known
 
     def remove(self, asked: Question) -> None:
         """The task does not wait for this answer any more, for example because another await was faster."""
@@ -84,13 +91,21 @@ class RunWaits:
             return [asked for asked in self._open.values() if asked.task not in self._discarded]
 
     @property
+    def status(self) -> RunStatus:
+        """Of the run when it can only wait: WAITING_HUMAN while a person is asked."""
+        is_human = any(asked.kind is WaitKind.HUMAN for asked in self.open)
+        return RunStatus.WAITING_HUMAN if is_human else RunStatus.WAITING
+
+    @property
     def tasks(self) -> set[str]:
         return {asked.task for asked in self.open} if self._open else set()
 
 
 def _changes_always(asked: Question, change: str) -> ValueError:
+    is_human = asked.kind is WaitKind.HUMAN
+    call = f"ctx.human(name={asked.name!r})" if is_human else f"ctx.wait_for_{asked.kind}({asked.topic!r})"
     return ValueError(
-        f"ctx.human(name={asked.name!r}): {_CHANGED[change]} changed after each of {MAX_CHANGES + 1} "
+        f"{call}: {_CHANGED[change]} changed after each of {MAX_CHANGES + 1} "
         "answers; a task is executed again after an answer: take what changes with each execution (a time, "
         "a random number, the order of a set) from a ctx.step"
     )

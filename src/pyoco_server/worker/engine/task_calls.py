@@ -21,7 +21,8 @@ from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
 from pyoco_server.human.answer_types import HumanTimeout
-from pyoco_server.human.asking import HumanInputRequired
+from pyoco_server.human.asking import TaskSuspended
+from pyoco_server.human.awaiting import IN_PLACE_SEC, WaitTimeout
 from pyoco_server.worker.engine.context_changes import Changes, ContextChanges, TouchedNames
 from pyoco_server.worker.engine.json_values import error_message
 from pyoco_server.worker.engine.run_waits import RunWaits
@@ -49,7 +50,7 @@ class TaskFailedBefore(Exception):
 
 
 class TaskStopped(Exception):
-    """The run was cancelled while the task waited for a retry, or for something that it awaits."""
+    """The run was cancelled while the task waited for a retry, slept, or awaited something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,9 @@ class TaskCall(Struct, frozen=True, eq=False):
     # Whether the flow continues when this task fails.
     isolated: bool
     started_at: float
+    # Sleeps in place; TaskStopped when the run is cancelled meanwhile.
+    pause: Callable[[float], None]
+    sleep_in_place_sec: float
 
 
 class TaskWatcher(Protocol):
@@ -155,7 +159,9 @@ class TaskCalls:
         watchers: Sequence[TaskWatcher],
         *,
         limits: Sequence[TaskWatcher] = (),
+        sleep_in_place_sec: float = IN_PLACE_SEC,
     ) -> None:
+        self._sleep_in_place_sec = sleep_in_place_sec
         self._journal = journal
         self._waits = waits
         self._backoff = backoff
@@ -205,7 +211,17 @@ class TaskCalls:
         if found:
             return output
         isolated = self._may_isolate and task.fail_policy == "isolate"
-        call = TaskCall(task, key, self._journal, self._waits, wrapped.timeout_sec, isolated, time.time())
+        call = TaskCall(
+            task,
+            key,
+            self._journal,
+            self._waits,
+            wrapped.timeout_sec,
+            isolated,
+            time.time(),
+            self._pause,
+            self._sleep_in_place_sec,
+        )
         self._journal.replayed.pop(task.name, None)
         for watcher in self._watchers:
             watcher.began(call)
@@ -287,17 +303,17 @@ class TaskCalls:
             except Exception as error:
                 self.history.ended(call.task.name, started_at, error)
                 if self._waits.is_waiting(call.key):
-                    raise HumanInputRequired from None
+                    raise TaskSuspended from None
                 failures += 1
                 # Another try would not have an answer either.
-                is_final = isinstance(error, HumanTimeout) or failures > wrapped.retries
+                is_final = isinstance(error, (HumanTimeout, WaitTimeout)) or failures > wrapped.retries
                 if is_final or self._stopped:
                     raise
             else:
                 self.history.ended(call.task.name, started_at)
                 if self._waits.is_waiting(call.key):
                     # A bare `except` of the task has swallowed the signal; its return value is no result.
-                    raise HumanInputRequired
+                    raise TaskSuspended
                 return output
             if self._stopped_within(self._backoff.delay_sec(failures)):
                 raise TaskStopped("the run was cancelled before the task's next try")
@@ -334,7 +350,7 @@ class TaskCalls:
             return runner.run(coroutine)
         except (CancelledError, BaseExceptionGroup) as error:
             if self._waits.is_waiting(call.key):
-                raise HumanInputRequired from None
+                raise TaskSuspended from None
             if not isinstance(error, CancelledError):
                 raise
             if self._stopped:
@@ -342,6 +358,10 @@ class TaskCalls:
             raise RuntimeError("the task was cancelled by its own code") from error
         finally:
             self._coroutines.discard(runner)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stopped_within(seconds):
+            raise TaskStopped("the run was cancelled while the task slept")
 
     def _stopped_within(self, seconds: float) -> bool:
         until = time.monotonic() + seconds

@@ -1,17 +1,21 @@
-"""The `ctx` of a task: pyoco's context with `ctx.step` and `ctx.human`, for one try of the task."""
+"""The `ctx` of a task, for one try of it: pyoco's context with `ctx.step`, `ctx.human`, `ctx.sleep`,
+`ctx.wait_for_signal` and `ctx.wait_for_event`."""
 
 import inspect
-import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from pyoco.core.context import Context
 
 from pyoco_server.human.answer_types import answer_of
-from pyoco_server.human.asking import DEFAULT_NAME, HumanInputRequired, question
+from pyoco_server.human.asking import DEFAULT_NAME, TaskSuspended, question
+from pyoco_server.human.awaiting import received, seconds_to_sleep, sleep_question, topic_question
+from pyoco_server.records.models import WaitKind
 from pyoco_server.records.wait_models import Question, WaitRecord
 from pyoco_server.worker.engine.task_journal import JournalKeys, TaskJournal, UnreadableEntry, output_of
 
@@ -28,9 +32,9 @@ class TaskContext(Context):  # type: ignore[misc]
     """A view of the engine's context; attributes that are assigned to it are shared by all views."""
 
     # Not in the instance's dictionary, which all views share.
-    __slots__ = ("_coroutine", "_people", "_steps")
+    __slots__ = ("_coroutine", "_steps", "_waits")
     _steps: "Steps"
-    _people: "HumanQuestions"
+    _waits: "TaskWaits"
     # Of an `async def` task, while it executes.
     _coroutine: "CoroutineRunner | None"
 
@@ -39,7 +43,7 @@ class TaskContext(Context):  # type: ignore[misc]
         view = cls.__new__(cls)
         view.__dict__ = context.__dict__  # type: ignore[misc]  # inherited, beside the slot
         view._steps = Steps(call)
-        view._people = HumanQuestions(call)
+        view._waits = TaskWaits(call)
         view._coroutine = None
         return view
 
@@ -90,7 +94,7 @@ class TaskContext(Context):  # type: ignore[misc]
         `on_timeout="raise"`, HumanTimeout is raised.
         With `details`, a HumanAnswer is returned, which says who answered and how.
         """
-        asked = self._people.question(
+        asked = self._waits.question(
             message,
             schema,
             timeout_ms=timeout_ms,
@@ -106,12 +110,65 @@ class TaskContext(Context):  # type: ignore[misc]
             escalate_after_ms=escalate_after_ms,
             escalate_to=escalate_to,
         )
-        # How the task receives the answer.
-        form = (schema, details)
+        return self._wait("ctx.human(...)", asked, lambda wait: answer_of(wait, schema, details=details))
+
+    def sleep(
+        self,
+        seconds: float | timedelta | None = None,
+        *,
+        until: datetime | str | float | None = None,
+    ) -> Any:
+        """Sleep for so many seconds, or until a time: a datetime with a time zone, ISO 8601, or unix seconds.
+
+        For five seconds or more the run is parked: it occupies no worker, and its task is called again from
+        its start when the time has come. Shorter sleeps happen in place. In an `async def` task it has to be
+        awaited.
+        """
+        left_sec = seconds_to_sleep(seconds, until, now=time.time())
+        asked = self._waits.sleep(left_sec)
+        if self._waits.is_in_place(asked, left_sec):
+            return self._pause(left_sec)
+        return self._wait("ctx.sleep(...)", asked, received)
+
+    def wait_for_signal(self, name: str, timeout_sec: float | None = None, default: Any = ...) -> Any:
+        """The data of the next signal of this name to this run; until then the run waits, without a worker.
+
+        A signal that was sent before counts, and each is received once. If none comes in time, the `default`
+        is returned; without one, WaitTimeout (a TimeoutError) is raised. In an `async def` task it has to be
+        awaited.
+        """
+        asked = self._waits.topic(WaitKind.SIGNAL, name, timeout_sec=timeout_sec, default=default)
+        return self._wait("ctx.wait_for_signal(...)", asked, received)
+
+    def wait_for_event(
+        self,
+        name: str,
+        match: Mapping[str, Any] | None = None,
+        timeout_sec: float | None = None,
+        default: Any = ...,
+    ) -> Any:
+        """The data of an event of this name that matches; until then the run waits, without a worker.
+
+        `match` has the values that the data must have, by JSON pointer: `{"/order/id": 7}`. An event that
+        came after the start of the run counts. Timeout and default are as for `wait_for_signal`.
+        """
+        asked = self._waits.topic(WaitKind.EVENT, name, timeout_sec=timeout_sec, default=default, match=match)
+        return self._wait("ctx.wait_for_event(...)", asked, received)
+
+    def _wait(self, what: str, asked: Question, result: "ResultOf") -> Any:
         running = self._coroutine
         if running is not None and running.is_running_here():
-            return running.to_await("ctx.human(...)", self._people.ask_async(asked, form, running))
-        return self._people.ask(asked, form)
+            return running.to_await(what, self._waits.wait_async(asked, result, running))
+        return self._waits.wait(asked, result)
+
+    def _pause(self, seconds: float) -> Any:
+        running = self._coroutine
+        if running is not None and running.is_running_here():
+            from asyncio import sleep  # noqa: PLC0415 - most executors never need asyncio
+
+            return running.to_await("ctx.sleep(...)", sleep(seconds))
+        self._waits.pause(seconds)
+        return None
 
 
 class Steps:
@@ -174,17 +231,17 @@ def _within(step: str) -> Iterator[None]:
         _enclosing_step.reset(token)
 
 
-# The schema of a question as the task gave it, and whether the task wants the details of the answer.
-AnswerForm = tuple[Any, bool]
+# What the task receives when its wait is over.
+ResultOf = Callable[[WaitRecord], Any]
 
 
-class HumanQuestions:
-    """`ctx.human` for one try of a task; each try counts its unnamed questions from one."""
+class TaskWaits:
+    """The waits of one try of a task; each try counts those without a name from one."""
 
     def __init__(self, call: "TaskCall") -> None:
         self._call = call
         self._names: set[str] = set()
-        self._unnamed = itertools.count(1)
+        self._counts: Counter[str] = Counter()
 
     def question(self, message: str, schema: Any, *, name: str | None, **details: Any) -> Question:
         call = self._call
@@ -193,35 +250,52 @@ class HumanQuestions:
             node=call.key,
             task=call.task.name,
             schema=schema,
-            name=self._next_name() if name is None else name,
+            name=self._next_name(DEFAULT_NAME) if name is None else name,
             isolated=call.isolated,
             **details,
         )
-        if asked.name in self._names:
+        if name is not None and name in self._names:
             expected = "give each question of a task a name of its own: ctx.human(..., name='...')"
             raise ValueError(f"ctx.human(name={asked.name!r}): asked twice by one task; {expected}")
         self._names.add(asked.name)
         return asked
 
-    def ask(self, asked: Question, form: AnswerForm) -> Any:
+    def sleep(self, seconds: float) -> Question:
+        call, name = self._call, self._next_name("sleep")
+        return sleep_question(node=call.key, task=call.task.name, name=name, until=time.time() + seconds)
+
+    def topic(self, kind: WaitKind, topic: str, **details: Any) -> Question:
+        call, name = self._call, self._next_name(f"{kind}:{topic}")
+        return topic_question(kind, topic, node=call.key, task=call.task.name, name=name, **details)
+
+    def is_in_place(self, asked: Question, seconds: float) -> bool:
+        """Whether a sleep is too short to park the run, and is not a wait of an earlier attempt."""
+        is_short = not seconds or seconds < self._call.sleep_in_place_sec
+        return is_short and not self._call.waits.has(asked)
+
+    def pause(self, seconds: float) -> None:
+        self._call.pause(seconds)
+
+    def wait(self, asked: Question, result: ResultOf) -> Any:
         wait = self._call.waits.find(asked)
         if wait is None:
-            raise HumanInputRequired(asked.message)
-        return _answer(wait, form)
+            raise TaskSuspended(asked.message)
+        return result(wait)
 
-    async def ask_async(self, asked: Question, form: AnswerForm, coroutine: "CoroutineRunner") -> Any:
+    async def wait_async(self, asked: Question, result: ResultOf, coroutine: "CoroutineRunner") -> Any:
         waits = self._call.waits
         wait = waits.find(asked)
         if wait is None:
             step = _enclosing_step.get() or self._call.key
             await coroutine.suspend(step, on_cancelled=lambda: waits.remove(asked))
-        return _answer(wait, form)
+        return result(wait)
 
-    def _next_name(self) -> str:
-        number = next(self._unnamed)
-        return DEFAULT_NAME if number == 1 else f"{DEFAULT_NAME}-{number}"
-
-
-def _answer(wait: WaitRecord, form: AnswerForm) -> Any:
-    schema, details = form
-    return answer_of(wait, schema, details=details)
+    def _next_name(self, base: str) -> str:
+        while True:
+            self._counts[base] += 1
+            number = self._counts[base]
+            name = base if number == 1 else f"{base}-{number}"
+            # A question may have this name.
+            if name not in self._names:
+                self._names.add(name)
+                return name

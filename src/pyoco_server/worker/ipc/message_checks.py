@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyoco_server.records.decoding import json_record, unreadable
-from pyoco_server.records.models import Reason, RunStatus, TaskStatus
+from pyoco_server.records.models import PARKED, Reason, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import decode_question, decode_questions
 from pyoco_server.worker.ipc.protocol import (
     Asked,
@@ -52,7 +52,7 @@ def _check_outcome(outcome: Outcome) -> None:
     if not 0.0 <= outcome.took_sec < math.inf:
         raise ValueError("took_sec is not a duration")
     has_questions = outcome.questions != _NO_QUESTIONS and bool(decode_questions(outcome.questions))
-    if outcome.status == RunStatus.WAITING_HUMAN:
+    if outcome.status in PARKED:
         is_valid = has_questions
     elif outcome.status == RunStatus.RUNNING:
         is_valid = outcome.must_resume or outcome.not_started

@@ -14,6 +14,7 @@ from pyoco_server.errors import NatsCannotWrite, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.journal_order import last_number
 from pyoco_server.records.models import (
+    PARKED,
     Job,
     JournalEntry,
     LogLine,
@@ -184,7 +185,7 @@ class RunExecution:
         while True:
             run.waits = self._questions.encoded()
             outcome = await self._execute_once(run)
-            if outcome.status == RunStatus.WAITING_HUMAN:
+            if outcome.status in PARKED:
                 return await self._wait_or_resume(outcome)
             if not outcome.must_resume:
                 return outcome
@@ -275,7 +276,7 @@ class RunExecution:
 
     async def _store_end(self, outcome: Outcome) -> bool:
         """Write how it ended, or that it waits; false when NATS is reachable but does not accept it."""
-        is_waiting = outcome.status == RunStatus.WAITING_HUMAN
+        is_waiting = outcome.status in PARKED
         try:
             stored = await self._retry(lambda: self._write_end(outcome), at_any_size=not is_waiting)
         except PayloadTooLarge as error:
@@ -326,8 +327,8 @@ class RunExecution:
 
 
 def final_snapshot(snapshot: RunSnapshot, outcome: Outcome, open_waits: Sequence[WaitRecord]) -> RunSnapshot:
-    """The snapshot when the worker is done with the run: ended, or waiting for people."""
-    if outcome.status != RunStatus.WAITING_HUMAN:
+    """The snapshot when the worker is done with the run: ended, or parked."""
+    if outcome.status not in PARKED:
         return terminal_snapshot(snapshot, outcome)
     if snapshot.cancel_requested_at is not None:
         return terminal_snapshot(snapshot, structs.replace(outcome, status=RunStatus.CANCELLED, tasks={}))

@@ -1,4 +1,4 @@
-"""The questions of one run to people, at the worker that executes it.
+"""The waits of one run, at the worker that executes it: questions to people, sleeps, signals, events.
 
 A question is stored as soon as its task asks it, so that it can be answered while the rest of the flow runs.
 When nothing else can run, the stored waits decide how the run continues.
@@ -25,8 +25,9 @@ from pyoco_server.human.wait_transitions import (
     unanswered_text,
     with_kept_answer,
 )
-from pyoco_server.records.models import Job, Reason, RunStatus, TaskStatus
+from pyoco_server.records.models import Job, Reason, RerunMode, RunStatus, TaskStatus, WaitKind
 from pyoco_server.records.wait_models import (
+    NO_DEADLINE,
     Question,
     WaitEvent,
     WaitEventKind,
@@ -86,6 +87,8 @@ class RunQuestions:
             outbox: Sequence[WaitEvent] = [event_of(wait, WaitEventKind.OPENED, why=wait.asked_again)]
             if known is None and (kept := await self._with_kept_answer(wait)) is not None:
                 wait, outbox = kept, [event_of(kept, WaitEventKind.REUSED, why=kept.taken_from)]
+            if not wait.is_human:
+                outbox = ()
             try:
                 await self._store.create(wait, outbox=outbox)
             except RevisionConflict:
@@ -96,9 +99,12 @@ class RunQuestions:
             return wait
 
     async def _with_kept_answer(self, wait: WaitRecord) -> WaitRecord | None:
-        """The wait with the answer of the origin, in a rerun that keeps answers."""
+        """The wait with the outcome of the origin's: in a rerun that keeps answers or, as for steps, in one
+        from the failed tasks what its tasks have slept and received.
+        """
         origin = self._job.origin_run_id
-        if not self._job.keep_answers or origin is None:
+        keeps_results = not wait.is_human and self._job.rerun_mode is RerunMode.FAILED
+        if origin is None or not (self._job.keep_answers or keeps_results):
             return None
         earlier = await self._store.of_run_from_leader(origin)
         # A job names any origin; an answer counts within its tenant only.
@@ -188,8 +194,18 @@ class RunQuestions:
             remind_at=None if question.remind_sec is None else now + question.remind_sec,
             escalate_at=None if question.escalate_sec is None else now + question.escalate_sec,
             created_at=now,
-            deadline_at=now + (question.timeout_sec or self._timeout_sec),
+            deadline_at=self._deadline(question, now),
+            kind=question.kind,
+            topic=question.topic,
+            match=question.match,
         )
+
+    def _deadline(self, question: Question, now: float) -> float:
+        if question.until is not None:
+            return question.until
+        if question.timeout_sec is not None:
+            return now + question.timeout_sec
+        return now + self._timeout_sec if question.kind is WaitKind.HUMAN else NO_DEADLINE
 
 
 def _must_ask_again(known: WaitRecord, change: str | None) -> bool:

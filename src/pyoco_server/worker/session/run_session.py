@@ -6,6 +6,7 @@ The outcomes:
     the flow cannot be resolved   FAILED                        ACK          DLQ flow_not_found
     the execution failed          FAILED                        ACK          DLQ, if configured
     it waits for people           WAITING_HUMAN                 ACK
+    it waits for anything else    WAITING                       ACK
     NATS failed on the way        what was stored last          NAK(delay)
     the run cannot be read        as it was before              NAK(delay)
     no executor could start it    as it was before              NAK(delay)
@@ -171,7 +172,7 @@ class RunSession:
             log.warning("the release of a run is not stored: %s", error, extra=self._unavailable())
 
     async def _report(self, job: Job, final: RunSnapshot, outcome: Outcome) -> None:
-        if final.status is not RunStatus.WAITING_HUMAN:
+        if not final.status.parked:
             tracing.record_run(final, self._delivery.headers)
         if final.status is RunStatus.FAILED:
             await self._services.failures.report(job, self._delivery, outcome)
