@@ -38,7 +38,8 @@ RunPage = TypedDict("RunPage", {
 })
 Cause = TypedDict("Cause", {"kind": str, "id": NotRequired[str | None], "at": NotRequired[float | None]})
 OpenWait = TypedDict("OpenWait", {
-    "wait_id": str, "task": str, "name": str, "message": str, "deadline_at": float,
+    "wait_id": str, "task": str, "name": str, "message": str, "deadline_at": float | None,
+    "kind": NotRequired[str], "topic": NotRequired[str | None], "since": NotRequired[float | None],
     "asked_again": NotRequired[str | None],
 })
 Run = TypedDict("Run", {
@@ -91,9 +92,10 @@ Actor = TypedDict("Actor", {
 })
 WaitItem = TypedDict("WaitItem", {
     "wait_id": str, "run_id": str, "flow_name": str, "tag": str, "task": str, "node": str, "name": str,
-    "message": str, "state": str, "created_at": float, "deadline_at": float, "arming": int,
+    "message": str, "state": str, "created_at": float, "deadline_at": float | None, "arming": int,
     "tenant_id": str | None, "assignees": list[str], "proposal_digest": str | None, "required": int,
     "approvals": int, "decided_at": float | None, "decided_by": Actor | None, "decision": str | None,
+    "kind": str, "topic": str | None,
 })
 WaitPage = TypedDict("WaitPage", {"items": list[WaitItem], "next_cursor": str | None, "total": int})
 Vote = TypedDict("Vote", {
@@ -109,15 +111,15 @@ WaitEvent = TypedDict("WaitEvent", {
 })
 Wait = TypedDict("Wait", {
     "wait_id": str, "run_id": str, "flow_name": str, "tag": str, "node": str, "task": str, "name": str,
-    "message": str, "created_at": float, "deadline_at": float, "arming": int, "tenant_id": str | None,
-    "schema": dict[str, Any] | bool | None, "proposal": NotRequired[Any], "proposal_digest": str | None,
-    "assignees": list[str], "default": NotRequired[Any], "on_timeout": str, "asked_again": str | None,
-    "changes": int, "notify": str | None, "escalate_to": str | None, "remind_at": float | None,
-    "escalate_at": float | None, "reminded_at": float | None, "escalated_at": float | None, "state": str,
-    "decided_at": float | None, "decided_by": Actor | None, "decision": str | None,
-    "payload": NotRequired[Any], "note": str | None, "decision_id": str | None, "required": int,
-    "self_approval": bool, "submitted_by": str | None, "votes": list[Vote], "taken_from": str | None,
-    "approvals": int, "events": list[WaitEvent],
+    "message": str, "created_at": float, "deadline_at": float | None, "kind": str, "topic": str | None,
+    "match": dict[str, Any], "arming": int, "tenant_id": str | None, "schema": dict[str, Any] | bool | None,
+    "proposal": NotRequired[Any], "proposal_digest": str | None, "assignees": list[str],
+    "default": NotRequired[Any], "on_timeout": str, "asked_again": str | None, "changes": int,
+    "notify": str | None, "escalate_to": str | None, "remind_at": float | None, "escalate_at": float | None,
+    "reminded_at": float | None, "escalated_at": float | None, "state": str, "decided_at": float | None,
+    "decided_by": Actor | None, "decision": str | None, "payload": NotRequired[Any], "note": str | None,
+    "decision_id": str | None, "required": int, "self_approval": bool, "submitted_by": str | None,
+    "votes": list[Vote], "taken_from": str | None, "approvals": int, "events": list[WaitEvent],
 })
 Receipt = TypedDict("Receipt", {
     "wait_id": str, "run_id": str, "decided_at": float, "decision": str | None, "decision_id": str | None,

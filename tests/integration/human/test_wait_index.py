@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pyoco_server.broker.jetstream import jetstream_api
@@ -16,8 +17,8 @@ from pyoco_server.errors import IndexNotReady
 from pyoco_server.human.inbox.wait_feed import WaitFeedReader
 from pyoco_server.human.inbox.wait_index import WaitIndex, WaitWrite
 from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter, item_of
-from pyoco_server.records.models import new_run_id
-from pyoco_server.records.wait_models import WaitRecord, WaitState
+from pyoco_server.records.models import WaitKind, new_run_id
+from pyoco_server.records.wait_models import NO_DEADLINE, WaitRecord, WaitState
 from tests.support.broker.stored_waits import a_wait, ask, decide, decided
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.waiting import eventually
@@ -247,3 +248,23 @@ async def test_a_gateway_is_ready_when_its_waits_are_known(
     monkeypatch.setattr(gateway.inside.waits.index, "complete", stays_unready)
     monkeypatch.setattr(gateway.inside.waits.index, "ready", False)
     assert await health() == 503
+
+
+async def test_lists_have_questions_unless_other_kinds_are_selected(index: WaitIndex) -> None:
+    asked, sleep = wait(deadline_at=5.0), wait(deadline_at=7.0, kind=WaitKind.SLEEP)
+    await put(index, asked, sleep)
+    assert (await index.list(WaitFilter(states=OPEN), limit=10)).total == 1
+    assert (await index.list(WaitFilter(kinds=frozenset({WaitKind.SLEEP})), limit=10)).total == 1
+    assert (await index.list(WaitFilter(kinds=frozenset()), limit=10)).total == 2
+    assert (await index.open_of(None)).count == 1
+    assert await index.due(8.0, 10) == [asked.wait_id, sleep.wait_id]
+
+
+async def test_a_wait_without_a_deadline_is_never_due(index: WaitIndex) -> None:
+    await put(index, endless := wait(deadline_at=NO_DEADLINE, kind=WaitKind.SIGNAL, topic="paid"))
+    assert await index.due(time.time() + 1e9, 10) == []
+    [item] = (await index.list(WaitFilter(kinds=frozenset({WaitKind.SIGNAL})), limit=10)).items
+    shown = msgspec.json.decode(item)
+    assert (shown["deadline_at"], shown["kind"], shown["topic"]) == (None, "signal", "paid")
+    assert await index.awaiting(WaitKind.SIGNAL, "paid") == [endless.wait_id]
+    assert await index.awaiting(WaitKind.EVENT, "paid") == []

@@ -78,8 +78,6 @@ class WaitWrite:
     has_outbox: bool = False
     # When its next reminder or escalation is due.
     notice_at: float | None = None
-    # As in the record.
-    deadline_at: float = NO_DEADLINE
     deleted: bool = False
     # Why it cannot be read.
     problem: str | None = None
@@ -166,7 +164,7 @@ class WaitWriter(SqliteWriter):
                 item.tag,
                 item.task,
                 item.created_at,
-                write.deadline_at,
+                NO_DEADLINE if item.deadline_at is None else item.deadline_at,
                 json.dumps(item.assignees),
                 write.has_outbox,
                 write.notice_at,
