@@ -36,9 +36,12 @@ class BulkConsent(TypedDict, total=False):
 
 
 class WaitFilter(TypedDict, total=False):
-    """Waits for people. `state` is `open` (the default), `answered`, `expired` or `cancelled`."""
+    """Waits. `state` is `open` (the default), `answered`, `expired` or `cancelled`; `kind` is `human` (the
+    default: questions to people), `sleep`, `signal` or `event`.
+    """
 
     state: Sequence[str]
+    kind: Sequence[str]
     run_id: str | None
     flow: str | None
     tag: str | None

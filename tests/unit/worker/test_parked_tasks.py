@@ -62,7 +62,12 @@ def came(question: Question, data: Any) -> WaitRecord:
 def cancelled_when(begun: threading.Event, function: Any) -> str:
     """The status of a run that is cancelled when its task has begun."""
     run = one_task(function).prepare()
-    canceller = threading.Thread(target=lambda: begun.wait() and run.cancel())
+
+    def cancel() -> None:
+        begun.wait()
+        run.cancel()
+
+    canceller = threading.Thread(target=cancel)
     canceller.start()
     outcome = run.execute()
     canceller.join()

@@ -18,7 +18,7 @@ from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import Output, output_form, print_note, show
 from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.list_views import runs_view
-from pyoco_server.cli.views.run_views import is_waiting_for_answer
+from pyoco_server.cli.views.run_views import asks_somebody
 from pyoco_server.http_client import PyocoHttpClient, RunFilter, RunListing
 from pyoco_server.http_client.response_types import RunItem
 from pyoco_server.runs.index.pagination import SortField
@@ -107,7 +107,7 @@ def list_vnext(
 
 
 def _note_questions(runs: Sequence[RunItem], output: Output | None) -> None:
-    waiting = sum(map(is_waiting_for_answer, runs))
+    waiting = sum(map(asks_somebody, runs))
     if waiting and output_form(output) is Output.TABLE:
         wait = "waits" if waiting == 1 else "wait"
         print_note(f"{waiting} of them {wait} for an answer: {with_server('pyoco-client waits')}")

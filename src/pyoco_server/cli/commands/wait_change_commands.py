@@ -67,7 +67,7 @@ def wait_extend(
     if (by is None) == (until is None):
         raise InvalidCliArgument("use either --by or --until")
     wait_id = _wait_id(client, wait)
-    deadline_at = until if by is None else client.get_wait(wait_id)["deadline_at"] + by
+    deadline_at = until if by is None else (client.get_wait(wait_id)["deadline_at"] or 0.0) + by
     assert deadline_at is not None
     show(client.extend_wait(wait_id, deadline_at, reason=reason), output, wait_view)
 

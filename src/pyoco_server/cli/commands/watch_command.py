@@ -34,7 +34,7 @@ from pyoco_server.cli.views.run_views import (
     OPEN_TASK_STATES,
     STATE_STYLES,
     NewQuestions,
-    is_waiting_for_answer,
+    has_open_waits,
     questions_of,
     state,
 )
@@ -235,7 +235,7 @@ class _LiveView:
         yield _headline(run)
         if run["error"]:
             yield Text(printable(run["error"]), style="red")
-        if is_waiting_for_answer(run):
+        if has_open_waits(run):
             yield Text(printable(questions_of(run)), style=STATE_STYLES[RunStatus.WAITING_HUMAN])
         elif self.why and run["status"] not in TERMINAL:
             yield Text(printable(self.why), style="yellow")

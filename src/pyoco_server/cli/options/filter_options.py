@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pyoco_server.cli.options.shared_options import one_of, option, text_option
 from pyoco_server.cli.options.time_formats import parse_time
 from pyoco_server.http_client import LetterFilter, RunFilter, WaitFilter
-from pyoco_server.records.models import Reason, RunStatus
+from pyoco_server.records.models import Reason, RunStatus, WaitKind
 from pyoco_server.records.wait_models import WaitState
 
 
@@ -105,10 +105,27 @@ def wait_filter(
             autocompletion=lambda: list(WaitState),
         ),
     ] = None,
+    kind: Annotated[
+        list[str] | None,
+        option(
+            "Questions (human, the default), sleep, signal or event; repeatable.",
+            "KIND",
+            parser=one_of(WaitKind, str.lower),
+            autocompletion=lambda: list(WaitKind),
+        ),
+    ] = None,
     run_id: Annotated[str | None, text_option("Only waits of this run.", "ID")] = None,
     flow: Annotated[str | None, text_option("Only waits of this flow.")] = None,
     tag: Annotated[str | None, text_option("Only waits of this tag.", "TAG")] = None,
     task: Annotated[str | None, text_option("Only waits of this task.")] = None,
     assignee: Annotated[str | None, text_option("Only waits assigned to this API key.")] = None,
 ) -> WaitFilter:
-    return WaitFilter(state=state or [], run_id=run_id, flow=flow, tag=tag, task=task, assignee=assignee)
+    return WaitFilter(
+        state=state or [],
+        kind=kind or [],
+        run_id=run_id,
+        flow=flow,
+        tag=tag,
+        task=task,
+        assignee=assignee,
+    )

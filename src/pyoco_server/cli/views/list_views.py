@@ -9,7 +9,7 @@ from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import ago, duration, time_left
 from pyoco_server.cli.views.console import printable, stdout_console
-from pyoco_server.cli.views.run_views import STATE_STYLES, is_waiting_for_answer, state
+from pyoco_server.cli.views.run_views import STATE_STYLES, has_open_waits, state
 from pyoco_server.http_client.response_types import BulkOperation, Letter, RunItem, Wheel, WheelEvent, Worker
 from pyoco_server.records.models import RunStatus
 
@@ -34,7 +34,7 @@ def _tasks(run: RunItem) -> str:
 
 def _error_or_question(run: RunItem) -> Text:
     message = run.get("wait_message")
-    if not is_waiting_for_answer(run) or message is None:
+    if not has_open_waits(run) or message is None:
         return _error(run["error"])
     deadline = run.get("wait_deadline_at")
     left = "" if deadline is None else f" ({time_left(deadline)})"

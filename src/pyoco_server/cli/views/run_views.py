@@ -13,7 +13,7 @@ from rich.text import Text
 from pyoco_server.cli.options.time_formats import duration, local_time, time_left
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.copied_commands import command_line, with_server
-from pyoco_server.records.models import PARKED, TERMINAL, UNANSWERED, RunStatus, TaskStatus
+from pyoco_server.records.models import PARKED, TERMINAL, UNANSWERED, RunStatus, TaskStatus, WaitKind
 
 Json = Mapping[str, Any]
 
@@ -39,19 +39,31 @@ _HEARTBEAT_LIMIT_SEC: Final = 20.0
 _EXCEPTION_LINE: Final = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?")
 
 
-def is_waiting_for_answer(run: Mapping[str, Any]) -> bool:
-    """Also when a part of it has its answer, and waits in the queue."""
+def has_open_waits(run: Mapping[str, Any]) -> bool:
+    """Whether it is parked; also when a part of it has its answer, and waits in the queue."""
     is_queued = run["status"] == RunStatus.PENDING
-    return bool(run["status"] == RunStatus.WAITING_HUMAN or (is_queued and run.get("open_waits")))
+    return bool(run["status"] in PARKED or (is_queued and run.get("open_waits")))
+
+
+def asks_somebody(run: Mapping[str, Any]) -> bool:
+    """Whether a question of it is open. A run in a list has only the number of its waits."""
+    waits = run.get("open_waits")
+    if isinstance(waits, list) and waits:
+        return has_open_waits(run) and any(map(_is_question, waits))
+    return has_open_waits(run) and run["status"] != RunStatus.WAITING
 
 
 def questions_of(run: Mapping[str, Any]) -> str:
-    """Two lines for each open wait."""
+    """Two lines for each open question, and one for each other wait."""
     return "\n".join(NewQuestions().lines(run))
 
 
-def deadline_text(deadline_at: float) -> str:
-    return f"until {local_time(deadline_at)}, {time_left(deadline_at)}"
+def deadline_text(deadline_at: float | None) -> str:
+    return (
+        "without a deadline"
+        if deadline_at is None
+        else f"until {local_time(deadline_at)}, {time_left(deadline_at)}"
+    )
 
 
 class NewQuestions:
@@ -61,19 +73,30 @@ class NewQuestions:
         self._reported: set[str] = set()
 
     def lines(self, run: Mapping[str, Any]) -> Iterator[str]:
-        """Two lines for each new open wait."""
-        waits = (run.get("open_waits") or []) if is_waiting_for_answer(run) else []
+        """Two lines for each new open question, and one for each other wait."""
+        waits = (run.get("open_waits") or []) if has_open_waits(run) else []
+        asked = [wait for wait in waits if _is_question(wait)]
         for wait in waits:
             if wait["wait_id"] in self._reported:
                 continue
             self._reported.add(wait["wait_id"])
-            which = run["run_id"] if len(waits) == 1 else f"--wait-id {wait['wait_id']}"
-            yield _question(wait)
-            yield f"  answer with: {with_server(f'pyoco-client resume {which}')}"
+            yield _open_wait(wait)
+            if _is_question(wait):
+                which = run["run_id"] if len(asked) == 1 else f"--wait-id {wait['wait_id']}"
+                yield f"  answer with: {with_server(f'pyoco-client resume {which}')}"
 
 
-def _question(wait: Json) -> str:
-    return f"{wait['task']} asks: {wait['message']} ({deadline_text(wait['deadline_at'])})"
+def _is_question(wait: Json) -> bool:
+    return bool(wait.get("kind", WaitKind.HUMAN) == WaitKind.HUMAN)
+
+
+def _open_wait(wait: Json) -> str:
+    until = deadline_text(wait["deadline_at"])
+    if _is_question(wait):
+        return f"{wait['task']} asks: {wait['message']} ({until})"
+    if wait["kind"] == WaitKind.SLEEP:
+        return f"{wait['task']} sleeps {until}"
+    return f"{wait['task']} waits for {wait['message']} ({until})"
 
 
 def accepted_view(result: Json) -> RenderableType:
@@ -132,7 +155,7 @@ def state(word: str) -> Text:
 
 def _next_commands(run: Json) -> Iterator[Text]:
     """Below the details, whose column would wrap them."""
-    if is_waiting_for_answer(run):
+    if asks_somebody(run):
         yield command_line("Answer with: ", f"pyoco-client resume {run['run_id']}")
     if run["status"] == RunStatus.FAILED and run.get("reason") in UNANSWERED:
         yield command_line("Ask again with: ", f"pyoco-client retry {run['run_id']}")
@@ -146,9 +169,11 @@ def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
         yield "rerun of", f"{run['origin_run_id']} (from {printable(run['rerun_task'] or run['rerun_mode'])})"
     if run.get("error"):
         yield "error", Text(printable(_shortened(run["error"])), style="red")
-    if is_waiting_for_answer(run):
-        asked = "\n".join(map(_question, run.get("open_waits") or []))
-        yield "question", Text(printable(asked), style=STATE_STYLES["WAITING_HUMAN"])
+    if has_open_waits(run):
+        waits = run.get("open_waits") or []
+        asked = "\n".join(map(_open_wait, waits))
+        name = "question" if any(map(_is_question, waits)) else "waits"
+        yield name, Text(printable(asked), style=STATE_STYLES["WAITING_HUMAN"])
     yield "params", _value(run["params"])
     yield "tags", printable(", ".join(dict.fromkeys([run.get("tag", ""), *run.get("tags", [])])))
     if run.get("worker_id"):

@@ -21,10 +21,14 @@ _WAITS: Final[Columns] = {
     "Task": lambda wait: printable(wait["task"]),
     "Assignees": lambda wait: printable(", ".join(wait["assignees"])),
     "Deadline": lambda wait: (
-        time_left(wait["deadline_at"]) if wait["state"] == "open" else ago(wait["decided_at"])
+        _time_left(wait["deadline_at"]) if wait["state"] == "open" else ago(wait["decided_at"])
     ),
     "Question": lambda wait: printable(" ".join(wait["message"].split())),
 }
+
+
+def _time_left(deadline_at: float | None) -> str:
+    return "" if deadline_at is None else time_left(deadline_at)
 
 
 def waits_view(waits: Sequence[WaitItem]) -> RenderableType:
@@ -66,7 +70,8 @@ def _details(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
     yield "asked", local_time(wait["created_at"])
     if wait.get("asked_again"):
         yield "asked again", printable(wait["asked_again"] or "")
-    yield "deadline", local_time(wait["deadline_at"])
+    if wait["deadline_at"] is not None:
+        yield "deadline", local_time(wait["deadline_at"])
     if wait["assignees"]:
         yield "assignees", printable(", ".join(wait["assignees"]))
     yield from _approvals(wait)
