@@ -19,6 +19,7 @@ PUBLIC_NAMES = {
     "PyocoHttpError",
     "PyocoNatsClient",
     "PyocoNatsWorker",
+    "WaitTimeout",
     "__version__",
     "configure_logging",
     "create_app",
