@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -52,8 +52,12 @@ def question(
     remind_after_ms: float | None = None,
     escalate_after_ms: float | None = None,
     escalate_to: str | None = None,
+    submitted_by: str | None = None,
 ) -> Question:
-    """ValueError or TypeError names the invalid argument, and what was expected."""
+    """ValueError or TypeError names the invalid argument, and what was expected.
+
+    `submitted_by` is the id of the API key that submitted the run, if it has one.
+    """
     if not isinstance(message, str) or not 0 < len(message) <= MAX_MESSAGE_CHARS:
         raise _wrong("message", message, f"a text of 1 to {MAX_MESSAGE_CHARS} characters")
     asked = Question(
@@ -76,7 +80,7 @@ def question(
     )
     if asked.default is not UNSET and on_timeout == OnTimeout.RAISE:
         raise ValueError("ctx.human(default=..., on_timeout='raise'): expected one of the two")
-    _check_approvals(asked)
+    _check_approvals(asked, submitted_by)
     check_size(asked)
     _check_values(asked)
     return asked
@@ -128,6 +132,13 @@ def names_somebody(assignee: str) -> bool:
     return bool(assignee.removeprefix(GROUP_PREFIX).strip())
 
 
+def known_approvers(assignees: Collection[str], excluded: Collection[str]) -> int | None:
+    """How many of the assignees may answer; None if that is not known: everybody may, or a group."""
+    if not assignees or any(name.startswith(GROUP_PREFIX) for name in assignees):
+        return None
+    return len(set(assignees).difference(excluded))
+
+
 def _checked_required(required: int) -> int:
     is_count = isinstance(required, int) and not isinstance(required, bool)
     if not is_count or not 1 <= required <= MAX_ASSIGNEES:
@@ -141,18 +152,20 @@ def _checked_flag(field: str, value: bool) -> bool:
     return value
 
 
-def _check_approvals(asked: Question) -> None:
+def _check_approvals(asked: Question, submitted_by: str | None) -> None:
     """Answers are counted as approvals only where they can be told from rejections."""
-    if asked.required == 1:
-        return
     is_yes_or_no = isinstance(asked.schema, dict) and asked.schema.get("type") == "boolean"
-    if asked.proposal is UNSET and not is_yes_or_no:
+    if asked.required > 1 and asked.proposal is UNSET and not is_yes_or_no:
         expected = "a proposal, or schema={'type': 'boolean'}, when several people have to approve"
         raise ValueError(f"ctx.human(required={asked.required}): expected {expected}")
-    has_group = any(name.startswith(GROUP_PREFIX) for name in asked.assignees)
-    if asked.assignees and not has_group and len(set(asked.assignees)) < asked.required:
-        expected = f"at least {asked.required} assignees, or a group, or none"
-        raise _wrong("assignees", asked.assignees, f"{expected}, since required={asked.required}")
+    excluded = [] if asked.self_approval or submitted_by is None else [submitted_by]
+    approvers = known_approvers(asked.assignees, excluded)
+    if approvers is not None and approvers < asked.required:
+        is_excluded = submitted_by in excluded and submitted_by in asked.assignees
+        others = " other than the submitter of the run" if is_excluded else ""
+        why = f"required={asked.required}" + (", self_approval=False" if is_excluded else "")
+        expected = f"at least {asked.required} assignees{others}, or a group, or none"
+        raise _wrong("assignees", asked.assignees, f"{expected}, since {why}")
 
 
 def _json_schema(schema: Any) -> dict[str, Any] | bool | None:

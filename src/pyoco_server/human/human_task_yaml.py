@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pyoco_server.human.asking import question
+from pyoco_server.human.asking import MAX_ASSIGNEES, question
 from pyoco_server.runs import flow_yaml
 from pyoco_server.runs.flow_yaml import CheckedFlow, did_you_mean, is_reference
 
@@ -104,8 +104,13 @@ def _problem(name: str, value: Any, inputs: Mapping[str, Any]) -> str | None:
     context: dict[str, Any] = {"schema": {"type": "boolean"}} if is_yes_or_no else {}
     if "proposal" in inputs:
         context = {"proposal": 1}
+    required = inputs.get("required")
+    if name == "assignees" and context and isinstance(required, int) and 1 < required <= MAX_ASSIGNEES:
+        context["required"] = required
+    elif name != "required":
+        context = {}
     try:
-        question(**{"message": "?", **(context if name == "required" else {}), name: value}, node="", task="")
+        question(**{"message": "?", **context, name: value}, node="", task="")
     except (ValueError, TypeError) as error:
         # Without the call, which is not part of a flow.yaml.
         return str(error).partition("): ")[2]

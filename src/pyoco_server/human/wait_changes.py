@@ -7,12 +7,13 @@ change again changes nothing, so a request whose response was lost can be repeat
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec import structs
 
+from pyoco_server.auth.key_administration import KeyAdministration, KeyState, state_of
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.run_store import RunStore
@@ -25,7 +26,7 @@ from pyoco_server.errors import (
     WaitExpired,
     shortened_json,
 )
-from pyoco_server.human.asking import GROUP_PREFIX, MAX_TIMEOUT_MS, names_somebody
+from pyoco_server.human.asking import MAX_TIMEOUT_MS, known_approvers, names_somebody
 from pyoco_server.human.continuation import Continuations, awaited_by
 from pyoco_server.human.wait_lookup import (
     check_asks_person,
@@ -66,6 +67,10 @@ class WaitChanges:
 
     async def withdraw(self, request: ChangeRequest) -> WaitRecord:
         """Close the wait without an answer; its run fails with `human_withdrawn`."""
+        if request.reason is None or not request.reason.strip():
+            expected = "expected why the question is withdrawn; it is blank"
+            problem = FieldProblem("reason", expected, value=shortened_json(request.reason))
+            raise InvalidRequest(problems=[problem])
         while True:
             wait = await find_wait(self._waits, request.wait_id, request.caller)
             if wait.record.state is WaitState.WITHDRAWN:
@@ -87,7 +92,7 @@ class WaitChanges:
     async def extend(self, request: ChangeRequest, deadline_at: float) -> WaitRecord:
         """Move the deadline to a later time."""
 
-        def extended(wait: WaitRecord, now: float) -> WaitRecord:
+        async def extended(wait: WaitRecord, now: float) -> WaitRecord:
             _check_deadline(wait, now, deadline_at)
             return structs.replace(wait, deadline_at=deadline_at)
 
@@ -98,25 +103,38 @@ class WaitChanges:
     async def reassign(self, request: ChangeRequest, assignees: Sequence[str]) -> WaitRecord:
         """Replace the assignees; without any, everybody of the tenant may answer."""
 
-        def reassigned(wait: WaitRecord, _: float) -> WaitRecord:
-            _check_assignees(wait, assignees)
+        async def reassigned(wait: WaitRecord, _: float) -> WaitRecord:
+            _check_assignees(wait, assignees, await self._excluded(wait))
             return structs.replace(wait, assignees=list(dict.fromkeys(assignees)))
 
         return await self._change(request, WaitEventKind.REASSIGNED, reassigned)
 
     async def _change(
-        self, request: ChangeRequest, kind: WaitEventKind, change: Callable[[WaitRecord, float], WaitRecord]
+        self,
+        request: ChangeRequest,
+        kind: WaitEventKind,
+        change: Callable[[WaitRecord, float], Awaitable[WaitRecord]],
     ) -> WaitRecord:
         while True:
             wait = await find_wait(self._waits, request.wait_id, request.caller)
             if (now := await self._time_of_change(wait)) is None:
                 continue
-            changed = change(wait.record, now)
+            changed = await change(wait.record, now)
             if changed == wait.record:
                 return changed
             event = change_event(changed, kind, wait.revision, at=now, by=request.actor, why=request.reason)
             if await self._write(wait, changed, event):
                 return changed
+
+    async def _excluded(self, wait: WaitRecord) -> set[str]:
+        """The key that may not answer because it submitted the run: its id, and its name if it is unique."""
+        submitter = wait.submitted_by
+        if wait.self_approval or submitter is None:
+            return set()
+        keys = [key.record for key in await KeyAdministration(self._connection).list(wait.tenant_id)]
+        own = {key.name for key in keys if key.key_id == submitter}
+        others = {key.name for key in keys if key.key_id != submitter and state_of(key) is KeyState.ACTIVE}
+        return {submitter} | (own - others)
 
     async def _write(self, wait: StoredWait, changed: WaitRecord, event: WaitEvent) -> bool:
         try:
@@ -181,17 +199,19 @@ def _check_deadline(wait: WaitRecord, now: float, deadline_at: float) -> None:
         raise InvalidRequest(problems=[FieldProblem("deadline_at", expected, value=str(deadline_at))])
 
 
-def _check_assignees(wait: WaitRecord, assignees: Sequence[str]) -> None:
-    """Each must be a name, and those who have not voted yet enough for the approvals that are missing."""
+def _check_assignees(wait: WaitRecord, assignees: Sequence[str], excluded: Collection[str]) -> None:
+    """Each must be a name, and those who may still answer enough for the approvals that are missing."""
     if blank := [name for name in assignees if not names_somebody(name)]:
         expected = "expected names or ids of API keys, or `group:<name>`, none of them blank"
         raise InvalidRequest(problems=[FieldProblem("assignees", expected, value=shortened_json(blank))])
-    voters = {name for vote in wait.votes for name in (vote.by.name, vote.by.api_key_id)}
-    can_vote = set(assignees) - voters
+    voters = {name for vote in wait.votes for name in (vote.by.name, vote.by.api_key_id) if name}
+    approvers = known_approvers(assignees, voters.union(excluded))
     missing = wait.required - wait.approvals
-    has_group = any(name.startswith(GROUP_PREFIX) for name in assignees)
-    if wait.required > 1 and assignees and not has_group and len(can_vote) < missing:
-        expected = f"expected at least {missing} who have not voted, or a group, or an empty list"
+    if approvers is not None and approvers < missing:
+        conditions = ["have not voted"] if wait.votes else []
+        conditions += ["did not submit the run"] if excluded else []
+        who = f" who {' and '.join(conditions)}" if conditions else ""
+        expected = f"expected at least {missing}{who}, or a group, or an empty list"
         raise InvalidRequest(problems=[FieldProblem("assignees", expected, value=shortened_json(assignees))])
 
 

@@ -10,6 +10,7 @@ from pyoco_server.records.models import OpenWait, Reason, WaitKind
 from pyoco_server.records.wait_models import (
     NO_DEADLINE,
     Actor,
+    Decision,
     Question,
     WaitEvent,
     WaitEventKind,
@@ -67,8 +68,8 @@ def ended_unanswered(wait: WaitRecord) -> bool:
 def change_of(wait: WaitRecord, asked: Question) -> str | None:
     """What differs between the question that people see and the one that the task asks now.
 
-    A proposal may differ: its task receives the one that was approved. So may the time of a sleep: the first
-    one counts.
+    A proposal may differ: its task receives the one that was approved. So may the assignees: people change
+    them by hand, and whoever answered was entitled to. So may the time of a sleep: the first one counts.
     """
     if asked.kind is not WaitKind.HUMAN or not wait.is_human:
         is_other = (wait.kind, wait.topic, wait.match) != (asked.kind, asked.topic, asked.match)
@@ -79,7 +80,29 @@ def change_of(wait: WaitRecord, asked: Question) -> str | None:
         return "question_changed"
     if is_other_message:
         return "message_changed"
-    return "schema_changed" if is_other_schema else None
+    if is_other_schema:
+        return "schema_changed"
+    return None if _satisfies_approval(wait, asked) else "approval_changed"
+
+
+def _satisfies_approval(wait: WaitRecord, asked: Question) -> bool:
+    """Whether the wait is asked, or was answered, as the question has to be approved now.
+
+    An answer may satisfy more than is required now, and a rejection decides alone.
+    """
+    if wait.state is not WaitState.ANSWERED:
+        is_same = (wait.required, wait.self_approval) == (asked.required, asked.self_approval)
+        return is_same or wait.state is not WaitState.OPEN
+    if wait.decision is Decision.REJECTED or wait.payload is False:
+        return True
+    is_enough = wait.required >= asked.required
+    return is_enough and (asked.self_approval or not _was_answered_by(wait, wait.submitted_by))
+
+
+def _was_answered_by(wait: WaitRecord, api_key_id: str | None) -> bool:
+    """Whether this key has answered or voted."""
+    voters = [wait.decided_by, *(vote.by for vote in wait.votes)]
+    return api_key_id is not None and any(by is not None and by.api_key_id == api_key_id for by in voters)
 
 
 def with_kept_answer(wait: WaitRecord, earlier: Sequence[WaitRecord]) -> WaitRecord | None:
@@ -88,11 +111,7 @@ def with_kept_answer(wait: WaitRecord, earlier: Sequence[WaitRecord]) -> WaitRec
     Without self-approval, an answer of whoever has submitted the rerun does not count.
     """
     for each in latest_waits(list(earlier)):
-        voters = [each.decided_by, *(vote.by for vote in each.votes)]
-        is_own = not wait.self_approval and any(
-            by is not None and by.api_key_id is not None and by.api_key_id == wait.submitted_by
-            for by in voters
-        )
+        is_own = not wait.self_approval and _was_answered_by(each, wait.submitted_by)
         is_over = each.state is WaitState.ANSWERED or (each.is_expired and each.kind is WaitKind.SLEEP)
         if is_over and _identity(each) == _identity(wait) and not is_own:
             return structs.replace(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.auth.key_administration import KeyAdministration
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import (
@@ -16,6 +17,7 @@ from pyoco_server.errors import (
     PyocoError,
     SelfApproval,
     WaitConflict,
+    shortened_json,
 )
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.reopen import retry_run
@@ -246,6 +248,36 @@ async def test_the_submitter_may_not_answer_without_self_approval(
     assert await run.states() == ["answered"]
 
 
+async def test_a_wait_is_not_reassigned_to_nobody_but_the_submitter(connection: Connection) -> None:
+    keys = KeyAdministration(connection)
+
+    async def key(name: str) -> str:
+        return (await keys.create("globex", name=name, scopes=[], expires_at=None))[0].key_id
+
+    ann, changes = await key("Ann"), WaitChanges(connection)
+    fields: dict[str, Any] = {"self_approval": False, "submitted_by": ann, "proposal": 1}
+    one, two = [
+        await waiting_run(connection, {**fields, "required": required}, tenant_id="globex")
+        for required in (1, 2)
+    ]
+    for run, assignees in ((one, [ann]), (one, ["Ann"]), (one, [ann, "Ann"]), (two, ["Ann", "bob"])):
+        before = await run.stored()
+        with pytest.raises(InvalidRequest) as caught:
+            await changes.reassign(ChangeRequest(run.wait_id, ANYBODY, BOB), assignees)
+        [problem] = caught.value.problems
+        assert (problem.field, problem.value) == ("assignees", shortened_json(assignees))
+        assert "who did not submit the run, or a group, or an empty list" in problem.message
+        assert await run.stored() == before
+    for assignees in (["Ann", "bob"], ["group:finance"], []):
+        await changes.reassign(ChangeRequest(one.wait_id, ANYBODY, BOB), assignees)
+    # Another key of that name may answer, until it is revoked.
+    other = await key("Ann")
+    await changes.reassign(ChangeRequest(one.wait_id, ANYBODY, BOB), ["Ann"])
+    await keys.revoke(other)
+    with pytest.raises(InvalidRequest):
+        await changes.reassign(ChangeRequest(one.wait_id, ANYBODY, BOB), [ann, "Ann"])
+
+
 async def test_a_group_is_an_assignee(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, {"assignees": ["group:finance", "bob"]}, tenant_id="acme")
     for caller, actor in (
@@ -326,3 +358,6 @@ async def test_a_flow_yaml_that_counts_what_cannot_be_counted_is_refused(
     answer = await shared_gateway.submit_yaml(FLOW.replace("{type: boolean}", "{type: string}"))
     assert answer.status_code == 422
     assert "expected a proposal, or schema=" in answer.text
+    answer = await shared_gateway.submit_yaml(FLOW.replace("[group:finance]", "[ann]"))
+    assert answer.status_code == 422
+    assert "expected at least 2 assignees, or a group, or none, since required=2" in answer.text

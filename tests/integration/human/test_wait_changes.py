@@ -336,6 +336,7 @@ async def test_changes_over_http_return_the_wait_with_its_history(shared_gateway
     [
         ("withdraw", {}, "reason"),
         ("withdraw", {"reason": ""}, "reason"),
+        ("withdraw", {"reason": " \t"}, "reason"),
         ("extend", {}, "deadline_at"),
         ("extend", {"deadline_at": "tomorrow"}, "deadline_at"),
         ("extend", {"deadline_at": 1.0}, "deadline_at"),

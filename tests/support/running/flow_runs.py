@@ -72,6 +72,7 @@ class FlowUnderTest:
         attempt: int = 1,
         rerun_task: str | None = None,
         waits: Sequence[WaitRecord] = (),
+        api_key_id: str | None = None,
     ) -> FlowRun:
         run = Run(
             run_id="r",
@@ -81,6 +82,7 @@ class FlowUnderTest:
             journal=list(journal),
             rerun_task=rerun_task,
             waits=encode(list(waits)) if waits else b"",
+            api_key_id=api_key_id,
         )
         return FlowRun(run, self._flow, dict(params or {}), self.listener())
 

@@ -48,6 +48,9 @@ YES_OR_NO = {"type": "boolean"}
         {"required": 3, "schema": YES_OR_NO, "assignees": ["group:finance"]},
         {"required": 2, "schema": YES_OR_NO, "assignees": ["ann", "bob"]},
         {"required": 1, "self_approval": False},
+        {"required": 1, "self_approval": False, "submitted_by": "a", "assignees": ["a", "b"]},
+        {"required": 1, "self_approval": False, "submitted_by": "a", "assignees": ["group:a"]},
+        {"required": 1, "self_approval": True, "submitted_by": "a", "assignees": ["a"]},
     ],
 )
 def test_what_several_people_can_approve(given: dict[str, Any]) -> None:
@@ -64,6 +67,21 @@ def test_what_several_people_can_approve(given: dict[str, Any]) -> None:
         ({"required": True}, "1 to 100"),
         ({"required": "2"}, "1 to 100"),
         ({"required": 2, "proposal": 1, "assignees": ["ann", "ann"]}, "at least 2 assignees"),
+        (
+            {"self_approval": False, "submitted_by": "key-ann", "assignees": ["key-ann"]},
+            "at least 1 assignees other than the submitter of the run, or a group, or none, "
+            "since required=1, self_approval=False",
+        ),
+        (
+            {
+                "required": 2,
+                "proposal": 1,
+                "self_approval": False,
+                "submitted_by": "key-ann",
+                "assignees": ["key-ann", "bob"],
+            },
+            "at least 2 assignees other than the submitter",
+        ),
         ({"assignees": ["ann", "  "]}, "names or ids of API keys"),
         ({"assignees": ["group: "]}, "names or ids of API keys"),
         ({"self_approval": "no"}, "expected True or False"),

@@ -93,6 +93,16 @@ class TestOneQuestion:
         assert output(outcome, "use") == [{"yes": True}]
         assert len(under_test.asked) == 1
 
+    def test_a_question_to_nobody_but_the_submitter_fails_its_task(self) -> None:
+        asks = task("ask", lambda ctx: ctx.human("?", assignees=["key-ann"], self_approval=False))
+        under_test = FlowUnderTest(Flow("flow") >> asks)
+        assert waited_for(under_test.execute(api_key_id="key-bob")) == ["ask/human"]
+        outcome = under_test.execute(api_key_id="key-ann")
+        assert outcome.status == RunStatus.FAILED
+        assert "ctx.human(assignees=['key-ann']): expected at least 1 assignees other than" in (
+            outcome.error or ""
+        )
+
     @pytest.mark.parametrize("payload", [None, False, 0, "", {}, [], 10**30])
     def test_every_json_value_is_an_answer(self, payload: Any) -> None:
         under_test = FlowUnderTest(Flow("flow") >> task("ask", lambda ctx: [ctx.human("?")]))

@@ -369,9 +369,10 @@ TEXTS: Final[Mapping[str, Text]] = {
         actions=(SEE_WAITS,),
     ),
     "question_changed": Text(
-        en="A question is asked again, in {tasks}: its message or schema has changed since it was asked "
-        "({why}).",
-        ja="質問のメッセージまたは形式が前回から変わったため、もう一度質問しています（{tasks}、{why}）。",
+        en="A question is asked again, in {tasks}: its message, its schema or its rule of approval has "
+        "changed since it was asked ({why}).",
+        ja="質問のメッセージ、回答の形式、または承認の条件が前回から変わったため、"
+        "もう一度質問しています（{tasks}、{why}）。",
         next_en="An answer to the earlier question is not used. If the question changes with each execution, "
         "the task fails: take values that differ each time from a step (ctx.step).",
         next_ja="前回の質問への回答は使われません。実行のたびに質問が変わる場合、タスクは失敗します"

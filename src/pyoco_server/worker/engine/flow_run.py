@@ -79,7 +79,7 @@ class FlowRun:
             max_value_bytes=listener.max_value_bytes,
         )
         waits = decode_waits(run.waits) if run.waits else []
-        self._waits = RunWaits(waits, listener.asked, listener.note)
+        self._waits = RunWaits(waits, listener.asked, listener.note, run.api_key_id)
         # Only where needed: the timers refer to this run, whose memory is freed without a collection.
         limits = [TaskTimers(self._on_timeout), *listener.limits] if limited else []
         self._calls = TaskCalls(

@@ -15,6 +15,7 @@ _CHANGED: Final = {
     "message_changed": "its message has",
     "schema_changed": "its schema has",
     "question_changed": "its message and schema have",
+    "approval_changed": "its rule of approval has",
     "wait_changed": "what it waits for has",
 }
 
@@ -27,8 +28,11 @@ class RunWaits:
         known: Sequence[WaitRecord],
         on_question: Callable[[Question], None],
         note: Callable[[str, str], None],
+        submitted_by: str | None = None,
     ) -> None:
         self._on_question = on_question
+        # The API key that submitted the run.
+        self.submitted_by = submitted_by
         # Adds a line about a task to the run's log.
         self._note = note
         # The newest wait of each question: `retry` opens an expired one again.

@@ -252,6 +252,7 @@ class TaskWaits:
             schema=schema,
             name=self._next_name(DEFAULT_NAME) if name is None else name,
             isolated=call.isolated,
+            submitted_by=call.waits.submitted_by,
             **details,
         )
         if name is not None and name in self._names:

@@ -75,6 +75,7 @@ class Run(Struct, tag=True, kw_only=True):
     waits: bytes = b""
     # Of the submitter; None where no API keys are required.
     tenant_id: str | None = None
+    api_key_id: str | None = None
     # Another process has had it in this attempt; this one was started for it.
     in_new_process: bool = False
 

@@ -177,6 +177,7 @@ class RunExecution:
             attempt=owned.snapshot.attempt,
             rerun_task=job.rerun_task,
             tenant_id=owned.snapshot.tenant_id,
+            api_key_id=job.api_key_id,
         )
         if owned.snapshot.attempt > 1 or job.rerun_mode in _REUSING:
             run.journal = await self._journalled()

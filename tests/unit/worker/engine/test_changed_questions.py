@@ -11,8 +11,11 @@ from pyoco import Flow
 from pyoco_server import HumanTimeout
 from pyoco_server.records.models import Job, new_run_id
 from pyoco_server.records.wait_models import (
+    Actor,
+    Decision,
     OnTimeout,
     Question,
+    Vote,
     WaitRecord,
     WaitState,
     decode_question,
@@ -42,6 +45,14 @@ class TestChangedQuestion:
         assert result.log == [
             "question human of task pay is asked again: its message has changed since it was answered"
         ]
+
+    def test_an_approval_by_one_is_not_one_by_two(self) -> None:
+        required = itertools.chain([1], itertools.repeat(2))
+        flow = Flow("flow") >> task("pay", lambda ctx: ctx.human("?", schema=bool, required=next(required)))
+        result = run_flow(flow, answers={"pay": True})
+        # Twice: once for the approval of one, once for those of two.
+        assert (result.outputs, len(result.asked)) == ({"pay": True}, 2)
+        assert "is asked again: its rule of approval has changed since it was answered" in result.log[0]
 
     def test_another_schema_is_another_question(self) -> None:
         schemas = itertools.chain([{"type": "string"}], itertools.repeat({"type": "integer"}))
@@ -90,13 +101,18 @@ class TestChangedQuestion:
         assert (result.outputs, len(result.asked)) == ({"pay": True}, 1)
 
 
+BOOLEAN: dict[str, Any] = {"type": "boolean"}
+
+
 class Waits:
     """The waits of a run at its worker, in memory."""
 
     def __init__(self) -> None:
         self.store = MemoryWaits(ScriptedAnswers({}, answered_by="test"))
         self.events = SeenEvents()
-        job = Job(run_id=new_run_id(), flow_name="flow", tag="default", submitted_at=1.0)
+        job = Job(
+            run_id=new_run_id(), flow_name="flow", tag="default", submitted_at=1.0, api_key_id="submitter"
+        )
         self.questions = RunQuestions(self.store, self.events, job, timeout_sec=60.0)
 
     def ask(self, message: str = "Pay?", **fields: Any) -> WaitRecord:
@@ -149,6 +165,54 @@ class TestStoredWaits:
             ("cancelled", "message_changed"),
             ("opened", "message_changed"),
         ]
+
+    def test_more_approvals_than_were_given_are_asked_for(self, waits: Waits) -> None:
+        first = waits.ask(schema=BOOLEAN)
+        waits.decide(first, state=WaitState.ANSWERED, payload=True, decided_by=Actor(api_key_id="bob"))
+        second = waits.ask(schema=BOOLEAN, required=2)
+        assert (second.required, second.asked_again, second.changes) == (2, "approval_changed", 1)
+        votes = [Vote(at=1.0, by=Actor(api_key_id=name), payload=True) for name in ("bob", "eve")]
+        waits.decide(second, state=WaitState.ANSWERED, payload=True, votes=votes)
+        # What was approved by two is approved by one.
+        for required in (2, 1):
+            assert waits.ask(schema=BOOLEAN, required=required).wait_id == second.wait_id
+        assert waits.ask(schema=BOOLEAN, required=3).asked_again == "approval_changed"
+        assert waits.events.seen == [("opened", None), *[("opened", "approval_changed")] * 2]
+
+    def test_an_answer_of_the_submitter_does_not_count_without_self_approval(self, waits: Waits) -> None:
+        for by, is_kept in (("eve", True), ("submitter", False)):
+            wait = waits.ask(f"{by}?")
+            waits.decide(wait, state=WaitState.ANSWERED, payload=1, decided_by=Actor(api_key_id=by))
+            again = waits.ask(f"{by}?", self_approval=False)
+            assert (again.wait_id == wait.wait_id) is is_kept
+        assert again.asked_again == "approval_changed"
+
+    @pytest.mark.parametrize("decided", [{"payload": False}, {"decision": Decision.REJECTED}])
+    def test_a_rejection_decides_whatever_is_required(self, waits: Waits, decided: dict[str, Any]) -> None:
+        first = waits.ask(schema=BOOLEAN)
+        waits.decide(first, state=WaitState.ANSWERED, **decided)
+        assert waits.ask(schema=BOOLEAN, required=2).wait_id == first.wait_id
+
+    @pytest.mark.parametrize("change", [{"required": 1}, {"required": 3}, {"self_approval": False}])
+    def test_an_open_question_has_the_rule_of_approval_of_now(
+        self, waits: Waits, change: dict[str, Any]
+    ) -> None:
+        asked: dict[str, Any] = {"schema": BOOLEAN, "required": 2}
+        first = waits.ask(**asked)
+        again = waits.ask(**{**asked, **change})
+        assert (again.arming, again.asked_again) == (first.arming + 1, "approval_changed")
+        assert waits.ask(**{**asked, **change}) == again
+
+    def test_other_assignees_are_no_other_question(self, waits: Waits) -> None:
+        first = waits.ask(assignees=["ann"])
+        assert waits.ask(assignees=["bob"]).wait_id == first.wait_id
+        waits.decide(first, state=WaitState.ANSWERED, payload=1)
+        assert waits.ask(assignees=["bob"]).wait_id == first.wait_id
+
+    def test_a_default_counts_whatever_is_required(self, waits: Waits) -> None:
+        first = waits.ask(schema=BOOLEAN, default=False)
+        waits.decide(first, state=WaitState.EXPIRED)
+        assert waits.ask(schema=BOOLEAN, default=False, required=2).wait_id == first.wait_id
 
     def test_an_expired_question_still_fails_its_run(self, waits: Waits) -> None:
         first = waits.ask("Pay 1?")

@@ -40,6 +40,7 @@ const ICONS: Record<WaitEvent["kind"], LucideIcon> = {
 const WORDS = [
   "already_decided",
   "already_voted",
+  "approval_changed",
   "expired",
   "invalid_answer",
   "invalid_state",
