@@ -383,13 +383,18 @@ class _Socket:
         self.written.append(data)
 
 
-async def _published_in_turns(turns: int, *, coalesce_writes: bool) -> list[bytes]:
-    """What a client writes that publishes once in each turn of the event loop, and then no more."""
-    socket = _Socket()
+def _client_of(socket: _Socket, *, coalesce_writes: bool = False) -> DirectClient:
     client = DirectClient(coalesce_writes=coalesce_writes)
     client._status = Client.CONNECTED
     client._max_payload = 1024
     client._socket = socket  # type: ignore[assignment]
+    return client
+
+
+async def _published_in_turns(turns: int, *, coalesce_writes: bool) -> list[bytes]:
+    """What a client writes that publishes once in each turn of the event loop, and then no more."""
+    socket = _Socket()
+    client = _client_of(socket, coalesce_writes=coalesce_writes)
     for turn in range(turns):
         assert client.try_publish(f"turn.{turn}", b"")
         await asyncio.sleep(0)
@@ -409,6 +414,27 @@ async def test_coalesced_writes_do_not_wait_for_ever() -> None:
     written = await _published_in_turns(3 * _MOST_TURNS, coalesce_writes=True)
     assert len(written) >= 2
     assert written[0].count(b"PUB ") <= _MOST_TURNS + 1
+
+
+async def test_many_messages_of_one_turn_leave_in_groups() -> None:
+    """The server works on the first ones while the others are made."""
+    socket = _Socket()
+    client = _client_of(socket)
+    for number in range(20):
+        assert client.try_publish(f"n.{number}", b"")
+    assert [data.count(b"PUB ") for data in socket.written] == [8, 8]
+    await asyncio.sleep(0)
+    assert [data.count(b"PUB ") for data in socket.written] == [8, 8, 4]
+    assert b"".join(socket.written) == b"".join(b"PUB n.%d 0\r\n\r\n" % number for number in range(20))
+
+
+async def test_a_group_waits_for_a_socket_that_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    socket = _Socket()
+    client = _client_of(socket)
+    assert all(client.try_publish("s", b"") for _ in range(7))
+    monkeypatch.setattr(socket, "get_write_buffer_size", lambda: direct_client._BUSY_BYTES)
+    assert client.try_publish("s", b"")
+    assert not client.try_publish("s", b"")
 
 
 # The check

@@ -5,8 +5,8 @@ of a message runs, and a queue and a task for a publish. Each is a turn of the e
 more than everything else about a short run. `DirectClient`
 
 - calls the sink of a direct subscription as soon as the bytes of a message arrive;
-- writes everything published within one turn of the event loop with one system call at its end; with
-  `coalesce_writes`, once a turn adds nothing.
+- writes what is published within one turn of the event loop in groups, each with one system call, and the
+  rest at its end; with `coalesce_writes`, once a turn adds nothing.
 
 nats-py still does the rest: connecting, TLS, authentication, pings, reconnecting, backpressure, and every
 message that the fast path does not handle, above all one that arrives in pieces.
@@ -46,6 +46,8 @@ _CRLF = b"\r\n"
 _BUSY_BYTES = 256 * 1024
 # With `coalesce_writes`: how many more turns a message may wait for others that leave with it.
 _MOST_TURNS = 4
+# A group of messages leaves at once: the server works on it while the next ones are made. Each has 3 parts.
+_MOST_PENDING = 8 * 3
 _PLAIN_NAME = re.compile(r"[\w-]+", re.ASCII)
 
 # What DirectClient overrides or calls, with the parameters.
@@ -134,7 +136,7 @@ class DirectClient(PublicClient):
         # For how many turns something has waited, and how much there was at the last look.
         self._turns = 0
         self._seen = 0
-        # What the socket had not taken when this turn's first message came.
+        # What the socket had not taken when it was last asked.
         self._unsent_bytes = 0
 
     async def _process_connect_init(self) -> None:
@@ -240,6 +242,8 @@ class DirectClient(PublicClient):
         if not self._will_write:
             self._will_write = True
             asyncio.get_running_loop().call_soon(self._write_soon)
+        elif len(self._pending) >= _MOST_PENDING:
+            self._write_pending()
         return True
 
     async def _send_ping(self, future: "asyncio.Future[bool] | None" = None) -> None:
@@ -252,7 +256,7 @@ class DirectClient(PublicClient):
         """Whether what is published now can leave with the next write."""
         if not self.is_connected:
             return False
-        # Nothing is written before `_write_soon`: the socket is asked once per turn.
+        # The socket is asked once per turn, and after each write.
         if not self._will_write:
             socket = self._socket
             if socket is None or socket.is_closing():
@@ -267,16 +271,18 @@ class DirectClient(PublicClient):
             self._turns += 1
             asyncio.get_running_loop().call_soon(self._write_soon)
         else:
+            self._will_write = False
+            self._turns = 0
             self._write_pending()
 
     def _write_pending(self) -> None:
-        self._will_write = False
-        self._turns = self._seen = 0
+        socket = self._socket
         # What cannot be written now stays pending: nats-py sends it after its reconnect.
-        if self.is_connected and self._socket is not None and not self._socket.is_closing():
-            self._socket.write(b"".join(self._pending))
+        if self._pending and self.is_connected and socket is not None and not socket.is_closing():
+            socket.write(b"".join(self._pending))
             self._pending = []
-            self._pending_data_size = 0
+            self._pending_data_size = self._seen = 0
+            self._unsent_bytes = socket.get_write_buffer_size()
 
 
 def _deliver(sink: MessageSink, message: Message) -> None:
