@@ -289,7 +289,8 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
         await take(self, batch)
 
     monkeypatch.setattr(RunFeedReader, "take", held_back)
-    monkeypatch.setattr("pyoco_server.broker.jetstream.bucket_feed._BATCH", 4)
+    for size in ("_BATCH", "_SMALL_BATCH"):
+        monkeypatch.setattr(f"pyoco_server.broker.jetstream.bucket_feed.{size}", 4)
     return allowed
 
 

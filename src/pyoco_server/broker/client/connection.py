@@ -214,6 +214,11 @@ class Connection:
         """The largest record a message may carry beside its subject and headers."""
         return self.max_payload - _ENVELOPE_BYTES
 
+    @property
+    def messages_sent(self) -> int:
+        """By the present client."""
+        return self._client.stats["out_msgs"]
+
     def add_hook(self, hook: ReadyHook) -> None:
         """Run `hook` after every (re)connect, before the connection counts as ready."""
         self._hooks.append(hook)

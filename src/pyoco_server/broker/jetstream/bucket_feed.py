@@ -30,9 +30,19 @@ _GATHER_SEC: Final = 0.02
 # After this long, an announced write is stored, or was refused.
 _STORED_SEC: Final = 0.1
 _BATCH: Final = 512
+# While nobody waits for it and few requests come: each of these waits for a batch.
+_SMALL_BATCH: Final = 64
 _BATCH_BYTES: Final = 4 * 1024 * 1024
-# The pause between batches, in multiples of the time that a batch took, and up to which backlog.
+# The pause between batches, in multiples of the time that a batch took.
 _PAUSE_PER_BATCH: Final = 4.0
+# While this program sends more messages than this in that time, it serves requests and reads later...
+_BUSY_MESSAGES: Final = 50
+_BUSY_SEC: Final = 0.05
+# ... for so long at most.
+_MAX_REST_SEC: Final = 2.0
+# Without any pause when it has sent so many since everything was read, or when so many are not read: the next
+# list has to wait for them.
+_MAX_UNREAD_SENT: Final = 5_000
 _MAX_BEHIND: Final = 50_000
 # A reader that was not up to date for so long may have missed a removal: the marker is removed in the end.
 _AWAY_SEC: Final = 60.0
@@ -64,9 +74,12 @@ class BucketFeed:
         self._last = 0
         # The last sequence, when its message has been removed.
         self._last_missing = 0
-        # When everything was read last, by the monotonic clock.
+        # When everything was read last, by the monotonic clock, and what had been sent by then.
         self._up_to_date_at = -math.inf
+        self._up_to_date_sent = 0
         self._look_sec = _LOOK_SEC
+        # Whether many requests came when it was last looked.
+        self._busy = False
         self._reported_problem = False
 
     @property
@@ -113,6 +126,7 @@ class BucketFeed:
         await self._connection.wait_ready()
         try:
             announced = await self._wait_for_cause()
+            await self._rest_while_busy()
             # Before reading: a write after what is read now is then announced.
             subscribed = await self._follow_writes()
             await self._catch_up()
@@ -180,7 +194,7 @@ class BucketFeed:
         self._last = max(self._reader.checkpoint.revision, self._last)
         self._look_for_removed_keys(state)
         await self._reader.up_to_date(state)
-        self._up_to_date_at = time.monotonic()
+        self._up_to_date_at, self._up_to_date_sent = time.monotonic(), self._connection.messages_sent
         self._barriers.passed(upto=state.last_sequence)
 
     async def _yield_to_requests(self, took_sec: float) -> None:
@@ -188,8 +202,30 @@ class BucketFeed:
 
         It also saves work: a run that ends meanwhile is read once.
         """
-        if self._reader.ready and not self._live and not self._barriers and self.behind < _MAX_BEHIND:
+        if self._may_pause:
             await self._loop.pause(took_sec * _PAUSE_PER_BATCH)
+            await self._rest_while_busy()
+
+    async def _rest_while_busy(self) -> None:
+        """Read a burst of submits after it, when its requests are answered."""
+        latest = self._up_to_date_at + _MAX_REST_SEC
+        while self._may_pause and time.monotonic() < latest:
+            sent = self._connection.messages_sent
+            await self._loop.pause(_BUSY_SEC)
+            self._busy = self._connection.messages_sent - sent > _BUSY_MESSAGES
+            if not self._busy:
+                break
+
+    @property
+    def _may_pause(self) -> bool:
+        """Whether nobody waits for what is read, and not too much is unread."""
+        return (
+            self._reader.ready
+            and not self._live
+            and not self._barriers
+            and self._connection.messages_sent - self._up_to_date_sent < _MAX_UNREAD_SENT
+            and self.behind < _MAX_BEHIND
+        )
 
     async def _begin(self, state: StreamState, interruptions: int) -> None:
         self._last = state.last_sequence
@@ -253,7 +289,8 @@ class BucketFeed:
             self._removed.explain(known - state.messages, upto=revision)
 
     async def _read(self, *, after: int) -> list[StreamMessage]:
-        return await self._cursor.read(after=after, limit=_BATCH, max_bytes=_BATCH_BYTES)
+        limit = _SMALL_BATCH if self._may_pause and not self._busy else _BATCH
+        return await self._cursor.read(after=after, limit=limit, max_bytes=_BATCH_BYTES)
 
 
 class _Barriers:
