@@ -61,6 +61,9 @@ class Gateway:
         self.bulk = self._add_service(services.Bulk(self.connection, self.runs.submitter))
         self.wheels = self._add_service(services.Wheels(self.connection))
         self.waits = self._add_service(services.Waits(self.connection, self.listing.open_runs))
+        self.schedules = self._add_service(
+            services.Schedules(self.connection, self.timekeeper, self.listing.open_runs)
+        )
         self.notifications = self._add_service(Notifier(self.connection))
         # Last: its sources are parts of the others.
         self._add_service(self.timekeeper)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.auth.api_key_cache import ApiKeyCache
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
@@ -14,6 +15,7 @@ from pyoco_server.broker.stores.bulk_records import BulkRecords
 from pyoco_server.broker.stores.run_hints import RunWatches
 from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.schedule_store import ScheduleStore
 from pyoco_server.broker.stores.shared_secret import shared_secret
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -37,6 +39,8 @@ from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.submission import Submitter
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.watch.run_hub import RunHub
+from pyoco_server.schedules.schedule_directory import ScheduleDirectory
+from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.wheels.wheel_registry import WheelRegistry
 
 # Each upload needs a temporary file.
@@ -155,6 +159,19 @@ class Waits(ServiceGroup):
     async def close(self) -> None:
         await self.answers.close()
         await super().close()
+
+
+class Schedules(ServiceGroup):
+    """Runs that start by themselves."""
+
+    def __init__(self, connection: Connection, timekeeper: Timekeeper, open_runs: OpenRuns) -> None:
+        self.store = ScheduleStore(connection)
+        self.directory = ScheduleDirectory(connection, now=timekeeper.now)
+        self.runner = ScheduleRunner(connection, self.directory, now=timekeeper.now)
+        timekeeper.add(self.runner)
+        self.directory.on_changes(lambda: timekeeper.wake(self.runner.name))
+        open_runs.on_ended(self.directory.run_ended)
+        self.parts = (self.directory,)
 
 
 class SharedCursors:

@@ -1,1 +1,1 @@
-"""Schedules with a real NATS: the store, the endpoints, and what starts."""
+"""Schedules with a real NATS."""

@@ -1,0 +1,248 @@
+"""Starts the runs of schedules: a source of the timekeeper, in every gateway.
+
+One compare-and-set of the record decides what is due, and names the runs. Then they are started, and a second
+write removes the starts that are done. A gateway that is killed in between leaves starts in the record, which
+any other one starts again after a moment: the ids of the runs make that harmless.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.schedule_store import ScheduleStore, StoredSchedule
+from pyoco_server.errors import NatsUnavailable, PyocoError, RunConflict, RunNotFound, UnreadableRecord
+from pyoco_server.records.models import Cause, CauseKind, Job, RunStatus
+from pyoco_server.records.schedule_models import Outcome, ScheduledStart, ScheduleRecord
+from pyoco_server.runs.lifecycle.cancel_request import cancel_run
+from pyoco_server.runs.lifecycle.durable_start import DurableStarter
+from pyoco_server.runs.lifecycle.submission import new_job
+from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.schedules.deciding import asked_runs, decide, start_failed, stored
+from pyoco_server.schedules.schedule_directory import GRACE_SEC, ScheduleDirectory
+from pyoco_server.schedules.schedule_draft import Decided, Facts, RunFact
+
+log = logging.getLogger(__name__)
+
+# Schedules that are looked at concurrently, and starts of one of them.
+_CONCURRENT: Final = 32
+_CONCURRENT_STARTS: Final = 16
+# After an error that is not an outage, a schedule rests.
+_REST_SEC: Final = 30.0
+_NO_PROGRESS_SEC: Final = 0.5
+
+
+class ScheduleRunner:
+    name = "schedules"
+
+    def __init__(
+        self, connection: Connection, directory: ScheduleDirectory, *, now: Callable[[], float]
+    ) -> None:
+        self._connection = connection
+        self._directory = directory
+        self._now = now
+        self._store = ScheduleStore(connection)
+        self._runs = RunStore(connection)
+        self._starter = DurableStarter(connection)
+
+    async def run_due(self, now: float) -> float | None:
+        if not self._directory.ready:
+            # The directory wakes the timekeeper when it is.
+            return None
+        keys = self._directory.take_due(now, _CONCURRENT)
+        # Several gateways begin with different ones, and get less in each other's way.
+        random.shuffle(keys)
+        results = await asyncio.gather(*map(self._look, keys), return_exceptions=True)
+        outages = [error for error in results if isinstance(error, NatsUnavailable)]
+        for key, result in zip(keys, results, strict=True):
+            if isinstance(result, NatsUnavailable):
+                self._directory.postpone(key, now)
+            elif isinstance(result, BaseException):
+                self._report(key, result)
+        if outages:
+            raise outages[0]
+        return self._directory.next_at()
+
+    async def settle(self, key: str) -> None:
+        """Start what is decided and not known to be stored, also by another gateway."""
+        found = await self._store.get_from_leader(key)
+        if found is not None:
+            self._directory.put(await self._start_all(found, found.record.starts))
+
+    def noticed(self, written: StoredSchedule) -> None:
+        """This gateway has created or changed a schedule."""
+        self._directory.put(written)
+        self._directory.wake()
+
+    def removed(self, key: str) -> None:
+        """This gateway has deleted a schedule."""
+        self._directory.remove(key)
+
+    async def facts_of(self, record: ScheduleRecord) -> Facts:
+        """What the leader knows of all earlier runs that are perhaps open."""
+        unstored = {start.run_id for start in record.starts}
+        return await self._facts(run.run_id for run in record.running if run.run_id not in unstored)
+
+    async def _look(self, key: str) -> None:
+        """Decide what is due of one schedule, and do it."""
+        more = True
+        while more:
+            found = await self._store.get_from_leader(key)
+            if found is None:
+                self._directory.remove(key)
+                return
+            more = await self._decide(found)
+
+    async def _decide(self, found: StoredSchedule) -> bool:
+        """Whether there is more to decide at once, or it was changed meanwhile."""
+        before = found.record
+        facts = await self._facts(asked_runs(before))
+        now = self._now()
+        decided = decide(before, now=now, facts=facts)
+        if decided.record != before:
+            try:
+                revision = await self._store.replace(decided.record, revision=found.revision)
+            except RevisionConflict:
+                return True
+            _log_missed(before, decided.record)
+            found = StoredSchedule(decided.record, revision)
+        new = {start.run_id for start in decided.record.starts} - {start.run_id for start in before.starts}
+        # Another gateway has just decided the others, and is about to start them.
+        mine = [
+            start
+            for start in decided.record.starts
+            if start.run_id in new or start.decided_at <= now - GRACE_SEC
+        ]
+        found = await self._start_all(found, mine)
+        await self._end_others(found.record, decided, facts)
+        self._directory.put(found)
+        if found.record == before:
+            # It waits for what another gateway has begun.
+            self._directory.rest(before.key, _NO_PROGRESS_SEC)
+        return decided.more and found.record != before
+
+    async def _start_all(self, found: StoredSchedule, starts: Iterable[ScheduledStart]) -> StoredSchedule:
+        """Start these, and store that they are done, or why they cannot be."""
+        limit = asyncio.Semaphore(_CONCURRENT_STARTS)
+
+        async def start(each: ScheduledStart) -> tuple[str, str | None]:
+            async with limit:
+                return each.run_id, await self._start(found.record, each)
+
+        results = await asyncio.gather(*map(start, starts), return_exceptions=True)
+        done = dict(result for result in results if not isinstance(result, BaseException))
+        if done:
+            found = await self._store_started(found, done)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return found
+
+    async def _start(self, record: ScheduleRecord, start: ScheduledStart) -> str | None:
+        """Why the run cannot be stored, now or later; None if it is stored."""
+        try:
+            await self._starter.ensure_run(job_of_start(record, start))
+        except PayloadTooLarge as error:
+            return _failed(record, start, error)
+        except NatsUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - it becomes the decision: a schedule does not get stuck
+            return _failed(record, start, error)
+        return None
+
+    async def _store_started(self, found: StoredSchedule, done: dict[str, str | None]) -> StoredSchedule:
+        while True:
+            record = stored(found.record, {run_id for run_id, problem in done.items() if problem is None})
+            for run_id, problem in done.items():
+                if problem is not None:
+                    record = start_failed(record, run_id, problem, now=self._now())
+            if record == found.record:
+                return found
+            try:
+                return StoredSchedule(record, await self._store.replace(record, revision=found.revision))
+            except RevisionConflict:
+                newer = await self._store.get_from_leader(found.record.key)
+            if newer is None or newer.record.incarnation != found.record.incarnation:
+                return found
+            found = newer
+
+    async def _end_others(self, record: ScheduleRecord, decided: Decided, facts: Facts) -> None:
+        """Cancel the open runs that the next one waits for."""
+        policy = "terminate_other" if decided.terminate else "cancel_other"
+        for run_id in decided.to_end:
+            fact = facts.get(run_id)
+            if fact is not None and fact.cancelling:
+                continue
+            by, reason = f"schedule:{record.schedule_id}", f"overlap policy {policy}"
+            try:
+                await cancel_run(self._connection, self._runs, run_id, ANYBODY, by=by, reason=reason)
+            except RunNotFound:
+                log.info("the run to cancel was deleted", extra={"run_id": run_id})
+            except (RunConflict, UnreadableRecord) as error:
+                log.warning("the earlier run cannot be cancelled: %s", error, extra={"run_id": run_id})
+
+    async def _facts(self, run_ids: Iterable[str]) -> Facts:
+        asked = list(run_ids)
+        return dict(zip(asked, await asyncio.gather(*map(self._fact, asked)), strict=True))
+
+    async def _fact(self, run_id: str) -> RunFact:
+        try:
+            found = await self._runs.get_from_leader(run_id)
+        except UnreadableRecord:
+            # It must not hold up the schedule for good.
+            found = None
+        if found is None:
+            return RunFact(is_open=False)
+        run = found.snapshot
+        return RunFact(
+            is_open=not run.status.terminal,
+            failed=run.status is RunStatus.FAILED,
+            cancelling=run.cancel_requested_at is not None,
+            status=run.status,
+        )
+
+    def _report(self, key: str, error: BaseException) -> None:
+        """One schedule that fails stops no other."""
+        if isinstance(error, PyocoError):
+            log.warning("schedule %s cannot be decided: %s", key, error, extra=error.error.log_fields())
+        else:
+            log.error("schedule %s: unexpected error", key, exc_info=error)
+        self._directory.postpone(key, self._now() + _REST_SEC)
+
+
+def job_of_start(record: ScheduleRecord, start: ScheduledStart) -> Job:
+    """The job, the same each time."""
+    job = new_job(
+        run_id=start.run_id,
+        flow_name=record.flow_name,
+        tag=record.tag,
+        tags=record.tags,
+        params=record.params | start.params,
+        timeout_sec=record.timeout_sec,
+        workflow_yaml=None if record.workflow_yaml is None else record.workflow_yaml.encode(),
+        cause=Cause(kind=CauseKind.SCHEDULE, id=record.schedule_id, at=start.scheduled_for),
+    )
+    job.submitted_at = start.decided_at
+    job.tenant_id, job.api_key_id = record.tenant_id, record.api_key_id
+    return job
+
+
+def _failed(record: ScheduleRecord, start: ScheduledStart, error: Exception) -> str:
+    fields = {"run_id": start.run_id}
+    if isinstance(error, PyocoError):
+        reason = "; ".join(map(str, error.problems)) or str(error)
+        log.error("schedule %s cannot start a run: %s", record.key, reason, extra=fields)
+        return reason
+    log.error("schedule %s cannot start a run", record.key, exc_info=error, extra=fields)
+    return str(error) or type(error).__name__
+
+
+def _log_missed(before: ScheduleRecord, after: ScheduleRecord) -> None:
+    missed = after.counts.get(Outcome.MISSED, 0) - before.counts.get(Outcome.MISSED, 0)
+    if missed:
+        window = after.window_sec
+        log.warning("schedule %s missed %d occurrences, older than %g s", after.key, missed, window)
