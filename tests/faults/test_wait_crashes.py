@@ -63,8 +63,8 @@ async def test_an_answer_waits_for_a_worker_as_long_as_it_takes(
         run = await waits(gateway, notes)
     await gateway.http.post("/resume", json={"runId": run["run_id"], "payload": {}})
     care = gateway.inside.waits.maintenance
-    goal = care.scans + 8
-    await eventually(lambda: care.scans > goal, describe="the maintenance has looked often")
+    goal = care.rounds + 8
+    await eventually(lambda: care.rounds > goal, describe="the maintenance has looked often")
     queue = await stream_state(gateway.inside.connection, config.work_stream)
     assert queue.messages == 1
     async with serving_worker(config):

@@ -60,7 +60,9 @@ class Gateway:
         )
         self.bulk = self._add_service(services.Bulk(self.connection, self.runs.submitter))
         self.wheels = self._add_service(services.Wheels(self.connection))
-        self.waits = self._add_service(services.Waits(self.connection, self.listing.open_runs))
+        self.waits = self._add_service(
+            services.Waits(self.connection, self.listing.open_runs, clock=self.clock.now)
+        )
         self.schedules = self._add_service(
             services.Schedules(self.connection, self.timekeeper, self.listing.open_runs)
         )

@@ -140,7 +140,10 @@ class Wheels(ServiceGroup):
 class Waits(ServiceGroup):
     """Waits for people: their records, lists and inbox, their answers, and their expiry."""
 
-    def __init__(self, connection: Connection, open_runs: OpenRuns) -> None:
+    def __init__(
+        self, connection: Connection, open_runs: OpenRuns, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`clock` decides when a wait is due."""
         config = connection.config
         self.store = WaitStore(connection)
         self.events = WaitEvents(connection)
@@ -150,9 +153,10 @@ class Waits(ServiceGroup):
         reader = WaitFeedReader(connection, self.index, self.inbox, self.decided)
         self.feed = feed_of(connection, reader)
         self.lists = WaitLists(self.index, self.feed)
-        self.answers = AnswerHandler(connection)
-        self.changes = WaitChanges(connection)
-        self.maintenance = WaitMaintenance(connection, self.index, open_runs)
+        self.answers = AnswerHandler(connection, clock=clock)
+        self.changes = WaitChanges(connection, clock=clock)
+        self.maintenance = WaitMaintenance(connection, self.index, open_runs, clock=clock)
+        reader.on_writes(self.maintenance.take)
         reader.on_changes(self.maintenance.wake)
         self.parts = (self.index, self.feed, self.maintenance)
 

@@ -69,14 +69,19 @@ class Continuations:
     async def flush_outbox(self, wait_id: str) -> None:
         await flush_outbox(self._waits, self._events, wait_id)
 
-    async def continue_run(self, run_id: str, *, has_job: bool = False) -> None:
-        """Continue or fail the run, if its waits are decided; `has_job`: its job is in the queue."""
+    async def continue_run(
+        self, run_id: str, *, has_job: bool = False, decided: WaitRecord | None = None
+    ) -> None:
+        """Continue or fail the run, if its waits are decided; `has_job`: its job is in the queue.
+
+        `decided` is one of its waits that the caller has just decided, and that need not be read again.
+        """
         seen = 0
         while (stored := await self._repairer.stored(run_id)) is not None and stored.revision != seen:
             if stored.snapshot.status.terminal:
                 await self.close_waits(run_id)
                 return
-            waits = await self._awaited(stored.snapshot)
+            waits = await self._awaited(stored.snapshot, decided)
             # The owner of a run that is executed decides itself what that means.
             missed = [] if stored.snapshot.delivery else [wait for wait in waits if ended_unanswered(wait)]
             if not missed:
@@ -133,9 +138,11 @@ class Continuations:
         )
         return await self._repairer.end(stored, ending)
 
-    async def _awaited(self, snapshot: RunSnapshot) -> list[WaitRecord]:
+    async def _awaited(self, snapshot: RunSnapshot, decided: WaitRecord | None) -> list[WaitRecord]:
         """The waits that the run is suspended for, from the leader; missing ones are created."""
         expected = awaited_by(snapshot)
+        if decided is not None and [each.wait_id for each in expected] == [decided.wait_id]:
+            return [decided]
         found = await asyncio.gather(*(self._waits.find(each.wait_id) for each in expected))
         missing = [
             each

@@ -1,40 +1,48 @@
-"""Maintenance of waits: expires them, and completes what a gateway that stopped has left undone.
+"""Maintenance of waits: ends them at their deadline, and completes what a stopped gateway has left undone.
 
-Every gateway runs one without coordination: each action is a compare-and-set, or may be repeated. A timer
-makes an expiry prompt; a periodic scan of all waits and waiting runs makes it certain.
+Every gateway runs one without coordination: each action is a compare-and-set, or may be repeated. Its cost
+follows what is due and what was written: a timer ends waits at their deadlines; and a run is checked, a
+moment later, when it or one of its waits was written. Everything is checked at the start, after an
+interruption of the connection, and now and then.
 """
 
-import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
-from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
 from pyoco_server.human.continuation import MAY_HAVE_OPEN_WAITS, Continuations
-from pyoco_server.human.inbox.wait_index import WaitIndex
+from pyoco_server.human.each_wait import for_each
+from pyoco_server.human.inbox.wait_index import WaitIndex, WaitWrite
 from pyoco_server.human.wait_transitions import due_notice, expired
 from pyoco_server.records.wait_models import WaitState, run_id_of
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 
 log = logging.getLogger(__name__)
 
-# Waits or runs that are processed concurrently, and expired waits per query.
-_CONCURRENT: Final = 32
+# Expired waits, or checked ones, per query.
 _BATCH: Final = 1000
+# Of the time that it takes to end some waits, how long requests have the gateway for themselves.
+_PAUSE_SHARE: Final = 1.0
 # The index lags a little behind a decision.
 _INDEX_LAG_SEC: Final = 0.05
 # Time for whoever has decided a wait to continue its run.
 _GRACE_SEC: Final = 1.0
+# Rounds between two checks of everything.
+_ROUNDS: Final = 60
 
 
 class WaitMaintenance:
+    """`check_all_sec` is the time between two checks of everything; by default that of many rounds."""
+
     def __init__(
         self,
         connection: Connection,
@@ -42,12 +50,14 @@ class WaitMaintenance:
         open_runs: OpenRuns,
         *,
         clock: Callable[[], float] = time.time,
+        check_all_sec: float | None = None,
     ) -> None:
         self._connection = connection
         self._index = index
         self._runs = open_runs
         self._clock = clock
         self._interval_sec = connection.config.sweep_interval_sec
+        self._check_all_sec = _ROUNDS * self._interval_sec if check_all_sec is None else check_all_sec
         self._grace_sec = min(_GRACE_SEC, self._interval_sec)
         self._waits = WaitStore(connection)
         self._continuations = Continuations(connection)
@@ -55,23 +65,29 @@ class WaitMaintenance:
         # The job of a run that begins to wait has left the queue.
         open_runs.on_waiting(self._queued.forget_before)
         open_runs.on_ended(self._queued.forget)
+        open_runs.on_waits_changed(self._check_later)
         open_runs.on_ended_waiting(self._on_ended_with_waits)
         self._loop = BackgroundLoop("wait maintenance", self._step)
-        self._next_scan_at = 0.0
+        self._next_round_at = 0.0
+        self._next_check_all_at = 0.0
+        # Runs to check, and from when on by the monotonic clock; the earliest first.
+        self._to_check: dict[str, float] = {}
+        # Runs that could not be continued, to check again in the next round.
+        self._stuck: set[str] = set()
         # All waits with a deadline up to this time have been processed.
         self._due_until = 0.0
         # Expired here, and perhaps still open in the index.
         self._expired: set[str] = set()
         # Reminded or escalated here, and perhaps still due in the index.
         self._notified: set[str] = set()
-        # Ids and revisions of the waits that had an outbox at the last scan.
+        # Ids and revisions of the waits that had an outbox at the last round.
         self._with_outbox: set[tuple[str, int]] = set()
         # Runs that have ended, and whose waits are to be closed.
         self._ended: set[str] = set()
         # The connection's count of interruptions when waits were last expired.
         self._interruptions = 0
         self._reported_failure = False
-        self.scans = 0
+        self.rounds = 0
 
     async def start(self) -> None:
         self._loop.start()
@@ -83,6 +99,14 @@ class WaitMaintenance:
         """A wait has changed: there may be an earlier deadline."""
         self._loop.wake()
 
+    def take(self, writes: Sequence[WaitWrite]) -> None:
+        """These waits were written: called by their feed."""
+        for write in writes:
+            self._check_later(run_id_of(write.wait_id))
+
+    def _check_later(self, run_id: str) -> None:
+        self._to_check.setdefault(run_id, time.monotonic() + self._grace_sec)
+
     def _on_ended_with_waits(self, run_id: str) -> None:
         self._ended.add(run_id)
         self._loop.wake()
@@ -92,11 +116,12 @@ class WaitMaintenance:
         pause_sec = self._interval_sec
         if self._index.ready:
             jobs = (
+                self._notice_interruption,
                 self._expire_due,
                 self._notify_due,
                 self._close_ended,
-                self._flush_outboxes_if_due,
-                self._scan_if_due,
+                self._check_due,
+                self._round_if_due,
             )
             failures = [failure for job in jobs if (failure := await _failure_of(job)) is not None]
             if failures and not self._reported_failure:
@@ -112,19 +137,23 @@ class WaitMaintenance:
         """Until the next deadline or scan."""
         # A due wait that cannot be written must not make this a busy loop.
         deadline = await self._index.next_deadline(self._due_until)
-        until_scan = self._next_scan_at - time.monotonic()
-        until_deadline = until_scan if deadline is None else deadline - self._clock()
-        return max(_INDEX_LAG_SEC, min(until_scan, until_deadline))
+        until_round = self._next_round_at - time.monotonic()
+        until_check = next(iter(self._to_check.values()), self._next_round_at) - time.monotonic()
+        until_deadline = until_round if deadline is None else deadline - self._clock()
+        return max(_INDEX_LAG_SEC, min(until_round, until_check, until_deadline))
 
-    async def _expire_due(self) -> None:
-        now = self._clock()
+    async def _notice_interruption(self) -> None:
         if self._interruptions != self._connection.interruptions:
-            # The server may have lost the write of an expiry.
+            # The server may have lost the write of an expiry, or of a continuation.
             self._interruptions = self._connection.interruptions
             self._expired = set()
             self._notified = set()
+            self._next_round_at = self._next_check_all_at = 0.0
+
+    async def _expire_due(self) -> None:
+        now = self._clock()
         due = set(await self._index.due(now, _BATCH))
-        await _for_each(self._expire, due - self._expired)
+        await for_each(self._expire, due - self._expired, pause_share=_PAUSE_SHARE)
         self._expired = due
         self._due_until = now if len(due) < _BATCH else 0.0
 
@@ -135,14 +164,15 @@ class WaitMaintenance:
             if wait is None or wait.record.state is not WaitState.OPEN or now < wait.record.deadline_at:
                 return
             # After a conflict the wait may still be open.
-            if await self._continuations.decide(wait, expired(wait.record, at=now)):
-                await self._continuations.continue_run(run_id_of(wait_id))
+            over = expired(wait.record, at=now)
+            if await self._continuations.decide(wait, over):
+                await self._continuations.continue_run(run_id_of(wait_id), decided=over)
                 return
 
     async def _notify_due(self) -> None:
         """Record the reminders and escalations that are due; each once, by compare-and-set on the wait."""
         due = set(await self._index.notices_due(self._clock(), _BATCH))
-        await _for_each(self._notify, due - self._notified)
+        await for_each(self._notify, due - self._notified)
         self._notified = due
 
     async def _notify(self, wait_id: str) -> None:
@@ -155,36 +185,73 @@ class WaitMaintenance:
 
     async def _close_ended(self) -> None:
         ended, self._ended = self._ended, set()
-        await _for_each(self._continuations.close_waits, ended)
+        await for_each(self._continuations.close_waits, ended)
 
-    async def _flush_outboxes_if_due(self) -> None:
-        """Publish what has been in an outbox since the last scan: its writer did not."""
-        if time.monotonic() < self._next_scan_at:
+    async def _check_due(self) -> None:
+        """Check the runs that were written a moment ago, or whose waits were."""
+        now = time.monotonic()
+        due = [run_id for run_id, _ in takewhile(lambda each: each[1] <= now, self._to_check.items())]
+        for start in range(0, len(due), _BATCH):
+            some = due[start : start + _BATCH]
+            for run_id in some:
+                del self._to_check[run_id]
+            try:
+                await self._check(some)
+            except (NatsUnavailable, IndexNotReady):
+                self._stuck.update(some)
+                raise
+
+    async def _round_if_due(self) -> None:
+        if time.monotonic() < self._next_round_at:
             return
+        self._next_round_at = time.monotonic() + self._interval_sec
+        await self._flush_outboxes()
+        stuck, self._stuck = self._stuck, set()
+        for run_id in stuck:
+            self._check_later(run_id)
+        # Empty until the feed of runs has been read once.
+        if time.monotonic() >= self._next_check_all_at and self._runs.created:
+            await self._check_all()
+            self._next_check_all_at = time.monotonic() + self._check_all_sec
+        self.rounds += 1
+
+    async def _flush_outboxes(self) -> None:
+        """Publish what has been in an outbox since the last round: its writer did not."""
         before, self._with_outbox = self._with_outbox, set(await self._index.with_outbox(_BATCH))
         unpublished = {wait_id for wait_id, _ in before & self._with_outbox}
-        await _for_each(self._continuations.flush_outbox, unpublished)
+        await for_each(self._continuations.flush_outbox, unpublished)
 
-    async def _scan_if_due(self) -> None:
-        if time.monotonic() >= self._next_scan_at:
-            await self._scan()
-
-    async def _scan(self) -> None:
-        self._next_scan_at = time.monotonic() + self._interval_sec
-        open_waits = await self._index.open_waits()
-        # Empty until the feed of runs has been read once.
-        if self._runs.created:
-            # `close_waits` asks NATS whether such a run has ended: an unknown one may be new.
-            unknown = {run_id for run_id in map(run_id_of, open_waits) if run_id not in self._runs}
-            await _for_each(self._continuations.close_waits, unknown)
-            await self._continue(open_waits)
-        self.scans += 1
-
-    async def _continue(self, open_waits: set[str]) -> None:
-        """Continue the runs whose waits are decided, or remove the waits from those that are queued again."""
-        stuck: list[OpenRun] = []
+    async def _check_all(self) -> None:
+        last = ""
+        while found := await self._index.open_after(last, _BATCH):
+            last = found[-1]
+            await self._close_unknown({run_id_of(wait_id) for wait_id in found})
         async for group in self._runs.groups():
-            stuck += (run for run in group if self._is_stuck(run, open_waits))
+            await self._continue(group)
+
+    async def _check(self, run_ids: Sequence[str]) -> None:
+        known = [run for run_id in run_ids if (run := self._runs.get(run_id)) is not None]
+        if len(known) < len(run_ids) and self._runs.created:
+            unknown = await self._index.asking_among([each for each in run_ids if each not in self._runs])
+            await self._close_unknown(unknown)
+        await self._continue(known)
+
+    async def _close_unknown(self, run_ids: Iterable[str]) -> None:
+        """Close the waits of runs that have ended, or were deleted."""
+        # `close_waits` asks NATS whether such a run has ended: an unknown one may be new.
+        unknown = [run_id for run_id in run_ids if run_id not in self._runs]
+        await for_each(self._continuations.close_waits, unknown)
+
+    async def _continue(self, runs: Sequence[OpenRun]) -> None:
+        """Continue the runs whose waits are decided, or remove the waits from those that are queued again."""
+        asking = [run for run in runs if run.state.open_waits and run.state.status in MAY_HAVE_OPEN_WAITS]
+        if not asking:
+            return
+        named = [wait.wait_id for run in asking for wait in run.state.open_waits]
+        still_open = await self._index.open_among(named)
+        decided = [run for run in asking if any(w.wait_id not in still_open for w in run.state.open_waits)]
+        stuck = [run for run in decided if run.silent_sec > self._grace_sec]
+        self._stuck.update(run.run_id for run in decided)
         if not stuck:
             return
         await self._queued.compare(await self._queued.count())
@@ -192,20 +259,13 @@ class WaitMaintenance:
             async for _ in self._queued.read():
                 pass
         with_job = {run.run_id for run in stuck if self._has_job(run)}
-        await _for_each(
+        await for_each(
             lambda run_id: self._continuations.continue_run(run_id, has_job=run_id in with_job),
             [run.run_id for run in stuck],
         )
 
     def _has_job(self, run: OpenRun) -> bool:
         return self._queued.has_job(run.run_id, run.state.generation)
-
-    def _is_stuck(self, run: OpenRun, open_waits: set[str]) -> bool:
-        return (
-            run.state.status in MAY_HAVE_OPEN_WAITS
-            and run.silent_sec > self._grace_sec
-            and any(wait.wait_id not in open_waits for wait in run.state.open_waits)
-        )
 
 
 async def _failure_of(job: Callable[[], Awaitable[None]]) -> PyocoError | None:
@@ -214,24 +274,3 @@ async def _failure_of(job: Callable[[], Awaitable[None]]) -> PyocoError | None:
     except (NatsUnavailable, IndexNotReady) as error:
         return error
     return None
-
-
-async def _for_each(act: Callable[[str], Awaitable[None]], ids: Iterable[str]) -> None:
-    """Log what fails and go on; NatsUnavailable ends it."""
-    waiting = list(ids)
-    for start in range(0, len(waiting), _CONCURRENT):
-        some = waiting[start : start + _CONCURRENT]
-        for each, outcome in zip(
-            some, await asyncio.gather(*map(act, some), return_exceptions=True), strict=True
-        ):
-            if isinstance(outcome, PayloadTooLarge):
-                log.error("a wait cannot be written: %s", outcome, extra=_log_fields(each))
-            elif isinstance(outcome, NatsUnavailable):
-                raise outcome
-            elif isinstance(outcome, BaseException):
-                log.error("maintenance of a wait failed", exc_info=outcome, extra=_log_fields(each))
-
-
-def _log_fields(wait_or_run_id: str) -> dict[str, str]:
-    run_id = run_id_of(wait_or_run_id)
-    return {"run_id": run_id} if wait_or_run_id == run_id else {"run_id": run_id, "wait_id": wait_or_run_id}

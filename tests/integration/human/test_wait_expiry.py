@@ -53,13 +53,13 @@ class Maintained:
     def __init__(self, connection: Connection, **options: Any) -> None:
         self.waits = WaitsInBucket(connection)
         self.runs = SeenRuns(connection)
-        self.maintenance = WaitMaintenance(connection, self.waits, self.runs, **options)
+        self.maintenance = WaitMaintenance(connection, self.waits, self.runs, check_all_sec=0.0, **options)
 
     async def scans(self, count: int = 2) -> None:
         """Wait for so many scans from now on."""
         await self.runs.look()
-        goal = self.maintenance.scans + count + 1
-        await eventually(lambda: self.maintenance.scans >= goal, describe="the maintenance has scanned")
+        goal = self.maintenance.rounds + count + 1
+        await eventually(lambda: self.maintenance.rounds >= goal, describe="the maintenance has scanned")
 
 
 @asynccontextmanager
@@ -78,8 +78,8 @@ async def scanning_once(connection: Connection) -> AsyncIterator[Maintained]:
     """A maintenance loop that scans once; after that only a deadline or `wake` runs it."""
     slow = replace(connection.config, sweep_interval_sec=60.0)
     async with connected(slow) as other, maintaining(other) as maintained:
-        await eventually(lambda: maintained.maintenance.scans, describe="the first scan")
-        maintained.maintenance._next_scan_at = time.monotonic() + 3600
+        await eventually(lambda: maintained.maintenance.rounds, describe="the first scan")
+        maintained.maintenance._next_round_at = time.monotonic() + 3600
         yield maintained
 
 
@@ -161,7 +161,7 @@ async def test_a_wait_expires_at_its_deadline_and_not_with_the_next_scan(connect
     wait = await run.wait()
     assert wait.decided_at is not None
     assert wait.deadline_at <= wait.decided_at
-    assert maintained.maintenance.scans == 1
+    assert maintained.maintenance.rounds == 1
     assert (await run.now()).reason == "human_timeout"
 
 
@@ -191,7 +191,7 @@ async def test_an_index_that_lags_expires_nothing_twice(connection: Connection) 
     await maintained.maintenance.start()
     await runs[0].ends()
     # The runs are not known yet, so nothing is closed or continued because of them.
-    await eventually(lambda: maintained.maintenance.scans, describe="the first scan")
+    await eventually(lambda: maintained.maintenance.rounds, describe="the first scan")
     await maintained.scans(3)
     await maintained.maintenance.close()
     assert await runs[0].kinds() == ["opened", "expired"]
@@ -383,7 +383,7 @@ async def test_a_reminder_is_sent_at_its_time_and_not_with_the_next_scan(connect
         run = await waiting_run(connection, {"remind_at": time.time() + 0.2})
         maintained.maintenance.wake()
         await run.has_kinds("opened", "reminded")
-    assert maintained.maintenance.scans == 1
+    assert maintained.maintenance.rounds == 1
 
 
 async def test_a_reminder_whose_gateway_died_is_published_once(connection: Connection) -> None:

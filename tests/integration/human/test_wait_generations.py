@@ -55,9 +55,9 @@ async def test_a_run_continues_after_its_second_answer_in_a_busy_queue(
     await decide(store, run.waits[0])
     async with maintaining(connection) as maintained:
         await run.has_jobs()
-        until = maintained.maintenance.scans + 3
+        until = maintained.maintenance.rounds + 3
         assert await eventually(
-            lambda: maintained.maintenance.scans >= until, describe="the job was seen in the queue"
+            lambda: maintained.maintenance.rounds >= until, describe="the job was seen in the queue"
         )
         for _ in range(2):
             job = new_job(flow_name="noop", tag="default")

@@ -72,11 +72,15 @@ async def test_a_decided_wait_replaces_the_open_one(index: WaitIndex) -> None:
     one, two = wait(deadline_at=5.0), wait(deadline_at=7.0)
     await put(index, one, two)
     assert await index.next_deadline(0.0) == 5.0
-    assert await index.open_waits() == {one.wait_id, two.wait_id}
+    ids = sorted([one.wait_id, two.wait_id])
+    assert await index.open_after("", 10) == ids
+    assert await index.open_after(ids[0], 10) == ids[1:]
+    assert await index.open_among([*ids, "other"]) == set(ids)
+    assert await index.asking_among([one.run_id, "other"]) == {one.run_id}
     await put(index, decided(one), decided(two, WaitState.EXPIRED))
     assert await index.next_deadline(0.0) is None
     assert await index.due(10.0, 10) == []
-    assert await index.open_waits() == set()
+    assert await index.open_after("", 10) == []
     assert index.entries == 2
     assert (await index.list(WaitFilter(states=OPEN), limit=1)).total == 0
     assert (await index.list(WaitFilter(), limit=1)).total == 2
@@ -127,7 +131,7 @@ async def test_queries_fail_until_the_index_is_complete(tmp_path: Path) -> None:
     await made.start()
     try:
         await made.begin(BUCKET)
-        for question in (made.next_deadline(0.0), made.open_waits(), made.due(1.0, 1)):
+        for question in (made.next_deadline(0.0), made.open_after("", 1), made.due(1.0, 1)):
             with pytest.raises(IndexNotReady):
                 await question
     finally:

@@ -1,5 +1,7 @@
 """Waits and runs read from the buckets at each call, instead of an index that may lag."""
 
+from collections.abc import Sequence
+
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import (
     DELETED,
@@ -35,8 +37,15 @@ class WaitsInBucket(WaitIndex):
             :limit
         ]
 
-    async def open_waits(self) -> set[str]:
-        return {wait.wait_id for wait in await self._open_records()}
+    async def open_after(self, wait_id: str, limit: int) -> list[str]:
+        found = sorted(wait.wait_id for wait in await self._open_records())
+        return [each for each in found if each > wait_id][:limit]
+
+    async def open_among(self, wait_ids: Sequence[str]) -> set[str]:
+        return {wait.wait_id for wait in await self._open_records()} & set(wait_ids)
+
+    async def asking_among(self, run_ids: Sequence[str]) -> set[str]:
+        return {wait.run_id for wait in await self._open_records()} & set(run_ids)
 
     async def with_outbox(self, limit: int) -> list[tuple[str, int]]:
         return [

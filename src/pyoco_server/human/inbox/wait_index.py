@@ -53,12 +53,13 @@ CREATE INDEX by_tenant ON waits (tenant, kind, state, created_at, wait_id);
 CREATE INDEX by_run ON waits (run_id);
 CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
 CREATE INDEX by_topic ON waits (kind, topic, wait_id) WHERE state = 'open' AND topic IS NOT NULL;
+CREATE INDEX open_ids ON waits (wait_id) WHERE state = 'open';
 CREATE INDEX by_notice ON waits (notice_at) WHERE notice_at IS NOT NULL;
 CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 SCHEMA: Final = FileSchema(
     "waits",
-    6,
+    7,
     _TABLES,
     probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
     reader_cache=1024,
@@ -255,10 +256,23 @@ class WaitIndex(SqliteIndex[WaitWriter]):
 
         return await self._read(read)
 
-    async def open_waits(self) -> set[str]:
-        """Their ids only: there may be very many."""
-        query = "SELECT wait_id FROM waits WHERE state = 'open'"
-        return await self._read(lambda db: {wait_id for (wait_id,) in db.execute(query)})
+    async def open_after(self, wait_id: str, limit: int) -> builtins.list[str]:
+        """The ids of open waits after this one, in order: there may be very many."""
+        query = "SELECT wait_id FROM waits WHERE state = 'open' AND wait_id > ? ORDER BY wait_id LIMIT ?"
+        return await self._read(lambda db: [found for (found,) in db.execute(query, [wait_id, limit])])
+
+    async def open_among(self, wait_ids: Sequence[str]) -> set[str]:
+        """Which of these waits are open."""
+        return await self._select_open("wait_id", wait_ids)
+
+    async def asking_among(self, run_ids: Sequence[str]) -> set[str]:
+        """Which of these runs have open waits."""
+        return await self._select_open("run_id", run_ids)
+
+    async def _select_open(self, column: str, values: Sequence[str]) -> set[str]:
+        condition = among(column, values)
+        query = f"SELECT DISTINCT {column} FROM waits WHERE state = 'open' AND {condition.sql}"
+        return await self._read(lambda db: {found for (found,) in db.execute(query, condition.values)})
 
     async def awaiting(
         self, kind: WaitKind, topic: str, *, after: str = "", limit: int = 1000

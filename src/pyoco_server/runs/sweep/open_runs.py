@@ -2,6 +2,9 @@
 
 The sweep decides by a run's silence: how long this process has seen no new revision of it. No clocks of
 different machines are compared, and time without a connection does not count.
+
+There may be very many parked runs, which need nothing until a wait of theirs is over: they are held in a
+small form, and the sweep does not visit them.
 """
 
 import asyncio
@@ -73,29 +76,57 @@ class OpenRun:
         self.silent_since = time.monotonic()
 
 
+class _ParkedRun(msgspec.Struct, gc=False):
+    """What is held of a parked run."""
+
+    status: str
+    tag: str
+    generation: int
+    revision: int
+    silent_since: float
+    # What follows the run id in the ids of its waits, separated by spaces.
+    waits: str
+
+    @classmethod
+    def of(cls, run: OpenRun) -> "_ParkedRun":
+        waits = " ".join(wait.wait_id.removeprefix(run.run_id) for wait in run.state.open_waits)
+        state = run.state
+        return cls(state.status, state.tag, state.generation, run.revision, run.silent_since, waits)
+
+    def as_open(self, run_id: str) -> OpenRun:
+        waits = tuple(AwaitedId(f"{run_id}{suffix}") for suffix in self.waits.split())
+        state = RunState(self.status, 0.0, self.tag, generation=self.generation, open_waits=waits)
+        return OpenRun(run_id, state, self.revision, self.silent_since)
+
+
 class OpenRuns:
     def __init__(self) -> None:
         # When the bucket was created.
         self.created = ""
         self._runs: dict[str, OpenRun] = {}
+        self._parked: dict[str, _ParkedRun] = {}
         # Deleted keys whose marker may still be in the bucket, and when it was seen; oldest first.
         self.markers: OrderedDict[str, float] = OrderedDict()
         self._on_ended: list[Callable[[str], None]] = []
         self._on_waiting: list[Callable[[str, int], None]] = []
+        self._on_waits_changed: list[Callable[[str], None]] = []
         self._on_ended_waiting: list[Callable[[str], None]] = []
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self._runs) + len(self._parked)
 
     def __contains__(self, run_id: str) -> bool:
-        return run_id in self._runs
+        return run_id in self._runs or run_id in self._parked
 
     def get(self, run_id: str) -> OpenRun | None:
+        if (parked := self._parked.get(run_id)) is not None:
+            return parked.as_open(run_id)
         return self._runs.get(run_id)
 
     @property
     def started(self) -> list[str]:
-        return [run.run_id for run in self._runs.values() if run.state.start_time is not None]
+        started = [run.run_id for run in self._runs.values() if run.state.start_time is not None]
+        return [*started, *self._parked]
 
     def on_ended(self, callback: Callable[[str], None]) -> None:
         """Call it with the id of each run that has ended or was deleted."""
@@ -108,12 +139,26 @@ class OpenRuns:
         """
         self._on_waiting.append(callback)
 
+    def on_waits_changed(self, callback: Callable[[str], None]) -> None:
+        """Call it with the id of each run that names other open waits than before, or is parked for them."""
+        self._on_waits_changed.append(callback)
+
     def on_ended_waiting(self, callback: Callable[[str], None]) -> None:
         """Call it with the id of each run that has ended or was deleted with open waits."""
         self._on_ended_waiting.append(callback)
 
     async def groups(self) -> AsyncIterator[list[OpenRun]]:
         """All of them in groups, yielding to the event loop in between; they may change meanwhile."""
+        async for group in self.active_groups():
+            yield group
+        parked = list(self._parked)
+        for start in range(0, len(parked), _GROUP):
+            found = [self.get(run_id) for run_id in parked[start : start + _GROUP]]
+            yield [run for run in found if run is not None]
+            await asyncio.sleep(0)
+
+    async def active_groups(self) -> AsyncIterator[list[OpenRun]]:
+        """The same without the parked ones."""
         runs = list(self._runs.values())
         for start in range(0, len(runs), _GROUP):
             yield runs[start : start + _GROUP]
@@ -121,41 +166,55 @@ class OpenRuns:
 
     def silent_sec(self, run_id: str, revision: int) -> float:
         """How long the run has been at this revision; 0 for an unknown run or another revision."""
-        run = self._runs.get(run_id)
+        run = self.get(run_id)
         return run.silent_sec if run is not None and run.revision == revision else 0.0
 
     def forget(self, run_id: str, revision: int) -> None:
         """Drop the run unless a newer revision was read meanwhile."""
-        run = self._runs.get(run_id)
+        run = self.get(run_id)
         if run is not None and run.revision == revision:
-            del self._runs[run_id]
+            self._remove(run_id)
 
     def reset_silence(self) -> None:
         """Count silence from now on: writes until now may have been missed."""
         for run in self._runs.values():
             run.reset_silence()
+        for parked in self._parked.values():
+            parked.silent_since = time.monotonic()
 
     def reset(self, created: str) -> None:
         """Forget everything: later writes are of this bucket."""
         self.created = created
         self._runs.clear()
+        self._parked.clear()
         self.markers.clear()
 
     def apply(self, run_id: str, revision: int, state: RunState | None) -> None:
         """Apply one write; without a state the run has ended, or was deleted."""
         if state is not None:
-            before = self._runs.get(run_id)
-            self._runs[run_id] = OpenRun(run_id, state, revision, time.monotonic())
+            before = self._remove(run_id)
+            run = OpenRun(run_id, state, revision, time.monotonic())
+            if state.status in PARKED:
+                self._parked[run_id] = _ParkedRun.of(run)
+            else:
+                self._runs[run_id] = run
             if _starts_waiting(before, state):
                 for on_waiting in self._on_waiting:
                     on_waiting(run_id, state.generation)
+            if _has_other_waits(before, state):
+                for on_waits_changed in self._on_waits_changed:
+                    on_waits_changed(run_id)
             return
-        last = self._runs.pop(run_id, None)
+        last = self._remove(run_id)
         for callback in self._on_ended:
             callback(run_id)
         if last is not None and last.state.open_waits:
             for callback in self._on_ended_waiting:
                 callback(run_id)
+
+    def _remove(self, run_id: str) -> OpenRun | None:
+        parked = self._parked.pop(run_id, None)
+        return self._runs.pop(run_id, None) if parked is None else parked.as_open(run_id)
 
     def remember_marker(self, run_id: str) -> None:
         self.markers.pop(run_id, None)
@@ -192,3 +251,9 @@ def _starts_waiting(before: OpenRun | None, now: RunState) -> bool:
     if now.status not in PARKED:
         return False
     return before is None or (before.state.status, before.state.generation) != (now.status, now.generation)
+
+
+def _has_other_waits(before: OpenRun | None, now: RunState) -> bool:
+    if not now.open_waits:
+        return False
+    return before is None or (before.state.status, before.state.open_waits) != (now.status, now.open_waits)

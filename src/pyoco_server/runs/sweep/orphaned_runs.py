@@ -37,11 +37,11 @@ class OrphanedRuns:
         self._failed: dict[str, int] = {}
 
     async def repair(self, check_lease: CheckLease) -> None:
-        """Check every open run once."""
+        """Check every open run once that is not parked."""
         self._limits.clear()
         self._failed = {run_id: seen for run_id, seen in self._failed.items() if run_id in self._runs}
         without_job: list[OpenRun] = []
-        async for group in self._runs.groups():
+        async for group in self._runs.active_groups():
             for run in group:
                 repair = Repair.NONE if self._is_healthy(run) else await self._repair_for(run)
                 if repair is Repair.REQUEUE and not self._has_job(run):

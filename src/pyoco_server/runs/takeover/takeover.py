@@ -156,7 +156,7 @@ class Takeover:
 
     async def _hand_over_runs(self, process: WorkerProcess) -> None:
         owned: list[OpenRun] = []
-        async for group in self._runs.groups():
+        async for group in self._runs.active_groups():
             owned += [run for run in group if _is_owned(run, process.instance_id)]
         for start in range(0, len(owned), _CONCURRENT):
             part = owned[start : start + _CONCURRENT]

@@ -1,0 +1,43 @@
+"""Does something for each of many waits or runs, a few at a time."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from pyoco_server.broker.client.connection import PayloadTooLarge
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.records.wait_models import run_id_of
+
+log = logging.getLogger(__name__)
+
+_CONCURRENT: Final = 32
+
+
+async def for_each(
+    act: Callable[[str], Awaitable[None]], ids: Iterable[str], *, pause_share: float = 0.0
+) -> None:
+    """Log what fails and go on; NatsUnavailable ends it.
+
+    Between two groups it pauses for this share of the time that the last one took: requests go first.
+    """
+    waiting = list(ids)
+    for start in range(0, len(waiting), _CONCURRENT):
+        some = waiting[start : start + _CONCURRENT]
+        began = time.monotonic()
+        outcomes = await asyncio.gather(*map(act, some), return_exceptions=True)
+        for each, outcome in zip(some, outcomes, strict=True):
+            if isinstance(outcome, PayloadTooLarge):
+                log.error("a wait cannot be written: %s", outcome, extra=_log_fields(each))
+            elif isinstance(outcome, NatsUnavailable):
+                raise outcome
+            elif isinstance(outcome, BaseException):
+                log.error("maintenance of a wait failed", exc_info=outcome, extra=_log_fields(each))
+        if pause_share and start + _CONCURRENT < len(waiting):
+            await asyncio.sleep((time.monotonic() - began) * pause_share)
+
+
+def _log_fields(wait_or_run_id: str) -> dict[str, str]:
+    run_id = run_id_of(wait_or_run_id)
+    return {"run_id": run_id} if wait_or_run_id == run_id else {"run_id": run_id, "wait_id": wait_or_run_id}
