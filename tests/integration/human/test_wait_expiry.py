@@ -19,12 +19,14 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
 from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.inbox.wait_index import WaitWrite
 from pyoco_server.human.wait_maintenance import WaitMaintenance
 from pyoco_server.human.wait_transitions import due_notice, event_for_state, expired
 from pyoco_server.records.models import RunStatus, TaskStatus, encode, job_of
 from pyoco_server.records.wait_models import Actor, OnTimeout, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.runs.lifecycle.waiting_state import open_waits
 from tests.support.broker.connections import connected
 from tests.support.broker.waits_in_bucket import SeenRuns, WaitsInBucket
 from tests.support.running.waiting_runs import WaitingRun, jobs_in_queue, waiting_run
@@ -53,7 +55,9 @@ class Maintained:
     def __init__(self, connection: Connection, **options: Any) -> None:
         self.waits = WaitsInBucket(connection)
         self.runs = SeenRuns(connection)
-        self.maintenance = WaitMaintenance(connection, self.waits, self.runs, check_all_sec=0.0, **options)
+        # Without a feed of waits, each round checks everything.
+        options = {"check_all_sec": 0.0, **options}
+        self.maintenance = WaitMaintenance(connection, self.waits, self.runs, **options)
 
     async def scans(self, count: int = 2) -> None:
         """Wait for so many scans from now on."""
@@ -353,6 +357,75 @@ async def test_an_answer_continues_the_run_after_its_gateway_died(connection: Co
     assert await run.states() == ["answered", "open"]
     now = await run.now()
     assert (now.status, now.open_waits) == (RunStatus.PENDING, (run.snapshot.open_waits or [])[1:])
+
+
+class CountedQueries(WaitsInBucket):
+    """Counts the queries whose cost follows how many waits or runs there are."""
+
+    pages = 0
+
+    async def open_after(self, wait_id: str, limit: int) -> list[str]:
+        self.pages += 1
+        return await super().open_after(wait_id, limit)
+
+
+async def checks_only_what_was_written(maintained: Maintained) -> CountedQueries:
+    """From now on, everything is not checked again."""
+    counted = CountedQueries(maintained.waits._connection)
+    maintained.maintenance._index = counted
+    await maintained.scans()
+    return counted
+
+
+async def test_a_run_is_checked_when_its_wait_was_decided(connection: Connection) -> None:
+    """By another gateway, which died before it continued the run."""
+    run = await waiting_run(connection)
+    async with maintaining(connection, check_all_sec=3600.0) as maintained:
+        counted = await checks_only_what_was_written(maintained)
+        pages = counted.pages
+        await decided_only(run)
+        await maintained.scans()
+        assert (await run.jobs(), counted.pages) == ([], pages)
+        maintained.maintenance.take([WaitWrite(run.wait_id, 2, None)])
+        await run.has_jobs()
+        assert counted.pages == pages
+
+
+async def test_a_run_is_checked_when_it_is_parked_for_a_wait_that_is_decided(connection: Connection) -> None:
+    """The answer came between the worker's last read and the write of the snapshot."""
+    run = await waiting_run(connection, suspended=False)
+    async with maintaining(connection, check_all_sec=3600.0) as maintained:
+        counted = await checks_only_what_was_written(maintained)
+        pages = counted.pages
+        await decided_only(run)
+        await run.becomes(
+            status=RunStatus.WAITING_HUMAN, generation=1, delivery=None, open_waits=open_waits(run.waits)
+        )
+        await maintained.scans()
+        await run.has_jobs()
+        assert counted.pages == pages
+
+
+async def test_waits_of_an_ended_run_are_closed_when_they_were_written(connection: Connection) -> None:
+    async with maintaining(connection, check_all_sec=3600.0) as maintained:
+        counted = await checks_only_what_was_written(maintained)
+        pages = counted.pages
+        run = await waiting_run(connection, suspended=False)
+        await run.becomes(status=RunStatus.COMPLETED)
+        await maintained.scans()
+        assert await run.states() == ["open"]
+        maintained.maintenance.take([WaitWrite(run.wait_id, 1, None)])
+        await run.has_states("cancelled")
+        assert counted.pages == pages
+
+
+async def test_everything_is_checked_after_an_interruption(connection: Connection) -> None:
+    run = await waiting_run(connection)
+    async with maintaining(connection, check_all_sec=3600.0) as maintained:
+        await maintained.scans()
+        await decided_only(run)
+        maintained.maintenance._interruptions -= 1
+        await run.has_jobs()
 
 
 async def test_reminder_and_escalation_are_recorded_once_by_several_gateways(

@@ -62,3 +62,59 @@ def test_waits_and_ends_are_reported() -> None:
         ("ended waiting", "cancelled"),
     ]
     assert len(runs) == 0
+
+
+def parked(*waits: str, status: str = "WAITING", generation: int = 1) -> RunState:
+    return RunState(status, 1.0, "gpu", generation=generation, open_waits=tuple(map(AwaitedId, waits)))
+
+
+async def test_parked_runs_are_held_and_not_visited_by_the_sweep() -> None:
+    runs = OpenRuns()
+    runs.apply("active", 1, RunState("RUNNING", 1.0))
+    runs.apply("parked", 2, parked("parked.a", "parked.b"))
+    found = runs.get("parked")
+    assert found is not None
+    assert (found.run_id, found.revision, found.state.tag, found.state.generation) == ("parked", 2, "gpu", 1)
+    assert [wait.wait_id for wait in found.state.open_waits] == ["parked.a", "parked.b"]
+    assert ("parked" in runs, len(runs), runs.started) == (True, 2, ["parked"])
+    assert [run.run_id async for group in runs.active_groups() for run in group] == ["active"]
+    assert [run.run_id async for group in runs.groups() for run in group] == ["active", "parked"]
+    runs.apply("parked", 3, RunState("RUNNING", 2.0))
+    assert [run.run_id async for group in runs.active_groups() for run in group] == ["active", "parked"]
+    runs.forget("parked", 3)
+    assert "parked" not in runs
+
+
+def test_a_parked_run_is_silent_since_its_last_write() -> None:
+    runs = OpenRuns()
+    runs.apply("a", 1, parked("a.w"))
+    before = runs.silent_sec("a", 1)
+    assert before > 0.0
+    assert runs.silent_sec("a", 2) == 0.0
+    runs.reset_silence()
+    assert runs.get("a") is not None
+    runs.reset("another bucket")
+    assert runs.get("a") is None
+
+
+def test_a_run_that_names_other_waits_is_reported() -> None:
+    runs, heard = OpenRuns(), list[str]()
+    runs.on_waits_changed(heard.append)
+    running = RunState("RUNNING", 1.0)
+    asking = RunState("RUNNING", 1.0, open_waits=(AwaitedId("a.w"),))
+    for revision, (state, reported) in enumerate(
+        [
+            (running, False),
+            (asking, True),
+            # A heartbeat.
+            (asking, False),
+            (parked("a.w"), True),
+            (parked("a.w"), False),
+            (parked("a.v"), True),
+            (running, False),
+        ],
+        start=1,
+    ):
+        heard.clear()
+        runs.apply("a", revision, state)
+        assert heard == (["a"] if reported else []), state
