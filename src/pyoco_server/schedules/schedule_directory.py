@@ -21,10 +21,12 @@ from pyoco_server.broker.stores.schedule_store import StoredSchedule
 from pyoco_server.errors import IndexNotReady, UnreadableRecord
 from pyoco_server.records.decoding import unreadable
 from pyoco_server.records.schedule_models import (
+    Outcome,
     Overlap,
     ScheduleDecision,
     ScheduleRecord,
     ScheduleSpec,
+    StartedRun,
     decode_schedule,
 )
 from pyoco_server.records.unreadable_records import RecordKind
@@ -60,6 +62,7 @@ class ScheduleRow:
     # When the next occurrence starts, with its jitter.
     next_at: float | None
     last: ScheduleDecision | None
+    last_run: StartedRun | None
     counts: dict[str, int]
     created_at: float
     updated_at: float
@@ -90,6 +93,7 @@ def row_of(record: ScheduleRecord, stored_revision: int) -> ScheduleRow:
         remaining_runs=record.remaining_runs,
         next_at=next_look(record),
         last=record.decisions[-1] if record.decisions else None,
+        last_run=_last_run(record),
         counts=record.counts,
         created_at=record.created_at,
         updated_at=record.updated_at,
@@ -99,6 +103,13 @@ def row_of(record: ScheduleRecord, stored_revision: int) -> ScheduleRow:
         awaited=tuple(run.run_id for run in record.running) if waits_for_runs(record) else (),
         ensure_at=max(decided) + GRACE_SEC if decided else None,
     )
+
+
+def _last_run(record: ScheduleRecord) -> StartedRun | None:
+    for each in reversed(record.decisions):
+        if each.outcome is Outcome.STARTED and each.run_id is not None:
+            return StartedRun(run_id=each.run_id, scheduled_for=each.scheduled_for)
+    return None
 
 
 class ScheduleDirectory:

@@ -8,6 +8,7 @@ any other one starts again after a moment: the ids of the runs make that harmles
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -48,6 +49,8 @@ class ScheduleRunner:
         self._store = ScheduleStore(connection)
         self._runs = RunStore(connection)
         self._starter = DurableStarter(connection)
+        # By outcome, the occurrences that this gateway has decided.
+        self.decided: Counter[str] = Counter()
 
     async def run_due(self, now: float) -> float | None:
         if not self._directory.ready:
@@ -108,7 +111,7 @@ class ScheduleRunner:
                 revision = await self._store.replace(decided.record, revision=found.revision)
             except RevisionConflict:
                 return True
-            _log_missed(before, decided.record)
+            self._count(before, decided.record)
             found = StoredSchedule(decided.record, revision)
         new = {start.run_id for start in decided.record.starts} - {start.run_id for start in before.starts}
         # Another gateway has just decided the others, and is about to start them.
@@ -163,7 +166,9 @@ class ScheduleRunner:
             if record == found.record:
                 return found
             try:
-                return StoredSchedule(record, await self._store.replace(record, revision=found.revision))
+                revision = await self._store.replace(record, revision=found.revision)
+                self._count(found.record, record)
+                return StoredSchedule(record, revision)
             except RevisionConflict:
                 newer = await self._store.get_from_leader(found.record.key)
             if newer is None or newer.record.incarnation != found.record.incarnation:
@@ -205,6 +210,14 @@ class ScheduleRunner:
             status=run.status,
         )
 
+    def _count(self, before: ScheduleRecord, after: ScheduleRecord) -> None:
+        new = Counter(after.counts)
+        new.subtract(before.counts)
+        self.decided += new
+        if missed := new[Outcome.MISSED]:
+            window = after.window_sec
+            log.warning("schedule %s missed %d occurrences, older than %g s", after.key, missed, window)
+
     def _report(self, key: str, error: BaseException) -> None:
         """One schedule that fails stops no other."""
         if isinstance(error, PyocoError):
@@ -239,10 +252,3 @@ def _failed(record: ScheduleRecord, start: ScheduledStart, error: Exception) -> 
         return reason
     log.error("schedule %s cannot start a run", record.key, exc_info=error, extra=fields)
     return str(error) or type(error).__name__
-
-
-def _log_missed(before: ScheduleRecord, after: ScheduleRecord) -> None:
-    missed = after.counts.get(Outcome.MISSED, 0) - before.counts.get(Outcome.MISSED, 0)
-    if missed:
-        window = after.window_sec
-        log.warning("schedule %s missed %d occurrences, older than %g s", after.key, missed, window)

@@ -12,7 +12,14 @@ from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import Cause, CauseKind, RunStatus
-from pyoco_server.records.schedule_models import Outcome, Overlap, ScheduleSpec, SkipReason, schedule_key
+from pyoco_server.records.schedule_models import (
+    Outcome,
+    Overlap,
+    ScheduleSpec,
+    SkipReason,
+    StartedRun,
+    schedule_key,
+)
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.schedules.deciding import triggered, with_backfill
@@ -211,6 +218,7 @@ async def test_a_start_that_is_impossible_becomes_a_decision(world: ScheduleWorl
     assert [each.outcome for each in record.decisions] == [Outcome.FAILED, Outcome.FAILED]
     assert "shorten its tags" in str(record.decisions[0].detail)
     assert (record.starts, record.running, record.counts["failed"]) == ([], [], 2)
+    assert +gateway.runner.decided == {"failed": 2}
 
 
 async def test_an_unexpected_error_of_a_start_becomes_a_decision(
@@ -320,3 +328,10 @@ async def test_lists_follow_what_was_stored(world: ScheduleWorld) -> None:
     assert (row.next_at, row.tags, row.counts) == (START + 20, ("x",), {"started": 1})
     assert row.last is not None
     assert row.last.outcome is Outcome.STARTED
+    assert row.last_run == StartedRun(run_id=str(row.last.run_id), scheduled_for=START + 10)
+    await gateway.look(20)
+    row = gateway.directory.get(schedule_key("acme", "a"))
+    assert row is not None
+    assert row.last_run is not None
+    assert row.last_run.scheduled_for == START + 10
+    assert gateway.runner.decided == {"started": 4, "skipped": 4}
