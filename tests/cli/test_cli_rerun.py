@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from pyoco_server.http_client import PyocoHttpClient
 from tests.support.commands import ClientCommand
+from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 
 def test_a_rerun_is_accepted_like_a_submit(client: ClientCommand, ended_run: str) -> None:
@@ -30,6 +32,32 @@ def test_a_rerun_from_what_failed_or_from_a_task(client: ClientCommand, ended_ru
     run = client.json("rerun", "--run-id", ended_run, "--task", "store", "--wait")
     assert (run["status"], run["rerun_mode"], run["rerun_task"]) == ("COMPLETED", "task", "store")
     assert f"{ended_run} (from store)" in client.table("get", "--run-id", run["run_id"])
+
+
+def test_a_rerun_keeps_the_answers_of_people(client: ClientCommand, http: PyocoHttpClient) -> None:
+    origin = http.submit_run("ask")["run_id"]
+
+    def asks(run_id: str) -> bool:
+        return http.get_run(run_id)["status"] == "WAITING_HUMAN"
+
+    eventually_sync(lambda: asks(origin), describe="the run asks")
+    client.json("resume", origin, "--json", '"yes"')
+    http.wait(origin, LIMIT_SEC)
+    kept = client.json("rerun", origin, "--keep-answers", "--wait")
+    assert (kept["status"], kept["origin_run_id"]) == ("COMPLETED", origin)
+    asked_again = client.json("rerun", origin)["run_id"]
+    eventually_sync(lambda: asks(asked_again), describe="without it, the rerun asks")
+    http.cancel_run(asked_again)
+
+    eventually_sync(
+        lambda: http.list_runs(origin=origin, status=["COMPLETED"]), describe="the rerun is in the list"
+    )
+    words = ("--origin", origin, "--status", "COMPLETED", "--keep-answers", "--yes", "--wait")
+    started = client.json("bulk", "rerun", *words)
+    assert (started["keep_answers"], started["done"]) == (True, 1)
+    eventually_sync(lambda: http.list_runs(origin=kept["run_id"]), describe="its rerun is in the list")
+    repeated = http.list_runs(origin=kept["run_id"])
+    assert [http.wait(run["run_id"], LIMIT_SEC)["status"] for run in repeated] == ["COMPLETED"]
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,22 @@ async def test_a_failed_run_shows_its_traceback_and_is_rerun(tab: Tab, worker: P
     await expect(tab.page.get_by_text("Reruns", exact=True)).to_be_visible()
 
 
+async def test_a_rerun_keeps_the_answers_of_people(tab: Tab, worker: PyocoNatsWorker) -> None:
+    run_id = await tab.gateway.submit("ask")
+    wait = (await tab.gateway.reaches(run_id, "WAITING_HUMAN"))["open_waits"][0]
+    await tab.gateway.http.post(f"/waits/{wait['wait_id']}/respond", json={"payload": "yes"})
+    await tab.gateway.ends(run_id)
+    await tab.open(f"/runs/{run_id}")
+    await tab.page.get_by_role("button", name="Rerun", exact=True).click()
+    await tab.page.get_by_role("menuitemcheckbox", name="Keep the answers of people").click()
+    await tab.screenshot("run-rerun-menu")
+    await tab.page.get_by_role("menuitem", name="From the start").click()
+    await expect(tab.page.get_by_text("Rerun of", exact=True)).to_be_visible()
+    await expect(status(tab)).to_have_text("Completed")
+    again = await tab.gateway.get(tab.page.url.rpartition("/")[2].partition("?")[0])
+    assert (again["origin_run_id"], again["keep_answers"]) == (run_id, True)
+
+
 async def test_a_run_is_cancelled_with_a_reason(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
     run_id = await tab.gateway.submit("sales", params={"release": str(tmp_path / "never")})
     await tab.open(f"/runs/{run_id}")

@@ -175,6 +175,24 @@ async def test_a_bulk_cancel_counts_first(tab: Tab) -> None:
     assert (await tab.gateway.get(other))["status"] == "PENDING"
 
 
+async def test_a_bulk_rerun_keeps_the_answers_of_people(tab: Tab) -> None:
+    origin = ended(RunStatus.FAILED, at=time.time(), flow_name="invoices")
+    await write_many(tab.gateway.inside.connection, [origin])
+    await tab.open("/runs?flow=invoices")
+    await tab.page.get_by_role("button", name="All matching").click()
+    await tab.page.get_by_role("menuitem", name="Rerun all matching…").click()
+    dialog = tab.page.get_by_role("dialog", name="Rerun all matching runs")
+    await dialog.get_by_label("Keep the answers of people").check()
+    await tab.screenshot("runs-bulk-rerun")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Rerun 1 run").click()
+    await expect(dialog).to_contain_text("1 done")
+    await dialog.get_by_role("button", name="Close").last.click()
+    await expect(tab.page.locator("[data-status=PENDING]")).to_have_count(1)
+    [again] = (await tab.gateway.http.get("/runs", params={"origin": origin.run_id})).json()
+    assert (await tab.gateway.get(again["run_id"]))["keep_answers"] is True
+
+
 async def test_selected_runs_are_cancelled(tab: Tab) -> None:
     first, second, other = [await tab.gateway.submit("noop") for _ in range(3)]
     over = ended(RunStatus.COMPLETED, at=time.time())

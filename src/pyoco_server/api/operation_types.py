@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from pyoco_server.api.run_types import RerunAccepted
+from pyoco_server.api.run_types import KeepAnswers, RerunAccepted
 from pyoco_server.records.models import RerunMode, RunId, RunStatus, Tag, WheelSyncState, WorkerState
 from pyoco_server.records.operation_models import (
     LAST_SEQUENCE,
@@ -118,11 +118,13 @@ class BulkRerunRequest(BulkRequest, kw_only=True, forbid_unknown_fields=True):
     """Where the reruns start: `start` or `failed`."""
 
     mode: RerunMode = RerunMode.START
+    keep_answers: KeepAnswers = False
 
 
-class BulkReplayRequest(BulkRerunRequest, kw_only=True, forbid_unknown_fields=True):
+class BulkReplayRequest(BulkRequest, kw_only=True, forbid_unknown_fields=True):
     """Replay the letters, and delete them with `delete`."""
 
+    mode: RerunMode = RerunMode.START
     delete: bool = False
 
 

@@ -60,14 +60,17 @@ class RunAccepted(Struct, kw_only=True):
     status: RunStatus = RunStatus.PENDING
 
 
+KeepAnswers = Annotated[
+    bool, Meta(description="Use the answers of people to the same questions; ask only what has changed.")
+]
+
+
 class RerunRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """From where a run is repeated; `task` goes with the mode `task`."""
 
     mode: RerunMode = RerunMode.START
     task: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
-    keep_answers: Annotated[
-        bool, Meta(description="Use the answers of people to the same questions; ask only what has changed.")
-    ] = False
+    keep_answers: KeepAnswers = False
 
 
 class RerunAccepted(RunAccepted, kw_only=True):

@@ -115,11 +115,16 @@ def bulk_rerun(
     wanted: RunFilter,
     mode: str | None = None,
     *,
+    keep_answers: bool = False,
     idempotency_key: str | None = None,
     **consent: Unpack[BulkConsent],
 ) -> Request[BulkAnswer]:
-    """Repeat every run that matches and has ended, as new runs; the rest is as in `bulk_cancel`."""
-    return _bulk(api.BULK_RERUN, given(**wanted), given(**consent, mode=mode), idempotency_key)
+    """Repeat every run that matches and has ended, as new runs; `keep_answers` as in `rerun`.
+
+    The rest is as in `bulk_cancel`.
+    """
+    body = given(**consent, mode=mode, keep_answers=keep_answers or None)
+    return _bulk(api.BULK_RERUN, given(**wanted), body, idempotency_key)
 
 
 def bulk_replay_dlq(

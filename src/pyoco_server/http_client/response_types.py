@@ -140,8 +140,8 @@ BulkError = TypedDict("BulkError", {"item": str, "err_id": str | None, "message"
 BulkOperation = TypedDict("BulkOperation", {
     "bulk_id": str, "action": str, "state": str, "query": dict[str, list[str]], "matched": int, "done": int,
     "skipped": int, "failed": int, "errors": list[BulkError], "created_at": float, "updated_at": float,
-    "started_at": float | None, "finished_at": float | None, "mode": str | None, "reason": str | None,
-    "delete": bool, "tenant_id": str | None, "api_key_id": str | None,
+    "started_at": float | None, "finished_at": float | None, "mode": str | None, "keep_answers": bool,
+    "reason": str | None, "delete": bool, "tenant_id": str | None, "api_key_id": str | None,
 })
 BulkAnswer = TypedDict("BulkAnswer", {
     "action": str, "dry_run": bool, "matched": int, "sample": list[str], "token": str | None,

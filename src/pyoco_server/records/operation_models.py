@@ -59,6 +59,8 @@ class BulkRecord(Struct, kw_only=True):
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None
     mode: RerunMode | None = None
+    # Of a rerun that keeps the answers of people.
+    keep_answers: bool = False
     reason: str | None = None
     delete: bool = False
     # Of the caller; None where no API keys are required.

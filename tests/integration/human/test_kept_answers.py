@@ -8,6 +8,7 @@ import pytest_asyncio
 from msgspec import structs
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpError
 from pyoco_server.human.wait_transitions import with_kept_answer
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
@@ -15,6 +16,7 @@ from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.stored_waits import a_wait
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
+from tests.support.waiting import LIMIT_SEC, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,16 +44,20 @@ async def rerun(gateway: RunningGateway, run_id: str, **body: Any) -> str:
     return str(answer.json()["run_id"])
 
 
+async def answered_run(gateway: RunningGateway, **fields: Any) -> tuple[str, str]:
+    """A completed run with one question, and its wait."""
+    run_id = (await gateway.submit_yaml(ASKING, **fields)).json()["run_id"]
+    wait_id = (await gateway.reaches(run_id, "WAITING_HUMAN"))["open_waits"][0]["wait_id"]
+    await gateway.http.post(f"/waits/{wait_id}/respond", json={"payload": True, "note": "fine"})
+    await gateway.reaches(run_id, "COMPLETED")
+    return run_id, wait_id
+
+
 async def test_a_rerun_keeps_the_answers_of_its_origin_if_it_is_asked_to(
     shared_gateway: RunningGateway, worker: PyocoNatsWorker
 ) -> None:
     gateway = shared_gateway
-    origin = (await gateway.submit_yaml(ASKING)).json()["run_id"]
-    run = await gateway.reaches(origin, "WAITING_HUMAN")
-    asked = run["open_waits"][0]["wait_id"]
-    await gateway.http.post(f"/waits/{asked}/respond", json={"payload": True, "note": "fine"})
-    await gateway.reaches(origin, "COMPLETED")
-
+    origin, asked = await answered_run(gateway)
     kept = await rerun(gateway, origin, keep_answers=True)
     await gateway.reaches(kept, "COMPLETED")
     query = {"run_id": kept, "state": "answered"}
@@ -62,6 +68,31 @@ async def test_a_rerun_keeps_the_answers_of_its_origin_if_it_is_asked_to(
     assert (event["kind"], event["why"]) == ("reused", asked)
 
     await gateway.reaches(await rerun(gateway, origin), "WAITING_HUMAN")
+
+
+async def test_the_client_reruns_one_run_or_many_with_their_answers(
+    shared_gateway: RunningGateway, worker: PyocoNatsWorker
+) -> None:
+    gateway = shared_gateway
+    origins = [(await answered_run(gateway, flow_name="kept"))[0] for _ in range(2)]
+    async with AsyncPyocoHttpClient(str(gateway.http.base_url)) as client:
+        again = await client.rerun(origins[0], keep_answers=True)
+        assert (await client.wait(again["run_id"], LIMIT_SEC))["status"] == "COMPLETED"
+
+        counted = await client.bulk_rerun({"flow": "kept"}, keep_answers=True, dry_run=True)
+        assert counted["matched"] == 3
+        with pytest.raises(PyocoHttpError, match="not that of a dry run with this filter"):
+            await client.bulk_rerun({"flow": "kept"}, token=counted["token"] or "")
+        started = await client.bulk_rerun({"flow": "kept"}, keep_answers=True, token=counted["token"] or "")
+        operation = started["operation"]
+        assert operation is not None
+        assert operation["keep_answers"] is True
+
+        async def all_completed() -> bool:
+            runs = await client.list_runs(flow="kept")
+            return len(runs) == 6 and {run["status"] for run in runs} == {"COMPLETED"}
+
+        await eventually(all_completed, describe="the reruns have the answers")
 
 
 def answered(**fields: Any) -> WaitRecord:

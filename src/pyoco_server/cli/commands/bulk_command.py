@@ -10,7 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from pyoco_server.cli.commands.run_commands import From
+from pyoco_server.cli.commands.run_commands import From, KeepAnswers
 from pyoco_server.cli.entry import CommandFailed
 from pyoco_server.cli.options.client_options import OutputForm, RepeatKey, client_command
 from pyoco_server.cli.options.filter_options import run_filter
@@ -68,6 +68,7 @@ def cancel(
 @client_command(
     "pyoco-client bulk rerun --status FAILED --updated-after 24h --dry-run",
     "pyoco-client bulk rerun --status FAILED --flow nightly --from failed --yes",
+    "pyoco-client bulk rerun --status FAILED --flow invoices --keep-answers",
     filters=run_filter,
     bulk=BulkOptions,
 )
@@ -76,12 +77,13 @@ def rerun(
     *,
     filters: RunFilter,
     start: From = None,
+    keep_answers: KeepAnswers = False,
     bulk: BulkOptions,
 ) -> None:
     _require_filter(filters)
     run_bulk(
         client,
-        lambda **consent: client.bulk_rerun(filters, start, **consent),
+        lambda **consent: client.bulk_rerun(filters, start, keep_answers=keep_answers, **consent),
         "rerun the matching runs",
         bulk,
     )

@@ -42,6 +42,9 @@ From = Annotated[
         show_default=False,
     ),
 ]
+KeepAnswers = Annotated[
+    bool, flag("--keep-answers", "Use the answers of people again; ask only questions that have changed.")
+]
 CancelReason = Annotated[str | None, text_option("Reason, recorded with the run.", "TEXT")]
 
 
@@ -132,9 +135,7 @@ def rerun(
     run_id: RunIdOption = None,
     start: From = None,
     task: Annotated[str | None, text_option("Execute this task and its downstream tasks only.")] = None,
-    keep_answers: Annotated[
-        bool, flag("--keep-answers", "Use the answers of people again; ask only questions that have changed.")
-    ] = False,
+    keep_answers: KeepAnswers = False,
     idempotency_key: RepeatKey = None,
     waiting: WaitOptions,
 ) -> None:

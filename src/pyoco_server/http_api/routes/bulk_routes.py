@@ -37,7 +37,9 @@ async def rerun_matching(request: Request) -> Response:
     selection = bulk.MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
     body = await _body(request, ops.BulkRerunRequest)
     check_mode(body.mode)
-    spec = bulk.BulkSpec(action=BulkAction.RERUN, query=_query(request), mode=body.mode)
+    spec = bulk.BulkSpec(
+        action=BulkAction.RERUN, query=_query(request), mode=body.mode, keep_answers=body.keep_answers
+    )
     return await _respond(request, body, spec, selection)
 
 

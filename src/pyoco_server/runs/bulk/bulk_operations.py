@@ -60,6 +60,7 @@ class BulkSpec:
     # The filter as it was requested.
     query: dict[str, list[str]]
     mode: RerunMode | None = None
+    keep_answers: bool = False
     reason: str | None = None
     delete: bool = False
 
@@ -72,7 +73,9 @@ class BulkSpec:
 
     @property
     def _requested(self) -> tuple[object, ...]:
-        return (self.action, sorted(self.query.items()), self.mode, self.reason, self.delete)
+        # Without `keep_answers` as in earlier versions, whose tokens and keys may be in use.
+        kept = ("keep_answers",) if self.keep_answers else ()
+        return (self.action, sorted(self.query.items()), self.mode, self.reason, self.delete, *kept)
 
     def expected_by(self, token: str) -> int:
         """The count of the dry run with this token; BulkRefused if that was another request."""
@@ -195,6 +198,7 @@ def _new_record(spec: BulkSpec, caller: Caller, matched: int) -> BulkRecord:
         updated_at=now,
         finished_at=None if matched else now,
         mode=spec.mode,
+        keep_answers=spec.keep_answers,
         reason=spec.reason,
         delete=spec.delete,
         tenant_id=caller.tenant_id,

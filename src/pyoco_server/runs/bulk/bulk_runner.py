@@ -67,8 +67,13 @@ class BulkSteps:
             case BulkAction.CANCEL:
                 return await self._cancel(record, item.name)
             case BulkAction.RERUN:
-                mode = record.mode or RerunMode.START
-                job = await rerun_job(self._connection, item.name, _caller(record), mode=mode)
+                job = await rerun_job(
+                    self._connection,
+                    item.name,
+                    _caller(record),
+                    mode=record.mode or RerunMode.START,
+                    keep_answers=record.keep_answers,
+                )
                 await self._submit(record, job)
                 return StepResult.DONE
             case BulkAction.REPLAY_LETTERS:

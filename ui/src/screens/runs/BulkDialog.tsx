@@ -17,6 +17,7 @@ type Mode = "start" | "failed";
 interface WorkerFilter {
   reason: string;
   mode: Mode;
+  keepAnswers: boolean;
 }
 
 interface BulkDialogProps {
@@ -37,7 +38,11 @@ function post(action: BulkAction, filter: string, wish: WorkerFilter, how: BulkR
   if (action === "rerun")
     return api.POST("/bulk/rerun", {
       params,
-      body: body<Schemas["BulkRerunRequest"]>({ ...how, mode: wish.mode }),
+      body: body<Schemas["BulkRerunRequest"]>({
+        ...how,
+        mode: wish.mode,
+        ...(wish.keepAnswers && { keep_answers: true }),
+      }),
     });
   return api.POST("/bulk/cancel", {
     params,
@@ -47,7 +52,7 @@ function post(action: BulkAction, filter: string, wish: WorkerFilter, how: BulkR
 
 function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action: BulkAction }) {
   const t = useMessages(messages);
-  const [wish, setWish] = useState<WorkerFilter>({ reason: "", mode: "start" });
+  const [wish, setWish] = useState<WorkerFilter>({ reason: "", mode: "start", keepAnswers: false });
   const bulk = useBulk((asked, key) => post(action, filter, wish, asked, key), JSON.stringify(wish));
   const { matched, operation } = bulk;
   const isCancel = action === "cancel";
@@ -129,12 +134,23 @@ function Question({ action, counted, wish, onWish }: QuestionProps) {
           )}
         </Field>
       ) : (
-        <Segments
-          label={t("mode")}
-          value={wish.mode}
-          options={(["start", "failed"] as const).map((value) => ({ value, label: t(`mode.${value}`) }))}
-          onChange={(mode) => onWish({ ...wish, mode })}
-        />
+        <div className={styles.options}>
+          <Segments
+            label={t("mode")}
+            value={wish.mode}
+            options={(["start", "failed"] as const).map((value) => ({ value, label: t(`mode.${value}`) }))}
+            onChange={(mode) => onWish({ ...wish, mode })}
+          />
+          <label className={styles.check}>
+            <input
+              type="checkbox"
+              checked={wish.keepAnswers}
+              onChange={({ target }) => onWish({ ...wish, keepAnswers: target.checked })}
+            />
+            {t("keepAnswers")}
+          </label>
+          <p className={styles.soft}>{t("keepAnswersHint")}</p>
+        </div>
       )}
     </>
   );
