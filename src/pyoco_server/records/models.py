@@ -333,6 +333,8 @@ class RunSnapshot(Struct, kw_only=True):
     cancel_requested_at: Timestamp | None = None
     cancel_requested_by: str | None = None
     cancel_reason: str | None = None
+    # Whether it is ended without a grace period; unset otherwise.
+    cancel_force: bool | UnsetType = UNSET
     workflow_yaml_sha256: str | None = None
     workflow_yaml_bytes: int | None = None
     params_sha256: str | UnsetType = UNSET

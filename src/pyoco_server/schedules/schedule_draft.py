@@ -54,7 +54,9 @@ class RunFact:
 
     is_open: bool
     failed: bool = False
+    # Whether it was cancelled, and without a grace period.
     cancelling: bool = False
+    forced: bool = False
     status: str = ""
 
 
@@ -267,7 +269,8 @@ class Draft:
         return f"run {run_id} is {fact.status if fact is not None and fact.status else 'open'}"
 
     def _start(self, start: ScheduledStart) -> None:
-        self._starts.append(start)
+        # One that was buffered starts now.
+        self._starts.append(structs.replace(start, decided_at=self._now))
         self._running.append(StartedRun(run_id=start.run_id, scheduled_for=start.scheduled_for))
         self._forget(start)
         self._note(start, Outcome.STARTED, run_id=start.run_id)

@@ -180,11 +180,19 @@ class ScheduleRunner:
         policy = "terminate_other" if decided.terminate else "cancel_other"
         for run_id in decided.to_end:
             fact = facts.get(run_id)
-            if fact is not None and fact.cancelling:
+            if fact is not None and (fact.forced if decided.terminate else fact.cancelling):
                 continue
             by, reason = f"schedule:{record.schedule_id}", f"overlap policy {policy}"
             try:
-                await cancel_run(self._connection, self._runs, run_id, ANYBODY, by=by, reason=reason)
+                await cancel_run(
+                    self._connection,
+                    self._runs,
+                    run_id,
+                    ANYBODY,
+                    by=by,
+                    reason=reason,
+                    force=decided.terminate,
+                )
             except RunNotFound:
                 log.info("the run to cancel was deleted", extra={"run_id": run_id})
             except (RunConflict, UnreadableRecord) as error:
@@ -207,6 +215,7 @@ class ScheduleRunner:
             is_open=not run.status.terminal,
             failed=run.status is RunStatus.FAILED,
             cancelling=run.cancel_requested_at is not None,
+            forced=run.cancel_force is True,
             status=run.status,
         )
 

@@ -16,7 +16,7 @@ from tests.support.running.executors import NO_EVENTS, new_run, started_executor
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
 from tests.support.samples.explain_facts import running
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 
 async def test_a_flow_that_stops_before_the_kill_is_not_forced(
@@ -81,6 +81,18 @@ async def test_a_run_past_its_limit_is_killed(caplog: pytest.LogCaptureFixture) 
         await limit.enforce()
     assert executor.times == 3
     assert len(caplog.records) == 1
+
+
+async def test_a_forced_cancel_has_no_grace_period(caplog: pytest.LogCaptureFixture) -> None:
+    executor: Any = CountingExecutor()
+    cancellation = Cancellation(executor, grace_sec=NEVER_SEC)
+    await cancellation.enforce(running(cancel_requested_at=1.0))
+    assert (executor.times, cancellation.forced) == (0, False)
+    await cancellation.enforce(running(cancel_requested_at=1.0, cancel_force=True))
+    assert (executor.times, cancellation.forced) == (1, True)
+    assert "as the cancel requested" in cancellation.error
+    # Nothing went wrong.
+    assert caplog.records == []
 
 
 async def test_a_run_that_does_not_stop_is_killed(caplog: pytest.LogCaptureFixture) -> None:

@@ -345,6 +345,10 @@ class TestCancelling:
     def test_a_cancel_is_past_its_grace_period(self) -> None:
         assert codes(facts(cancelling(cancel_requested_at=NOW - 31), busy())) == ["cancel_overdue"]
 
+    def test_a_forced_cancel_has_no_grace_period(self) -> None:
+        found = facts(cancelling(cancel_requested_at=NOW - 1, cancel_force=True), busy())
+        assert only(found, "cancel_overdue")["grace_sec"] == 0.0
+
     def test_a_cancel_without_a_connected_worker(self) -> None:
         silent = cancelling(cancel_requested_at=NOW - 10, heartbeat_at=NOW - 50)
         found = facts(silent, busy(last_seen_at=NOW - 50))

@@ -25,6 +25,7 @@ def test_merge_takes_what_is_the_gateways_and_nothing_else() -> None:
     changed = {
         "cancel_requested_at": 5.0,
         "cancel_reason": "why",
+        "cancel_force": True,
         "open_waits": [wait],
         "signature": "s",
         "error": "not a gateway's",

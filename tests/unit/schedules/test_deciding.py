@@ -149,6 +149,14 @@ def test_a_run_that_is_not_yet_stored_is_open() -> None:
     assert again.decisions[-1].reason == SkipReason.OVERLAP
 
 
+def test_a_buffered_start_is_decided_when_it_starts() -> None:
+    each = Simulation(schedule(overlap=Overlap.BUFFER_ALL))
+    each.run_until(20)
+    each.end_all()
+    (start,) = decide(each.record, now=NOON + 27, facts=each.facts).record.starts
+    assert (start.scheduled_for, start.decided_at) == (NOON + 20, NOON + 27)
+
+
 def test_a_buffer_has_a_limit() -> None:
     each = Simulation(schedule(ScheduleSpec(every_sec=1), overlap=Overlap.BUFFER_ALL))
     each.run_until(MOST_BUFFERED + 10)

@@ -352,8 +352,9 @@ def _cancelling(facts: Facts) -> Finding:
         ack_wait = 0.0 if facts.queue is None else facts.queue.limits.ack_wait_sec
         evidence |= {"worker": lost.code, "ended_within_sec": ack_wait + silence.heartbeats_sec}
         return Finding("cancel_without_worker", evidence)
-    left = requested + facts.timing.grace_sec - facts.now
-    evidence |= {"grace_sec": facts.timing.grace_sec, "grace_left_sec": max(0.0, left)}
+    grace_sec = 0.0 if run.cancel_force is True else facts.timing.grace_sec
+    left = requested + grace_sec - facts.now
+    evidence |= {"grace_sec": grace_sec, "grace_left_sec": max(0.0, left)}
     return Finding("cancel_grace" if left > 0 else "cancel_overdue", evidence)
 
 

@@ -7,7 +7,7 @@ which finds the request with its next write if the notification is lost.
 import logging
 import time
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
@@ -29,12 +29,16 @@ async def cancel_run(
     *,
     by: str | None = None,
     reason: str | None = None,
+    force: bool = False,
 ) -> RunSnapshot:
     """The snapshot with the request. An ended run is returned as it is; a second request changes nothing.
 
-    `by` defaults to the caller's key.
+    `by` defaults to the caller's key. `force` ends the run without a grace period, also after a request that
+    did not.
     """
-    stored = await _store_request(store, run_id, caller, by=by or caller.api_key_id, reason=reason)
+    stored = await _store_request(
+        store, run_id, caller, by=by or caller.api_key_id, reason=reason, force=force
+    )
     snapshot = stored.snapshot
     if snapshot.status.terminal:
         return snapshot
@@ -54,12 +58,12 @@ async def cancel_run(
 
 
 async def _store_request(
-    store: RunStore, run_id: str, caller: Caller, *, by: str | None, reason: str | None
+    store: RunStore, run_id: str, caller: Caller, *, by: str | None, reason: str | None, force: bool
 ) -> StoredRun:
     while True:
         stored = await find_run(store, run_id, caller)
         snapshot = stored.snapshot
-        if snapshot.status.terminal or snapshot.cancel_requested_at is not None:
+        if snapshot.status.terminal or _is_requested(snapshot, force):
             return stored
         if not snapshot.status.known:
             raise RunConflict(
@@ -72,6 +76,7 @@ async def _store_request(
             cancel_requested_at=now,
             cancel_requested_by=by,
             cancel_reason=reason,
+            cancel_force=force or UNSET,
             updated_at=now,
         )
         try:
@@ -80,9 +85,13 @@ async def _store_request(
             continue
         except NatsUnavailable as failure:
             stored = await read_back(find_run(store, run_id, caller), failure)
-            if stored.snapshot.cancel_requested_at is None and not stored.snapshot.status.terminal:
+            if not stored.snapshot.status.terminal and not _is_requested(stored.snapshot, force):
                 raise
             return stored
+
+
+def _is_requested(snapshot: RunSnapshot, force: bool) -> bool:
+    return snapshot.cancel_requested_at is not None and (snapshot.cancel_force is True or not force)
 
 
 def _cancelled(snapshot: RunSnapshot) -> RunSnapshot:

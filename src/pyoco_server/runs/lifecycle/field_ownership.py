@@ -32,7 +32,7 @@ _WORKER: Final = (
 )
 _GATEWAY: Final = (
     # CANCELLING, by a cancel request.
-    *("status", "cancel_requested_at", "cancel_requested_by", "cancel_reason"),
+    *("status", "cancel_requested_at", "cancel_requested_by", "cancel_reason", "cancel_force"),
     # Waits of other branches that are decided meanwhile.
     "open_waits",
     # Of a run of an earlier version, which is signed while it is executed.

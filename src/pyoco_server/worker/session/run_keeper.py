@@ -30,6 +30,8 @@ class Cancellation:
         self._executor = executor
         self._grace_sec = grace_sec
         self._requested_at: float | None = None
+        # Whether the request allows no grace period.
+        self._at_once = False
         self.forced = False
 
     async def enforce(self, snapshot: RunSnapshot) -> None:
@@ -39,16 +41,27 @@ class Cancellation:
         if self._requested_at is None:
             self._requested_at = now
             self._executor.cancel(snapshot.run_id)
-        elif now - self._requested_at > self._grace_sec:
+            if snapshot.cancel_force is not True:
+                return
+        self._at_once = snapshot.cancel_force is True
+        if self._at_once or now - self._requested_at > self._grace_sec:
             if not self.forced:
                 self.forced = True
-                spec = Err.CANCEL_TIMED_OUT
-                log.error("%s: %s", spec.en, self.error, extra=spec.log_fields(run_id=snapshot.run_id))
+                self._log(snapshot.run_id)
             # Repeated while the run lasts: it may have been between two executors.
             await self._executor.force_end(RunStatus.CANCELLED, self.error)
 
+    def _log(self, run_id: str) -> None:
+        if self._at_once:
+            log.info("the run is ended by force, as requested", extra={"run_id": run_id})
+            return
+        spec = Err.CANCEL_TIMED_OUT
+        log.error("%s: %s", spec.en, self.error, extra=spec.log_fields(run_id=run_id))
+
     @property
     def error(self) -> str:
+        if self._at_once:
+            return "the run was ended by force, as the cancel requested"
         return f"the flow did not stop within {self._grace_sec:g} s of the cancel, and was ended by force"
 
 
