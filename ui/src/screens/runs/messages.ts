@@ -203,7 +203,8 @@ export const messages = defineMessages({
     "mode.start": "最初から",
     "mode.failed": "失敗したタスクから",
     keepAnswers: "回答を引き継ぐ",
-    keepAnswersHint: "引き継がない場合は、すべての質問をもう一度行います。引き継ぐ場合は、変わった質問だけをもう一度行います。",
+    keepAnswersHint:
+      "引き継がない場合は、すべての質問をもう一度行います。引き継ぐ場合は、変わった質問だけをもう一度行います。",
     keepAll: "戻る",
     close: "閉じる",
     doCancel: "{count}件をキャンセル",
