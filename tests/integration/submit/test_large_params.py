@@ -5,12 +5,14 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from msgspec import UNSET, structs
 from pyoco import Flow, task
 
 from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import encode
+from pyoco_server.records.models import RunStatus, encode
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 from tests.integration.submit.test_rerun import rerun
 from tests.integration.submit.test_submit import queued_job
@@ -83,6 +85,39 @@ async def test_the_sweep_publishes_a_lost_job_with_all_params(own_gateway: Runni
     await repairer.republish_job(stored)
     assert await queued_job(own_gateway) == job
     assert await executed(own_gateway, run_id) == "day: 20000"
+
+
+async def dropped_by_an_older_worker(gateway: RunningGateway, run_id: str, **more: Any) -> None:
+    """A worker that does not know these fields writes what the job has: all params."""
+    store = RunStore(gateway.inside.connection)
+    stored = await store.get_from_leader(run_id)
+    assert stored is not None
+    params = (await queued_job(gateway)).params
+    dropped = {"params": params, "params_sha256": UNSET, "params_bytes": UNSET, "keep_answers": UNSET}
+    await store.replace(structs.replace(stored.snapshot, **dropped, **more), revision=stored.revision)
+
+
+async def test_a_run_that_an_older_worker_has_written_is_repeated_and_queued_again(
+    own_gateway: RunningGateway,
+) -> None:
+    connection = own_gateway.inside.connection
+    origin = await own_gateway.submit("measure", params=PARAMS)
+    await dropped_by_an_older_worker(own_gateway, origin, status=RunStatus.COMPLETED)
+    assert "params_sha256" not in await own_gateway.get(origin)
+    run_id = (await rerun(own_gateway, origin, keep_answers=True))["run_id"]
+    job = await queued_job(own_gateway)
+    assert (job.params, job.params_sha256, job.keep_answers) == (PARAMS, DIGEST, True)
+
+    await dropped_by_an_older_worker(own_gateway, run_id)
+    repairer = RunRepairer(connection)
+    stored = await repairer.stored(run_id)
+    assert stored is not None
+    await connection.client.jetstream().purge_stream(own_gateway.inside.config.work_stream)
+    await repairer.republish_job(stored)
+    assert await queued_job(own_gateway) == job
+    # The signature still says what was accepted.
+    forged = structs.replace(stored.snapshot, params={**PARAMS, "name": "night"})
+    assert not await repairer.signatures.is_authentic(structs.replace(stored, snapshot=forged))
 
 
 async def test_large_params_that_are_lost_fail_a_run_and_refuse_a_rerun(own_gateway: RunningGateway) -> None:

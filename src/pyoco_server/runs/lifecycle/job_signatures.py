@@ -7,6 +7,9 @@ and verifies the snapshot before it queues the run again or repeats it.
 Signed is what never changes: the job as encoded, without its generation, and with the digest of its flow.yaml
 in place of the file. A new field of `Job` needs a default, or no earlier run would verify.
 
+A worker of an earlier version drops the fields of a snapshot that it does not know, and those are signed too.
+Where they follow from the rest, they are restored (`_as_accepted`): the signature says whether rightly.
+
 Runs of earlier versions have no signature. The first sweep signs those that have not ended
 (runs/sweep/unsigned_runs.py). The others are trusted if they were written before that: NATS assigns the
 revision of a write, and no worker can choose it.
@@ -14,7 +17,8 @@ revision of a write, and no worker can choose it.
 
 import hmac
 import logging
-from hashlib import blake2b
+from collections.abc import Iterator
+from hashlib import blake2b, sha256
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -28,6 +32,7 @@ from pyoco_server.errors import UnverifiedRun
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import RunSnapshot, encode, job_of
 from pyoco_server.records.operation_models import LAST_SEQUENCE
+from pyoco_server.records.params_preview import params_preview
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +52,20 @@ def signature_of(snapshot: RunSnapshot, secret: bytes) -> str:
     if job.cause is not UNSET and job.cause.at is not None:
         job.cause = structs.replace(job.cause, at=float(job.cause.at))
     return blake2b(encode(job), key=secret, digest_size=_DIGEST_BYTES, person=_PURPOSE).hexdigest()
+
+
+def _as_accepted(snapshot: RunSnapshot) -> Iterator[RunSnapshot]:
+    """The snapshot, and what it may have been before a worker of an earlier version wrote it."""
+    yield snapshot
+    candidates = [snapshot]
+    if snapshot.params_sha256 is UNSET:
+        # It has written the whole params of its job in place of their beginning and digest.
+        params = encode(snapshot.params)
+        changes = {"params_sha256": sha256(params).hexdigest(), "params_bytes": len(params)}
+        candidates.append(structs.replace(snapshot, params=params_preview(snapshot.params), **changes))
+    if snapshot.keep_answers is UNSET and snapshot.origin_run_id is not None:
+        candidates += [structs.replace(each, keep_answers=True) for each in candidates]
+    yield from candidates[1:]
 
 
 class JobSignatures:
@@ -72,19 +91,25 @@ class JobSignatures:
 
     async def is_authentic(self, stored: StoredRun) -> bool:
         """Whether it is what a gateway has accepted, as far as that is known for a run without signature."""
-        if await self.is_signed(stored.snapshot):
-            return True
+        return await self._accepted(stored) is not None
+
+    async def _accepted(self, stored: StoredRun) -> RunSnapshot | None:
+        """The snapshot with all that was accepted; None if it is not authentic."""
+        for candidate in _as_accepted(stored.snapshot):
+            if await self.is_signed(candidate):
+                return candidate
         trusted = await self.trusted()
-        return trusted is None or stored.revision <= trusted.runs
+        return stored.snapshot if trusted is None or stored.revision <= trusted.runs else None
 
     async def verified(self, stored: StoredRun) -> RunSnapshot:
         """The snapshot, signed; UnverifiedRun if it is not what a gateway has accepted.
 
         The run must have been read from the leader, which alone knows its revision for sure.
         """
+        accepted = await self._accepted(stored)
+        if accepted is not None:
+            return structs.replace(accepted, signature=await self.sign(accepted))
         snapshot = stored.snapshot
-        if await self.is_authentic(stored):
-            return structs.replace(snapshot, signature=await self.sign(snapshot))
         self.refused += 1
         error = UnverifiedRun(
             f"run {snapshot.run_id} is not as a gateway accepted it: its flow, params, tag, tenant or "
