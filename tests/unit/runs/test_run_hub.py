@@ -13,7 +13,7 @@ from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.watch import followers, run_hub
 from pyoco_server.runs.watch.followers import ResyncRequired
-from pyoco_server.runs.watch.recent_changes import MAX_RUNS, BucketPosition
+from pyoco_server.runs.watch.recent_changes import MAX_RUNS, UNFOLLOWED_RUNS, BucketPosition
 from pyoco_server.runs.watch.run_hub import ListChanges, ListFollower, RunChange, RunHub
 from tests.support.clocks import FakeClockLoop
 from tests.support.samples.summaries import changed, removed, summary
@@ -182,6 +182,38 @@ async def test_a_follower_that_lags_too_far_has_to_resync(changes: RunHub) -> No
             await changes.publish([changed(new_run_id(), 11 + MAX_RUNS + number)])
         with pytest.raises(ResyncRequired):
             await follower.next(SOON)
+
+
+async def test_fewer_changes_are_kept_while_no_list_is_followed(changes: RunHub) -> None:
+    async def publish(count: int) -> BucketPosition:
+        before = changes.newest
+        for revision in range(before.revision + 1, before.revision + count + 1):
+            await changes.publish([changed(new_run_id(), revision)])
+        return before
+
+    too_early, covered = await publish(UNFOLLOWED_RUNS), await publish(UNFOLLOWED_RUNS)
+    with changes.follow_list(ALL, after=too_early) as late, pytest.raises(ResyncRequired):
+        await late.next(SOON)
+    with changes.follow_list(ALL, after=covered) as follower:
+        assert len(entries(await follower.next(SOON))) == UNFOLLOWED_RUNS
+        await publish(1)
+    # It may come back.
+    left_at = await publish(UNFOLLOWED_RUNS + 1)
+    with changes.follow_list(ALL, after=left_at) as again:
+        assert len(entries(await again.next(SOON))) == UNFOLLOWED_RUNS + 1
+
+
+async def test_changes_are_dropped_some_time_after_the_last_follower(
+    changes: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with changes.follow_list(ALL, after=changes.newest):
+        for revision in range(11, 11 + 2 * UNFOLLOWED_RUNS):
+            await changes.publish([changed(new_run_id(), revision)])
+    left_at = BucketPosition(changes.newest.bucket, 11)
+    monkeypatch.setattr(run_hub, "_RECONNECT_SEC", 0.0)
+    await changes.publish([changed(ONE, 11 + 2 * UNFOLLOWED_RUNS)])
+    with changes.follow_list(ALL, after=left_at) as again, pytest.raises(ResyncRequired):
+        await again.next(SOON)
 
 
 async def test_changes_of_other_runs_do_not_outdate_a_quiet_list(changes: RunHub) -> None:

@@ -20,6 +20,8 @@ from pyoco_server.runs.index.run_summary import RunSummary
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 
 MAX_RUNS: Final = 5_000
+# While no list is followed: enough for one that is followed from the revision at which it was read.
+UNFOLLOWED_RUNS: Final = 500
 
 _POSITION: Final = re.compile(r"([0-9a-f]{8})-([0-9]{1,18})")
 
@@ -89,6 +91,8 @@ class RecentChange(Struct, frozen=True, gc=False):
 class RecentChanges:
     def __init__(self) -> None:
         self._changes: OrderedDict[str, RecentChange] = OrderedDict()
+        # How many are kept.
+        self.max_runs = UNFOLLOWED_RUNS
         # Empty until `begin`.
         self.bucket = ""
         # Every change in (oldest, newest] is here.
@@ -120,7 +124,7 @@ class RecentChanges:
         return change
 
     def _drop_oldest(self) -> None:
-        if len(self._changes) > MAX_RUNS:
+        while len(self._changes) > self.max_runs:
             _, dropped = self._changes.popitem(last=False)
             self._oldest = dropped.revision
 

@@ -5,6 +5,7 @@ newest change of a run, or the changes of a list since its position.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +22,8 @@ from pyoco_server.runs.watch.followers import (
     Subscriptions,
 )
 from pyoco_server.runs.watch.recent_changes import (
+    MAX_RUNS,
+    UNFOLLOWED_RUNS,
     UNKNOWN,
     Before,
     BucketPosition,
@@ -31,6 +34,8 @@ from pyoco_server.runs.watch.recent_changes import (
 
 # The event loop gets a turn after this much work for followers of lists.
 _TURN_SEC: Final = 0.005
+# A follower that is back within this time finds the changes that it has missed.
+_RECONNECT_SEC: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +205,8 @@ class RunHub:
         self._runs: Subscriptions[str, RunFollowers] = Subscriptions(self._followers_changed)
         self._lists: Subscriptions[RunFilter, ListFollowers] = Subscriptions(self._followers_changed)
         self._had_followers = False
+        # When a list was last followed, by the monotonic clock.
+        self._followed_at = -math.inf
         self._on_followed: list[Callable[[bool], None]] = []
         self._on_begin: list[Callable[[], None]] = []
         self._on_changes: list[Callable[[Sequence[RunChange]], None]] = []
@@ -255,6 +262,7 @@ class RunHub:
                 follower.require_resync()
             return follower
 
+        self._followed_at = time.monotonic()
         return self._lists.following(
             run_filter, lambda: ListFollowers(run_filter, self._recent), new_follower
         )
@@ -296,6 +304,10 @@ class RunHub:
             return
         for callback in self._on_changes:
             callback(batch)
+        if self._lists:
+            self._followed_at = time.monotonic()
+        is_followed = time.monotonic() - self._followed_at < _RECONNECT_SEC
+        self._recent.max_runs = MAX_RUNS if is_followed else UNFOLLOWED_RUNS
         after = self._recent.newest
         recent = [
             self._recent.add(change.run_id, change.revision, change.summary, change.before)
