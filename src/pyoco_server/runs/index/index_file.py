@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _MOST_GATEWAYS: Final = 64
 # KiB. Filling an index of a million entries needs much; single writes do not.
 _FILLING_CACHE: Final = 64 * 1024
-_WRITING_CACHE: Final = 2 * 1024
+_WRITING_CACHE: Final = 512
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_ID_BYTES: Final = 64
 
