@@ -21,6 +21,7 @@ from pyoco_server.api.run_types import (
     public_snapshot,
 )
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.server_clock import ServerClock
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
@@ -31,6 +32,7 @@ from pyoco_server.human.human_task_yaml import check_submitted_flow
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, keyed_command, keyed_submission
+from pyoco_server.runs.lifecycle.requested_start import AT_ONCE, RequestedStart, requested_start
 from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
 from pyoco_server.runs.lifecycle.stored_job import whole_params
 from pyoco_server.runs.lifecycle.submission import Submitter, new_job
@@ -54,7 +56,8 @@ class PyocoNatsClient:
         self._connection = connection
         self._store = RunStore(connection)
         self._journal = Journal(connection)
-        self._submitter = Submitter(connection)
+        self._clock = ServerClock(connection)
+        self._submitter = Submitter(connection, clock=self._clock.now)
         self._cleanup = AsyncExitStack()
 
     @classmethod
@@ -95,13 +98,18 @@ class PyocoNatsClient:
         tags: Sequence[str] | None = None,
         *,
         timeout_sec: float | None = None,
+        start_at: float | str | None = None,
+        delay_sec: float | None = None,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Submit a run of a flow that the workers know: its `run_id` and `status`.
 
-        With an `idempotency_key` the same call may be made again after any failure, and there is one run.
+        With `start_at` (ISO 8601 with its offset, or unix seconds) or `delay_sec` it is SCHEDULED until then,
+        and a gateway starts it. With an `idempotency_key` the same call may be made again after any failure,
+        and there is one run.
         """
         given = {"flow_name": flow_name, "params": params or {}, "tag": tag, "timeout_sec": timeout_sec}
+        given |= {"start_at": start_at, "delay_sec": delay_sec}
         request = _checked({**given, "tags": None if tags is None else list(tags)}, RunSubmitRequest)
         job = new_job(
             flow_name=request.flow_name,
@@ -110,7 +118,7 @@ class PyocoNatsClient:
             params=request.params,
             timeout_sec=request.timeout_sec,
         )
-        return await self._submit(job, idempotency_key)
+        return await self._submit(job, idempotency_key, await self._start(start_at, delay_sec))
 
     async def submit_run_yaml(
         self,
@@ -119,9 +127,11 @@ class PyocoNatsClient:
         tag: str | None = None,
         *,
         timeout_sec: float | None = None,
+        start_at: float | str | None = None,
+        delay_sec: float | None = None,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Submit the text of a flow.yaml as a run of the given name."""
+        """Submit the text of a flow.yaml as a run of the given name; the rest is as in `submit_run`."""
         source = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
         limit = self._connection.config.workflow_yaml_max_bytes
         if len(source) > limit:
@@ -136,7 +146,7 @@ class PyocoNatsClient:
             timeout_sec=request.timeout_sec or None,
             workflow_yaml=source,
         )
-        return await self._submit(job, idempotency_key)
+        return await self._submit(job, idempotency_key, await self._start(start_at, delay_sec))
 
     async def rerun(
         self,
@@ -145,17 +155,23 @@ class PyocoNatsClient:
         task: str | None = None,
         *,
         keep_answers: bool = False,
+        start_at: float | str | None = None,
+        delay_sec: float | None = None,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Rerun a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`."""
-        request = _checked({"mode": mode, "task": task, "keep_answers": keep_answers}, RerunRequest)
+        given = {"mode": mode, "task": task, "keep_answers": keep_answers}
+        request = _checked({**given, "start_at": start_at, "delay_sec": delay_sec}, RerunRequest)
+        start = await self._start(start_at, delay_sec)
         keyed = None
         if idempotency_key is not None:
-            command = rerun_command(run_id, request.mode, request.task, keep_answers=keep_answers)
+            command = rerun_command(
+                run_id, request.mode, request.task, keep_answers=keep_answers, start=start
+            )
             keyed = keyed_command(idempotency_key, None, *command)
             earlier = await self._submitter.submitted(keyed)
             if earlier is not None:
-                return {**_accepted(earlier.run_id), "origin_run_id": run_id}
+                return {**await self._accepted(earlier.run_id, start), "origin_run_id": run_id}
         job = await rerun_job(
             self._connection,
             run_id,
@@ -163,8 +179,10 @@ class PyocoNatsClient:
             mode=request.mode,
             task=request.task,
             keep_answers=request.keep_answers,
+            start=start,
         )
-        return {**_accepted(await self._submitter.submit(job, request=keyed)), "origin_run_id": run_id}
+        new_id = await self._submitter.submit(job, request=keyed)
+        return {**await self._accepted(new_id, start), "origin_run_id": run_id}
 
     async def get_run(self, run_id: str, include: Sequence[str] = ()) -> dict[str, Any]:
         """The newest snapshot of a run; `include=["records"]` adds its task records, `full` everything."""
@@ -190,9 +208,25 @@ class PyocoNatsClient:
                 raise TimeoutError(f"run {run_id} is {snapshot.status} after {timeout_sec:g} s")
             await asyncio.sleep(pause)
 
-    async def _submit(self, job: Job, key: str | None) -> dict[str, Any]:
-        keyed: KeyedRequest | None = None if key is None else keyed_submission(key, job)
-        return _accepted(await self._submitter.submit(job, request=keyed))
+    async def _submit(self, job: Job, key: str | None, start: RequestedStart) -> dict[str, Any]:
+        job.start_at = start.at
+        keyed: KeyedRequest | None = None if key is None else keyed_submission(key, job, *start.asked)
+        return await self._accepted(await self._submitter.submit(job, request=keyed), start)
+
+    async def _start(self, start_at: float | str | None, delay_sec: float | None) -> RequestedStart:
+        if start_at is None and delay_sec is None:
+            return AT_ONCE
+        # Gateways start it by the server's clock.
+        await self._clock.measure()
+        return requested_start(start_at, delay_sec, self._clock.now())
+
+    async def _accepted(self, run_id: str, start: RequestedStart) -> dict[str, Any]:
+        status = RunStatus.PENDING
+        if start is not AT_ONCE:
+            stored = await find_run(self._store, run_id, ANYBODY)
+            if stored.snapshot.status is RunStatus.SCHEDULED:
+                status = RunStatus.SCHEDULED
+        return {"run_id": run_id, "status": status.value}
 
 
 def _checked(given: Mapping[str, Any], kind: type[T]) -> T:
@@ -202,10 +236,6 @@ def _checked(given: Mapping[str, Any], kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequest(problems=[FieldProblem("", str(error))]) from None
-
-
-def _accepted(run_id: str) -> dict[str, Any]:
-    return {"run_id": run_id, "status": RunStatus.PENDING.value}
 
 
 def _as_dict(snapshot: RunSnapshot, *, with_records: bool = False) -> dict[str, Any]:

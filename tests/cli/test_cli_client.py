@@ -5,6 +5,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from pyoco_server.errors.error_table import Err
 from tests.support.commands import ClientCommand, call_client
 from tests.support.http_stub import answer, stub, unavailable, watched
+from tests.support.waiting import LIMIT_SEC
 
 NO_RUN = "00000000-0000-4000-8000-000000000000"
 GOOD_YAML = "flow: {graph: note}\ntasks:\n  note: {callable: 'noting:note'}\n"
@@ -70,6 +72,26 @@ def test_a_submit_sends_a_time_limit_and_an_idempotency_key(
     assert client.json(*words, "--run-timeout-sec", "30.0", cwd=tmp_path) == first
     assert client.json("get", "--run-id", first["run_id"])["timeout_sec"] == 30
     assert "ERR-PYOCO-0026" in client.error(*words, "--run-timeout-sec", "31", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("command", ["submit", "submit-yaml", "rerun"])
+def test_a_run_starts_later(client: ClientCommand, ended_run: str, command: str, tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(GOOD_YAML)
+    words = {
+        "submit": ("submit", "--flow-name", "noop"),
+        "submit-yaml": ("submit-yaml", "--flow-name", "noop", "--workflow-file", "flow.yaml"),
+        "rerun": ("rerun", ended_run),
+    }[command]
+    at = datetime.now().astimezone().replace(microsecond=0) + timedelta(hours=5)
+    for start in (("--in", "5h"), ("--at", at.isoformat()), ("--at", at.replace(tzinfo=None).isoformat())):
+        accepted = client.json(*words, *start, cwd=tmp_path)
+        assert accepted["status"] == "SCHEDULED"
+        run = client.json("get", accepted["run_id"])
+        assert abs(run["start_at"] - at.timestamp()) < LIMIT_SEC
+        shown = client.table("get", accepted["run_id"])
+        assert "starts at" in shown
+        assert "The run starts in" in shown
+        assert client.json("cancel", accepted["run_id"], "--wait")["status"] == "CANCELLED"
 
 
 def test_get_and_tasks_show_a_run(client: ClientCommand, ended_run: str) -> None:

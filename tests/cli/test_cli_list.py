@@ -44,6 +44,8 @@ def test_runs_are_listed_as_an_array_the_last_changed_first(client: ClientComman
         (("--tag", "other", "--flow", "nightly"), 0),
         (("--worker", "w1"), 0),
         (("--search", "NEEDLE"), 1),
+        (("--cause", "api"), 5),
+        (("--cause", "schedule:nightly"), 0),
         (("--origin", "00000000-0000-4000-8000-000000000000"), 0),
         (("--workflow-yaml-sha256", "0" * 64), 0),
         (("--updated-after", "1h"), 5),

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.http_api.gateway import Gateway
+
 
 class ShiftedTime:
     """The module `time` with a shifted time of day."""
@@ -77,3 +79,15 @@ class FakeClockLoop:
             if not timer.is_cancelled:
                 timer.action()
         self._now = end
+
+
+def advance_server_clock(gateway: Gateway, seconds: float) -> None:
+    """Let the gateway take the server's clock for that much ahead, from now on; what is due then is done."""
+    clock = gateway.clock
+
+    async def measured() -> bool:
+        return True
+
+    vars(clock)["measure"] = measured
+    clock._monotonic_zero = clock.now() + seconds - time.monotonic()
+    gateway.timekeeper.wake()

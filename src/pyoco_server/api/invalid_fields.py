@@ -10,6 +10,7 @@ from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
 from pyoco_server.records.models import FLOW_NAME_EXPECTED, RUN_TIMEOUT_EXPECTED, TAG_EXPECTED, RerunMode
 from pyoco_server.records.schedule_models import SCHEDULE_ID_EXPECTED, Overlap
 from pyoco_server.runs.flow_yaml import did_you_mean
+from pyoco_server.runs.lifecycle.requested_start import DELAY_EXPECTED, START_AT_EXPECTED
 
 _MESSAGE: Final = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
 _NAMED_FIELD: Final = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<field>.*)`$")
@@ -24,6 +25,8 @@ _PATTERNS: Final = {
 # Fields for which the message of msgspec is not enough.
 _EXPECTED: Final = {
     "timeout_sec": RUN_TIMEOUT_EXPECTED,
+    "start_at": START_AT_EXPECTED,
+    "delay_sec": DELAY_EXPECTED,
     "mode": f"expected one of {', '.join(RerunMode)}",
     "overlap": f"expected one of {', '.join(Overlap)}",
 }

@@ -391,5 +391,7 @@ class Health(Struct, kw_only=True):
     nats: NatsHealth
     storage: StorageHealth
     index: IndexHealth
+    # By how many seconds the clock of the NATS server is ahead of this gateway's; absent until it is known.
+    clock_offset_sec: float | UnsetType = UNSET
     # How many stored records this gateway could not read, by kind; the others are not affected.
     unreadable: dict[RecordKind, int] | UnsetType = UNSET

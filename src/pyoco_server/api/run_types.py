@@ -14,9 +14,11 @@ from pyoco_server.records.models import (
     RunTimeout,
     Tag,
     TaskStatus,
+    cause_of,
 )
 from pyoco_server.runs.index.pagination import SortField
 from pyoco_server.runs.index.run_summary import RunItem
+from pyoco_server.runs.lifecycle.requested_start import MAX_DELAY_SEC
 
 RUN_LIMIT_MAX: Final = 200
 RUN_LIMIT_DEFAULT: Final = 50
@@ -34,6 +36,24 @@ RunInclude = Literal["records", "full", "all"]
 LogStream = Literal["stdout", "stderr", "note"]
 
 
+StartAt = Annotated[
+    float | str,
+    Meta(
+        description="Not before this time: ISO 8601 with an offset, or unix seconds. Until then the run is "
+        "SCHEDULED. A time in the past is at once; at most ten years ahead.",
+        examples=["2027-01-31T09:00:00+09:00"],
+    ),
+]
+DelaySec = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=MAX_DELAY_SEC,
+        description="In place of `start_at`: so many seconds after the gateway has accepted it.",
+    ),
+]
+
+
 class RunSubmitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """A run of a flow that the workers know."""
 
@@ -42,6 +62,8 @@ class RunSubmitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     tag: Tag | None = None
     tags: Labels | None = None
     timeout_sec: RunTimeout | None = None
+    start_at: StartAt | None = None
+    delay_sec: DelaySec | None = None
 
 
 class RunSubmitYamlFields(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -51,10 +73,12 @@ class RunSubmitYamlFields(Struct, kw_only=True, forbid_unknown_fields=True):
     tag: Tag | None = None
     # No None: a form has texts only, and "null" is no number.
     timeout_sec: RunTimeout | UnsetType = UNSET
+    start_at: Annotated[str, Meta(description="As in the JSON of `POST /runs`.")] | UnsetType = UNSET
+    delay_sec: DelaySec | UnsetType = UNSET
 
 
 class RunAccepted(Struct, kw_only=True):
-    """The run is stored and queued."""
+    """The run is stored, and queued (PENDING) or to be queued at its `start_at` (SCHEDULED)."""
 
     run_id: RunId
     status: RunStatus = RunStatus.PENDING
@@ -71,10 +95,12 @@ class RerunRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     mode: RerunMode = RerunMode.START
     task: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
     keep_answers: KeepAnswers = False
+    start_at: StartAt | None = None
+    delay_sec: DelaySec | None = None
 
 
 class RerunAccepted(RunAccepted, kw_only=True):
-    """The new run is stored and queued."""
+    """The new run is stored, and queued or to be queued at its `start_at`."""
 
     origin_run_id: RunId
 
@@ -89,8 +115,9 @@ SnapshotT = TypeVar("SnapshotT", bound=RunSnapshot)
 
 
 def public_snapshot(snapshot: SnapshotT, *, records: bool) -> SnapshotT:
-    """The stored snapshot as a response, changed in place: an answer does not count as an attempt."""
+    """The stored snapshot as a response, changed in place: each has a cause, and an answer is no attempt."""
     snapshot.attempt = snapshot.shown_attempt
+    snapshot.cause = cause_of(snapshot.cause, snapshot.origin_run_id)
     if not records:
         snapshot.task_records = UNSET
     return snapshot
@@ -129,6 +156,13 @@ class RunFilterQuery(Struct, kw_only=True):
     ] = UNSET
     origin: Annotated[
         str | UnsetType, Meta(description="The run that it repeats.", extra_json_schema={"format": "uuid"})
+    ] = UNSET
+    cause: Annotated[
+        Text | UnsetType,
+        Meta(
+            description="What has started it: `api`, `schedule`, `event`, `request`, `rerun` or `parent`, or "
+            "one of them, as in `schedule:nightly`."
+        ),
     ] = UNSET
     workflow_yaml_sha256: Annotated[
         Annotated[str, Meta(pattern="^[0-9A-Fa-f]{64}$")] | UnsetType, Meta(description="Of its flow.yaml.")

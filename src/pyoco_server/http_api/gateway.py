@@ -21,6 +21,7 @@ from pyoco_server.http_api import services
 from pyoco_server.http_api.middleware.request_counts import RequestCounts
 from pyoco_server.human.notifications import Notifier
 from pyoco_server.records.models import WorkerRecord, WorkerState
+from pyoco_server.runs.sweep.delayed_starts import DelayedStarts
 from pyoco_server.runs.sweep.sweeper import Sweeper
 from pyoco_server.runs.takeover.takeover import Takeover
 
@@ -46,9 +47,12 @@ class Gateway:
         self.authentication = self._add_service(services.Authentication(self.connection))
         self.listing = self._add_service(services.RunListing(self.connection))
         self.runs = self._add_service(
-            services.Runs(self.connection, self.listing.lists, is_lost=self.is_lost)
+            services.Runs(self.connection, self.listing.lists, is_lost=self.is_lost, clock=self.clock.now)
         )
-        self.sweeper = self._add_service(Sweeper(self.connection, self.listing.lists, self.listing.open_runs))
+        self.sweeper = self._add_service(
+            Sweeper(self.connection, self.listing.lists, self.listing.open_runs, clock=self.clock.now)
+        )
+        self._release_delayed_starts()
         self.takeover = self._add_service(
             Takeover(
                 self.connection,
@@ -91,6 +95,16 @@ class Gateway:
     def _add_service(self, service: S) -> S:
         self._start_order.append(service)
         return service
+
+    def _release_delayed_starts(self) -> None:
+        starts = DelayedStarts(self.sweeper.repairer, self.listing.open_runs)
+        self.timekeeper.add(starts)
+
+        def on_scheduled(run_id: str, start_at: float) -> None:
+            if starts.add(run_id, start_at):
+                self.timekeeper.wake(starts.name)
+
+        self.listing.open_runs.on_scheduled(on_scheduled)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

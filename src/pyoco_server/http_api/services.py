@@ -28,7 +28,7 @@ from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitFeedReader, fe
 from pyoco_server.human.inbox.wait_index import WaitIndex, WaitLists
 from pyoco_server.human.wait_changes import WaitChanges
 from pyoco_server.human.wait_maintenance import WaitMaintenance
-from pyoco_server.records.models import WorkerRecord
+from pyoco_server.records.models import Job, RunStatus, WorkerRecord
 from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner
 from pyoco_server.runs.explain.explainer import Explainer
@@ -91,14 +91,32 @@ class Runs(ServiceGroup):
     """Submitting a run, and reading one."""
 
     def __init__(
-        self, connection: Connection, lists: RunLists, *, is_lost: Callable[[WorkerRecord], bool]
+        self,
+        connection: Connection,
+        lists: RunLists,
+        *,
+        is_lost: Callable[[WorkerRecord], bool],
+        clock: Callable[[], float],
     ) -> None:
         self.store = RunStore(connection)
         self.logs = RunLogs(connection)
         self.hints = RunWatches(connection)
-        self.submitter = Submitter(connection)
+        self.submitter = Submitter(connection, clock=clock)
         self.explainer = Explainer(connection, lists, is_lost)
         self.parts = (self.submitter,)
+        self._clock = clock
+
+    async def accepted_status(self, job: Job | None, run_id: str) -> RunStatus:
+        """SCHEDULED while the run is held for its start; otherwise PENDING, as in every other response.
+
+        `job` is None, or of another run, if an earlier request with the same key has made the run.
+        """
+        if job is not None and job.run_id == run_id:
+            is_held = (job.start_at or 0.0) > self._clock()
+        else:
+            stored = await self.store.get(run_id)
+            is_held = stored is not None and stored.snapshot.status is RunStatus.SCHEDULED
+        return RunStatus.SCHEDULED if is_held else RunStatus.PENDING
 
 
 class RunListing(ServiceGroup):

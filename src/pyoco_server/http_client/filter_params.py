@@ -57,6 +57,8 @@ class RunFilter(TypedDict, total=False):
     tag: str | None
     worker: str | None
     origin: str | None
+    # `schedule`, or `schedule:nightly`.
+    cause: str | None
     updated_after: float | None
     updated_before: float | None
     submitted_after: float | None

@@ -21,22 +21,23 @@ IndexHealth = TypedDict("IndexHealth", {
 })
 Health = TypedDict("Health", {
     "status": str, "version": NotRequired[str], "nats": NatsHealth, "storage": StorageHealth,
-    "index": IndexHealth, "unreadable": NotRequired[dict[str, int]],
+    "index": IndexHealth, "clock_offset_sec": NotRequired[float], "unreadable": NotRequired[dict[str, int]],
 })
+Cause = TypedDict("Cause", {"kind": str, "id": NotRequired[str | None], "at": NotRequired[float | None]})
 RunItem = TypedDict("RunItem", {
     "run_id": str, "flow_name": str, "status": str, "tag": str, "tags": list[str], "updated_at": float,
     "submitted_at": float | None, "start_time": float | None, "end_time": float | None,
     "duration_sec": float | None, "worker_id": str | None, "heartbeat_at": float | None, "attempt": int,
     "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
-    "origin_run_id": str | None, "workflow_yaml_sha256": str | None, "tenant_id": str | None,
-    "tasks_total": int, "tasks_over": int, "wait_message": str | None, "wait_schema": str | None,
-    "wait_deadline_at": float | None, "open_waits": int, "id": NotRequired[str],
+    "origin_run_id": str | None, "cause": NotRequired[Cause], "start_at": NotRequired[float],
+    "workflow_yaml_sha256": str | None, "tenant_id": str | None, "tasks_total": int, "tasks_over": int,
+    "wait_message": str | None, "wait_schema": str | None, "wait_deadline_at": float | None,
+    "open_waits": int, "id": NotRequired[str],
 })
 RunPage = TypedDict("RunPage", {
     "items": list[RunItem], "next_cursor": str | None, "total": NotRequired[int],
     "total_exact": NotRequired[bool],
 })
-Cause = TypedDict("Cause", {"kind": str, "id": NotRequired[str | None], "at": NotRequired[float | None]})
 OpenWait = TypedDict("OpenWait", {
     "wait_id": str, "task": str, "name": str, "message": str, "deadline_at": float | None,
     "kind": NotRequired[str], "topic": NotRequired[str | None], "since": NotRequired[float | None],

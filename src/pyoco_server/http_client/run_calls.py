@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Literal, NotRequired, TypedDict, Unpack, cast
 
 import httpx
@@ -51,15 +52,28 @@ def submit_run(
     tags: Sequence[str] | None = None,
     *,
     timeout_sec: float | None = None,
+    start_at: datetime | float | str | None = None,
+    delay_sec: float | None = None,
     idempotency_key: str | None = None,
 ) -> Request[Accepted]:
     """Submit a run of a flow that the workers know: its `run_id` and `status`.
 
-    `timeout_sec` limits the run. With an `idempotency_key` the same call may be made again after any
-    failure, and there is one run all the same. The client itself does so when the gateway or NATS is away
-    for a moment; without a key of yours it makes one for each call (not with `retries=0`).
+    `timeout_sec` limits the run. With `start_at` (a datetime with its zone, a text in ISO 8601 with its
+    offset, or unix seconds) or `delay_sec` it starts later, and is SCHEDULED until then.
+
+    With an `idempotency_key` the same call may be made again after any failure, and there is one run all the
+    same. The client itself does so when the gateway or NATS is away for a moment; without a key of yours it
+    makes one for each call (not with `retries=0`).
     """
-    body = given(flow_name=flow_name, params=params, tag=tag, tags=tags, timeout_sec=timeout_sec)
+    body = given(
+        flow_name=flow_name,
+        params=params,
+        tag=tag,
+        tags=tags,
+        timeout_sec=timeout_sec,
+        start_at=_moment(start_at),
+        delay_sec=delay_sec,
+    )
     return call(api.SUBMIT_RUN, body=body, key=idempotency_key, submits=True)
 
 
@@ -69,11 +83,19 @@ def submit_run_yaml(
     tag: str | None = None,
     *,
     timeout_sec: float | None = None,
+    start_at: datetime | float | str | None = None,
+    delay_sec: float | None = None,
     idempotency_key: str | None = None,
 ) -> Request[Accepted]:
     """Submit the text of a flow.yaml as a run of the given name; the rest is as in `submit_run`."""
     content = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
-    form = given(flow_name=flow_name, tag=tag, timeout_sec=timeout_sec)
+    form = given(
+        flow_name=flow_name,
+        tag=tag,
+        timeout_sec=timeout_sec,
+        start_at=_moment(start_at),
+        delay_sec=delay_sec,
+    )
     files = {"workflow": ("flow.yaml", content)}
     return call(api.SUBMIT_RUN_YAML, form=form, files=files, key=idempotency_key, submits=True)
 
@@ -84,18 +106,20 @@ def rerun(
     task: str | None = None,
     *,
     keep_answers: bool = False,
+    start_at: datetime | float | str | None = None,
+    delay_sec: float | None = None,
     idempotency_key: str | None = None,
 ) -> Request[Accepted]:
     """Rerun a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
 
     The mode `failed` continues from what failed, `task` from the named task: what finished before is not
-    executed again. With `keep_answers` the answers of people count for the same questions of the new run. An
-    `idempotency_key` is as in `submit_run`.
+    executed again. With `keep_answers` the answers of people count for the same questions of the new run.
+    `start_at`, `delay_sec` and `idempotency_key` are as in `submit_run`.
     """
     kept = True if keep_answers else None
-    return call(
-        api.RERUN, body=given(mode=mode, task=task, keep_answers=kept), key=idempotency_key, run_id=run_id
-    )
+    start = _moment(start_at)
+    body = given(mode=mode, task=task, keep_answers=kept, start_at=start, delay_sec=delay_sec)
+    return call(api.RERUN, body=body, key=idempotency_key, run_id=run_id)
 
 
 def cancel_run(run_id: str, reason: str | None = None) -> Request[Run]:
@@ -239,6 +263,11 @@ class RunFollowing:
     def timeout_error(self) -> TimeoutError:
         status = "unknown" if self._newest is None else self._newest["status"]
         return TimeoutError(f"run {self._run_id} is still {status} after {self._timeout_sec:g} s; it goes on")
+
+
+def _moment(start_at: datetime | float | str | None) -> float | str | None:
+    """As it is sent; the gateway refuses one without a zone."""
+    return start_at.isoformat() if isinstance(start_at, datetime) else start_at
 
 
 def _state(run: Run) -> tuple[object, ...]:

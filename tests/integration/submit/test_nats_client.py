@@ -1,5 +1,6 @@
 """Runs over NATS, without HTTP: the same runs as those of a gateway."""
 
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -63,6 +64,22 @@ async def test_a_key_stands_for_one_run(client: PyocoNatsClient) -> None:
     assert await client.submit_run("noop", {"x": 1}, "nobody", idempotency_key=key) == first
     with pytest.raises(IdempotencyConflict):
         await client.submit_run("noop", {"x": 2}, "nobody", idempotency_key=key)
+
+
+async def test_a_run_starts_later(client: PyocoNatsClient, shared_gateway: RunningGateway) -> None:
+    later = await client.submit_run("noop", tag="nobody", delay_sec=3600)
+    from_yaml = await client.submit_run_yaml(YAML, "from-yaml", "nobody", start_at="2030-01-01T00:00:00Z")
+    for accepted in (later, from_yaml):
+        assert accepted["status"] == "SCHEDULED"
+        assert (await shared_gateway.get(accepted["run_id"]))["status"] == "SCHEDULED"
+        await client.cancel_run(accepted["run_id"])
+        assert (await client.wait(accepted["run_id"], LIMIT_SEC))["status"] == "CANCELLED"
+    again = await client.rerun(later["run_id"], start_at=time.time() + 3600)
+    assert again["status"] == "SCHEDULED"
+    assert (await client.submit_run("noop", tag="nobody", start_at=1.0))["status"] == "PENDING"
+    for wrong in ({"start_at": "tomorrow"}, {"delay_sec": -1}, {"start_at": 1.0, "delay_sec": 1}):
+        with pytest.raises(InvalidRequest):
+            await client.submit_run("noop", tag="nobody", **wrong)
 
 
 async def test_invalid_input_is_refused_and_stores_nothing(client: PyocoNatsClient) -> None:

@@ -69,6 +69,20 @@ def test_a_run_in_progress_shows_when_it_may_have_lost_its_worker(
     assert row("worker", text).split(maxsplit=1) == ["worker", expected]
 
 
+def test_what_has_started_a_run_is_shown() -> None:
+    by = {"kind": "schedule", "id": "nightly", "at": 1_800_000_000.0}
+    text = shown(run_view(run("COMPLETED", cause=by)))
+    assert "schedule nightly, for 2027-01-1" in row("started by", text)
+    assert "started by" not in shown(run_view(run("COMPLETED", cause={"kind": "api"})))
+    assert "2027-01-1" in row("starts at", shown(run_view(run("SCHEDULED", start_at=1_800_000_000.0))))
+
+
+def test_a_list_shows_when_a_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    later: Any = run("SCHEDULED", start_at=1_800_000_000.0, error=None, updated_at=1.0)
+    assert "starts at 2027-01-1" in shown(runs_view([later]))
+
+
 def test_the_attempt_is_shown_from_the_second_one_on() -> None:
     assert row("attempt", shown(run_view(run("RUNNING", attempt=1)))) == ""
     assert row("attempt", shown(run_view(run("RUNNING", attempt=3)))).split() == ["attempt", "3"]

@@ -55,7 +55,7 @@ def test_a_hundred_thousand_runs_are_counted_in_few_steps(flows: int, steps_each
     ]
     db.executemany("INSERT INTO groups VALUES (?, ?, ?, ?, ?, 1)", groups)
     db.executemany(
-        "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL)",
+        "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
         (
             (number, b"%d" % number, 0, number % len(groups), number % 86_400 + 0.5)
             for number in range(100_000)

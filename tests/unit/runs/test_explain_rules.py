@@ -29,6 +29,22 @@ from tests.support.samples.explain_facts import (
 )
 
 
+class TestScheduled:
+    def test_it_starts_at_its_time(self) -> None:
+        found = facts(run(RunStatus.SCHEDULED, start_at=NOW + 10_800))
+        evidence = only(found, "scheduled")
+        assert (evidence["start_at"], evidence["left_sec"]) == (NOW + 10_800, 10_800)
+
+    def test_a_gateway_has_a_moment_before_the_start_is_overdue(self) -> None:
+        assert codes(facts(run(RunStatus.SCHEDULED, start_at=NOW - 1))) == ["scheduled"]
+        found = facts(run(RunStatus.SCHEDULED, start_at=NOW - 60))
+        assert only(found, "start_overdue")["overdue_sec"] == 60
+
+    def test_a_released_run_waits_in_the_queue_since_its_release(self) -> None:
+        released = run(start_at=NOW - 6, heartbeat_at=NOW - 5)
+        assert only(facts(released, worker()), "about_to_start")["waiting_sec"] == 5
+
+
 class TestPending:
     def test_no_worker_ever_served_the_tag(self) -> None:
         found = facts(run(), worker(tags=["cpu"]), worker("w2", tags=["cpu", "io"]))

@@ -42,6 +42,8 @@ EXAMPLES: dict[str, Finding] = {
             finding
             for found in [
                 facts(run(RunStatus("SLEEPING"))),
+                facts(run(RunStatus.SCHEDULED, start_at=NOW + 10_800)),
+                facts(run(RunStatus.SCHEDULED, start_at=NOW - 60)),
                 facts(run(), worker(tags=["cpu"])),
                 facts(run(), worker(last_seen_at=NOW - 100)),
                 facts(run(), worker(paused=True)),

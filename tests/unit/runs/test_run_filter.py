@@ -67,7 +67,10 @@ snapshots = st.fixed_dictionaries(
         "origin_run_id": maybe(st.integers(0, 2).map(lambda number: str(UUID(int=number)))),
         "workflow_yaml_sha256": maybe(st.integers(0, 1).map(lambda number: f"{SHA}{number}")),
         "tenant_id": tenants,
-    }
+    },
+    optional={
+        "cause": st.sampled_from([{"kind": "schedule", "id": "a"}, {"kind": "event"}, {"kind": "api"}])
+    },
 )
 ranges = st.builds(TimeRange, after=maybe(times), before=maybe(times))
 filters = st.builds(
@@ -78,6 +81,9 @@ filters = st.builds(
     tag=maybe(words),
     worker=maybe(words),
     origin=maybe(st.just(str(UUID(int=1)))),
+    cause=maybe(
+        st.sampled_from(["api", "schedule", "schedule:a", "schedule:b", "rerun", f"rerun:{UUID(int=1)}"])
+    ),
     workflow_yaml_sha256=maybe(st.just(f"{SHA}1")),
     updated=ranges,
     submitted=ranges,

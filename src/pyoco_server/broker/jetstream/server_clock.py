@@ -46,21 +46,31 @@ class ServerClock:
         return self.offset_sec is not None and abs(self.offset_sec) > TOLERATED_SEC
 
     async def run_due(self, now: float) -> float:
+        if not await self.measure():
+            return now + _RETRY_SEC
+        self._warn()
+        return self.now() + _INTERVAL_SEC
+
+    async def measure(self) -> bool:
+        """Whether the reply came soon enough."""
         sent_at = time.monotonic()
         server_time = (await stream_state(self._connection, self._stream)).server_time
         took_sec = time.monotonic() - sent_at
         if not server_time or took_sec > _LONGEST_REPLY_SEC:
-            return now + _RETRY_SEC
+            return False
         self._monotonic_zero = server_time - sent_at - took_sec / 2
         self.offset_sec = self.now() - time.time()
+        return True
+
+    def _warn(self) -> None:
+        offset_sec = self.offset_sec or 0.0
         if self.differs and not self._warned:
-            ahead = "ahead of" if self.offset_sec > 0 else "behind"
+            ahead = "ahead of" if offset_sec > 0 else "behind"
             log.warning(
                 "the clock of the NATS server is %.1f s %s this machine's: set the clocks by NTP. Starts, "
                 "schedules and deadlines follow the server's clock",
-                abs(self.offset_sec),
+                abs(offset_sec),
                 ahead,
                 extra=Err.CLOCK_DIFFERS.log_fields(),
             )
         self._warned = self.differs
-        return self.now() + _INTERVAL_SEC

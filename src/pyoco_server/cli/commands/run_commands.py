@@ -14,6 +14,7 @@ from pyoco_server.cli.options.client_options import (
     RepeatKey,
     RunIdArgument,
     RunIdOption,
+    StartOptions,
     WaitLimit,
     client_command,
     required_run_id,
@@ -126,6 +127,8 @@ def cancel(
     "pyoco-client rerun $RUN_ID --from failed --wait",
     "pyoco-client rerun $RUN_ID --task load",
     "pyoco-client rerun $RUN_ID --from failed --keep-answers",
+    "pyoco-client rerun $RUN_ID --in 30m",
+    later=StartOptions,
     waiting=WaitOptions,
 )
 def rerun(
@@ -136,6 +139,7 @@ def rerun(
     start: From = None,
     task: Annotated[str | None, text_option("Execute this task and its downstream tasks only.")] = None,
     keep_answers: KeepAnswers = False,
+    later: StartOptions,
     idempotency_key: RepeatKey = None,
     waiting: WaitOptions,
 ) -> None:
@@ -143,7 +147,15 @@ def rerun(
         raise InvalidCliArgument("use either --from or --task, not both")
     mode = RerunMode.TASK if task is not None else start or RerunMode.START
     origin = required_run_id(run, run_id)
-    accepted = client.rerun(origin, mode, task, keep_answers=keep_answers, idempotency_key=idempotency_key)
+    accepted = client.rerun(
+        origin,
+        mode,
+        task,
+        keep_answers=keep_answers,
+        start_at=later.start_at,
+        delay_sec=later.delay_sec,
+        idempotency_key=idempotency_key,
+    )
     finish_submit(client, accepted, waiting)
 
 

@@ -11,6 +11,7 @@ from pyoco_server.cli.commands.run_waiting import WaitOptions, finish_submit
 from pyoco_server.cli.options.client_options import (
     IdempotencyKey,
     RunLimit,
+    StartOptions,
     Tag,
     client_command,
 )
@@ -95,6 +96,8 @@ def _not_json(word: str) -> NoReturn:
     "pyoco-client submit --flow-name greet --param name=Ada",
     'pyoco-client submit --flow-name greet --params \'{"name": "Ada"}\' --wait',
     "pyoco-client submit --flow-name greet --params-file params.yaml --tag gpu",
+    "pyoco-client submit --flow-name greet --in 2h",
+    start=StartOptions,
     waiting=WaitOptions,
 )
 def submit(
@@ -123,6 +126,7 @@ def submit(
         str | None, text_option("Comma-separated labels for searching and filtering.", "A,B")
     ] = None,
     run_timeout_sec: RunLimit = None,
+    start: StartOptions,
     idempotency_key: IdempotencyKey = None,
     waiting: WaitOptions,
 ) -> None:
@@ -132,6 +136,8 @@ def submit(
         tag,
         comma_separated(tags) or None,
         timeout_sec=run_timeout_sec,
+        start_at=start.start_at,
+        delay_sec=start.delay_sec,
         idempotency_key=idempotency_key,
     )
     finish_submit(client, accepted, waiting)
@@ -140,6 +146,8 @@ def submit(
 @client_command(
     "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly",
     "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly --wait",
+    "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly --at 2027-01-31T09:00",
+    start=StartOptions,
     waiting=WaitOptions,
 )
 def submit_yaml(
@@ -151,6 +159,7 @@ def submit_yaml(
     flow_name: Annotated[str, text_option("Flow name to record the run under.")],
     tag: Tag = None,
     run_timeout_sec: RunLimit = None,
+    start: StartOptions,
     idempotency_key: IdempotencyKey = None,
     waiting: WaitOptions,
 ) -> None:
@@ -159,6 +168,8 @@ def submit_yaml(
         flow_name,
         tag,
         timeout_sec=run_timeout_sec,
+        start_at=start.start_at,
+        delay_sec=start.delay_sec,
         idempotency_key=idempotency_key,
     )
     finish_submit(client, accepted, waiting)

@@ -27,7 +27,7 @@ from pyoco_server.cli.options.client_options import (
     required_run_id,
 )
 from pyoco_server.cli.options.shared_options import ApiKey, Server, option
-from pyoco_server.cli.options.time_formats import duration
+from pyoco_server.cli.options.time_formats import duration, local_time
 from pyoco_server.cli.views.console import print_note, printable, stdout_console
 from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.run_views import (
@@ -272,6 +272,8 @@ def _headline(run: Run) -> Text:
 def _run_time(run: Run) -> str:
     if run["status"] == RunStatus.PENDING or run["start_time"] is None:
         # After an answer it is in the queue again, since its last heartbeat.
+        if run["status"] == RunStatus.SCHEDULED:
+            return f"starts at {local_time(run['start_at'])}" if run.get("start_at") else ""
         since = run["heartbeat_at"] if run["start_time"] else run["submitted_at"] or run["updated_at"]
         return f"waiting for {duration(max(0.0, time.time() - since))}"
     return duration(max(0.0, (run["end_time"] or time.time()) - run["start_time"]))

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -15,6 +16,7 @@ from pyoco_server.cli.options.shared_options import (
     option,
     text_option,
 )
+from pyoco_server.cli.options.time_formats import parse_deadline, parse_duration
 from pyoco_server.cli.views.console import Output
 from pyoco_server.cli.views.copied_commands import use_server
 from pyoco_server.config import NatsBackendConfig
@@ -79,6 +81,31 @@ RunLimit = Annotated[
     float | None,
     option("Time limit of the run; if exceeded, the run is FAILED.", "SECONDS", parser=_checked_run_limit),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOptions:
+    """When a submitted run starts."""
+
+    start_at: Annotated[
+        float | None,
+        option(
+            "Start at this time: 2027-01-31T09:00 (local time unless it has an offset) or unix seconds.",
+            "TIME",
+            "--at",
+            parser=parse_deadline,
+        ),
+    ] = None
+    delay_sec: Annotated[
+        float | None,
+        option("Start after this time: 90s, 30m, 2h or 7d.", "DURATION", "--in", parser=parse_duration),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.start_at is not None and self.delay_sec is not None:
+            raise InvalidCliArgument("use either --at or --in, not both")
+
+
 IdempotencyKey = Annotated[
     str | None,
     option(

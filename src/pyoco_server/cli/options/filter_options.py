@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pyoco_server.cli.options.shared_options import one_of, option, text_option
 from pyoco_server.cli.options.time_formats import parse_time
 from pyoco_server.http_client import LetterFilter, RunFilter, WaitFilter
-from pyoco_server.records.models import Reason, RunStatus, WaitKind
+from pyoco_server.records.models import CauseKind, Reason, RunStatus, WaitKind
 from pyoco_server.records.wait_models import WaitState
 
 
@@ -30,6 +30,15 @@ def run_filter(
         str | None, text_option("Only runs that this worker executes or executed.", "ID")
     ] = None,
     origin: Annotated[str | None, text_option("Only reruns of this run.", "ID")] = None,
+    cause: Annotated[
+        str | None,
+        text_option(
+            "Only runs that this has started: api, schedule, event, request, rerun or parent, or "
+            "schedule:NAME.",
+            "CAUSE",
+            autocompletion=lambda: list(CauseKind),
+        ),
+    ] = None,
     search: Annotated[
         str | None,
         text_option("Only runs with this text in their flow name, error, labels or params.", "TEXT"),
@@ -50,6 +59,7 @@ def run_filter(
         tag=tag,
         worker=worker,
         origin=origin,
+        cause=cause,
         q=search,
         updated_after=updated_after,
         updated_before=updated_before,

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pyoco_server.cli.options.time_formats import ago, duration, time_left
+from pyoco_server.cli.options.time_formats import ago, duration, local_time, time_left
 from pyoco_server.cli.views.console import printable, stdout_console
 from pyoco_server.cli.views.run_views import STATE_STYLES, has_open_waits, state
 from pyoco_server.http_client.response_types import BulkOperation, Letter, RunItem, Wheel, WheelEvent, Worker
@@ -33,6 +33,9 @@ def _tasks(run: RunItem) -> str:
 
 
 def _error_or_question(run: RunItem) -> Text:
+    start_at = run.get("start_at")
+    if run["status"] == RunStatus.SCHEDULED and start_at is not None:
+        return Text(f"starts at {local_time(start_at)}", style=STATE_STYLES[RunStatus.SCHEDULED])
     message = run.get("wait_message")
     if not has_open_waits(run) or message is None:
         return _error(run["error"])

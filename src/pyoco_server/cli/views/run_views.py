@@ -13,7 +13,15 @@ from rich.text import Text
 from pyoco_server.cli.options.time_formats import duration, local_time, time_left
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.copied_commands import command_line, with_server
-from pyoco_server.records.models import PARKED, TERMINAL, UNANSWERED, RunStatus, TaskStatus, WaitKind
+from pyoco_server.records.models import (
+    PARKED,
+    TERMINAL,
+    UNANSWERED,
+    CauseKind,
+    RunStatus,
+    TaskStatus,
+    WaitKind,
+)
 
 Json = Mapping[str, Any]
 
@@ -167,6 +175,10 @@ def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
     yield "status", state(run["status"])
     if run.get("origin_run_id"):
         yield "rerun of", f"{run['origin_run_id']} (from {printable(run['rerun_task'] or run['rerun_mode'])})"
+    elif cause := _cause(run):
+        yield "started by", printable(cause)
+    if run.get("start_at") and not run.get("start_time"):
+        yield "starts at", local_time(run["start_at"])
     if run.get("error"):
         yield "error", Text(printable(_shortened(run["error"])), style="red")
     if has_open_waits(run):
@@ -183,6 +195,15 @@ def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
     if run.get("start_time"):
         yield "started", local_time(run["start_time"])
         yield "took", duration((run.get("end_time") or time.time()) - run["start_time"])
+
+
+def _cause(run: Json) -> str:
+    """Of a run that was not submitted by a person or a program: `schedule nightly, for 09:00`."""
+    cause = run.get("cause") or {}
+    if cause.get("kind") in (None, CauseKind.API):
+        return ""
+    due = f", for {local_time(cause['at'])}" if cause.get("at") else ""
+    return f"{cause['kind']} {cause.get('id') or ''}".rstrip() + due
 
 
 def _worker(run: Json) -> Text:

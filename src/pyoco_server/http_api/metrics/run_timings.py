@@ -72,7 +72,8 @@ class _FlowTimings:
 
     def add_start(self, run: RunItem) -> None:
         if run.start_time is not None and run.submitted_at is not None:
-            self._add(self._waits, _WAIT, run.flow_name, run.start_time - run.submitted_at)
+            due_at = max(run.submitted_at, run.start_at or 0.0)
+            self._add(self._waits, _WAIT, run.flow_name, run.start_time - due_at)
 
     def add_end(self, run: RunItem) -> None:
         self._ended[self._label(run.flow_name), run.status] += 1

@@ -11,7 +11,7 @@ from pyoco_server.api.invalid_fields import invalid_fields
 from pyoco_server.api.run_types import RunFilterQuery
 from pyoco_server.errors import FieldProblem, InvalidListQuery, PyocoError, shortened
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.records.models import RunStatus, is_run_id
+from pyoco_server.records.models import CauseKind, RunStatus, is_run_id
 from pyoco_server.runs.index.pagination import BadCursor, Cursors, SortKey
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
 from pyoco_server.runs.lifecycle.tenancy import Caller
@@ -83,6 +83,7 @@ def filter_in(reader: QueryReader, caller: Caller) -> RunFilter:
         tag=reader.one("tag", text_value, None),
         worker=reader.one("worker", text_value, None),
         origin=reader.one("origin", run_id_value, None),
+        cause=reader.one("cause", _cause, None),
         workflow_yaml_sha256=reader.one("workflow_yaml_sha256", _sha256, None),
         updated=_time_range(reader, "updated"),
         submitted=_time_range(reader, "submitted"),
@@ -125,6 +126,14 @@ def _status(text: str) -> str:
     if text.upper() not in RunStatus.__members__:
         raise InvalidValue(f"expected one of {', '.join(RunStatus)}, in upper or lower case")
     return text.upper()
+
+
+def _cause(text: str) -> str:
+    kind = text.partition(":")[0]
+    if kind not in list(CauseKind):
+        kinds = ", ".join(CauseKind)
+        raise InvalidValue(f"expected one of {kinds}, or one with an id, such as schedule:nightly")
+    return text_value(text)
 
 
 def _time(text: str) -> float:

@@ -30,6 +30,7 @@ async def health(request: Request, ready: bool = False) -> Response:
         nats=await _nats_health(gateway.connection),
         storage=_storage_health(gateway.storage),
         index=_index_health(gateway),
+        clock_offset_sec=UNSET if gateway.clock.offset_sec is None else round(gateway.clock.offset_sec, 3),
         unreadable={kind: count for kind, count in counts.items() if count},
     )
     is_ready = not ready or (body.nats.ready and body.index.ready)

@@ -22,10 +22,11 @@ from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.http_problems import preferred_language
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.models import RunSnapshot
+from pyoco_server.records.models import RunSnapshot, RunStatus
 from pyoco_server.runs.explain.explain_rules import Finding
 from pyoco_server.runs.explain.explain_texts import TEXTS, in_words
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
+from pyoco_server.runs.lifecycle.requested_start import requested_start
 from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
 from pyoco_server.runs.lifecycle.stored_job import DocumentLost, whole_params
 from pyoco_server.runs.lifecycle.tenancy import find_run
@@ -112,11 +113,13 @@ async def rerun(request: Request, run_id: str) -> Response:
     cure = "a rerun takes a mode and a task"
     body = await optional_record(request, run_types.RerunRequest, field="task", cure=cure)
     caller = caller_of(request)
-    command = rerun_command(run_id, body.mode, body.task, keep_answers=body.keep_answers)
+    start = requested_start(body.start_at, body.delay_sec, gateway.clock.now())
+    command = rerun_command(run_id, body.mode, body.task, keep_answers=body.keep_answers, start=start)
     keyed = keyed_by_header(request, caller, *command)
     earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
     if earlier is not None:
-        return _accepted(earlier.run_id, run_id, replayed=True)
+        status = await gateway.runs.accepted_status(None, earlier.run_id)
+        return _accepted(earlier.run_id, run_id, status, replayed=True)
     job = await rerun_job(
         gateway.connection,
         run_id,
@@ -124,14 +127,16 @@ async def rerun(request: Request, run_id: str) -> Response:
         mode=body.mode,
         task=body.task,
         keep_answers=body.keep_answers,
+        start=start,
     )
     with tracing.submitting(job, lambda: request.headers):
         new_id = await gateway.runs.submitter.submit(job, request=keyed)
-    return _accepted(new_id, run_id, replayed=new_id != job.run_id)
+    status = await gateway.runs.accepted_status(job, new_id)
+    return _accepted(new_id, run_id, status, replayed=new_id != job.run_id)
 
 
-def _accepted(run_id: str, origin_run_id: str, *, replayed: bool) -> Response:
-    accepted = run_types.RerunAccepted(run_id=run_id, origin_run_id=origin_run_id)
+def _accepted(run_id: str, origin_run_id: str, status: RunStatus, *, replayed: bool) -> Response:
+    accepted = run_types.RerunAccepted(run_id=run_id, status=status, origin_run_id=origin_run_id)
     return json_response(accepted, REPLAYED if replayed else None)
 
 

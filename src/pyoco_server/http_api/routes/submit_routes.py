@@ -23,9 +23,10 @@ from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, i
 from pyoco_server.http_api.requests.multipart import FileField, open_form
 from pyoco_server.http_api.routing import handles
 from pyoco_server.human.human_task_yaml import SlowSchemaCheck, check_submitted_flow
-from pyoco_server.records.models import Job, encode
+from pyoco_server.records.models import Job, RunStatus, encode
 from pyoco_server.runs.flow_yaml import CheckedFlow
 from pyoco_server.runs.lifecycle.idempotency import keyed_submission
+from pyoco_server.runs.lifecycle.requested_start import AT_ONCE, RequestedStart, requested_start
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.telemetry import tracing
 
@@ -53,14 +54,18 @@ async def submit_run(request: Request) -> Response:
     # The nesting cannot be deeper than the number of brackets.
     if body.count(b"[") + body.count(b"{") > MAX_NESTING:
         check_depth("params", submitted.params)
+    start = AT_ONCE
+    if submitted.start_at is not None or submitted.delay_sec is not None:
+        start = requested_start(submitted.start_at, submitted.delay_sec, gateway.clock.now())
     job = new_job(
         flow_name=submitted.flow_name,
         tag=submitted.tag or gateway.config.default_tag,
         tags=submitted.tags or (),
         params=submitted.params,
         timeout_sec=submitted.timeout_sec,
+        start_at=start.at,
     )
-    return await _submitted(gateway, request, job)
+    return await _submitted(gateway, request, job, start)
 
 
 @handles(SUBMIT_RUN_YAML, plain=True)
@@ -69,6 +74,7 @@ async def submit_run_yaml(request: Request) -> Response:
     async with open_form(request, FileField("workflow", gateway.config.workflow_yaml_max_bytes)) as form:
         fields = form_record(form.fields, RunSubmitYamlFields)
         source = await form.file.read()
+    start = requested_start(fields.start_at, fields.delay_sec, gateway.clock.now())
     flow = await checked_flow(source)
     job = new_job(
         flow_name=fields.flow_name,
@@ -76,8 +82,9 @@ async def submit_run_yaml(request: Request) -> Response:
         params=flow.defaults,
         timeout_sec=fields.timeout_sec or None,
         workflow_yaml=source,
+        start_at=start.at,
     )
-    return await _submitted(gateway, request, job)
+    return await _submitted(gateway, request, job, start)
 
 
 async def checked_flow(source: bytes) -> CheckedFlow:
@@ -88,22 +95,23 @@ async def checked_flow(source: bytes) -> CheckedFlow:
     return await asyncio.to_thread(check_submitted_flow, source)
 
 
-async def _submitted(gateway: Gateway, request: Request, job: Job) -> Response:
+async def _submitted(gateway: Gateway, request: Request, job: Job, start: RequestedStart) -> Response:
     caller = caller_of(request)
     job.tenant_id, job.api_key_id = caller.tenant_id, caller.api_key_id
     key = idempotency_key(request)
-    keyed = None if key is None else keyed_submission(key, job)
+    keyed = None if key is None else keyed_submission(key, job, *start.asked)
     with tracing.submitting(job, lambda: request.headers):
         run_id = await gateway.runs.submitter.submit(job, request=keyed)
-    return _Accepted(run_id, replayed=run_id != job.run_id)
+    status = RunStatus.PENDING if start is AT_ONCE else await gateway.runs.accepted_status(job, run_id)
+    return _Accepted(run_id, status, replayed=run_id != job.run_id)
 
 
 class _Accepted(Response):
     """The response to every submit, without the cost of a general Response."""
 
-    def __init__(self, run_id: str, *, replayed: bool) -> None:
+    def __init__(self, run_id: str, status: RunStatus, *, replayed: bool) -> None:
         self.status_code, self.background = HTTPStatus.OK, None
-        self.body = encode(RunAccepted(run_id=run_id))
+        self.body = encode(RunAccepted(run_id=run_id, status=status))
         self.raw_headers = [(b"content-length", b"%d" % len(self.body)), _JSON]
         if replayed:
             self.raw_headers.append(_REPLAYED)

@@ -1,7 +1,8 @@
 """Rules from facts to findings, the most important finding first; explain_texts has their texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -59,19 +60,23 @@ def explain(facts: Facts) -> list[Finding]:
 
 
 def _explained(facts: Facts) -> list[Finding]:
+    found: Iterable[Finding]
     match facts.snapshot.status:
+        case RunStatus.SCHEDULED:
+            found = [_scheduled(facts)]
         case RunStatus.PENDING:
-            return [*_pending(facts), *_after_answer(facts)]
+            found = [*_pending(facts), *_after_answer(facts)]
         case RunStatus.RUNNING:
-            return list(_running(facts))
+            found = _running(facts)
         case RunStatus.WAITING_HUMAN | RunStatus.WAITING:
-            return list(_parked(facts)) or [Finding("wait_over")]
+            found = list(_parked(facts)) or [Finding("wait_over")]
         case RunStatus.CANCELLING:
-            return [_cancelling(facts)]
+            found = [_cancelling(facts)]
         case status if not status.known:
-            return [Finding("status_of_newer_version", {"status": status})]
+            found = [Finding("status_of_newer_version", {"status": status})]
         case _:
-            return [_ended(facts.snapshot), *_executed_again(facts.snapshot)]
+            found = [_ended(facts.snapshot), *_executed_again(facts.snapshot)]
+    return list(found)
 
 
 def nats_unavailable(detail: str, status: str, since: float) -> Finding:
@@ -80,6 +85,20 @@ def nats_unavailable(detail: str, status: str, since: float) -> Finding:
 
 def nats_cannot_write(detail: str, streams: Sequence[str], since: float) -> Finding:
     return Finding("nats_cannot_write", {"detail": detail, "streams": list(streams), "since": since})
+
+
+def _scheduled(facts: Facts) -> Finding:
+    run = facts.snapshot
+    start_at = run.start_at or 0.0
+    evidence = {
+        "start_at": start_at,
+        "start_time": datetime.fromtimestamp(start_at, UTC).isoformat(" ", "seconds"),
+        "left_sec": max(0.0, start_at - facts.now),
+        "overdue_sec": max(0.0, facts.now - start_at),
+        "tag": run.tag,
+    }
+    late = facts.now - start_at > facts.timing.silence.unstarted_sec
+    return Finding("start_overdue" if late else "scheduled", evidence)
 
 
 def _pending(facts: Facts) -> Iterator[Finding]:

@@ -353,6 +353,23 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_en="After that it is FAILED (timeout).",
         next_ja="超過すると FAILED（timeout）になります。",
     ),
+    # SCHEDULED
+    "scheduled": Text(
+        en="The run starts in {left_sec}, at {start_time}.",
+        ja="この run は{left_sec}後（{start_time}）に開始します。",
+        next_en="At that time a gateway puts it into the queue of the tag {tag}; until then it uses nothing.",
+        next_ja="時刻になるとゲートウェイがタグ {tag} のキューに入れます。それまではリソースを使いません。",
+        actions=(CANCEL,),
+    ),
+    "start_overdue": Text(
+        en="The run was to start {overdue_sec} ago, at {start_time}, and is not in the queue yet.",
+        ja="開始予定時刻（{start_time}）を{overdue_sec}過ぎていますが、まだキューに入っていません。",
+        next_en="Gateways start what is due, in the order of the start times; after an outage this takes a "
+        "moment. The sweep starts a run that was forgotten.",
+        next_ja="ゲートウェイが開始時刻の早い順に開始します（障害の直後は少し時間がかかります）。"
+        "開始されなかった run は、定期チェックが開始します。",
+        actions=(SEE_HEALTH, CANCEL),
+    ),
     # WAITING_HUMAN
     "waiting_human": Text(
         en="The run has been waiting {waiting_sec} for a person to answer, in {waits}: {message}",

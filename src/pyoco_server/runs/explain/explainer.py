@@ -77,7 +77,7 @@ class Explainer:
         if run.status.terminal:
             return Facts(now=time.time(), snapshot=run, timing=self._timing)
         authentic = await self._signatures.is_authentic(stored)
-        if run.status.parked or not is_tag(run.tag):
+        if run.status.parked or run.status is RunStatus.SCHEDULED or not is_tag(run.tag):
             return Facts(now=time.time(), snapshot=run, timing=self._timing, authentic=authentic)
         queue = await self._places.queue(run.tag)
         finished = await self._journal.last_finished(run.tag, run_id)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pyoco_server.records.models import CauseKind
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
 
 TRIGRAM: Final = 3
@@ -62,11 +63,20 @@ def attribute_conditions(run_filter: RunFilter) -> dict[str, Condition]:
         "origin": run_filter.origin,
         "sha256": run_filter.workflow_yaml_sha256,
     }
+    cause = run_filter.cause
+    if cause is not None and cause != CauseKind.API:
+        given["cause_id" if ":" in cause else "cause"] = cause
     return {
         f"by_{name}": Condition(f"r.{name} = ?", (value,))
         for name, value in given.items()
         if value is not None
     }
+
+
+def unindexed_conditions(run_filter: RunFilter) -> Iterator[Condition]:
+    """On rows `r` of `runs`: what most of them fulfil."""
+    if run_filter.cause == CauseKind.API:
+        yield Condition("r.cause IS NULL")
 
 
 def text_condition(needle: str) -> Condition:

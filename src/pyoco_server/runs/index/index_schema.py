@@ -12,7 +12,7 @@ from typing import Final
 from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE
 
-VERSION: Final = 10
+VERSION: Final = 11
 
 # Times that a list can be sorted by. A run without one has MISSING there, which sorts below all others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
@@ -48,6 +48,8 @@ CREATE TABLE runs (
     worker TEXT,
     origin TEXT,
     sha256 TEXT,
+    cause TEXT,                 -- its kind; NULL: api
+    cause_id TEXT,              -- kind:id
     tenant TEXT,
     state BLOB                  -- for the sweep, of a run that has not ended
 );
@@ -90,6 +92,8 @@ INDEXES: Final = {
     "by_worker_and_group": f"(worker, grp, {', '.join(TIMES)}) WHERE worker IS NOT NULL",
     "by_origin": "(origin, updated_at) WHERE origin IS NOT NULL",
     "by_sha256": "(sha256, updated_at) WHERE sha256 IS NOT NULL",
+    "by_cause": "(cause, updated_at) WHERE cause IS NOT NULL",
+    "by_cause_id": "(cause_id, updated_at) WHERE cause_id IS NOT NULL",
     "by_tenant": "(tenant, updated_at) WHERE tenant IS NOT NULL",
     "open": "(revision) WHERE state IS NOT NULL",
 }

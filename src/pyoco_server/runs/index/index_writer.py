@@ -58,7 +58,7 @@ _DELETE_DOCS: Final = BatchStatement("DELETE FROM docs WHERE doc IN ({})", "?")
 _DELETE_WORDS: Final = BatchStatement("INSERT INTO words (words, rowid, text) VALUES {}", "('delete', ?, ?)")
 _PUT_DOCS: Final = BatchStatement("INSERT OR REPLACE INTO docs VALUES {}", "(?, ?, ?)")
 _PUT_WORDS: Final = BatchStatement("INSERT INTO words (rowid, text) VALUES {}", "(?, ?)")
-_PUT_RUNS: Final = BatchStatement("INSERT INTO runs VALUES {}", f"({', '.join('?' * 14)})")
+_PUT_RUNS: Final = BatchStatement("INSERT INTO runs VALUES {}", f"({', '.join('?' * 16)})")
 _PUT_LABELS: Final = BatchStatement("INSERT INTO labels VALUES {}", "(?, ?, ?)")
 
 
@@ -162,6 +162,7 @@ class RowChanges:
                 item.worker_id,
                 item.origin_run_id,
                 item.workflow_yaml_sha256,
+                *item.indexed_cause,
                 item.tenant_id,
                 None if write.state is None else _encode(write.state),
             )

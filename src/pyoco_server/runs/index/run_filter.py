@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from pyoco_server.records.models import Cause, cause_of
 from pyoco_server.runs.index.run_summary import RunSummary, searched
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 
@@ -54,6 +55,8 @@ class RunFilter:
     worker: str | None = None
     # The run that it reruns.
     origin: str | None = None
+    # The kind, or the kind and the id: `schedule` or `schedule:nightly`.
+    cause: str | None = None
     workflow_yaml_sha256: str | None = None
     updated: TimeRange = EVER
     submitted: TimeRange = EVER
@@ -74,8 +77,13 @@ class RunFilter:
             and (self.tag is None or self.tag == item.tag or self.tag in item.tags)
             and self.worker in (None, item.worker_id)
             and self.origin in (None, item.origin_run_id)
+            and (self.cause is None or self.cause in _names(cause_of(item.cause, item.origin_run_id)))
             and self.workflow_yaml_sha256 in (None, item.workflow_yaml_sha256)
             and self.updated.contains(item.updated_at)
             and self.submitted.contains(item.submitted_at)
             and (self.needle is None or self.needle in run.text)
         )
+
+
+def _names(cause: Cause) -> tuple[str, str]:
+    return cause.kind, str(cause)

@@ -15,6 +15,7 @@ from pyoco_server.runs.index.filter_sql import (
     group_conditions,
     in_range,
     text_condition,
+    unindexed_conditions,
     where,
 )
 from pyoco_server.runs.index.pagination import Sort, SortField, SortKey
@@ -102,6 +103,7 @@ class Search:
             *in_range("r.submitted_at", run_filter.submitted),
             *self._implied_bounds,
             *attribute_conditions(run_filter).values(),
+            *unindexed_conditions(run_filter),
             *([] if run_filter.needle is None else [text_condition(run_filter.needle)]),
         ]
 

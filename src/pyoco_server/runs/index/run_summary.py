@@ -10,12 +10,15 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import (
     PARKED,
+    Cause,
+    CauseKind,
     Count,
     RunId,
     RunStatus,
     Seconds,
     StoredName,
     Timestamp,
+    cause_of,
     snapshot_decoder,
 )
 
@@ -57,6 +60,10 @@ class RunItem(Struct, kw_only=True, gc=False):
     error: str | None = None
     cancel_requested_at: float | None = None
     origin_run_id: str | None = None
+    # Absent: `api`, or `rerun` of the origin.
+    cause: Cause | UnsetType = UNSET
+    # Not before this time; absent: at once.
+    start_at: float | UnsetType = UNSET
     workflow_yaml_sha256: str | None = None
     tenant_id: str | None = None
     tasks_total: int = 0
@@ -70,6 +77,12 @@ class RunItem(Struct, kw_only=True, gc=False):
     open_waits: int = 0
     # Of such a run: its `run_id`, under the name that clients of waiting runs expect.
     id: str | UnsetType = UNSET
+
+    @property
+    def indexed_cause(self) -> tuple[str | None, str | None]:
+        """Its kind, and kind and id; None: `api`, which most runs have, and which has no id."""
+        cause = cause_of(self.cause, self.origin_run_id)
+        return (None, None) if cause.kind is CauseKind.API else (cause.kind, str(cause))
 
 
 class RunSummary(Struct, kw_only=True, gc=False):
@@ -116,6 +129,8 @@ class _Stored(Struct):
     cancel_requested_at: Timestamp | None = None
     workflow_yaml_sha256: str | None = None
     origin_run_id: str | None = None
+    cause: Cause | UnsetType = UNSET
+    start_at: Timestamp | UnsetType = UNSET
     tenant_id: str | None = None
     waited_sec: Seconds | None = None
 
@@ -153,6 +168,8 @@ def summary_of(data: bytes) -> RunSummary:
         error=run.error if run.error is None else run.error[:_SHOWN_ERROR],
         cancel_requested_at=run.cancel_requested_at,
         origin_run_id=run.origin_run_id,
+        cause=run.cause,
+        start_at=run.start_at,
         workflow_yaml_sha256=run.workflow_yaml_sha256,
         tenant_id=run.tenant_id,
         tasks_total=len(run.tasks),

@@ -4,7 +4,9 @@ Unlike a submission, nothing is withdrawn: a caller that is interrupted calls ag
 """
 
 import hashlib
+import time
 import uuid
+from collections.abc import Callable
 
 import msgspec
 
@@ -35,8 +37,10 @@ def run_id_for(kind: CauseKind, owner: str, incarnation: str | float, occurrence
 
 
 class DurableStarter:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.time) -> None:
+        """`clock` says which runs are to start later."""
         self._connection = connection
+        self._clock = clock
         self._store = RunStore(connection)
         self._queue = WorkQueue(connection)
         self._journal = Journal(connection)
@@ -48,7 +52,7 @@ class DurableStarter:
         A run that was deleted since is created again, once NATS has forgotten its marker: a caller that
         knows that its run existed does not call.
         """
-        prepared = await prepare_run(self._connection, job)
+        prepared = await prepare_run(self._connection, job, clock=self._clock)
         if has_documents(job) and not await self._store.exists(job.run_id):
             await keep_documents(self._journal, job)
         try:

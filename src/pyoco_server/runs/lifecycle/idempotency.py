@@ -59,8 +59,9 @@ class KeyedRequest:
     digest: str
 
 
-def keyed_submission(key: str, job: Job) -> KeyedRequest:
-    return KeyedRequest(IdempotencyKey(key, job.tenant_id), payload_digest(job))
+def keyed_submission(key: str, job: Job, *asked: Any) -> KeyedRequest:
+    """`asked` is what the request says besides its job."""
+    return KeyedRequest(IdempotencyKey(key, job.tenant_id), payload_digest(job, *asked))
 
 
 def keyed_command(key: str, tenant_id: str | None, *asked: Any) -> KeyedRequest:
@@ -68,9 +69,10 @@ def keyed_command(key: str, tenant_id: str | None, *asked: Any) -> KeyedRequest:
     return KeyedRequest(IdempotencyKey(key, tenant_id), _digest(asked))
 
 
-def payload_digest(job: Job) -> str:
+def payload_digest(job: Job, *asked: Any) -> str:
     """The same for two submissions of the same work."""
-    return _digest((job.flow_name, job.params, job.tag, job.tags, job.timeout_sec, job.workflow_yaml_sha256))
+    work = (job.flow_name, job.params, job.tag, job.tags, job.timeout_sec, job.workflow_yaml_sha256)
+    return _digest((*work, *asked))
 
 
 def _digest(asked: tuple[Any, ...]) -> str:

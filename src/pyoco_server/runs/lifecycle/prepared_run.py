@@ -1,6 +1,7 @@
 """A run that is about to be stored: its job and its first snapshot, signed and small enough."""
 
 import time
+from collections.abc import Callable
 from hashlib import sha256
 
 from msgspec import UNSET
@@ -8,7 +9,7 @@ from msgspec import UNSET
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, first_snapshot
+from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, first_snapshot, pending_snapshot
 from pyoco_server.runs.lifecycle.job_signatures import JobSignatures, signatures_of
 
 
@@ -26,19 +27,21 @@ class PreparedRun:
         return self.snapshot.status is RunStatus.SCHEDULED
 
 
-async def prepare_run(connection: Connection, job: Job) -> PreparedRun:
+async def prepare_run(
+    connection: Connection, job: Job, *, clock: Callable[[], float] = time.time
+) -> PreparedRun:
     """If its params leave too little room in the snapshot, they go to the journal.
 
-    InvalidRequest or WorkflowTooLarge if it cannot be stored.
+    `clock` says whether it is to start later. InvalidRequest or WorkflowTooLarge if it cannot be stored.
     """
     signatures = signatures_of(connection)
     # Half, to leave room for the states and records of the tasks.
     limit = connection.config.max_run_snapshot_bytes // 2
-    prepared = await _signed(signatures, job)
+    prepared = await _signed(signatures, job, clock)
     if len(prepared.snapshot_bytes) > limit:
         params = encode(job.params)
         job.params_sha256, job.params_bytes = sha256(params).hexdigest(), len(params)
-        prepared = await _signed(signatures, job)
+        prepared = await _signed(signatures, job, clock)
     if (size := len(prepared.snapshot_bytes)) > limit:
         detail = f"without its params, the run takes {size} bytes, at most {limit} fit"
         cure = "shorten its tags, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES"
@@ -60,9 +63,8 @@ async def keep_documents(journal: Journal, job: Job) -> None:
         await journal.keep_document(job.tag, job.run_id, encode(job.params))
 
 
-async def _signed(signatures: JobSignatures, job: Job) -> PreparedRun:
-    # The clock only decides whether its job is published now or by the timekeeper.
-    snapshot = first_snapshot(job, time.time())
+async def _signed(signatures: JobSignatures, job: Job, clock: Callable[[], float]) -> PreparedRun:
+    snapshot = pending_snapshot(job) if job.start_at is UNSET else first_snapshot(job, clock())
     return PreparedRun(job, snapshot, await signatures.sign(snapshot))
 
 

@@ -7,6 +7,7 @@ knows the graph, decides which of its entries are valid.
 import difflib
 import time
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec import UNSET, structs
 
@@ -23,6 +24,7 @@ from pyoco_server.records.models import (
     new_run_id,
 )
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
+from pyoco_server.runs.lifecycle.requested_start import AT_ONCE, RequestedStart
 from pyoco_server.runs.lifecycle.stored_job import DocumentLost, stored_job
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 
@@ -30,10 +32,10 @@ _MAX_NAMES = 20
 
 
 def rerun_command(
-    run_id: str, mode: RerunMode, task: str | None, *, keep_answers: bool
-) -> tuple[str | None, ...]:
-    """What an idempotency key of a rerun stands for; without `keep_answers` as in earlier versions."""
-    return ("rerun", run_id, mode, task, *(("keep_answers",) if keep_answers else ()))
+    run_id: str, mode: RerunMode, task: str | None, *, keep_answers: bool, start: RequestedStart = AT_ONCE
+) -> tuple[Any, ...]:
+    """What an idempotency key of a rerun stands for; without the options as in earlier versions."""
+    return ("rerun", run_id, mode, task, *(("keep_answers",) if keep_answers else ()), *start.asked)
 
 
 async def rerun_job(
@@ -44,6 +46,7 @@ async def rerun_job(
     mode: RerunMode,
     task: str | None = None,
     keep_answers: bool = False,
+    start: RequestedStart = AT_ONCE,
 ) -> Job:
     """The job of the new run; InvalidRequest, RunConflict or UnverifiedRun say why there is none.
 
@@ -74,9 +77,9 @@ async def rerun_job(
         rerun_task=task,
         keep_answers=keep_answers,
         api_key_id=caller.api_key_id,
-        # Of the origin.
+        # Not that of the origin.
         cause=UNSET,
-        start_at=UNSET,
+        start_at=start.at,
         # The origin may have waited; the new run has not.
         generation=0,
         # Set again if they are too large.

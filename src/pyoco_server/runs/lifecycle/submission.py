@@ -6,7 +6,7 @@ job. If one of these writes fails, or its ack is lost, the run is withdrawn.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -73,8 +73,10 @@ def new_job(
 
 
 class Submitter:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.time) -> None:
+        """`clock` says which runs are to start later."""
         self._connection = connection
+        self._clock = clock
         self._store = RunStore(connection)
         self._queue = WorkQueue(connection)
         self._journal = Journal(connection)
@@ -105,7 +107,7 @@ class Submitter:
             await self._connection.wait_while_starting(_BUDGET_SEC)
         if not self._connection.ready:
             raise self._connection.unavailable()
-        submission = await prepare_run(self._connection, job)
+        submission = await prepare_run(self._connection, job, clock=self._clock)
         if self._connection.writes.problem is not None:
             # Before anything is stored that would have to be withdrawn.
             self._connection.writes.check(self._written_subjects(job, request))

@@ -105,8 +105,8 @@ def without_decided(snapshot: RunSnapshot, waits: Collection[WaitRecord]) -> Run
 
 
 def queued_since(snapshot: RunSnapshot) -> float:
-    """When the job of a PENDING run was published: at its submit, or when a wait of it was decided."""
-    if snapshot.generation or snapshot.submitted_at is None:
+    """When the job of a PENDING run was published: at its submit, its start, or the decision of a wait."""
+    if snapshot.generation or snapshot.start_at is not UNSET or snapshot.submitted_at is None:
         return snapshot.heartbeat_at
     return snapshot.submitted_at
 

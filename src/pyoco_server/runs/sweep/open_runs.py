@@ -17,7 +17,15 @@ from sys import intern
 import msgspec
 
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.records.models import PARKED, Count, Seconds, StoredTag, Timestamp, snapshot_decoder
+from pyoco_server.records.models import (
+    PARKED,
+    Count,
+    RunStatus,
+    Seconds,
+    StoredTag,
+    Timestamp,
+    snapshot_decoder,
+)
 
 _GROUP = 1000
 
@@ -38,6 +46,8 @@ class RunState(msgspec.Struct, gc=False):
     # How often it has waited: a job is for one generation.
     generation: Count = 0
     start_time: Timestamp | None = None
+    # Of a run that is not in the queue before.
+    start_at: Timestamp | msgspec.UnsetType = msgspec.UNSET
     timeout_sec: Seconds | None = None
     # How much of that it has used; None with an owner of an older version.
     used_sec: Seconds | None = None
@@ -111,6 +121,7 @@ class OpenRuns:
         self._on_waiting: list[Callable[[str, int], None]] = []
         self._on_waits_changed: list[Callable[[str], None]] = []
         self._on_ended_waiting: list[Callable[[str], None]] = []
+        self._on_scheduled: list[Callable[[str, float], None]] = []
 
     def __len__(self) -> int:
         return len(self._runs) + len(self._parked)
@@ -146,6 +157,10 @@ class OpenRuns:
     def on_ended_waiting(self, callback: Callable[[str], None]) -> None:
         """Call it with the id of each run that has ended or was deleted with open waits."""
         self._on_ended_waiting.append(callback)
+
+    def on_scheduled(self, callback: Callable[[str, float], None]) -> None:
+        """Call it with the id and the start of each run that is to start later."""
+        self._on_scheduled.append(callback)
 
     async def groups(self) -> AsyncIterator[list[OpenRun]]:
         """All of them in groups, yielding to the event loop in between; they may change meanwhile."""
@@ -191,21 +206,29 @@ class OpenRuns:
 
     def apply(self, run_id: str, revision: int, state: RunState | None) -> None:
         """Apply one write; without a state the run has ended, or was deleted."""
-        if state is not None:
-            before = self._remove(run_id)
-            run = OpenRun(run_id, state, revision, time.monotonic())
-            if state.status in PARKED:
-                self._parked[run_id] = _ParkedRun.of(run)
-            else:
-                self._runs[run_id] = run
-            if _starts_waiting(before, state):
-                for on_waiting in self._on_waiting:
-                    on_waiting(run_id, state.generation)
-            if _has_other_waits(before, state):
-                for on_waits_changed in self._on_waits_changed:
-                    on_waits_changed(run_id)
-            return
         last = self._remove(run_id)
+        if state is None:
+            self._report_end(run_id, last)
+            return
+        run = OpenRun(run_id, state, revision, time.monotonic())
+        if state.status in PARKED:
+            self._parked[run_id] = _ParkedRun.of(run)
+        else:
+            self._runs[run_id] = run
+        self._report_write(run_id, last, state)
+
+    def _report_write(self, run_id: str, before: OpenRun | None, state: RunState) -> None:
+        if state.status == RunStatus.SCHEDULED:
+            for on_scheduled in self._on_scheduled:
+                on_scheduled(run_id, state.start_at or 0.0)
+        if _starts_waiting(before, state):
+            for on_waiting in self._on_waiting:
+                on_waiting(run_id, state.generation)
+        if _has_other_waits(before, state):
+            for on_waits_changed in self._on_waits_changed:
+                on_waits_changed(run_id)
+
+    def _report_end(self, run_id: str, last: OpenRun | None) -> None:
         for callback in self._on_ended:
             callback(run_id)
         if last is not None and last.state.open_waits:

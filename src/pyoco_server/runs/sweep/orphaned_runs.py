@@ -10,7 +10,7 @@ from pyoco_server.records.models import Reason, RunSnapshot, RunStatus
 from pyoco_server.runs.sweep.exhausted_deliveries import LastDeliveries
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
-from pyoco_server.runs.sweep.sweep_rules import Repair, SilenceThresholds, repair_for
+from pyoco_server.runs.sweep.sweep_rules import Repair, SilenceThresholds, is_overdue, repair_for
 
 log = logging.getLogger(__name__)
 
@@ -26,12 +26,15 @@ class OrphanedRuns:
         queued: QueuedRuns,
         last_deliveries: LastDeliveries,
         thresholds: SilenceThresholds,
+        *,
+        clock: Callable[[], float],
     ) -> None:
         self._repairer = repairer
         self._runs = runs
         self._queued = queued
         self._last_deliveries = last_deliveries
         self._thresholds = thresholds
+        self._clock = clock
         self._limits: dict[str, DeliveryLimits] = {}
         # The runs whose repair raised, at the revision for which that was logged.
         self._failed: dict[str, int] = {}
@@ -58,7 +61,9 @@ class OrphanedRuns:
                 await self._apply(run, Repair.REQUEUE)
 
     def _is_healthy(self, run: OpenRun) -> bool:
-        """Whether it is queued, or was written recently: most are, and need no request."""
+        """Whether it is queued, held, or was written recently: most are, and need no request."""
+        if run.state.status == RunStatus.SCHEDULED:
+            return not is_overdue(run.state, self._clock(), self._thresholds)
         if run.state.delivery is None and run.state.cancel_requested_at is None:
             return self._has_job(run) or run.silent_sec < self._thresholds.unstarted_sec
         return run.silent_sec < self._thresholds.min_sec
@@ -67,6 +72,8 @@ class OrphanedRuns:
         return self._queued.has_job(run.run_id, run.state.generation)
 
     async def _repair_for(self, run: OpenRun) -> Repair:
+        if run.state.status == RunStatus.SCHEDULED:
+            return Repair.RELEASE
         limits = await self._limits_of(run.state.tag)
         repair = repair_for(run.state, run.silent_sec, limits, self._thresholds)
         if repair is Repair.EXHAUSTED:
@@ -90,6 +97,8 @@ class OrphanedRuns:
             elif repair is Repair.EXHAUSTED:
                 assert stored.snapshot.delivery is not None
                 await self._last_deliveries.settle(stored, *stored.snapshot.delivery)
+            elif repair is Repair.RELEASE:
+                await self._repairer.release(run.run_id, self._clock())
             elif repair is not Repair.REQUEUE:
                 await self._repairer.end(stored, _ending(repair, stored.snapshot, run.silent_sec))
             elif subject := await self._repairer.republish_job(stored):

@@ -115,6 +115,33 @@ class RunRepairer:
         self.actions["job_published"] += 1
         return subject
 
+    async def release(self, run_id: str, now: float) -> bool:
+        """Start a SCHEDULED run whose time has come: once, however many gateways do it."""
+        stored = await self.stored(run_id)
+        if stored is None or stored.snapshot.status is not RunStatus.SCHEDULED:
+            return False
+        if (stored.snapshot.start_at or 0.0) > now:
+            return False
+        try:
+            job = await self._job(stored)
+            pending = structs.replace(
+                stored.snapshot, status=RunStatus.PENDING, heartbeat_at=now, updated_at=now
+            )
+            revision = await self.store.replace(pending, revision=stored.revision)
+            await self.queue.publish(job, run_revision=revision)
+        except RevisionConflict:
+            # Another gateway has released it, or it was cancelled.
+            return False
+        except (_JobLost, PayloadTooLarge) as why:
+            error = f"its time has come, but its job cannot be published: {why}; submit it again"
+            await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error))
+            return False
+        except UnverifiedRun as forged:
+            await self._end_unverified(stored, forged)
+            return False
+        self.actions["released"] += 1
+        return True
+
     async def publish_continuation(self, stored: StoredRun) -> None:
         """Publish the job that continues a run after a wait; ends the run if its job is lost."""
         try:

@@ -2,7 +2,7 @@
 
 A run with an owner is written at every heartbeat, and its message is redelivered after AckWait. A run that is
 silent for longer than both has no owner and gets none. A run that waits for people is silent by design: it
-has no owner, no job and no time limit until it is answered.
+has no owner, no job and no time limit until it is answered; so is a run with a later start, until then.
 """
 
 from dataclasses import dataclass
@@ -28,6 +28,8 @@ class Repair(Enum):
     TIME_OUT = auto()
     # FAILED if its message is still there: its deliveries are exhausted.
     EXHAUSTED = auto()
+    # Start it: its time has come, and the timekeeper has not started it.
+    RELEASE = auto()
     # Publish a job, if there is none in the queue.
     REQUEUE = auto()
 
@@ -63,6 +65,11 @@ class SilenceThresholds:
         return max(limits.ack_wait_sec / 2, self.heartbeats_sec)
 
 
+def is_overdue(state: RunState, now: float, thresholds: SilenceThresholds) -> bool:
+    """Whether the timekeeper has not released a SCHEDULED run at its time."""
+    return (state.start_at or 0.0) + thresholds.unstarted_sec <= now
+
+
 def repair_for(
     state: RunState, silent_sec: float, limits: DeliveryLimits, thresholds: SilenceThresholds
 ) -> Repair:
@@ -70,7 +77,7 @@ def repair_for(
     if silent_sec < (thresholds.started_sec(limits) if started else thresholds.unstarted_sec):
         return Repair.NONE
     if state.status not in _SWEPT:
-        # It has open waits; or it is a status of a newer version, which knows how to repair it.
+        # It has open waits or a later start; or it is of a newer version, which knows how to repair it.
         return Repair.NONE
     if state.cancel_requested_at is not None:
         return Repair.CANCEL

@@ -6,7 +6,9 @@ compare-and-set, and a job that is published twice is executed once.
 
 import asyncio
 import logging
+import time
 from collections import Counter
+from collections.abc import Callable
 
 from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
@@ -38,7 +40,15 @@ class _LeaseLost(Exception):
 
 
 class Sweeper:
-    def __init__(self, connection: Connection, lists: RunLists, runs: OpenRuns) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        lists: RunLists,
+        runs: OpenRuns,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`clock` says when a run with a later start is due."""
         config = connection.config
         self._connection = connection
         self._interval_sec = config.sweep_interval_sec
@@ -58,7 +68,7 @@ class Sweeper:
         self.last_deliveries = last = LastDeliveries(self.repairer, self._queued)
         self._exhausted = ExhaustedDeliveries(self.repairer, self._runs, last, thresholds)
         self._acked = AckedJobRemoval(connection, self.repairer, self._runs, last, thresholds)
-        self._orphaned = OrphanedRuns(self.repairer, self._runs, self._queued, last, thresholds)
+        self._orphaned = OrphanedRuns(self.repairer, self._runs, self._queued, last, thresholds, clock=clock)
         self._loop = BackgroundLoop("sweep", self._step)
         self._advisories.on_advisory(self._loop.wake)
         # Silence counts from this connect on.
