@@ -46,6 +46,8 @@ _NAMES = {
     "RunAccepted": "Accepted",
     "RunSnapshot": "Run",
     "RunView": "Run",
+    "ScheduleView": "Schedule",
+    "SpecView": "ScheduleSpec",
     "TasksView": "Tasks",
     "WaitView": "Wait",
     "WheelDeleted": "DeletedWheel",

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from pyoco_server.api import operation_types as ops
 from pyoco_server.api import run_types as runs
+from pyoco_server.api import schedule_types as schedules
 from pyoco_server.api import wait_types as waits
 from pyoco_server.auth.scopes import Scope
 from pyoco_server.errors import WheelTooLarge
@@ -107,6 +108,7 @@ class Endpoint:
 # The groups of the reference, in their order.
 TAGS: Final = {
     "runs": "Submit, list, follow, cancel and rerun runs.",
+    "schedules": "Runs that start at times.",
     "waits": "Questions of runs to people, and their answers.",
     "bulk": "One operation on many runs or dead letters.",
     "dlq": "Dead letters: runs that failed for good.",
@@ -126,6 +128,9 @@ READ_OR_OPERATE: Final = (Scope.READ, Scope.OPERATE)
 # A key of an approver needs `answer` alone; `operate` includes it.
 ANSWER: Final = (Scope.ANSWER, Scope.OPERATE)
 READ_WAITS: Final = (Scope.READ, Scope.ANSWER, Scope.OPERATE)
+# Whoever may submit a run may have it submitted at times; an operator may also stop that for a while.
+PAUSE: Final = (Scope.SUBMIT, Scope.OPERATE)
+PREVIEW: Final = (Scope.SUBMIT, Scope.READ)
 WORKERS: Final = (Scope.WORKERS,)
 READ_WORKERS: Final = (Scope.READ, Scope.OPERATE, Scope.WORKERS)
 WHEELS: Final = (Scope.WHEELS,)
@@ -165,6 +170,8 @@ _BULK_ERRORS = (
     Err.INDEX_NOT_READY,
 )
 _LETTER_BULK_ERRORS = tuple(error for error in _BULK_ERRORS if error is not Err.INDEX_NOT_READY)
+_SCHEDULE_ERRORS = (Err.SCHEDULE_NOT_FOUND, _UNREADABLE, Err.INVALID_REQUEST, _NATS)
+_SCHEDULE_CHANGE_ERRORS = (*_SCHEDULE_ERRORS, Err.SCHEDULE_CONFLICT)
 _RANGE_NOT_SATISFIABLE: Final = replace(Err.INVALID_REQUEST, status=416)
 
 SUBMIT_RUN = Endpoint(
@@ -363,6 +370,105 @@ RETRY_RUN = Endpoint(
     (Err.RUN_NOT_FOUND, Err.WAIT_CONFLICT, _UNREADABLE, Err.UNVERIFIED_RUN, Err.INVALID_REQUEST, _NATS),
     Body(waits.RetryRequest, required=False),
     repeatable=True,
+)
+LIST_SCHEDULES = Endpoint(
+    "GET /schedules",
+    READ,
+    "The schedules that match, in the order of their ids.",
+    schedules.SchedulePage,
+    _LIST_ERRORS,
+    query=schedules.ScheduleListQuery,
+)
+CREATE_SCHEDULE = Endpoint(
+    "POST /schedules",
+    SUBMIT,
+    "Create a schedule: a flow, and the times at which it runs.",
+    schedules.ScheduleView,
+    (Err.SCHEDULE_CONFLICT, Err.INVALID_REQUEST, Err.WORKFLOW_TOO_LARGE, _NATS),
+    Body(schedules.ScheduleRequest),
+    status=201,
+    ok_text="The schedule is stored.",
+)
+PREVIEW_SCHEDULE = Endpoint(
+    "POST /schedules/preview",
+    PREVIEW,
+    "The next times of a spec; nothing is stored.",
+    schedules.NextTimes,
+    (Err.INVALID_REQUEST,),
+    Body(schedules.PreviewRequest),
+    repeatable=True,
+)
+GET_SCHEDULE = Endpoint(
+    "GET /schedules/{schedule_id}",
+    READ,
+    "One schedule, with its next times and its last decisions.",
+    schedules.ScheduleView,
+    _SCHEDULE_ERRORS,
+    query=schedules.TenantQuery,
+)
+PATCH_SCHEDULE = Endpoint(
+    "PATCH /schedules/{schedule_id}",
+    SUBMIT,
+    "Change some fields of a schedule. What was due before the change is not started again.",
+    schedules.ScheduleView,
+    (*_SCHEDULE_CHANGE_ERRORS, Err.WORKFLOW_TOO_LARGE),
+    Body(schedules.SchedulePatch, min_fields=1),
+    schedules.TenantQuery,
+)
+# Not repeatable: the 404 of a second request would not say whether the first one has deleted it.
+DELETE_SCHEDULE = Endpoint(
+    "DELETE /schedules/{schedule_id}",
+    SUBMIT,
+    "Delete a schedule; its runs stay.",
+    schedules.ScheduleDeleted,
+    _SCHEDULE_CHANGE_ERRORS,
+    query=schedules.DeleteScheduleQuery,
+)
+PAUSE_SCHEDULE = Endpoint(
+    "POST /schedules/{schedule_id}/pause",
+    PAUSE,
+    "Pause a schedule: nothing starts until it is resumed. Repeating the request changes nothing.",
+    schedules.ScheduleView,
+    _SCHEDULE_CHANGE_ERRORS,
+    Body(schedules.PauseRequest, required=False),
+    schedules.TenantQuery,
+    repeatable=True,
+)
+RESUME_SCHEDULE = Endpoint(
+    "POST /schedules/{schedule_id}/resume",
+    PAUSE,
+    "Resume a paused schedule. What was due meanwhile is not started.",
+    schedules.ScheduleView,
+    _SCHEDULE_CHANGE_ERRORS,
+    Body(schedules.PauseRequest, required=False),
+    schedules.TenantQuery,
+    repeatable=True,
+)
+TRIGGER_SCHEDULE = Endpoint(
+    "POST /schedules/{schedule_id}/trigger",
+    SUBMIT,
+    "Start a run of the schedule now, also while it is paused; the next occurrence stays.",
+    schedules.Triggered,
+    _SCHEDULE_CHANGE_ERRORS,
+    Body(schedules.TriggerRequest, required=False),
+    schedules.TenantQuery,
+)
+BACKFILL_SCHEDULE = Endpoint(
+    "POST /schedules/{schedule_id}/backfill",
+    SUBMIT,
+    "Start the runs of a past period; with `dry_run`, only count them.",
+    schedules.Backfilled,
+    _SCHEDULE_CHANGE_ERRORS,
+    Body(schedules.BackfillRequest),
+    schedules.TenantQuery,
+)
+NEXT_TIMES = Endpoint(
+    "GET /schedules/{schedule_id}/next",
+    READ,
+    "The next times of a schedule, also while it is paused.",
+    schedules.NextTimes,
+    _SCHEDULE_ERRORS,
+    query=schedules.NextQuery,
 )
 LIST_LETTERS = Endpoint(
     "GET /dlq",

@@ -6,6 +6,11 @@ from pyoco_server.cli.entry import Version, run
 from pyoco_server.cli.lazy_group import Command, Group, new_lazy_app
 from pyoco_server.cli.options.shared_options import ApiKey, GatewayAddress, Server
 
+
+def _schedules(function: str) -> str:
+    return f"schedules_command:{function}"
+
+
 COMMANDS: dict[str, Command | Group] = {
     "submit": Command("Submit a run of a flow that the workers have loaded.", "submit_command:submit"),
     "submit-yaml": Command(
@@ -63,6 +68,35 @@ COMMANDS: dict[str, Command | Group] = {
     ),
     "wheel-delete": Command(
         "Delete a wheel; workers uninstall it before their next run.", "wheels_command:wheel_delete"
+    ),
+    "schedules": Group(
+        "Create, inspect, pause, trigger and backfill schedules, or apply a file of them.",
+        (
+            'pyoco-client schedules create nightly --flow-name etl --cron "0 2 * * *" --timezone Asia/Tokyo',
+            "pyoco-client schedules apply -f schedules.yaml --dry-run",
+        ),
+        {
+            "list": Command(
+                "List matching schedules with their next and last runs.", _schedules("list_schedules")
+            ),
+            "get": Command("Show a schedule, its next times and its last decisions.", _schedules("get")),
+            "create": Command("Create a schedule.", _schedules("create")),
+            "update": Command("Change some fields of a schedule.", _schedules("update")),
+            "delete": Command("Delete a schedule. Its runs stay.", _schedules("delete")),
+            "pause": Command("Pause a schedule until it is resumed.", _schedules("pause")),
+            "resume": Command(
+                "Resume a schedule; what was due meanwhile is not started.", _schedules("resume")
+            ),
+            "trigger": Command("Start a run of a schedule now.", _schedules("trigger")),
+            "backfill": Command(
+                "Start the runs of a past period, one after the other.", _schedules("backfill")
+            ),
+            "next": Command("Show the next times of a schedule.", _schedules("next_times")),
+            "apply": Command(
+                "Create and change schedules as in a file; with --prune, delete the others.",
+                _schedules("apply"),
+            ),
+        },
     ),
     "dlq": Group(
         "List, replay and delete dead letters (runs and jobs that failed).",

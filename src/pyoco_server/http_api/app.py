@@ -30,6 +30,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     run_list_routes,
     run_log_routes,
     run_routes,
+    schedule_routes,
     wait_routes,
     wheel_routes,
     worker_routes,

@@ -40,7 +40,9 @@ from pyoco_server.runs.lifecycle.submission import Submitter
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.watch.run_hub import RunHub
 from pyoco_server.schedules.schedule_directory import ScheduleDirectory
+from pyoco_server.schedules.schedule_lists import ScheduleLists
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
+from pyoco_server.schedules.schedule_service import ScheduleService
 from pyoco_server.wheels.wheel_registry import WheelRegistry
 
 # Each upload needs a temporary file.
@@ -193,6 +195,8 @@ class Schedules(ServiceGroup):
         timekeeper.add(self.runner)
         self.directory.on_changes(lambda: timekeeper.wake(self.runner.name))
         open_runs.on_ended(self.directory.run_ended)
+        self.lists = ScheduleLists(self.directory)
+        self.service = ScheduleService(self.store, self.runner, now=timekeeper.now)
         self.parts = (self.directory,)
 
 

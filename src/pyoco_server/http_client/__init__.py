@@ -19,6 +19,7 @@ from pyoco_server.http_client.filter_params import (
     LogFilter,
     RunFilter,
     RunListing,
+    ScheduleFilter,
     WaitFilter,
 )
 from pyoco_server.http_client.sync_client import PyocoHttpClient
@@ -36,6 +37,7 @@ __all__ = [
     "PyocoHttpError",
     "RunFilter",
     "RunListing",
+    "ScheduleFilter",
     "WaitFilter",
 ]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from pyoco_server.http_client import operation_calls as operations
 from pyoco_server.http_client import run_calls as runs
+from pyoco_server.http_client import schedule_calls as schedules
 from pyoco_server.http_client import wait_calls as waits_
 from pyoco_server.http_client import wheel_calls as wheels
 from pyoco_server.http_client.call_types import Pages, Request, Stream
@@ -139,3 +140,15 @@ class ClientMethods:
     extend_wait = Sent(waits_.extend_wait)
     reassign_wait = Sent(waits_.reassign_wait)
     retry = Sent(waits_.retry)
+    create_schedule = Sent(schedules.create_schedule)
+    get_schedule = Sent(schedules.get_schedule)
+    list_schedules = Sent(schedules.list_schedules)
+    iter_schedules = Iterated(schedules.iter_schedules)
+    update_schedule = Sent(schedules.update_schedule)
+    delete_schedule = Sent(schedules.delete_schedule)
+    pause_schedule = Sent(schedules.pause_schedule)
+    resume_schedule = Sent(schedules.resume_schedule)
+    trigger_schedule = Sent(schedules.trigger_schedule)
+    backfill_schedule = Sent(schedules.backfill_schedule)
+    next_times = Sent(schedules.next_times)
+    preview_schedule = Sent(schedules.preview_schedule)

@@ -49,6 +49,15 @@ class WaitFilter(TypedDict, total=False):
     assignee: str | None
 
 
+class ScheduleFilter(TypedDict, total=False):
+    """Schedules. `q` is a text in the id, the flow's name, tags or the note."""
+
+    flow: str | None
+    tag: str | None
+    paused: bool | None
+    q: str | None
+
+
 class RunFilter(TypedDict, total=False):
     """Runs. Times are unix seconds; `q` is a text in the flow's name, the error, tags and params."""
 

@@ -128,6 +128,50 @@ Receipt = TypedDict("Receipt", {
     "state": str, "required": int, "approvals": int, "repeated": bool, "success": Literal[True],
 })
 Resumed = TypedDict("Resumed", {"runId": str, "success": Literal[True]})
+ScheduleSpec = TypedDict("ScheduleSpec", {
+    "cron": list[str], "every_sec": float | None, "anchor": float | None, "at": list[float], "timezone": str,
+    "start_at": float | None, "end_at": float | None, "jitter_sec": float, "exclude": list[str],
+})
+ScheduleDecision = TypedDict("ScheduleDecision", {
+    "at": float, "outcome": str, "scheduled_for": float, "until": NotRequired[float | None],
+    "count": NotRequired[int], "at_least": NotRequired[bool], "by": NotRequired[str],
+    "run_id": NotRequired[str | None], "reason": NotRequired[str | None], "detail": NotRequired[str | None],
+})
+ScheduleItem = TypedDict("ScheduleItem", {
+    "schedule_id": str, "tenant_id": str | None, "flow_name": str, "has_workflow_yaml": bool, "tag": str,
+    "tags": list[str], "spec": ScheduleSpec, "overlap": str, "paused": bool, "note": str,
+    "next_at": float | None, "last_decision": ScheduleDecision | None, "last_run_id": str | None,
+    "last_run_status": str | None, "last_scheduled_for": float | None, "created_at": float,
+    "updated_at": float, "revision": int,
+})
+SchedulePage = TypedDict("SchedulePage", {
+    "items": list[ScheduleItem], "next_cursor": str | None, "total": int,
+})
+ScheduledStart = TypedDict("ScheduledStart", {
+    "run_id": str, "scheduled_for": float, "decided_at": float, "by": NotRequired[str],
+    "overlap": NotRequired[str], "params": NotRequired[dict[str, Any]],
+})
+Backfill = TypedDict("Backfill", {
+    "backfill_id": str, "from_at": float, "to_at": float, "cursor": float, "requested_at": float,
+    "overlap": NotRequired[str],
+})
+StartedRun = TypedDict("StartedRun", {"run_id": str, "scheduled_for": float})
+Schedule = TypedDict("Schedule", {
+    "schedule_id": str, "incarnation": str, "created_at": float, "updated_at": float, "revision": int,
+    "tenant_id": str | None, "api_key_id": str | None, "flow_name": str, "workflow_yaml": str | None,
+    "params": dict[str, Any], "tag": str, "tags": list[str], "timeout_sec": float | None,
+    "spec": ScheduleSpec, "overlap": str, "catchup_window_sec": float | None, "pause_on_failure": bool,
+    "remaining_runs": int | None, "paused": bool, "paused_at": float | None, "note": str, "cursor": float,
+    "starts": list[ScheduledStart], "buffer": list[ScheduledStart], "backfills": list[Backfill],
+    "running": list[StartedRun], "decisions": list[ScheduleDecision], "counts": dict[str, int],
+    "next_times": list[str],
+})
+NextTimes = TypedDict("NextTimes", {"times": list[str], "timezone": str})
+ScheduleDeleted = TypedDict("ScheduleDeleted", {"schedule_id": str, "deleted": bool})
+Triggered = TypedDict("Triggered", {"schedule_id": str, "run_id": str, "outcome": str})
+Backfilled = TypedDict("Backfilled", {
+    "schedule_id": str, "dry_run": bool, "from": float, "to": float, "count": int, "times": list[str],
+})
 Letter = TypedDict("Letter", {
     "seq": int, "timestamp": float, "reason": str, "error": str | None, "run_id": str | None,
     "flow_name": str | None, "tag": str | None, "tags": list[str] | None, "worker_id": str | None,

@@ -111,7 +111,7 @@ class ScheduleRunner:
                 revision = await self._store.replace(decided.record, revision=found.revision)
             except RevisionConflict:
                 return True
-            self._count(before, decided.record)
+            self.count(before, decided.record)
             found = StoredSchedule(decided.record, revision)
         new = {start.run_id for start in decided.record.starts} - {start.run_id for start in before.starts}
         # Another gateway has just decided the others, and is about to start them.
@@ -167,7 +167,7 @@ class ScheduleRunner:
                 return found
             try:
                 revision = await self._store.replace(record, revision=found.revision)
-                self._count(found.record, record)
+                self.count(found.record, record)
                 return StoredSchedule(record, revision)
             except RevisionConflict:
                 newer = await self._store.get_from_leader(found.record.key)
@@ -219,7 +219,7 @@ class ScheduleRunner:
             status=run.status,
         )
 
-    def _count(self, before: ScheduleRecord, after: ScheduleRecord) -> None:
+    def count(self, before: ScheduleRecord, after: ScheduleRecord) -> None:
         new = Counter(after.counts)
         new.subtract(before.counts)
         self.decided += new

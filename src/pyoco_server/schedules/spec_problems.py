@@ -36,10 +36,17 @@ _LAST_MOMENT: Final = 221_845_392_000.0
 
 def checked_spec(given: SpecInput, *, now: float, field: str = "spec") -> ScheduleSpec:
     """The spec as it is stored; InvalidRequest if it is invalid, or never occurs again."""
+    spec = valid_spec(given, field=field)
+    if next_time(spec, after=now) is None:
+        message = f"there is no occurrence after {iso_in_zone(now, spec.timezone)}; {_cure(spec, now)}"
+        raise InvalidRequest(problems=[FieldProblem(field, message)])
+    return spec
+
+
+def valid_spec(given: SpecInput, *, field: str = "spec") -> ScheduleSpec:
+    """The same, whether or not it occurs again."""
     check = _Check(field)
     spec = check.spec(given)
-    if not check.problems and next_time(spec, after=now) is None:
-        check.add("", f"there is no occurrence after {iso_in_zone(now, spec.timezone)}; {_cure(spec, now)}")
     if check.problems:
         raise InvalidRequest(problems=check.problems)
     return spec

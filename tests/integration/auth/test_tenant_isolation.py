@@ -61,7 +61,12 @@ class World:
         streams = [
             *(
                 f"KV_{bucket}"
-                for bucket in (config.runs_kv_bucket, config.bulk_kv_bucket, config.waits_kv_bucket)
+                for bucket in (
+                    config.runs_kv_bucket,
+                    config.bulk_kv_bucket,
+                    config.waits_kv_bucket,
+                    config.schedules_kv_bucket,
+                )
             ),
             *(config.work_stream, config.dlq_stream, config.journal_stream, config.run_log_stream),
             config.wait_event_stream,
@@ -76,6 +81,7 @@ OWNED = {
     "seq": "987654",
     "bulk_id": "00000000-0000-4000-8000-000000000001",
     "wait_id": "00000000-0000-4000-8000-000000000000.0123456789abcdef",
+    "schedule_id": "unknown",
 }
 # Where it is named in the body.
 NAMED_IN_BODY = {("POST", "/resume"): ("runId", "run_id")}
@@ -89,6 +95,7 @@ QUERIES: dict[tuple[str, str], Callable[[World], dict[str, str]]] = {
     ("GET", "/waits/watch"): lambda world: {"timeout_sec": "1"},
 }
 _EVERYTHING: dict[str, Any] = {"json": {"expected_count": 1000}}
+_NIGHTLY: dict[str, Any] = {"cron": ["0 2 * * *"]}
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/runs"): {"json": {"flow_name": "noop"}, "headers": {"Idempotency-Key": "nightly"}},
     ("POST", "/runs/yaml"): {
@@ -101,6 +108,10 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/waits/{wait_id}/extend"): {"json": {"deadline_at": 4e9}},
     ("POST", "/waits/{wait_id}/reassign"): {"json": {"assignees": ["bob"]}},
     ("POST", "/resume"): {"json": {"payload": 1}},
+    ("POST", "/schedules"): {"json": {"schedule_id": "own", "flow_name": "noop", "spec": _NIGHTLY}},
+    ("POST", "/schedules/preview"): {"json": {"spec": _NIGHTLY}},
+    ("PATCH", "/schedules/{schedule_id}"): {"json": {"note": "changed"}},
+    ("POST", "/schedules/{schedule_id}/backfill"): {"json": {"from": "2026-01-01", "to": "2026-01-02"}},
     ("POST", "/bulk/cancel"): _EVERYTHING,
     ("POST", "/bulk/rerun"): _EVERYTHING,
     ("POST", "/dlq/replay"): _EVERYTHING,
@@ -116,6 +127,7 @@ TELLING = {
     ("GET", "/runs/watch"),
     ("GET", "/waits"),
     ("GET", "/waits/watch"),
+    ("GET", "/schedules"),
     ("GET", "/dlq"),
     ("GET", "/bulk"),
     ("GET", "/metrics"),
@@ -146,6 +158,7 @@ def _removes_last(operation: tuple[str, str]) -> int:
     return ("GET", "POST", "PATCH", "DELETE").index(operation[0])
 
 
+OK = {(each.method, each.path): each.status for each in ENDPOINTS}
 OPERATORS_ONLY = {(each.method, each.path) for each in ENDPOINTS if each.operators_only}
 OPERATIONS = sorted(operations(), key=_removes_last)
 OF_TENANTS = [each for each in OPERATIONS if set(names_in(*each)) & set(OWNED)]
@@ -189,7 +202,10 @@ async def _fill(world: World) -> None:
     await eventually(bulk_is_done, describe="the bulk operation has ended")
     wait = a_wait(open_run, f"{MARK}-wait", tenant_id="acme", flow_name=MARK, message=MARK)
     await inside.waits.store.create(wait)
+    schedule = {"schedule_id": f"{MARK}-nightly", **fields, "spec": _NIGHTLY, "note": MARK}
+    assert (await acme.http.post("/schedules", json=schedule)).status_code == 201
     world.owned = {
+        "schedule_id": schedule["schedule_id"],
         "run_id": open_run,
         "seq": "1",
         "bulk_id": bulk_id,
@@ -316,7 +332,9 @@ async def test_nothing_of_another_tenant_is_shown_or_changed(method: str, path: 
     before = await _what_acme_sees(world)
     response = await ask(world.rival, world, method, path, {})
     # What all tenants use is changed by the operator tenant only.
-    assert response.status_code == (403 if (method, path) in OPERATORS_ONLY else 200), response.text
+    assert response.status_code == (403 if (method, path) in OPERATORS_ONLY else OK[method, path]), (
+        response.text
+    )
     assert world.leaks(response) == []
     assert await _what_acme_sees(world) == before
     if (method, path) in TELLING:
@@ -328,6 +346,7 @@ async def _what_acme_sees(world: World) -> list[Any]:
     paths = [f"/runs/{run_id}" for run_id in world.run_ids]
     paths += [f"/bulk/{owned['bulk_id']}", f"/dlq/{owned['seq']}", "/runs", "/dlq", "/bulk"]
     paths += [f"/waits/{owned['wait_id']}", "/waits"]
+    paths += [f"/schedules/{owned['schedule_id']}", "/schedules"]
     return [(await world.acme.http.get(path)).json() for path in paths]
 
 

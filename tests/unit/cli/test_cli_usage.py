@@ -17,8 +17,8 @@ from typer.main import get_command
 from pyoco_server import __version__, admin_cli
 from pyoco_server.cli import client_command as client
 from pyoco_server.cli import worker_command as worker
-from pyoco_server.cli.commands.submit_command import params_from_pair
 from pyoco_server.cli.entry import exit_code_of
+from pyoco_server.cli.options.param_options import params_from_pair
 from pyoco_server.cli.server import server_command as server
 from pyoco_server.errors.error_table import system_language
 from tests.support.commands import call_client, call_command
@@ -194,6 +194,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "flows").mkdir()
     for name, text in {
         "flow.yaml": "flow: {graph: a}",
+        "schedules.yaml": "schedules: []",
         "params.yaml": "{}",
         "bad.json": "{'a': 1}",
         "bad.yaml": "a: [1",

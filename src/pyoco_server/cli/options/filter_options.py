@@ -2,9 +2,11 @@
 
 from typing import Annotated, Any
 
+import typer
+
 from pyoco_server.cli.options.shared_options import one_of, option, text_option
 from pyoco_server.cli.options.time_formats import parse_time
-from pyoco_server.http_client import LetterFilter, RunFilter, WaitFilter
+from pyoco_server.http_client import LetterFilter, RunFilter, ScheduleFilter, WaitFilter
 from pyoco_server.records.models import CauseKind, Reason, RunStatus, WaitKind
 from pyoco_server.records.wait_models import WaitState
 
@@ -139,3 +141,17 @@ def wait_filter(
         task=task,
         assignee=assignee,
     )
+
+
+def schedule_filter(
+    *,
+    flow: Annotated[str | None, text_option("Only schedules of this flow.")] = None,
+    tag: Annotated[str | None, text_option("Only schedules with this tag or label.", "TAG")] = None,
+    paused: Annotated[
+        bool | None, typer.Option("--paused/--active", help="Only paused, or only active schedules.")
+    ] = None,
+    search: Annotated[
+        str | None, text_option("Only schedules with this text in their id, flow, labels or note.", "TEXT")
+    ] = None,
+) -> ScheduleFilter:
+    return ScheduleFilter(flow=flow, tag=tag, paused=paused, q=search)

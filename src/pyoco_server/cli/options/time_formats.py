@@ -58,6 +58,10 @@ def time_left(unix_seconds: float, now: float | None = None) -> str:
     return f"{_one_unit(seconds)} left" if seconds > 0 else "time is up"
 
 
+def time_until(unix_seconds: float, now: float | None = None) -> str:
+    return f"in {_one_unit(unix_seconds - (time.time() if now is None else now))}"
+
+
 def _one_unit(seconds: float) -> str:
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * length:

@@ -27,6 +27,7 @@ from pyoco_server.broker.embedded.store_restart import StoreRestarter
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import is_set, settings_with
 from pyoco_server.cli.options.shared_options import Concurrency, DashboardLang, FlowsFolder, option
+from pyoco_server.cli.server.dev_schedules import DevSchedules
 from pyoco_server.cli.server.listening import (
     DEFAULT_NATS_PORT,
     DEFAULT_PORT,
@@ -39,6 +40,7 @@ from pyoco_server.cli.server.supervisor import Child
 from pyoco_server.cli.views.console import pairs, printable, stdout_console
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import EmbeddedServerError, InvalidCliArgument
+from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.version import __version__
 
 _DASHBOARD: Final = Path(pyoco_server.__file__).parent / "dashboard" / "index.html"
@@ -147,6 +149,8 @@ class DevStack:
 
     gateway_url: str
     worker_facts: WorkerFacts
+    # Of the schedules.yaml in the folder of flows.
+    schedules: list[str]
 
     def __init__(
         self, options: DevOptions, *, on_event: Callable[[str], None], on_line: Callable[[str, str], None]
@@ -177,6 +181,7 @@ class DevStack:
             self.gateway_url = (await gateway.ready())["url"]
             self.worker_facts = WorkerFacts(**await worker.ready())
             await _wait_until_ready(self.gateway_url)
+            self.schedules = await self._follow_schedules(undo)
             self._undo = undo.pop_all()
         return self
 
@@ -184,6 +189,26 @@ class DevStack:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._undo.aclose()
+
+    async def _follow_schedules(self, undo: AsyncExitStack) -> list[str]:
+        """Apply the schedules of the folder of flows now and when they change; return their ids."""
+        if self.options.flows is None:
+            return []
+        schedules = DevSchedules(
+            self.options.flows,
+            self.options.log_dir.parent / "applied-schedules.json",
+            client=self._client,
+            on_event=self._on_event,
+        )
+        await schedules.look()
+        undo.push_async_callback(cancel, asyncio.create_task(schedules.run(), name="follow-schedules"))
+        return schedules.applied
+
+    def _client(self) -> PyocoHttpClient:
+        config = self.options.config
+        return PyocoHttpClient(
+            self.gateway_url, api_key=config.api_key or None, api_key_header=config.http_api_key_header
+        )
 
     def _gateway(self) -> Child:
         options = self.options
@@ -340,6 +365,7 @@ def _stack_rows(stack: DevStack) -> list[tuple[str, str]]:
         ("Worker", f"{worker.worker_id}, {slots}, tags {', '.join(worker.tags)}"),
         ("Flows", ", ".join(worker.flows) or "none"),
         *(("", f"not loaded: {file}: {why}") for file, why in worker.failures.items()),
+        *([("Schedules", ", ".join(stack.schedules))] if stack.schedules else []),
         ("NATS", stack.nats.url),
         ("Data", str(stack.nats.data_dir)),
         ("Logs", str(stack.options.log_dir.absolute())),

@@ -99,6 +99,13 @@ METRICS: Final = (
         "state",
         of=Of.SYSTEM,
     ),
+    _gauge("pyoco_schedules", "schedules", "Stored schedules, by state: active or paused.", "state"),
+    _counter(
+        "pyoco_schedule_decisions_total",
+        "occurrences",
+        "Occurrences of schedules that this gateway has decided, by outcome.",
+        "outcome",
+    ),
     _counter(
         "pyoco_notifications_total", "tries", "Attempts to deliver a notification, by outcome.", "outcome"
     ),

@@ -22,8 +22,9 @@ from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.metrics.metric_page import MetricPage
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.routing import handles
-from pyoco_server.http_api.services import RunListing, Waits
+from pyoco_server.http_api.services import RunListing, Schedules, Waits
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
+from pyoco_server.records.schedule_models import Outcome
 from pyoco_server.telemetry.fast_paths import fast_paths
 from pyoco_server.version import __version__
 
@@ -60,6 +61,9 @@ async def _add_all(gateway: Gateway, page: MetricPage) -> None:
     page.put("pyoco_nats_read_seconds", time.perf_counter() - began)
     await _add_runs(gateway.listing, page)
     await _add_waits(gateway.waits, page, None)
+    await _add_schedules(gateway.schedules, page, None)
+    for outcome in Outcome:
+        page.put("pyoco_schedule_decisions_total", gateway.schedules.runner.decided[outcome], outcome)
     gateway.listing.timings.report_to(page)
     gateway.requests.report_to(page)
     _add_gateway(gateway, page)
@@ -72,6 +76,7 @@ async def _add_tenant(gateway: Gateway, page: MetricPage, tenant: str) -> None:
     await _add_queue(gateway.connection, page, own | {tag for worker in workers for tag in worker.tags})
     _add_workers(gateway, page, workers)
     await _add_waits(gateway.waits, page, tenant)
+    await _add_schedules(gateway.schedules, page, tenant)
     page.put("pyoco_dlq_messages_total", await gateway.letter_counts.of(tenant))
     gateway.listing.timings.report_to(page, tenant)
 
@@ -106,6 +111,17 @@ async def _add_waits(waits: Waits, page: MetricPage, tenant: str | None) -> None
     # After the query, which has caught up with the feed.
     for state, count in waits.decided.of(tenant).items():
         page.put("pyoco_waits_decided_total", count, state)
+
+
+async def _add_schedules(schedules: Schedules, page: MetricPage, tenant: str | None) -> None:
+    try:
+        await schedules.directory.caught_up()
+    except IndexNotReady:
+        # No value rather than a wrong one.
+        return
+    states = Counter(row.paused for row in schedules.directory.rows(tenant))
+    page.put("pyoco_schedules", states[False], "active")
+    page.put("pyoco_schedules", states[True], "paused")
 
 
 async def _add_queue(connection: Connection, page: MetricPage, among: set[str] | None = None) -> None:

@@ -114,6 +114,17 @@ class RunIndex(SqliteIndex[IndexWriter]):
 
         return await self._read(found)
 
+    async def statuses_of(self, run_ids: Iterable[str]) -> dict[str, str]:
+        """The status of each of these runs that is indexed."""
+        keys = [key_of(run_id) for run_id in run_ids]
+        sql = "SELECT g.status FROM runs r JOIN groups g ON g.id = r.grp WHERE r.run_id = ?"
+
+        def found(db: sqlite3.Connection) -> dict[str, str]:
+            rows = ((key, db.execute(sql, [key]).fetchone()) for key in keys)
+            return {run_id_of(key): row[0] for key, row in rows if row is not None}
+
+        return await self._read(found)
+
 
 def _listed(db: sqlite3.Connection, keys: list[SortKey]) -> list[ListedRun]:
     # One statement for the page: this thread may have to wait for the GIL at each statement.

@@ -65,3 +65,7 @@ class RunLists:
             await self._catch_up.wait_if_ready()
             tenants = await self._index.tenants_of(asked)
         return frozenset(run_id for run_id, owner in tenants.items() if owner == tenant)
+
+    async def statuses_of(self, run_ids: Iterable[str]) -> dict[str, str]:
+        """The status of each of these runs, as far as the index has it; it may lag."""
+        return await self._index.statuses_of(run_ids) if self._index.ready else {}

@@ -23,6 +23,7 @@ from pyoco.dsl.syntax import TaskWrapper
 from pyoco_server.errors import ConfigError, FlowNotFound, InvalidCliArgument, InvalidRequest
 from pyoco_server.human.human_task_yaml import check_submitted_flow
 from pyoco_server.runs.flow_yaml import is_callable_path
+from pyoco_server.schedules.schedules_yaml import is_schedules_yaml
 from pyoco_server.worker.engine.flow_graph import in_order
 from pyoco_server.worker.engine.flow_shape import FlowShape
 from pyoco_server.worker.engine.json_values import escape_surrogates
@@ -54,9 +55,9 @@ class FlowFolder:
 
     Each `*.py` is imported, and every public variable that holds a pyoco Flow is a flow under the Flow's
     name, or under the variable's if the Flow has none. Each `*.yaml` or `*.yml` is a flow under the file's
-    name. Files that begin with `_` or `.` are ignored. A file that cannot be loaded does not hide the
-    others; of two flows with one name neither is run. A process loads a folder once: when `fingerprint`
-    changes, a new process is needed.
+    name, except `schedules.yaml`. Files that begin with `_` or `.` are ignored. A file that cannot be loaded
+    does not hide the others; of two flows with one name neither is run. A process loads a folder once: when
+    `fingerprint` changes, a new process is needed.
     """
 
     def __init__(self, path: Path | str, policy: CallablePolicy | None = None) -> None:
@@ -154,6 +155,8 @@ class FlowFolder:
 
     def _load_yaml(self, file: Path) -> None:
         try:
+            if is_schedules_yaml(file):
+                return
             content = file.read_bytes()
             defaults = check_submitted_flow(content).defaults
         except (OSError, InvalidRequest) as exc:

@@ -1,0 +1,235 @@
+"""`pyoco-client schedules`: runs that start at times."""
+
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from pyoco_server.cli.options.client_options import (
+    DEFAULT_LIMIT,
+    PAGE_SIZE,
+    AllPages,
+    Limit,
+    OutputForm,
+    check_limit_or_all,
+    client_command,
+)
+from pyoco_server.cli.options.filter_options import schedule_filter
+from pyoco_server.cli.options.param_options import ParamsFile, ParamsJson, SingleParams, merged_params
+from pyoco_server.cli.options.schedule_options import (
+    Note,
+    OverlapOption,
+    Revision,
+    ScheduleIdArgument,
+    Tenant,
+    what,
+    when,
+)
+from pyoco_server.cli.options.shared_options import flag, option, text_option
+from pyoco_server.cli.schedules.schedule_apply import apply_schedules, others, summary
+from pyoco_server.cli.schedules.schedule_file import read_schedule_file
+from pyoco_server.cli.views.console import Output, output_form, pairs, show
+from pyoco_server.cli.views.schedule_views import (
+    applied_view,
+    backfill_view,
+    schedule_view,
+    schedules_view,
+    times_view,
+    triggered_view,
+)
+from pyoco_server.errors import InvalidCliArgument
+from pyoco_server.http_client import PyocoHttpClient, ScheduleFilter
+
+
+@client_command(
+    "pyoco-client schedules list",
+    "pyoco-client schedules list --flow etl --paused",
+    "pyoco-client schedules list --search nightly --output json",
+    filters=schedule_filter,
+)
+def list_schedules(
+    client: PyocoHttpClient,
+    *,
+    filters: ScheduleFilter,
+    limit: Limit = None,
+    all_pages: AllPages = False,
+    output: OutputForm = None,
+) -> None:
+    check_limit_or_all(limit, all_pages)
+    most = None if all_pages else limit or DEFAULT_LIMIT
+    found = islice(client.iter_schedules(min(most or PAGE_SIZE, PAGE_SIZE), **filters), most)
+    show(list(found), output, schedules_view)
+
+
+@client_command("pyoco-client schedules get nightly")
+def get(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    *,
+    tenant: Tenant = None,
+    output: OutputForm = None,
+) -> None:
+    show(client.get_schedule(schedule_id, tenant=tenant), output, schedule_view)
+
+
+@client_command(
+    'pyoco-client schedules create nightly --flow-name etl --cron "0 2 * * *" --timezone Asia/Tokyo',
+    "pyoco-client schedules create poll --flow-name poll --every 30s --overlap buffer_one --param region=eu",
+    "pyoco-client schedules create launch --flow-name announce --at 2030-01-31T09:00+01:00",
+    spec=when,
+    fields=what,
+)
+def create(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    *,
+    flow_name: Annotated[str, text_option("The flow that it runs.")],
+    spec: dict[str, Any],
+    fields: dict[str, Any],
+    paused: Annotated[bool, flag("--paused", "Create it paused.")] = False,
+    output: OutputForm = None,
+) -> None:
+    if not spec.keys() & {"cron", "every_sec", "at"}:
+        raise InvalidCliArgument("say when it runs: --cron, --every or --at")
+    show(client.create_schedule(schedule_id, flow_name, spec, paused=paused, **fields), output, schedule_view)
+
+
+@client_command(
+    'pyoco-client schedules update nightly --cron "30 2 * * *"',
+    "pyoco-client schedules update nightly --overlap buffer_one --revision 3",
+    spec=when,
+    fields=what,
+)
+def update(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    *,
+    flow_name: Annotated[str | None, text_option("The flow that it runs.")] = None,
+    spec: dict[str, Any],
+    fields: dict[str, Any],
+    revision: Revision = None,
+    tenant: Tenant = None,
+    output: OutputForm = None,
+) -> None:
+    if spec:
+        fields["spec"] = spec
+    if flow_name is not None:
+        fields["flow_name"] = flow_name
+    if not fields:
+        raise InvalidCliArgument("say what changes, such as --cron, --param or --overlap")
+    changed = client.update_schedule(schedule_id, revision=revision, tenant=tenant, **fields)
+    show(changed, output, schedule_view)
+
+
+@client_command("pyoco-client schedules delete nightly")
+def delete(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    *,
+    revision: Revision = None,
+    tenant: Tenant = None,
+    output: OutputForm = None,
+) -> None:
+    deleted = client.delete_schedule(schedule_id, revision=revision, tenant=tenant)
+    show(deleted, output, lambda it: pairs([("schedule_id", it["schedule_id"]), ("deleted", "yes")]))
+
+
+@client_command('pyoco-client schedules pause nightly --note "the warehouse is being moved"')
+def pause(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    *,
+    note: Note = None,
+    tenant: Tenant = None,
+    output: OutputForm = None,
+) -> None:
+    show(client.pause_schedule(schedule_id, note, tenant=tenant), output, schedule_view)
+
+
+@client_command("pyoco-client schedules resume nightly")
+def resume(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    *,
+    note: Note = None,
+    tenant: Tenant = None,
+    output: OutputForm = None,
+) -> None:
+    show(client.resume_schedule(schedule_id, note, tenant=tenant), output, schedule_view)
+
+
+@client_command(
+    "pyoco-client schedules trigger nightly",
+    "pyoco-client schedules trigger nightly --param day=2027-01-31 --overlap allow_all",
+)
+def trigger(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    *,
+    params_file: ParamsFile = None,
+    params_json: ParamsJson = None,
+    param: SingleParams = None,
+    overlap: OverlapOption = None,
+    tenant: Tenant = None,
+    output: OutputForm = None,
+) -> None:
+    params = merged_params(params_file, params_json, param) or None
+    show(client.trigger_schedule(schedule_id, params, overlap=overlap, tenant=tenant), output, triggered_view)
+
+
+@client_command(
+    "pyoco-client schedules backfill nightly --from 2026-01-01 --to 2026-01-08 --dry-run",
+    "pyoco-client schedules backfill nightly --from 2026-01-01 --to 2026-01-08",
+)
+def backfill(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    *,
+    start: Annotated[
+        str, text_option("From this time on, in the schedule's zone if it has no offset.", "TIME", "--from")
+    ],
+    end: Annotated[str, text_option("Before this time.", "TIME", "--to")],
+    overlap: OverlapOption = None,
+    dry_run: Annotated[bool, flag("--dry-run", "Only count the runs.")] = False,
+    tenant: Tenant = None,
+    output: OutputForm = None,
+) -> None:
+    done = client.backfill_schedule(schedule_id, start, end, overlap=overlap, dry_run=dry_run, tenant=tenant)
+    show(done, output, backfill_view)
+
+
+@client_command("pyoco-client schedules next nightly", "pyoco-client schedules next nightly -n 30")
+def next_times(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    *,
+    number: Annotated[int | None, option("How many (default: 10).", "N", "-n", "--number", min=1)] = None,
+    tenant: Tenant = None,
+    output: OutputForm = None,
+) -> None:
+    show(client.next_times(schedule_id, number, tenant=tenant), output, times_view)
+
+
+@client_command(
+    "pyoco-client schedules apply -f schedules.yaml --dry-run",
+    "pyoco-client schedules apply -f schedules.yaml --prune",
+)
+def apply(
+    client: PyocoHttpClient,
+    *,
+    file: Annotated[
+        Path, option("The file with the schedules.", "FILE", "-f", "--file", exists=True, dir_okay=False)
+    ],
+    prune: Annotated[
+        bool, flag("--prune", "Delete the schedules of this tenant that the file does not have.")
+    ] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Show the difference and change nothing.")] = False,
+    output: OutputForm = None,
+) -> None:
+    wanted = read_schedule_file(file).schedules
+    removed = others(client, wanted) if prune else set()
+    done = apply_schedules(client, wanted, removed, dry_run=dry_run)
+    if output_form(output) is Output.TABLE:
+        show(done, Output.TABLE, partial(applied_view, dry_run=dry_run))
+    else:
+        show({"dry_run": dry_run, **summary(done)}, Output.JSON, lambda _: "")

@@ -1,0 +1,214 @@
+"""Views of schedules: a table, one schedule with its decisions, coming times, and what `apply` did."""
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from pyoco_server.cli.options.time_formats import ago, local_time, time_until
+from pyoco_server.cli.schedules.schedule_apply import Applied
+from pyoco_server.cli.schedules.schedule_diff import FieldChange
+from pyoco_server.cli.views.console import pairs, printable
+from pyoco_server.cli.views.list_views import Columns, list_view
+from pyoco_server.cli.views.run_views import STATE_STYLES
+from pyoco_server.http_client.response_types import (
+    Backfilled,
+    NextTimes,
+    Schedule,
+    ScheduleDecision,
+    ScheduleItem,
+    Triggered,
+)
+
+_MARKS: Final = {
+    "added": ("+", "green"),
+    "changed": ("~", "yellow"),
+    "removed": ("-", "red"),
+    "unchanged": ("=", "dim"),
+}
+_OUTCOME_STYLES: Final = {"started": "green", "buffered": "cyan", "failed": "red"}
+
+
+def when_text(spec: Any) -> str:
+    """The spec in one line."""
+    parts = [f"cron {each}" for each in spec.get("cron", [])]
+    if spec.get("every_sec") is not None:
+        parts.append(f"every {_duration(spec['every_sec'])}")
+    moments = spec.get("at", [])
+    if moments:
+        parts.append(f"at {len(moments)} moment{'' if len(moments) == 1 else 's'}")
+    return f"{', '.join(parts)} ({spec.get('timezone', 'UTC')})"
+
+
+def schedules_view(schedules: Sequence[ScheduleItem]) -> RenderableType:
+    return list_view(schedules, _SCHEDULES, only_wide={"Tag", "Overlap", "Last run"})
+
+
+def schedule_view(schedule: Schedule) -> RenderableType:
+    return pairs(_details(schedule))
+
+
+def times_view(found: NextTimes) -> RenderableType:
+    """Each in the zone of the schedule, and in the reader's."""
+    if not found["times"]:
+        return Text("(none)", style="dim")
+    return Group(*(Text(f"{text}  {_here(text)}") for text in found["times"]))
+
+
+def triggered_view(triggered: Triggered) -> RenderableType:
+    return pairs([("run_id", triggered["run_id"]), ("outcome", _outcome(triggered["outcome"]))])
+
+
+def backfill_view(backfill: Backfilled) -> RenderableType:
+    rows = [
+        ("runs", f"{backfill['count']}{' (dry run: none is started)' if backfill['dry_run'] else ''}"),
+        ("from", local_time(backfill["from"])),
+        ("to", local_time(backfill["to"])),
+    ]
+    shown = [("first", text) for text in backfill["times"]]
+    return pairs([*rows, *shown])
+
+
+def applied_view(done: Sequence[Applied], *, dry_run: bool) -> RenderableType:
+    """The difference as people know it, and its sum."""
+    lines: list[RenderableType] = []
+    for each in sorted(done, key=lambda each: (list(_MARKS).index(each.action), each.schedule_id)):
+        mark, style = _MARKS[each.action]
+        what = "" if each.wanted is None else f"  {_purpose(each)}"
+        lines.append(Text(printable(f"{mark} {each.schedule_id}{what}"), style=style))
+        lines += [_change_line(change) for change in each.changes]
+    lines.append(Text(applied_text(done, dry_run=dry_run), style="bold"))
+    return Group(*lines)
+
+
+def applied_text(done: Sequence[Applied], *, dry_run: bool) -> str:
+    counts: Counter[str] = Counter(each.action for each in done)
+    text = ", ".join(f"{counts[action]} {action}" for action in _MARKS)
+    return f"Dry run, nothing is changed: {text}." if dry_run else f"{text.capitalize()}."
+
+
+def _purpose(applied: Applied) -> str:
+    wanted = applied.wanted
+    assert wanted is not None
+    return f"{wanted.request.flow_name}, {when_text(_fields(wanted.spec))}"
+
+
+def _fields(spec: Any) -> dict[str, Any]:
+    return {name: getattr(spec, name) for name in spec.__struct_fields__}
+
+
+def _change_line(change: FieldChange) -> Text:
+    if change.field == "workflow_yaml":
+        return Text(printable("\n".join(["    workflow_yaml:", *_yaml_diff(change)])))
+    before, after = _value(change.before), _value(change.after)
+    return Text(printable(f"    {change.field}: {before} -> {after}"))
+
+
+def _yaml_diff(change: FieldChange) -> Iterator[str]:
+    before, after = (change.before or "").splitlines(), (change.after or "").splitlines()
+    for number, line in enumerate(difflib.unified_diff(before, after, lineterm="", n=1)):
+        if number >= 2:  # without the names of the two files
+            yield f"      {line}"
+
+
+def _value(value: Any) -> str:
+    return "(none)" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"
+
+
+def _next(schedule: ScheduleItem) -> str | Text:
+    if schedule["paused"]:
+        return Text("paused", style="yellow")
+    return "" if schedule["next_at"] is None else time_until(schedule["next_at"])
+
+
+def _last(schedule: ScheduleItem) -> str | Text:
+    last = schedule["last_decision"]
+    if last is None:
+        return ""
+    status = schedule["last_run_status"]
+    if last["outcome"] == "started" and status is not None:
+        return Text(f"{status} {ago(last['at'])}", style=STATE_STYLES.get(status, ""))
+    return Text(f"{last['outcome']} {ago(last['at'])}", style=_OUTCOME_STYLES.get(last["outcome"], "yellow"))
+
+
+_SCHEDULES: Final[Columns] = {
+    "Schedule": lambda each: printable(each["schedule_id"]),
+    "Flow": lambda each: printable(each["flow_name"]),
+    "When": lambda each: printable(when_text(each["spec"])),
+    "Next": _next,
+    "Last": _last,
+    "Overlap": lambda each: printable(each["overlap"]),
+    "Tag": lambda each: printable(each["tag"]),
+    "Last run": lambda each: printable(each["last_run_id"] or ""),
+}
+
+
+def _details(schedule: Schedule) -> Iterator[tuple[str, RenderableType]]:
+    yield "schedule_id", printable(schedule["schedule_id"])
+    yield "flow_name", printable(schedule["flow_name"])
+    yield from _definition(schedule)
+    yield "overlap", schedule["overlap"]
+    if schedule["paused"]:
+        yield "state", Text("paused", style="yellow")
+    if schedule["note"]:
+        yield "note", printable(schedule["note"])
+    yield "revision", str(schedule["revision"])
+    for text in schedule["next_times"]:
+        yield "next", f"{text}  {_here(text)}"
+    for decision in reversed(schedule["decisions"]):
+        yield "decision", _decision(decision)
+
+
+def _definition(schedule: Schedule) -> Iterator[tuple[str, RenderableType]]:
+    """What it runs, and when; without what is not given."""
+    spec: Any = schedule["spec"]
+    yield "when", printable(when_text(spec))
+    times = {name: spec.get(name) for name in ("start_at", "end_at")}
+    shown = {
+        "workflow_yaml": f"{len((schedule['workflow_yaml'] or '').splitlines())} lines",
+        **{name: at and local_time(at) for name, at in times.items()},
+        "exclude": ", ".join(spec.get("exclude", [])),
+        "jitter_sec": spec.get("jitter_sec"),
+        "params": schedule["params"] and json.dumps(schedule["params"], ensure_ascii=False),
+        "tag": schedule["tag"],
+        "tags": ", ".join(schedule["tags"]),
+        "timeout_sec": schedule["timeout_sec"],
+        "remaining_runs": schedule["remaining_runs"],
+    }
+    if schedule["workflow_yaml"] is None:
+        del shown["workflow_yaml"]
+    for name, value in shown.items():
+        if value not in (None, "", {}, 0.0) or (name == "remaining_runs" and value == 0):
+            yield name, printable(str(value))
+
+
+def _decision(decision: ScheduleDecision) -> Text:
+    count = decision.get("count", 1)
+    more = f" ({count} occurrences)" if count > 1 else ""
+    why = decision.get("detail") or decision.get("reason")
+    text = Text(f"{local_time(decision['scheduled_for'])} ")
+    text.append_text(_outcome(decision["outcome"]))
+    run = decision.get("run_id")
+    return text.append(printable(f"{more}{f' {run}' if run else ''}{f': {why}' if why else ''}"))
+
+
+def _outcome(outcome: str) -> Text:
+    return Text(printable(outcome), style=_OUTCOME_STYLES.get(outcome, "yellow"))
+
+
+def _here(text: str) -> str:
+    """The same time where the reader is, if that is written otherwise."""
+    local = datetime.fromisoformat(text).astimezone().isoformat()
+    return "" if local == text else f"({local} here)"

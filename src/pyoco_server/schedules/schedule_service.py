@@ -1,0 +1,276 @@
+"""What people do with schedules: create, read, change, pause, trigger, backfill and delete them.
+
+Each change is a compare-and-set on the record, which the runner of any gateway may write at the same time; a
+change that lost the race is made again on the newer record.
+"""
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.stores.schedule_store import ScheduleStore, StoredSchedule
+from pyoco_server.errors import (
+    FieldProblem,
+    InvalidRequest,
+    ScheduleConflict,
+    ScheduleNotFound,
+    shortened_json,
+)
+from pyoco_server.records.models import is_tag
+from pyoco_server.records.schedule_models import (
+    Outcome,
+    Overlap,
+    ScheduleRecord,
+    SpecInput,
+    is_schedule_id,
+    schedule_key,
+)
+from pyoco_server.runs.lifecycle.tenancy import Caller, hidden_from_others
+from pyoco_server.schedules import deciding
+from pyoco_server.schedules.schedule_runner import ScheduleRunner
+from pyoco_server.schedules.spec_problems import checked_spec, checked_window
+
+log = logging.getLogger(__name__)
+
+# Writers of one record: the runners of all gateways, and people. Each round one of them succeeds.
+_TRIES: Final = 50
+# In place of a tenant: schedules that were created without an API key.
+NO_TENANT: Final = "="
+# More than anybody needs, and far from the limits of numbers.
+_MOST_RUNS: Final = 1_000_000_000
+
+Change = Callable[[ScheduleRecord, float], Awaitable[ScheduleRecord]]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleName:
+    """A schedule as a caller names it; an operator may name one of another tenant."""
+
+    schedule_id: str
+    caller: Caller
+    tenant: str | None = None
+
+    @property
+    def key(self) -> str | None:
+        """None: it cannot be the caller's, or cannot exist; it must not reach a NATS subject."""
+        owner = self.caller.tenant_id if self.tenant is None else self.tenant
+        if owner == NO_TENANT:
+            owner = None
+        is_valid = is_schedule_id(self.schedule_id) and (owner is None or is_tag(owner))
+        return schedule_key(owner, self.schedule_id) if is_valid and self.caller.sees(owner) else None
+
+    @property
+    def unknown(self) -> ScheduleNotFound:
+        return ScheduleNotFound(f"there is no schedule {self.schedule_id!r}")
+
+
+class ScheduleService:
+    def __init__(self, store: ScheduleStore, runner: ScheduleRunner, *, now: Callable[[], float]) -> None:
+        self._store = store
+        self._runner = runner
+        self._now = now
+
+    async def create(
+        self, schedule_id: str, caller: Caller, spec: SpecInput, **fields: Any
+    ) -> StoredSchedule:
+        """ScheduleConflict if there is one with this id; InvalidRequest stores nothing."""
+        now = self._now()
+        record = ScheduleRecord(
+            schedule_id=schedule_id,
+            incarnation=secrets.token_hex(16),
+            tenant_id=caller.tenant_id,
+            api_key_id=caller.api_key_id,
+            created_at=now,
+            updated_at=now,
+            # Nothing before its creation is started.
+            cursor=now,
+            spec=checked_spec(spec, now=now),
+            paused_at=now if fields.get("paused") else None,
+            **fields,
+        )
+        _check_limits(record, now)
+        try:
+            revision = await self._store.create(record)
+        except RevisionConflict:
+            raise ScheduleConflict(f"there is a schedule {schedule_id!r} already") from None
+        return self._noticed(record, revision, "created")
+
+    async def find(self, name: ScheduleName) -> StoredSchedule:
+        """As the leader knows it; ScheduleNotFound when there is none that the caller may see."""
+        with hidden_from_others(name.caller, name.unknown):
+            stored = None if name.key is None else await self._store.get_from_leader(name.key)
+        if stored is None:
+            raise name.unknown
+        return stored
+
+    async def patch(
+        self, name: ScheduleName, fields: dict[str, Any], spec: dict[str, Any], *, revision: int | None
+    ) -> StoredSchedule:
+        """Replace these fields, and these of the spec; ScheduleConflict if `revision` is not the current."""
+
+        async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
+            new = dict(fields)
+            if spec:
+                given = {**msgspec.to_builtins(record.spec), **spec}
+                new["spec"] = checked_spec(msgspec.convert(given, SpecInput), now=now)
+            changed = structs.replace(record, **new)
+            if changed == record:
+                return record
+            _check_limits(changed, now)
+            if name.caller.tenant_id == record.tenant_id:
+                changed.api_key_id = name.caller.api_key_id
+            return deciding.edited(record, changed, now=now)
+
+        return await self._write(name, change, "changed", revision=revision, settled=True)
+
+    async def pause(self, name: ScheduleName, note: str | None) -> StoredSchedule:
+        """Without a note, the one that it has stays."""
+
+        async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
+            text = record.note if note is None else note
+            if record.paused and record.note == text:
+                return record
+            return deciding.paused(record, note=text, now=now)
+
+        return await self._write(name, change, "paused")
+
+    async def resume(self, name: ScheduleName, note: str | None) -> StoredSchedule:
+        """Without a note, that of the pause is removed."""
+
+        async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
+            return deciding.resumed(record, note=note or "", now=now)
+
+        return await self._write(name, change, "resumed")
+
+    async def trigger(
+        self, name: ScheduleName, *, params: dict[str, Any] | None = None, overlap: Overlap | None = None
+    ) -> tuple[str, Outcome]:
+        """The id of the run that is started now, or buffered; ScheduleConflict if an open run forbids it."""
+        trigger_id = secrets.token_hex(16)
+        run_id = ""
+
+        async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
+            nonlocal run_id
+            facts = await self._runner.facts_of(record)
+            placed = deciding.triggered(
+                record, now=now, trigger_id=trigger_id, facts=facts, params=params, overlap=overlap
+            )
+            run_id = placed.run_id
+            return placed.record
+
+        stored = await self._write(name, change, "triggered")
+        is_buffered = any(start.run_id == run_id for start in stored.record.buffer)
+        await self._runner.settle(stored.record.key)
+        return run_id, Outcome.BUFFERED if is_buffered else Outcome.STARTED
+
+    async def backfill(
+        self,
+        name: ScheduleName,
+        *,
+        from_at: float,
+        to_at: float,
+        overlap: Overlap | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """How many runs it starts, or would start."""
+        backfill_id = secrets.token_hex(16)
+
+        def added(record: ScheduleRecord, now: float) -> ScheduleRecord:
+            return deciding.with_backfill(
+                record, now=now, backfill_id=backfill_id, from_at=from_at, to_at=to_at, overlap=overlap
+            )
+
+        async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
+            return added(record, now)
+
+        if dry_run:
+            stored = await self.find(name)
+            # The same errors.
+            added(stored.record, self._now())
+        else:
+            stored = await self._write(name, change, "backfilled")
+        return deciding.backfill_count(stored.record, from_at=from_at, to_at=to_at)
+
+    async def delete(self, name: ScheduleName, *, revision: int | None) -> None:
+        """Its runs stay. One that is decided is started before."""
+        for _ in range(_TRIES):
+            stored = await self._settled(name)
+            _check_revision(stored.record, revision)
+            try:
+                await self._store.delete(stored.record.key, revision=stored.revision)
+            except RevisionConflict:
+                continue
+            self._runner.removed(stored.record.key)
+            log.info("schedule deleted", extra=_log_fields(stored.record))
+            return
+        raise _too_busy()
+
+    async def _write(
+        self,
+        name: ScheduleName,
+        change: Change,
+        done: str,
+        *,
+        revision: int | None = None,
+        settled: bool = False,
+    ) -> StoredSchedule:
+        """The schedule with this change; one that changes nothing is not written."""
+        for _ in range(_TRIES):
+            stored = await (self._settled(name) if settled else self.find(name))
+            _check_revision(stored.record, revision)
+            record = await change(stored.record, self._now())
+            if record == stored.record:
+                return stored
+            try:
+                written = await self._store.replace(record, revision=stored.revision)
+            except RevisionConflict:
+                continue
+            self._runner.count(stored.record, record)
+            return self._noticed(record, written, done)
+        raise _too_busy()
+
+    async def _settled(self, name: ScheduleName) -> StoredSchedule:
+        """The schedule, whose runs are stored as far as they are decided: they are of its present state."""
+        stored = await self.find(name)
+        if not stored.record.starts:
+            return stored
+        await self._runner.settle(stored.record.key)
+        return await self.find(name)
+
+    def _noticed(self, record: ScheduleRecord, revision: int, done: str) -> StoredSchedule:
+        stored = StoredSchedule(record, revision)
+        self._runner.noticed(stored)
+        log.info("schedule %s", done, extra=_log_fields(record))
+        return stored
+
+
+def _check_limits(record: ScheduleRecord, now: float) -> None:
+    """Limits that depend on several fields, or need words of their own."""
+    if record.catchup_window_sec is not None:
+        checked_window(record.spec, record.catchup_window_sec, now=now, field="catchup_window_sec")
+    remaining = record.remaining_runs
+    if remaining is not None and not 0 <= remaining <= _MOST_RUNS:
+        message = f"expected a whole number from 0 to {_MOST_RUNS}, or null for no limit"
+        value = shortened_json(remaining)
+        raise InvalidRequest(problems=[FieldProblem("remaining_runs", message, value=value)])
+
+
+def _check_revision(record: ScheduleRecord, revision: int | None) -> None:
+    if revision is not None and revision != record.revision:
+        raise ScheduleConflict(
+            f"the schedule {record.schedule_id!r} is at revision {record.revision}, not {revision}"
+        )
+
+
+def _too_busy() -> ScheduleConflict:
+    return ScheduleConflict("others write it all the time; try again")
+
+
+def _log_fields(record: ScheduleRecord) -> dict[str, object]:
+    return {"schedule_id": record.schedule_id, "flow_name": record.flow_name, "tag": record.tag}
