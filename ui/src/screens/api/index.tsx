@@ -58,7 +58,9 @@ export default function ApiScreen() {
             {chosen ? (
               <OperationView key={chosen.id} operation={chosen} document={data} />
             ) : (
-              <EmptyState icon={Braces} title={t("choose")} />
+              <EmptyState icon={Braces} title={t("choose")}>
+                {t("chooseText")}
+              </EmptyState>
             )}
           </div>
         </div>

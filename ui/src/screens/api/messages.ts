@@ -10,6 +10,7 @@ export const messages = defineMessages({
     allOperations: "← All operations",
     nothingFound: "No operation has these words",
     choose: "Choose an operation",
+    chooseText: "Its parameters and responses are shown, with a form that sends a request to this gateway.",
     parameters: "Parameters",
     "in.path": "in the path",
     "in.query": "in the query",
@@ -52,6 +53,8 @@ export const messages = defineMessages({
     allOperations: "← 操作一覧へ",
     nothingFound: "該当する操作はありません",
     choose: "操作を選択してください",
+    chooseText:
+      "パラメーターとレスポンス、このゲートウェイにリクエストを送信するフォームを表示します。操作の説明は、OpenAPI ドキュメントの英語をそのまま表示しています。",
     parameters: "パラメーター",
     "in.path": "パス",
     "in.query": "クエリ",

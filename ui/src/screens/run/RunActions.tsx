@@ -9,7 +9,7 @@ import { useMessages } from "../../i18n/messages";
 import { Button, ButtonLink, Field, Input } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
-import { Menu, MenuCheck, MenuItem } from "../../ui/menus";
+import { Menu, MenuCheck, MenuItem, MenuLine } from "../../ui/menus";
 import { isTerminal } from "../../ui/status";
 import { showToast } from "../../ui/toasts";
 import { messages } from "./messages";
@@ -72,9 +72,12 @@ export function RunActions({ run, selected, onRevived }: ActionsProps) {
         }
       >
         {hasAsked && (
-          <MenuCheck checked={keepAnswers} onChange={() => setKeepAnswers(!keepAnswers)}>
-            {t("keepAnswers")}
-          </MenuCheck>
+          <>
+            <MenuCheck checked={keepAnswers} onChange={() => setKeepAnswers(!keepAnswers)}>
+              {t("keepAnswers")}
+            </MenuCheck>
+            <MenuLine />
+          </>
         )}
         <MenuItem onSelect={() => rerun.mutate({ mode: "start", ...kept })}>{t("rerunStart")}</MenuItem>
         <MenuItem disabled={!failed} onSelect={() => rerun.mutate({ mode: "failed", ...kept })}>
