@@ -98,6 +98,24 @@ async def test_a_deadline_that_passes_while_nobody_is_there_is_one_expiry(
         await has_events(gateways[0], run["run_id"], ["opened", "expired"])
 
 
+async def test_a_sleep_that_ends_while_nobody_is_there_wakes_once(
+    config: NatsBackendConfig, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    async with running_gateway(config) as gateway, serving_worker(config):
+        run_id = await gateway.submit("nap", params={"notes": str(notes)})
+        run = await gateway.reaches(run_id, "WAITING")
+    async with connected(config) as connection:
+        await let_expire(WaitStore(connection), run["open_waits"][0]["wait_id"])
+    async with two_gateways(config, tmp_path) as gateways, serving_worker(config):
+        for gateway in gateways:
+            ended = await gateway.ends(run_id)
+            assert (ended["status"], ended["generation"], ended["attempt"]) == ("COMPLETED", 1, 1)
+        connection = gateways[0].inside.connection
+        assert (await stream_state(connection, config.work_stream)).messages == 0
+    assert notes.read_text().split() == ["prepare", "tell", "pay"]
+
+
 async def test_two_gateways_take_one_answer(config: NatsBackendConfig, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     async with two_gateways(config, tmp_path) as gateways, serving_worker(config):

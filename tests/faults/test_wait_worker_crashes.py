@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.wait_models import WaitRecord, WaitState
+from tests.support.broker.stored_waits import let_expire
 from tests.support.places import FLOWS, ROOT
 from tests.support.programs import Program, announcing
 from tests.support.running.gateway import RunningGateway
@@ -44,6 +46,9 @@ def crashing_worker(config: NatsBackendConfig, point: str) -> Iterator[Program]:
 class Approval:
     """A run that asks, and what it has done so far."""
 
+    flow = "approval"
+    parked = "WAITING_HUMAN"
+
     def __init__(self, gateway: RunningGateway, folder: Path) -> None:
         self._gateway = gateway
         self._notes = folder / "notes"
@@ -54,7 +59,7 @@ class Approval:
         return self._notes.read_text().split() if self._notes.exists() else []
 
     async def begin(self) -> None:
-        self.run_id = await self._gateway.submit("approval", params={"notes": str(self._notes)})
+        self.run_id = await self._gateway.submit(self.flow, params={"notes": str(self._notes)})
 
     async def now(self) -> dict[str, Any]:
         return await self._gateway.get(self.run_id)
@@ -64,25 +69,43 @@ class Approval:
         return [each.record for each in stored]
 
     async def comes_to_wait(self) -> dict[str, Any]:
-        return await self._gateway.reaches(self.run_id, "WAITING_HUMAN")
+        return await self._gateway.reaches(self.run_id, self.parked)
 
     async def is_answered(self) -> None:
         answer = await self._gateway.http.post("/resume", json={"runId": self.run_id, "payload": {"ok": 1}})
         assert answer.status_code == 200, answer.text
 
     async def ends_well(self) -> dict[str, Any]:
-        """Its end; the one question has the one answer."""
+        """Its end; the one wait is over once."""
         ended = await self._gateway.ends(self.run_id)
         assert (ended["status"], ended["worker_id"]) == ("COMPLETED", "heir")
-        assert [(wait.state, wait.payload) for wait in await self.waits()] == [
-            (WaitState.ANSWERED, {"ok": 1})
-        ]
+        [wait] = await self.waits()
+        self.check_over(wait)
         return ended
 
+    def check_over(self, wait: WaitRecord) -> None:
+        assert (wait.state, wait.payload) == (WaitState.ANSWERED, {"ok": 1})
 
-@pytest.fixture
-def run(gateway: RunningGateway, tmp_path: Path) -> Approval:
-    return Approval(gateway, tmp_path)
+
+class Nap(Approval):
+    """A run that sleeps for an hour, or less."""
+
+    flow = "nap"
+    parked = "WAITING"
+
+    async def is_answered(self) -> None:
+        """Its time has come."""
+        [wait] = await self.waits()
+        await let_expire(WaitStore(self._gateway.inside.connection), wait.wait_id)
+
+    def check_over(self, wait: WaitRecord) -> None:
+        assert (wait.state, wait.payload) == (WaitState.EXPIRED, UNSET)
+
+
+@pytest.fixture(params=[Approval, Nap], ids=["question", "sleep"])
+def run(request: pytest.FixtureRequest, gateway: RunningGateway, tmp_path: Path) -> Approval:
+    made: Approval = request.param(gateway, tmp_path)
+    return made
 
 
 async def dies(program: Program) -> None:
@@ -140,7 +163,7 @@ async def test_a_run_that_waits_is_not_woken_by_the_message_that_its_worker_had_
         await run.begin()
         await dies(worker)
     left = await run.now()
-    assert (left["status"], left["generation"], left["delivery"]) == ("WAITING_HUMAN", 1, None)
+    assert (left["status"], left["generation"], left["delivery"]) == (run.parked, 1, None)
     asked = await run.waits()
     queue = gateway.inside.connection, config.work_stream
     assert (await stream_state(*queue)).messages == 1, "the message is still there"

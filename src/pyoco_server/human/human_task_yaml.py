@@ -3,12 +3,13 @@
 Literal inputs are checked when the file is submitted, references when the task runs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from pyoco_server.human.asking import MAX_ASSIGNEES, question
+from pyoco_server.human.wait_task_yaml import WAIT_TASK_CHECKS, WAIT_TASKS
 from pyoco_server.runs import flow_yaml
 from pyoco_server.runs.flow_yaml import CheckedFlow, did_you_mean, is_reference
 
@@ -40,12 +41,17 @@ def check_submitted_flow(source: bytes, *, fast_only: bool = False) -> CheckedFl
 
     With `fast_only`, SlowSchemaCheck is raised for a file that should be checked in a thread.
     """
-    return flow_yaml.check_flow_yaml(source, {HUMAN_TASK: Questions(fast_only=fast_only).problems_in})
+    questions = Questions(fast_only=fast_only)
+    return flow_yaml.check_flow_yaml(source, {HUMAN_TASK: questions.problems_in, **WAIT_TASK_CHECKS})
 
 
 def ask(ctx: Any, **inputs: Any) -> Any:
     """The task itself. It names only `ctx`: the engine would fill other arguments from params of the run."""
     return ctx.human(**{name: value for name, value in inputs.items() if name in _INPUTS})
+
+
+# The tasks that the server itself provides.
+BUILT_IN_TASKS: Final[Mapping[str, Callable[..., Any]]] = {HUMAN_TASK: ask, **WAIT_TASKS}
 
 
 class Questions:

@@ -1,12 +1,12 @@
 """Executes a flow in the process of a test, as a worker would, without NATS and without a gateway.
 
-It is the executor of an embedded worker, with waits in memory. Pauses between retries are skipped.
+It is the executor of an embedded worker, with waits in memory. Sleeps and pauses between retries are skipped.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
 from dataclasses import dataclass
@@ -20,9 +20,15 @@ from pyoco.core.models import Flow
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import PARKED, Job, JournalEntry, LogLine, pending_snapshot
-from pyoco_server.records.wait_models import Question
+from pyoco_server.records.wait_models import Question, WaitRecord
 from pyoco_server.testing.memory_waits import MemoryWaits, NoWaitEvents
-from pyoco_server.testing.scripted_answers import AskedQuestion, ScriptedAnswer, ScriptedAnswers
+from pyoco_server.testing.scripted_answers import (
+    AskedQuestion,
+    ScriptedAnswer,
+    ScriptedAnswers,
+    UnansweredQuestion,
+)
+from pyoco_server.testing.scripted_arrivals import Arrival, ScriptedArrivals, missing_arrival
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.ipc.protocol import Outcome, Run
 from pyoco_server.worker.session.run_execution import terminal_snapshot
@@ -49,6 +55,8 @@ class FlowResult:
     asked: list[AskedQuestion]
     # What the tasks have printed, line by line.
     log: list[str]
+    # How long each `ctx.sleep` would have taken, in seconds and in order.
+    slept: list[float]
     # Of a failed run.
     reason: str | None = None
     error: str | None = None
@@ -61,6 +69,8 @@ def run_flow(
     *,
     answers: Mapping[str, ScriptedAnswer] | None = None,
     answered_by: str = "test",
+    signals: Sequence[Arrival] = (),
+    events: Sequence[Arrival] = (),
 ) -> FlowResult:
     """Execute a flow, or a flow.yaml file, to its end.
 
@@ -68,7 +78,11 @@ def run_flow(
     several questions: a JSON value, a function of the question, or EXPIRE. The answer to a proposal is as for
     `resume`: `{"decision": "approved"}`.
 
-    Raises UnansweredQuestion for a question without an answer, and AnswerRefused for an answer that the
+    `signals` and `events` have name and data of each one, in the order in which they are sent, all before the
+    flow begins. A wait with a timeout for one that is not there times out. Sleeps take no time.
+
+    Raises UnansweredQuestion for a question without an answer or a wait without a signal or event, and
+    AnswerRefused for an answer that the
     gateway would not accept.
     """
     script = ScriptedAnswers(answers or {}, answered_by=answered_by)
@@ -82,20 +96,36 @@ def run_flow(
         params=msgspec.json.decode(msgspec.json.encode(dict(params or {}))),
         workflow_yaml=source,
     )
-    executor = ThreadExecutor(lambda _: flow, _CONFIG)
+    arrivals = ScriptedArrivals(_plain(signals), _plain(events))
+    # Also short sleeps are waits, which take no time here.
+    executor = ThreadExecutor(lambda _: flow, _CONFIG, sleep_in_place_sec=0.0)
     with TemporaryDirectory(prefix="pyoco-test-", ignore_cleanup_errors=True) as folder:
-        return _on_own_loop(_TestRun(job, executor, script, folder).result())
+        return _on_own_loop(_TestRun(job, executor, script, arrivals, folder).result())
+
+
+def _plain(arrivals: Sequence[Arrival]) -> list[Arrival]:
+    """With the data as it comes out of a request."""
+    return [(name, msgspec.json.decode(msgspec.json.encode(data))) for name, data in arrivals]
 
 
 class _TestRun:
     """One run: attempt after attempt, as long as there are answers. Implements RunEvents."""
 
-    def __init__(self, job: Job, executor: ThreadExecutor, script: ScriptedAnswers, folder: str) -> None:
+    def __init__(
+        self,
+        job: Job,
+        executor: ThreadExecutor,
+        script: ScriptedAnswers,
+        arrivals: ScriptedArrivals,
+        folder: str,
+    ) -> None:
         self._job = job
         self._executor = executor
         self._script = script
+        self._arrivals = arrivals
         self._folder = folder
-        self._questions = RunQuestions(MemoryWaits(script), NoWaitEvents(), job, _CONFIG.wait_timeout_sec)
+        waits = MemoryWaits(script, arrivals)
+        self._questions = RunQuestions(waits, NoWaitEvents(), job, _CONFIG.wait_timeout_sec)
         self._journal: list[JournalEntry] = []
         self._log: list[str] = []
 
@@ -117,9 +147,15 @@ class _TestRun:
                 outcome = await self._questions.settle(outcome, may_resume=True)
                 attempt += 1
             if outcome.status in PARKED:
-                raise self._script.unanswered(self._questions.awaited)
+                raise self._unanswered(self._questions.awaited)
             if not outcome.must_resume:
                 return self._result(outcome)
+
+    def _unanswered(self, waits: Sequence[WaitRecord]) -> UnansweredQuestion:
+        asked = [wait for wait in waits if wait.is_human]
+        if asked:
+            return self._script.unanswered(asked)
+        return UnansweredQuestion("; ".join(map(missing_arrival, waits)))
 
     async def _attempt(self, attempt: int) -> Outcome:
         job = self._job
@@ -150,6 +186,7 @@ class _TestRun:
             task_records=records,
             asked=self._script.asked,
             log=self._log,
+            slept=self._arrivals.slept,
             reason=snapshot.reason,
             error=snapshot.error,
             traceback=outcome.exc_traceback,

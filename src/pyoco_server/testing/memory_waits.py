@@ -7,13 +7,15 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.records.wait_models import WaitEvent, WaitRecord
 from pyoco_server.testing.scripted_answers import ScriptedAnswers
+from pyoco_server.testing.scripted_arrivals import ScriptedArrivals
 
 
 class MemoryWaits(WaitStore):
     """A wait is decided by the script in the moment in which it is created."""
 
-    def __init__(self, script: ScriptedAnswers) -> None:
+    def __init__(self, script: ScriptedAnswers, arrivals: ScriptedArrivals) -> None:
         self._script = script
+        self._arrivals = arrivals
         self._stored: dict[str, StoredWait] = {}
 
     async def get_from_leader(self, wait_id: str) -> StoredWait | None:
@@ -28,7 +30,8 @@ class MemoryWaits(WaitStore):
     async def create(self, record: WaitRecord, *, outbox: Sequence[WaitEvent] = ()) -> int:
         if record.wait_id in self._stored:
             raise RevisionConflict
-        return await self.replace(self._script.decided(record), 0, outbox=outbox)
+        script = self._script if record.is_human else self._arrivals
+        return await self.replace(script.decided(record), 0, outbox=outbox)
 
     async def replace(self, record: WaitRecord, revision: int, *, outbox: Sequence[WaitEvent] = ()) -> int:
         self._stored[record.wait_id] = StoredWait(record, revision + 1, tuple(outbox))

@@ -25,7 +25,7 @@ EXPIRE: Final = _Expire.EXPIRE
 
 
 class UnansweredQuestion(AssertionError):
-    """The flow has asked a question that the test has no answer to."""
+    """The flow waits for an answer, a signal or an event that the test does not have."""
 
 
 class AnswerRefused(AssertionError):

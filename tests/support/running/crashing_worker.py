@@ -23,13 +23,13 @@ from tests.support.running.crashing_gateway import CrashPoint
 _PATIENCE_SEC = 1.0
 
 
-def _die_before_journalling(task: str) -> None:
-    """When that task, or a step of it, is done; the rest of the run gets time to continue."""
+def _die_before_journalling(*tasks: str) -> None:
+    """When one of these tasks, or a step of it, is done; the rest of the run gets time to continue."""
     append, create = Journal.append, WaitStore.create
     asked = asyncio.Event()
 
     async def last_append(self: Journal, tag: str, run_id: str, entry: Any) -> None:
-        if entry.task != task:
+        if entry.task not in tasks:
             await append(self, tag, run_id, entry)
             return
         with suppress(TimeoutError):
@@ -46,8 +46,8 @@ def _die_before_journalling(task: str) -> None:
 
 
 POINTS: dict[str, Callable[[], None]] = {
-    "task done": partial(_die_before_journalling, "prepare"),
-    "step done": partial(_die_before_journalling, "approve"),
+    "task done": partial(_die_before_journalling, "prepare", "lie_down"),
+    "step done": partial(_die_before_journalling, "approve", "nap"),
     "asked": partial(CrashPoint(WaitStore, "create").die, at=1),
     "suspended": partial(CrashPoint(Delivery, "ack", before=True).die, at=1),
     "delivered": partial(CrashPoint(RunStore, "replace", before=True).die, at=1),

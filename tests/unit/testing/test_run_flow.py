@@ -233,3 +233,83 @@ def test_a_flow_yaml_file(tmp_path: Path) -> None:
         modules.write("steps.py", "def pay(approve):\n    return 'paid' if approve else 'not paid'\n")
         result = run_flow(file, answers={"approve": True})
     assert (result.error, result.outputs["pay"]) == (None, "paid")
+
+
+class TestWaitsThatAskNobody:
+    def test_sleeps_take_no_time_and_are_reported(self) -> None:
+        def pauses(ctx: Any) -> str:
+            ctx.sleep(3600)
+            ctx.sleep(2)
+            return "woken"
+
+        result = run_flow(chain(pauses))
+        assert (result.status, result.outputs) == ("COMPLETED", {"pauses": "woken"})
+        assert result.slept == pytest.approx([3600, 2], abs=0.5)
+        assert result.asked == []
+
+    def test_an_async_task_sleeps(self) -> None:
+        async def pauses(ctx: Any) -> str:
+            await ctx.sleep(3)
+            return "woken"
+
+        assert run_flow(chain(pauses)).outputs == {"pauses": "woken"}
+
+    def test_each_signal_is_received_once_and_in_order(self) -> None:
+        def waits(ctx: Any) -> list[Any]:
+            return [
+                ctx.wait_for_signal("paid"),
+                ctx.wait_for_signal("paid", timeout_sec=9, default="no more"),
+            ]
+
+        signals = [("other", 0), ("paid", (1, 2))]
+        assert run_flow(chain(waits), signals=signals).outputs == {"waits": [[1, 2], "no more"]}
+
+    def test_an_event_is_received_by_all_that_match(self) -> None:
+        def first(ctx: Any) -> Any:
+            return ctx.wait_for_event("paid", {"/id": 7})
+
+        def second(ctx: Any) -> Any:
+            return ctx.wait_for_event("paid", {"/id": 7})
+
+        events = [("paid", {"id": 6}), ("paid", {"id": 7, "sum": 1})]
+        received = {"id": 7, "sum": 1}
+        assert run_flow(chain(first, second), events=events).outputs == {
+            "first": received,
+            "second": received,
+        }
+
+    def test_a_wait_with_a_timeout_times_out(self) -> None:
+        result = run_flow(chain(waits_a_second))
+        assert (result.status, result.error) == (
+            "FAILED",
+            "task waits_a_second: WaitTimeout: the signal 'paid' did not come in time",
+        )
+
+    def test_a_wait_for_a_signal_that_the_test_does_not_send_is_named(self) -> None:
+        def waits(ctx: Any) -> Any:
+            return ctx.wait_for_event("paid", {"/id": 7})
+
+        with pytest.raises(UnansweredQuestion) as failure:
+            run_flow(chain(waits), events=[("paid", {"id": 8})])
+        assert str(failure.value) == (
+            "task waits waits for the event 'paid' that matches {'/id': 7}, and the test sends none: "
+            "add events=[('paid', ...)]"
+        )
+
+    def test_a_flow_yaml_sleeps_and_waits(self, tmp_path: Path) -> None:
+        file = tmp_path / "order.yaml"
+        file.write_text(
+            "flow: {graph: pause >> go >> paid, defaults: {order: 7}}\n"
+            "tasks:\n"
+            "  pause: {use: pyoco/sleep, inputs: {seconds: 60}}\n"
+            "  go: {use: pyoco/signal, inputs: {name: go}}\n"
+            "  paid: {use: pyoco/event, inputs: {name: paid, match: {/order: $ctx.params.order}}}\n"
+        )
+        result = run_flow(file, signals=[("go", "now")], events=[("paid", {"order": 7})])
+        assert result.error is None
+        assert result.outputs == {"pause": None, "go": "now", "paid": {"order": 7}}
+        assert len(result.slept) == 1
+
+
+def waits_a_second(ctx: Any) -> Any:
+    return ctx.wait_for_signal("paid", timeout_sec=1)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TextIO, TypeVar, cast
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.human.awaiting import IN_PLACE_SEC
 from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
 from pyoco_server.worker.engine.pyoco_adapter import ARTIFACTS
@@ -27,8 +28,15 @@ T = TypeVar("T")
 
 
 class ThreadExecutor:
-    def __init__(self, resolver: FlowResolver, config: NatsBackendConfig) -> None:
+    def __init__(
+        self,
+        resolver: FlowResolver,
+        config: NatsBackendConfig,
+        *,
+        sleep_in_place_sec: float = IN_PLACE_SEC,
+    ) -> None:
         self._config = config
+        self._sleep_in_place_sec = sleep_in_place_sec
         self._source = FlowSource(resolver, CallablePolicy.parse(config.callable_allow))
         self._code = CodeFolders()
         self._current: FlowRun | None = None
@@ -64,6 +72,7 @@ class ThreadExecutor:
             limits=[],
             backoff=RetryBackoff(self._config.task_retry_base_sec, self._config.task_retry_max_sec),
             max_value_bytes=self._config.journal_value_max_bytes,
+            sleep_in_place_sec=self._sleep_in_place_sec,
         )
         self._abandon = abandon
         try:

@@ -15,7 +15,7 @@ from pyoco.dsl.graph import build_flow_from_graph
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.errors import FieldProblem
-from pyoco_server.human.human_task_yaml import HUMAN_TASK, ask, check_submitted_flow
+from pyoco_server.human.human_task_yaml import BUILT_IN_TASKS, check_submitted_flow
 from pyoco_server.runs.flow_yaml import TaskDeclaration
 from pyoco_server.worker.engine.task_calls import retries_and_limit
 from pyoco_server.worker.flows.callable_policy import (
@@ -52,8 +52,8 @@ def build_yaml_flow(
 def _task(name: str, declaration: TaskDeclaration, policy: CallablePolicy, of_worker: WorkerTasks) -> Task:
     if declaration.callable is not None:
         task = _callable_task(name, declaration.callable, policy)
-    elif declaration.use == HUMAN_TASK:
-        task = Task(func=ask, name=name)
+    elif declaration.use in BUILT_IN_TASKS:
+        task = Task(func=BUILT_IN_TASKS[declaration.use], name=name)
     else:
         task = of_worker.clone(declaration.use or name, name)
     task.inputs.update(declaration.inputs)
