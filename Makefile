@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-growth bench-dashboard chaos clean
+.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-auth bench-outage bench-growth bench-dashboard chaos clean
 .SUFFIXES:
 # Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
@@ -89,6 +89,9 @@ bench-watch: .venv/tools ## Measure how soon 2,000 watchers of one gateway recei
 
 bench-waits: .venv/tools ## Measure 10,000 runs that wait for people, and how soon one continues after its answer
 	@$(BIN)/python -m benchmarks.scenarios.waits $(ARGS)
+
+bench-time: .venv/tools ## Measure 100,000 runs that sleep and 10,000 schedules: idle cost, and all waking in one minute, in about 9 minutes
+	@$(BIN)/python -m benchmarks.scenarios.time $(ARGS)
 
 bench-auth: .venv/tools ## Measure the cost of API keys, and whether the time of a 404 leaks anything, in about 5 minutes
 	@$(BIN)/python -m benchmarks.scenarios.auth $(ARGS)

@@ -1,0 +1,103 @@
+"""Fills the buckets with runs that sleep, and with schedules: no worker has executed anything."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import Final, TypeVar
+
+from msgspec import structs
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.schedule_store import ScheduleStore
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import Job, RunSnapshot, TaskStatus, WaitKind, new_run_id, pending_snapshot
+from pyoco_server.records.schedule_models import ScheduleRecord, ScheduleSpec
+from pyoco_server.records.wait_models import WaitRecord, wait_id_of
+from pyoco_server.runs.lifecycle.job_signatures import signatures_of
+from pyoco_server.runs.lifecycle.waiting_state import waiting
+
+_AT_ONCE: Final = 256
+_TASK: Final = "nap"
+
+T = TypeVar("T")
+
+
+async def seed_sleepers(config: NatsBackendConfig, deadlines: Iterable[float]) -> None:
+    """One parked run for each of these times."""
+    async with connected(config) as connection:
+        runs, waits, signatures = RunStore(connection), WaitStore(connection), signatures_of(connection)
+
+        async def store(deadline_at: float) -> None:
+            run, wait = _sleeper(deadline_at)
+            # The run first: a gateway closes the waits of a run that does not exist.
+            await runs.create(structs.replace(run, signature=await signatures.sign(run)))
+            await waits.create(wait)
+
+        await _for_each(store, deadlines)
+
+
+async def seed_schedules(config: NatsBackendConfig, count: int) -> None:
+    """Schedules of which none is due soon: each once a year, at different hours."""
+    async with connected(config) as connection:
+        schedules, now = ScheduleStore(connection), time.time()
+
+        async def store(number: int) -> None:
+            spec = ScheduleSpec(cron=[f"{number % 60} {number % 24} 1 1 *"])
+            await schedules.create(
+                ScheduleRecord(
+                    schedule_id=f"s-{number}",
+                    incarnation="1",
+                    created_at=now,
+                    updated_at=now,
+                    flow_name="noop",
+                    spec=spec,
+                    cursor=now,
+                )
+            )
+
+        await _for_each(store, range(count))
+
+
+@asynccontextmanager
+async def connected(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+    connection = Connection(config, name="benchmark:sleepers")
+    connection.add_hook(lambda: ensure_resources(connection))
+    await connection.start()
+    try:
+        await connection.wait_ready(20)
+        yield connection
+    finally:
+        await connection.close()
+
+
+def _sleeper(deadline_at: float) -> tuple[RunSnapshot, WaitRecord]:
+    now = time.time()
+    job = Job(run_id=new_run_id(), flow_name="sleeper", tag="sleepers", submitted_at=now)
+    node = f"{_TASK}||0"
+    wait = WaitRecord(
+        wait_id=wait_id_of(job.run_id, node, "sleep", 1),
+        run_id=job.run_id,
+        flow_name=job.flow_name,
+        tag=job.tag,
+        node=node,
+        task=_TASK,
+        name="sleep",
+        message="sleep",
+        kind=WaitKind.SLEEP,
+        default=None,
+        created_at=now,
+        deadline_at=deadline_at,
+    )
+    started = structs.replace(pending_snapshot(job), start_time=now, attempt=1)
+    return waiting(started, [wait], {_TASK: TaskStatus.WAITING}), wait
+
+
+async def _for_each(act: Callable[[T], Awaitable[None]], items: Iterable[T]) -> None:
+    left = iter(items)
+    while batch := list(islice(left, _AT_ONCE)):
+        await asyncio.gather(*map(act, batch))
