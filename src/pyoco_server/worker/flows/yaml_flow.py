@@ -52,8 +52,8 @@ def build_yaml_flow(
 def _task(name: str, declaration: TaskDeclaration, policy: CallablePolicy, of_worker: WorkerTasks) -> Task:
     if declaration.callable is not None:
         task = _callable_task(name, declaration.callable, policy)
-    elif declaration.use in BUILT_IN_TASKS:
-        task = Task(func=BUILT_IN_TASKS[declaration.use], name=name)
+    elif built_in := BUILT_IN_TASKS.get(declaration.use or ""):
+        task = Task(func=built_in, name=name)
     else:
         task = of_worker.clone(declaration.use or name, name)
     task.inputs.update(declaration.inputs)

@@ -24,6 +24,7 @@ from pyoco_server.records.wait_models import (
 from pyoco_server.testing import EXPIRE, run_flow
 from pyoco_server.testing.memory_waits import MemoryWaits, NoWaitEvents
 from pyoco_server.testing.scripted_answers import ScriptedAnswers
+from pyoco_server.testing.scripted_arrivals import ScriptedArrivals
 from pyoco_server.worker.session.run_questions import RunQuestions
 from tests.unit.worker.test_human_tasks import graph, task
 
@@ -108,7 +109,7 @@ class Waits:
     """The waits of a run at its worker, in memory."""
 
     def __init__(self) -> None:
-        self.store = MemoryWaits(ScriptedAnswers({}, answered_by="test"))
+        self.store = MemoryWaits(ScriptedAnswers({}, answered_by="test"), ScriptedArrivals((), ()))
         self.events = SeenEvents()
         job = Job(
             run_id=new_run_id(), flow_name="flow", tag="default", submitted_at=1.0, api_key_id="submitter"
