@@ -25,7 +25,10 @@ from tests.faults.chaos.workload import Mix
 _RUNS = 20_000
 _RUNS_PER_FAULT = 400
 _MIX = Mix(
-    {"noop": 50, "chain": 20, "loop": 8, "steps": 8, "branches": 6, "cancellable": 6, "uncancellable": 0.2},
+    {
+        **{"noop": 50, "chain": 20, "loop": 8, "steps": 8, "branches": 6},
+        **{"cancellable": 6, "uncancellable": 0.2, "sleeper": 0.5},
+    },
     task_sec=0.04,
 )
 _ONE_SERVER = {
@@ -55,6 +58,7 @@ def scenario(*, runs: int, seed: str, cluster: bool) -> Scenario:
         runs=runs,
         size=Size(nats=3 if cluster else 1, gateways=2, workers=3, slots=3),
         most_open=100,
+        schedules=4,
     )
 
 
@@ -71,6 +75,7 @@ def format_report(outcome: ScenarioResult) -> str:
         "stuck": len(report.stuck),
         "duplicates": f"{len(report.duplicates)} ({report.in_flight} tasks in flight at a fault ran again)",
         "wrong ends": len(report.wrong_ends),
+        "schedules": f"{_counted(report.occurrences)}; wrong {len(report.wrong_occurrences)}",
         "leaks": len(report.leaks),
         "unexpected responses": len(report.unexpected_responses),
         "taken over": f"{len(report.recoveries)} runs, {len(report.unexplained_takeovers)} without a fault",

@@ -9,7 +9,7 @@ from tests.faults.chaos.execution_log import Execution
 from tests.faults.chaos.executions import Executions
 from tests.faults.chaos.fault_injector import NATS, Fault, FaultKind
 from tests.faults.chaos.history import RunHistory
-from tests.faults.chaos.workload import TASKS
+from tests.faults.chaos.workload import SLEEPING, TASKS
 
 # A killed executor may be noticed, or its last task be recorded, this much later.
 _NOTICED_SEC = 2.0
@@ -34,8 +34,11 @@ class CheckReport:
     # Ended in a way for which there was no cause.
     wrong_ends: list[str] = field(default_factory=list)
     leaks: list[str] = field(default_factory=list)
+    # Of schedules: without a run and a reason, or with several.
+    wrong_occurrences: list[str] = field(default_factory=list)
     unexpected_responses: list[str] = field(default_factory=list)
     ends: Counter[str] = field(default_factory=Counter)
+    occurrences: Counter[str] = field(default_factory=Counter)
     # From a fault until the next attempt began, each with its run.
     recoveries: list[tuple[float, RunHistory]] = field(default_factory=list)
     # New attempts of runs that no fault had hit: their worker was too slow to extend its message.
@@ -54,6 +57,7 @@ class CheckReport:
             "duplicates",
             "wrong_ends",
             "leaks",
+            "wrong_occurrences",
             "unexpected_responses",
         )
         return {name: found for name in promises if (found := getattr(self, name))}
@@ -149,6 +153,9 @@ class Checker:
         From its end, if nothing could be stored before that.
         """
         claims = run.claims
+        if run.flow in SLEEPING:
+            # Between two of its attempts it slept.
+            return
         if 1 in claims:
             self.report.starts.append((claims[1].at - run.writes[0].at, run))
         for attempt, claim in claims.items():

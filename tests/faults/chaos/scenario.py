@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,8 @@ class Scenario:
     most_open: int = _MOST_OPEN
     # Instead of short intervals.
     default_settings: bool = False
+    # How many schedules start runs beside the clients, each second.
+    schedules: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,14 @@ async def run_scenario(
         clients = Clients(stack.urls, stack.history, planned_runs, most_open=scenario.most_open)
         following = asyncio.create_task(stack.history.follow())
         began = time.monotonic()
+        await stack.schedules.create(scenario.schedules)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(clients.run())
                 await _inject_faults(scenario, clients, injector, report_progress)
                 clients.stop()
             seconds = time.monotonic() - began
+            await stack.schedules.stop()
             report = await _check(stack, clients, injector, report_progress)
         finally:
             following.cancel()
@@ -107,6 +112,9 @@ async def _check(
     report = checker.report
     report.lost += _forgotten(stack.history, truth)
     report.leaks = await _lasting_leaks(stack, truth, executions)
+    occurrences = await stack.schedules.check()
+    report.occurrences = Counter(started=occurrences.started, skipped=occurrences.skipped)
+    report.wrong_occurrences = occurrences.wrong
     return report
 
 

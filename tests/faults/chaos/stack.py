@@ -11,6 +11,7 @@ from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.child.template_main import EXECUTOR_NAME
 from tests.faults.chaos.history import History
+from tests.faults.chaos.scheduling import Schedules
 from tests.faults.chaos.service import Service
 from tests.support.broker.cluster import NatsCluster
 from tests.support.broker.full_disk import OwnFileSystem
@@ -81,8 +82,10 @@ class Stack:
         }
         self.connection = Connection(NatsBackendConfig.from_env(self._settings), name="faults")
         self.history = History(self.connection)
+        self.schedules = Schedules(self.connection)
         if every_write:
             self.connection.add_hook(self.history.keep_everything)
+            self.connection.add_hook(self.schedules.keep_everything)
         self.connection.add_hook(lambda: ensure_resources(self.connection))
 
     async def start(self) -> None:

@@ -36,6 +36,17 @@ SCENARIOS = {
         [FaultKind.KILL_GATEWAY] * 3, Mix({"noop": 1}, task_sec=0, keyed=0.7), runs=120, size=TWO_GATEWAYS
     ),
     "nats-killed": Scenario([FaultKind.KILL_NATS] * 2, Mix(EVERYTHING, task_sec=0.06), runs=60),
+    "schedules": Scenario(
+        [
+            *(FaultKind.KILL_GATEWAY, FaultKind.KILL_NATS, FaultKind.KILL_GATEWAY),
+            *(FaultKind.KILL_GATEWAY, FaultKind.KILL_NATS, FaultKind.KILL_GATEWAY),
+        ],
+        Mix({"chain": 3, "sleeper": 1}, task_sec=0.3),
+        runs=60,
+        most_open=8,
+        size=Size(gateways=2, workers=2, slots=3),
+        schedules=4,
+    ),
     "disk-full": Scenario([FaultKind.FILL_DISK], Mix(EVERYTHING, task_sec=0.06, keyed=0.7), runs=60),
     "a-leader-killed": Scenario(
         [FaultKind.KILL_LEADER], Mix(EVERYTHING, task_sec=0.06), runs=90, size=Size(nats=3)
@@ -56,3 +67,4 @@ async def test_scenario_keeps_every_promise(name: str, seed: str, tmp_path: Path
     assert not outcome.report.broken, str(outcome)
     assert outcome.report.accepted >= SCENARIOS[name].runs
     assert len(outcome.faults) >= len(SCENARIOS[name].kinds)
+    assert bool(outcome.report.occurrences.total()) is bool(SCENARIOS[name].schedules)

@@ -16,9 +16,12 @@ TASKS: Mapping[str, frozenset[str]] = {
     "branches": frozenset({"start||0", "left||0", "right||0", "end||0"}),
     "cancellable": frozenset({"before||0", "until_cancelled||0", "after||0"}),
     "uncancellable": frozenset({"before||0", "ignore_cancel||0"}),
+    "sleeper": frozenset({"before||0", "asleep||0", "after||0"}),
 }
 # These end by a cancel only.
 ENDLESS = frozenset({"cancellable", "uncancellable"})
+# These are parked for some seconds.
+SLEEPING = frozenset({"sleeper"})
 
 
 @dataclass(frozen=True, slots=True)

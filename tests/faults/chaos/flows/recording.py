@@ -15,6 +15,8 @@ _LOG = os.open(os.environ["FAULTS_EXECUTION_LOG"], os.O_WRONLY | os.O_APPEND | o
 # Longer than any scenario lets it wait for its cancel.
 _TIME_LIMIT_SEC = 120.0
 _TURN_SEC = 0.05
+# Long enough to be parked.
+_SLEEP_SEC = 5.0
 
 
 def record(word: str, ctx: Any, key: str) -> None:
@@ -77,6 +79,13 @@ def ignore_cancel(ctx: Any) -> None:
         time.sleep(_TIME_LIMIT_SEC)
 
 
+def asleep(ctx: Any) -> None:
+    """The task is called again when the time has come."""
+    ctx.sleep(_SLEEP_SEC)
+    with recorded(ctx, "asleep||0"):
+        pass
+
+
 noop = Flow("noop") >> recorded_task("only")
 chain = (
     Flow("chain")
@@ -102,6 +111,13 @@ uncancellable = (
     Flow("uncancellable")
     >> recorded_task("before")
     >> TaskWrapper(Task(func=ignore_cancel, name="ignore_cancel"))
+)
+
+sleeper = (
+    Flow("sleeper")
+    >> recorded_task("before")
+    >> TaskWrapper(Task(func=asleep, name="asleep"))
+    >> recorded_task("after")
 )
 
 branches = Flow("branches")
