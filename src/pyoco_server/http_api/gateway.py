@@ -68,7 +68,7 @@ class Gateway:
             services.Waits(self.connection, self.listing.open_runs, clock=self.clock.now)
         )
         self.schedules = self._add_service(
-            services.Schedules(self.connection, self.timekeeper, self.listing.open_runs)
+            services.Schedules(self.connection, self.timekeeper, self.clock, self.listing.open_runs)
         )
         self.notifications = self._add_service(Notifier(self.connection))
         # Last: its sources are parts of the others.

@@ -11,6 +11,7 @@ from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.auth.api_key_cache import ApiKeyCache
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
+from pyoco_server.broker.jetstream.server_clock import ServerClock
 from pyoco_server.broker.stores.bulk_records import BulkRecords
 from pyoco_server.broker.stores.run_hints import RunWatches
 from pyoco_server.broker.stores.run_log_store import RunLogs
@@ -188,10 +189,17 @@ class Waits(ServiceGroup):
 class Schedules(ServiceGroup):
     """Runs that start by themselves."""
 
-    def __init__(self, connection: Connection, timekeeper: Timekeeper, open_runs: OpenRuns) -> None:
+    def __init__(
+        self, connection: Connection, timekeeper: Timekeeper, clock: ServerClock, open_runs: OpenRuns
+    ) -> None:
         self.store = ScheduleStore(connection)
         self.directory = ScheduleDirectory(connection, now=timekeeper.now)
-        self.runner = ScheduleRunner(connection, self.directory, now=timekeeper.now)
+        self.runner = ScheduleRunner(
+            connection,
+            self.directory,
+            now=timekeeper.now,
+            knows_time=lambda: clock.offset_sec is not None,
+        )
         timekeeper.add(self.runner)
         self.directory.on_changes(lambda: timekeeper.wake(self.runner.name))
         open_runs.on_ended(self.directory.run_ended)

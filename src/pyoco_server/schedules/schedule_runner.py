@@ -8,6 +8,7 @@ any other one starts again after a moment: the ids of the runs make that harmles
 import asyncio
 import logging
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -35,17 +36,27 @@ _CONCURRENT_STARTS: Final = 16
 # After an error that is not an outage, a schedule rests.
 _REST_SEC: Final = 30.0
 _NO_PROGRESS_SEC: Final = 0.5
+# A server whose time cannot be read for so long must not stop all schedules.
+_UNKNOWN_TIME_SEC: Final = 15.0
 
 
 class ScheduleRunner:
     name = "schedules"
 
     def __init__(
-        self, connection: Connection, directory: ScheduleDirectory, *, now: Callable[[], float]
+        self,
+        connection: Connection,
+        directory: ScheduleDirectory,
+        *,
+        now: Callable[[], float],
+        knows_time: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`now` is the server's time, once `knows_time`."""
         self._connection = connection
         self._directory = directory
         self._now = now
+        self._knows_time = knows_time
+        self._began = time.monotonic()
         self._store = ScheduleStore(connection)
         self._runs = RunStore(connection)
         self._starter = DurableStarter(connection)
@@ -56,6 +67,9 @@ class ScheduleRunner:
         if not self._directory.ready:
             # The directory wakes the timekeeper when it is.
             return None
+        if not self._knows_time() and time.monotonic() < self._began + _UNKNOWN_TIME_SEC:
+            # A gateway with a wrong clock must not start tomorrow's run today.
+            return now + _NO_PROGRESS_SEC
         keys = self._directory.take_due(now, _CONCURRENT)
         # Several gateways begin with different ones, and get less in each other's way.
         random.shuffle(keys)

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from pyoco_server.broker.client.connection import Connection
@@ -75,9 +76,9 @@ class Schedules:
     async def stop(self) -> None:
         """Pause them, and wait until all that is decided is stored."""
         for key in self._keys:
-            await eventually(lambda key=key: self._pause(key), describe=f"{key} is paused")
+            await eventually(partial(self._pause, key), describe=f"{key} is paused")
         for key in self._keys:
-            await eventually(lambda key=key: self._is_settled(key), describe=f"the runs of {key} are stored")
+            await eventually(partial(self._is_settled, key), describe=f"the runs of {key} are stored")
 
     async def check(self) -> "OccurrenceReport":
         config = self._connection.config

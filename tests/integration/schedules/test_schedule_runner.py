@@ -24,6 +24,7 @@ from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.schedules.deciding import triggered, with_backfill
 from pyoco_server.schedules.schedule_directory import GRACE_SEC
+from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from tests.support.running.schedule_gateways import START, ScheduleWorld, schedule_world
 
 
@@ -313,6 +314,23 @@ async def test_nats_away_over_ten_ticks(world: ScheduleWorld, window_sec: float,
     assert times == expected
     record = await world.record()
     assert record.counts.get("missed", 0) == 11 - len(expected)
+
+
+async def test_nothing_starts_before_the_time_of_the_server_is_known(world: ScheduleWorld) -> None:
+    await world.create()
+    gateway = await world.gateway()
+    known = False
+    runner = ScheduleRunner(
+        world.connection, gateway.directory, now=world.clock.now, knows_time=lambda: known
+    )
+    world.clock.at = START + 10
+    next_at = await runner.run_due(world.clock.at)
+    assert next_at is not None
+    assert next_at > world.clock.at
+    assert await world.started() == []
+    known = True
+    await runner.run_due(world.clock.at)
+    assert len(await world.started()) == 1
 
 
 async def test_lists_follow_what_was_stored(world: ScheduleWorld) -> None:
