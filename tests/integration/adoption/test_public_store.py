@@ -42,6 +42,7 @@ async def admin(*arguments: str, **settings: str) -> Result:
 async def rows(*arguments: str) -> dict[str, dict[str, str]]:
     result = await admin("adopt", "--output", "json", *arguments)
     assert result.exit_code == 0, (result.output, result.exception)
+    assert ("Nothing was changed" in result.stderr) == ("--dry-run" in arguments)
     return {row["name"]: row for row in json.loads(result.stdout)}
 
 

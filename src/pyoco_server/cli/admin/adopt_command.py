@@ -34,7 +34,9 @@ def adopt(*, dry_run: DryRun = False, output: OutputForm = None, nats_url: NatsU
     impossible = [row for row in rows if row["action"] in (Action.IMPOSSIBLE, _UNREADABLE)]
     if impossible:
         raise CommandFailed(f"{len(impossible)} of these cannot be taken over (see docs/migration.md)")
-    if not dry_run:
+    if dry_run:
+        print_note("Nothing was changed: this is what the command does without --dry-run.")
+    else:
         print_note("Done. Start gateways and workers of this version now.")
 
 
