@@ -13,6 +13,7 @@ from msgspec import Struct
 from pyoco_server.api import operation_types as ops
 from pyoco_server.api import run_types as runs
 from pyoco_server.api import schedule_types as schedules
+from pyoco_server.api import signal_types as signals
 from pyoco_server.api import wait_types as waits
 from pyoco_server.auth.scopes import Scope
 from pyoco_server.errors import WheelTooLarge
@@ -31,7 +32,8 @@ BYTES: Final = "application/octet-stream"
 class Body:
     """What a request carries; in a form, the field `file` is a file."""
 
-    record: type[Struct]
+    # A record, or `Any` for any JSON.
+    record: Any
     required: bool = True
     file: str = ""
     file_text: str = ""
@@ -110,6 +112,7 @@ TAGS: Final = {
     "runs": "Submit, list, follow, cancel and rerun runs.",
     "schedules": "Runs that start at times.",
     "waits": "Questions of runs to people, and their answers.",
+    "events": "Events, which all waiting runs receive.",
     "bulk": "One operation on many runs or dead letters.",
     "dlq": "Dead letters: runs that failed for good.",
     "workers": "Workers, and what they may do.",
@@ -123,6 +126,7 @@ ANY_KEY: Final = tuple(Scope)
 SUBMIT: Final = (Scope.SUBMIT,)
 READ: Final = (Scope.READ,)
 OPERATE: Final = (Scope.OPERATE,)
+SUBMIT_OR_OPERATE: Final = (Scope.SUBMIT, Scope.OPERATE)
 # Operators may read what they operate on.
 READ_OR_OPERATE: Final = (Scope.READ, Scope.OPERATE)
 # A key of an approver needs `answer` alone; `operate` includes it.
@@ -469,6 +473,35 @@ NEXT_TIMES = Endpoint(
     schedules.NextTimes,
     _SCHEDULE_ERRORS,
     query=schedules.NextQuery,
+)
+SEND_SIGNAL = Endpoint(
+    "POST /runs/{run_id}/signals/{name}",
+    SUBMIT_OR_OPERATE,
+    "Send a signal to a run, with any JSON as its data. The next wait of the run for a signal of this name "
+    "receives it; a signal that comes before its wait is kept.",
+    signals.SignalAccepted,
+    (*_RUN_ERRORS, Err.RUN_CONFLICT, Err.MAILBOX_FULL, Err.IDEMPOTENCY_CONFLICT),
+    Body(Any, required=False),
+    creates="signal",
+    status=202,
+)
+LIST_SIGNALS = Endpoint(
+    "GET /runs/{run_id}/signals",
+    READ,
+    "The signals that were sent to a run, in their order, and whether each was received.",
+    signals.SignalList,
+    _RUN_ERRORS,
+)
+SEND_EVENT = Endpoint(
+    "POST /events",
+    SUBMIT_OR_OPERATE,
+    "Send an event to all runs of the tenant that wait for it. The same `id` is one event.",
+    signals.EventAccepted,
+    (Err.INVALID_REQUEST, _NATS),
+    Body(signals.EventRequest),
+    # The client gives each event an id.
+    repeatable=True,
+    status=202,
 )
 LIST_LETTERS = Endpoint(
     "GET /dlq",

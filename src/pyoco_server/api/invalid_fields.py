@@ -9,6 +9,8 @@ from msgspec import inspect
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
 from pyoco_server.records.models import FLOW_NAME_EXPECTED, RUN_TIMEOUT_EXPECTED, TAG_EXPECTED, RerunMode
 from pyoco_server.records.schedule_models import SCHEDULE_ID_EXPECTED, Overlap
+from pyoco_server.records.signal_models import EVENT_ID_EXPECTED
+from pyoco_server.records.wait_models import TOPIC_EXPECTED
 from pyoco_server.runs.flow_yaml import did_you_mean
 from pyoco_server.runs.lifecycle.requested_start import DELAY_EXPECTED, START_AT_EXPECTED
 
@@ -21,6 +23,9 @@ _PATTERNS: Final = {
     "flow_name": FLOW_NAME_EXPECTED,
     "tag": TAG_EXPECTED,
     "schedule_id": SCHEDULE_ID_EXPECTED,
+    # Of an event.
+    "name": f"expected {TOPIC_EXPECTED}",
+    "id": EVENT_ID_EXPECTED,
 }
 # Fields for which the message of msgspec is not enough.
 _EXPECTED: Final = {

@@ -48,6 +48,12 @@ COMMANDS: dict[str, Command | Group] = {
         "Ask an expired or withdrawn question again; finished tasks are not executed again.",
         "run_commands:retry",
     ),
+    "signal": Command(
+        "Send a signal to a run; its next wait for a signal of that name receives it.",
+        "signal_commands:signal",
+    ),
+    "signals": Command("List the signals that were sent to a run.", "signal_commands:signals"),
+    "event": Command("Send an event to all runs that wait for it.", "signal_commands:event"),
     "workers": Command("List workers with their states, slots, tags and runs.", "workers_command:workers"),
     "worker": Command(
         "Show one worker, after pausing, resuming, draining, hiding or unhiding it if requested.",

@@ -439,6 +439,16 @@ class Err:
         cure_ja="GET /schedules/{schedule_id} で取得し直し、現在の revision を指定して変更してください。"
         "新しく作成する場合は、別の ID を指定してください。",
     )
+    MAILBOX_FULL: Final = ErrorSpec(
+        number=50,
+        status=409,
+        en="The run has no room for more signals",
+        ja="run が受け取れるシグナルの上限に達しています",
+        cure_en="Wait until the run has received some (GET /runs/{run_id}/signals lists them), send smaller "
+        "data, or send a reference to large data.",
+        cure_ja="run がシグナルを受け取るまで待つか（GET /runs/{run_id}/signals で確認できます）、"
+        "データを小さくするか、大きなデータは参照だけを送ってください。",
+    )
     CLOCK_DIFFERS: Final = ErrorSpec(
         number=58,
         en="The clocks of the gateway and the NATS server differ",

@@ -31,6 +31,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     run_log_routes,
     run_routes,
     schedule_routes,
+    signal_routes,
     wait_routes,
     wheel_routes,
     worker_routes,

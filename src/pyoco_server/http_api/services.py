@@ -29,7 +29,7 @@ from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitFeedReader, fe
 from pyoco_server.human.inbox.wait_index import WaitIndex, WaitLists
 from pyoco_server.human.wait_changes import WaitChanges
 from pyoco_server.human.wait_maintenance import WaitMaintenance
-from pyoco_server.records.models import Job, RunStatus, WorkerRecord
+from pyoco_server.records.models import Job, RunStatus, WaitKind, WorkerRecord
 from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner
 from pyoco_server.runs.explain.explainer import Explainer
@@ -44,6 +44,9 @@ from pyoco_server.schedules.schedule_directory import ScheduleDirectory
 from pyoco_server.schedules.schedule_lists import ScheduleLists
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.schedule_service import ScheduleService
+from pyoco_server.signals.event_sending import EventSender
+from pyoco_server.signals.signal_sending import SignalSender
+from pyoco_server.signals.wait_matching import WaitMatching
 from pyoco_server.wheels.wheel_registry import WheelRegistry
 
 # Each upload needs a temporary file.
@@ -179,6 +182,7 @@ class Waits(ServiceGroup):
         self.maintenance = WaitMaintenance(connection, self.index, open_runs, clock=clock)
         reader.on_writes(self.maintenance.take)
         reader.on_changes(self.maintenance.wake)
+        self.on_changes = reader.on_changes
         self.parts = (self.index, self.feed, self.maintenance)
 
     async def close(self) -> None:
@@ -206,6 +210,22 @@ class Schedules(ServiceGroup):
         self.lists = ScheduleLists(self.directory)
         self.service = ScheduleService(self.store, self.runner, now=timekeeper.now)
         self.parts = (self.directory,)
+
+
+class Signals(ServiceGroup):
+    """Signals to runs and events for all runs, and the waits that they answer."""
+
+    def __init__(self, connection: Connection, waits: Waits) -> None:
+        self.sender = SignalSender(connection)
+        self.events = EventSender(connection)
+        self.matching = WaitMatching(connection, waits.index)
+        waits.on_changes(self.matching.wake)
+        self.parts = (self.matching,)
+
+    @property
+    def sent(self) -> dict[WaitKind, int]:
+        """How many were accepted here."""
+        return {WaitKind.SIGNAL: self.sender.sent, WaitKind.EVENT: self.events.sent}
 
 
 class SharedCursors:

@@ -128,7 +128,7 @@ class Stream(Generic[T]):
 def call(
     endpoint: ClientEndpoint,
     query: Query | None = None,
-    body: Mapping[str, Any] | None = None,
+    body: Any = None,
     *,
     key: str | None = None,
     repeatable: bool = False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 from pyoco_server.http_client import operation_calls as operations
 from pyoco_server.http_client import run_calls as runs
 from pyoco_server.http_client import schedule_calls as schedules
+from pyoco_server.http_client import signal_calls as signals
 from pyoco_server.http_client import wait_calls as waits_
 from pyoco_server.http_client import wheel_calls as wheels
 from pyoco_server.http_client.call_types import Pages, Request, Stream
@@ -152,3 +153,6 @@ class ClientMethods:
     backfill_schedule = Sent(schedules.backfill_schedule)
     next_times = Sent(schedules.next_times)
     preview_schedule = Sent(schedules.preview_schedule)
+    send_signal = Sent(signals.send_signal)
+    list_signals = Sent(signals.list_signals)
+    send_event = Sent(signals.send_event)

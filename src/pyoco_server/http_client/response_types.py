@@ -172,6 +172,13 @@ Triggered = TypedDict("Triggered", {"schedule_id": str, "run_id": str, "outcome"
 Backfilled = TypedDict("Backfilled", {
     "schedule_id": str, "dry_run": bool, "from": float, "to": float, "count": int, "times": list[str],
 })
+SignalAccepted = TypedDict("SignalAccepted", {"signal_id": str})
+SignalView = TypedDict("SignalView", {
+    "signal_id": str, "name": str, "at": float, "data": Any, "state": str, "by": Actor | None,
+    "wait_id": str | None, "task": str | None,
+})
+SignalList = TypedDict("SignalList", {"items": list[SignalView], "removed": int})
+EventAccepted = TypedDict("EventAccepted", {"event_id": str, "duplicate": bool})
 Letter = TypedDict("Letter", {
     "seq": int, "timestamp": float, "reason": str, "error": str | None, "run_id": str | None,
     "flow_name": str | None, "tag": str | None, "tags": list[str] | None, "worker_id": str | None,

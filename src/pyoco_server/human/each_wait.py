@@ -16,7 +16,7 @@ _CONCURRENT: Final = 32
 
 
 async def for_each(
-    act: Callable[[str], Awaitable[None]], ids: Iterable[str], *, pause_share: float = 0.0
+    act: Callable[[str], Awaitable[object]], ids: Iterable[str], *, pause_share: float = 0.0
 ) -> None:
     """Log what fails and go on; NatsUnavailable ends it.
 

@@ -34,6 +34,8 @@ class RecordKind(StrEnum):
     API_KEY = "api_key"
     WHEEL = "wheel"
     WHEEL_EVENT = "wheel_event"
+    SIGNALS = "signals"
+    EVENT = "event"
 
 
 # A feed reports when these are replaced or removed.

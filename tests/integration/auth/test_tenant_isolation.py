@@ -66,6 +66,7 @@ class World:
                     config.bulk_kv_bucket,
                     config.waits_kv_bucket,
                     config.schedules_kv_bucket,
+                    config.signals_kv_bucket,
                 )
             ),
             *(config.work_stream, config.dlq_stream, config.journal_stream, config.run_log_stream),
@@ -86,7 +87,7 @@ OWNED = {
 # Where it is named in the body.
 NAMED_IN_BODY = {("POST", "/resume"): ("runId", "run_id")}
 # Shared by all tenants, without anything of acme.
-SHARED = {"worker_id": "w1", "wheel_name": "greetings-0.1.0-py3-none-any.whl"}
+SHARED = {"name": "go", "worker_id": "w1", "wheel_name": "greetings-0.1.0-py3-none-any.whl"}
 # Parameters with which an endpoint returns as much as possible, and ends.
 QUERIES: dict[tuple[str, str], Callable[[World], dict[str, str]]] = {
     ("GET", "/runs"): lambda world: {"include": "full", "total": "true"},
@@ -112,6 +113,8 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/schedules/preview"): {"json": {"spec": _NIGHTLY}},
     ("PATCH", "/schedules/{schedule_id}"): {"json": {"note": "changed"}},
     ("POST", "/schedules/{schedule_id}/backfill"): {"json": {"from": "2026-01-01", "to": "2026-01-02"}},
+    ("POST", "/runs/{run_id}/signals/{name}"): {"json": {"of": MARK}},
+    ("POST", "/events"): {"json": {"name": "go", "data": 1}},
     ("POST", "/bulk/cancel"): _EVERYTHING,
     ("POST", "/bulk/rerun"): _EVERYTHING,
     ("POST", "/dlq/replay"): _EVERYTHING,
@@ -248,7 +251,7 @@ async def test_objects_of_another_tenant_are_404(
     method: str, path: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, waits = _noted_requests(monkeypatch), _noted_waits(monkeypatch)
-    [name] = names_in(method, path)
+    [name] = (each for each in names_in(method, path) if each in OWNED)
     before = await world.written()
     foreign = await ask(world.rival, world, method, path, world.owned)
     of_foreign = _about_it(asked, world.owned[name])

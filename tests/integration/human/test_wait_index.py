@@ -270,5 +270,4 @@ async def test_a_wait_without_a_deadline_is_never_due(index: WaitIndex) -> None:
     [item] = (await index.list(WaitFilter(kinds=frozenset({WaitKind.SIGNAL})), limit=10)).items
     shown = msgspec.json.decode(item)
     assert (shown["deadline_at"], shown["kind"], shown["topic"]) == (None, "signal", "paid")
-    assert await index.awaiting(WaitKind.SIGNAL, "paid") == [endless.wait_id]
-    assert await index.awaiting(WaitKind.EVENT, "paid") == []
+    assert await index.waiting_for_signals([endless.run_id]) == {endless.run_id}

@@ -21,6 +21,7 @@ from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import DeadLetter, decode_snapshot, decode_worker
 from pyoco_server.records.operation_models import BulkRecord, WheelEvent
 from pyoco_server.records.schedule_models import decode_schedule
+from pyoco_server.records.signal_models import decode_mailbox
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import decode_wait
 
@@ -61,6 +62,7 @@ def _buckets(config: NatsBackendConfig) -> dict[RecordKind, _Bucket]:
         RecordKind.SCHEDULE: _Bucket(config.schedules_kv_bucket, decode_schedule, "key"),
         RecordKind.IDEMPOTENCY_KEY: _Bucket(config.idempotency_kv_bucket, json_record(KeyRecord)),
         RecordKind.WHEEL_EVENT: _Bucket(config.wheel_history_kv_bucket, json_record(WheelEvent)),
+        RecordKind.SIGNALS: _Bucket(config.signals_kv_bucket, decode_mailbox, "run_id", large=True),
     }
 
 
@@ -72,6 +74,7 @@ REMOVABLE: Final = (
     RecordKind.SCHEDULE,
     RecordKind.IDEMPOTENCY_KEY,
     RecordKind.WHEEL_EVENT,
+    RecordKind.SIGNALS,
     RecordKind.DEAD_LETTER,
 )
 

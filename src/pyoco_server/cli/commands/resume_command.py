@@ -3,14 +3,13 @@
 import json
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
 
 from msgspec import UNSET
 from rich.console import RenderableType
 
 from pyoco_server.cli.entry import CommandFailed
-from pyoco_server.cli.forms.answer_form import AnswerForm, parsed_json
+from pyoco_server.cli.forms.answer_form import AnswerForm
 from pyoco_server.cli.forms.dialogue import Dialogue, TerminalDialogue, confirmed, picked
 from pyoco_server.cli.forms.schema_parts import shape_of
 from pyoco_server.cli.options.client_options import (
@@ -21,6 +20,7 @@ from pyoco_server.cli.options.client_options import (
     client_command,
     required_run_id,
 )
+from pyoco_server.cli.options.json_option import given_json
 from pyoco_server.cli.options.shared_options import option, text_option
 from pyoco_server.cli.views.console import pairs, show, stderr_console
 from pyoco_server.cli.views.copied_commands import with_server
@@ -86,7 +86,7 @@ def resume(
             )
         receipt: Json = _prompt_for_answer(client, run_id, wait_id, note, sender)
     else:
-        draft = Draft(UNSET if json_text is None else _payload(json_text), decision, note)
+        draft = Draft(UNSET if json_text is None else given_json(json_text), decision, note)
         receipt = _send(client, run_id, wait_id, draft, digest=digest, sender=sender)
     show(receipt, output, _receipt_view)
 
@@ -167,21 +167,6 @@ def _reviewed_digest(client: PyocoHttpClient, wait_id: str, decision: Decision) 
         if not confirmed(TerminalDialogue(), "Approve this?", default=False):
             raise CommandFailed(_NOTHING_SENT)
     return wait["proposal_digest"]
-
-
-def _payload(text: str) -> Any:
-    if text == "-":
-        text = sys.stdin.read()
-    elif text.startswith("@"):
-        try:
-            text = Path(text[1:]).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise InvalidCliArgument(f"--json: cannot read {text[1:]}: {reason}") from None
-    try:
-        return parsed_json(text)
-    except ValueError as error:
-        raise InvalidCliArgument(f"--json: {error}") from None
 
 
 def _receipt_view(receipt: Json) -> RenderableType:

@@ -42,7 +42,7 @@ def _checked_wait_id(wait_id: str) -> str:
     return wait_id
 
 
-def _checked_key(text: str) -> str:
+def checked_key(text: str) -> str:
     if not (0 < len(text) <= 255 and all("!" <= character <= "~" for character in text)):
         raise typer.BadParameter(f"{text!r}: expected 1 to 255 visible ASCII characters, such as a UUID")
     return text
@@ -69,6 +69,10 @@ RunIdArgument = Annotated[
     typer.Argument(
         help="The run id printed by `submit`.", metavar="RUN_ID", parser=_checked_run_id, show_default=False
     ),
+]
+RunId = Annotated[
+    str,
+    typer.Argument(help="The run id printed by `submit`.", metavar="RUN_ID", parser=_checked_run_id),
 ]
 RunIdOption = Annotated[
     str | None, option("Same as RUN_ID, given as an option.", "ID", "--run-id", parser=_checked_run_id)
@@ -112,7 +116,7 @@ IdempotencyKey = Annotated[
         "Submitting again with the same key within a day returns the first run (default: a new key, with "
         "which the command itself retries while the gateway or NATS is away for a moment).",
         "KEY",
-        parser=_checked_key,
+        parser=checked_key,
     ),
 ]
 RepeatKey = Annotated[
@@ -121,7 +125,7 @@ RepeatKey = Annotated[
         "Repeating the command with the same key within a day returns the first result.",
         "KEY",
         "--idempotency-key",
-        parser=_checked_key,
+        parser=checked_key,
     ),
 ]
 WaitLimit = Annotated[

@@ -1,5 +1,6 @@
-"""Tables of runs, workers, dead letters, bulk operations and wheels."""
+"""Tables of runs, workers, dead letters, bulk operations, wheels and signals."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,7 +11,15 @@ from rich.text import Text
 from pyoco_server.cli.options.time_formats import ago, duration, local_time, time_left
 from pyoco_server.cli.views.console import printable, stdout_console
 from pyoco_server.cli.views.run_views import STATE_STYLES, has_open_waits, state
-from pyoco_server.http_client.response_types import BulkOperation, Letter, RunItem, Wheel, WheelEvent, Worker
+from pyoco_server.http_client.response_types import (
+    BulkOperation,
+    Letter,
+    RunItem,
+    SignalList,
+    Wheel,
+    WheelEvent,
+    Worker,
+)
 from pyoco_server.records.models import RunStatus
 
 WORKER_STYLES: Final = {"RUNNING": "cyan", "IDLE": "green", "DISCONNECTED": "bold red"}
@@ -116,6 +125,14 @@ _WHEEL_EVENTS: Final[Columns] = {
         event["source"]["x_forwarded_for"] or event["source"]["remote_addr"] or ""
     ),
 }
+_SIGNALS: Final[Columns] = {
+    "When": lambda signal: ago(signal["at"]),
+    "Signal": lambda signal: printable(signal["name"]),
+    "State": lambda signal: state(signal["state"]),
+    "Task": lambda signal: printable(signal["task"] or ""),
+    "Data": lambda signal: printable(json.dumps(signal["data"], ensure_ascii=False)),
+    "Id": lambda signal: signal["signal_id"],
+}
 # The narrowest terminal that shows all columns.
 _WIDE: Final = 120
 # Columns that never wrap: ids must be easy to copy.
@@ -124,7 +141,7 @@ _NO_WRAP: Final = {
     *("When", "Changed", "Last seen", "Started", "Deadline"),
 }
 # Columns that take the remaining width.
-_FILL: Final = {"Error", "Error or question", "Question"}
+_FILL: Final = {"Error", "Error or question", "Question", "Data"}
 
 
 def runs_view(runs: Sequence[RunItem]) -> RenderableType:
@@ -149,6 +166,10 @@ def wheels_view(wheels: Sequence[Wheel]) -> RenderableType:
 
 def wheel_events_view(events: Sequence[WheelEvent]) -> RenderableType:
     return list_view(events, _WHEEL_EVENTS, only_wide={"Tags", "Key"})
+
+
+def signals_table(signals: SignalList) -> RenderableType:
+    return list_view(signals["items"], _SIGNALS, only_wide={"Id"})
 
 
 def list_view(items: Sequence[Any], columns: Columns, *, only_wide: set[str]) -> RenderableType:

@@ -109,6 +109,19 @@ METRICS: Final = (
     _counter(
         "pyoco_notifications_total", "tries", "Attempts to deliver a notification, by outcome.", "outcome"
     ),
+    _counter(
+        "pyoco_signals_total",
+        "signals",
+        "Signals and events that this gateway has accepted, by kind: `signal` or `event`.",
+        "kind",
+        of=Of.GATEWAY,
+    ),
+    _counter(
+        "pyoco_signals_received_total",
+        "waits",
+        "Waits that this gateway has answered with a signal or an event.",
+        "kind",
+    ),
     _gauge("pyoco_dlq_messages_total", "messages", "Stored dead letters."),
     _gauge("pyoco_dlq_bytes", "bytes", "Size of the stored dead letters."),
     _counter("pyoco_sweep_actions_total", "actions", "Actions of the sweep of this gateway.", "action"),

@@ -161,6 +161,10 @@ def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
     page.put("pyoco_sweep_leader", gateway.sweeper.lease.held)
     for outcome, count in gateway.notifications.outcomes.items():
         page.put("pyoco_notifications_total", count, outcome)
+    for topic_kind, count in gateway.signals.sent.items():
+        page.put("pyoco_signals_total", count, topic_kind)
+    for topic_kind, count in gateway.signals.matching.received.items():
+        page.put("pyoco_signals_received_total", count, topic_kind)
     for kind, count in gateway.connection.unreadable.counts().items():
         page.put("pyoco_unreadable_records", count, kind)
     page.put("pyoco_nats_connected", gateway.connection.ready)

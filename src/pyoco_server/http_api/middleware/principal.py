@@ -9,10 +9,12 @@ from starlette.types import Scope as ConnectionScope
 
 from pyoco_server.auth.api_key_cache import Grant
 from pyoco_server.http_api.gateway import gateway_of
+from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
 
 _PRINCIPAL: Final = "pyoco.principal"
 _MAX_CACHED: Final = 1000
+_USER_AGENT_CHARS: Final = 300
 
 
 def set_principal(scope: ConnectionScope, grant: Grant) -> None:
@@ -48,3 +50,17 @@ def _principal_in(scope: ConnectionScope) -> Grant | None:
     grant = scope.get(_PRINCIPAL)
     assert grant is None or isinstance(grant, Grant)
     return grant
+
+
+def actor_of(request: HTTPConnection, *, on_behalf_of: str | None = None) -> Actor:
+    """Who sent the request, for the audit trail."""
+    principal = principal_of(request)
+    agent = request.headers.get("user-agent")
+    return Actor(
+        tenant_id=None if principal is None else principal.tenant_id,
+        api_key_id=None if principal is None else principal.key_id,
+        name=None if principal is None else principal.name,
+        ip=None if request.client is None else request.client.host,
+        user_agent=None if agent is None else agent[:_USER_AGENT_CHARS],
+        on_behalf_of=on_behalf_of,
+    )

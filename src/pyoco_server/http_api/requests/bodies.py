@@ -91,9 +91,17 @@ async def discard(stream: AsyncIterator[bytes]) -> bool:
 def invalid_body(error: Exception, body: bytes, kind: type[msgspec.Struct]) -> InvalidRequest:
     """The error of a JSON body that could not be decoded into its record."""
     try:
-        document = msgspec.json.decode(body)
-    except RecursionError:
-        return InvalidRequest(problems=[FieldProblem("", "the JSON is nested too deeply")])
-    except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
-        return InvalidRequest(problems=[FieldProblem("", f"the body is not JSON: {malformed}")])
+        document = json_value(body)
+    except InvalidRequest as malformed:
+        return malformed
     return invalid_fields(error, document, kind)
+
+
+def json_value(body: bytes) -> Any:
+    """The value of any JSON body; InvalidRequest if it is none."""
+    try:
+        return msgspec.json.decode(body)
+    except RecursionError:
+        raise InvalidRequest(problems=[FieldProblem("", "the JSON is nested too deeply")]) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
+        raise InvalidRequest(problems=[FieldProblem("", f"the body is not JSON: {malformed}")]) from None

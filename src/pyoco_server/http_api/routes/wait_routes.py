@@ -1,6 +1,6 @@
 """Waits for people: list them, read one, answer or change it, ask again."""
 
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from msgspec import Raw, Struct, structs
 from starlette.requests import Request
@@ -20,7 +20,7 @@ from pyoco_server.api.endpoints import (
 from pyoco_server.api.run_types import public_snapshot
 from pyoco_server.errors import FieldProblem, InvalidRequest, WaitNotFound, shortened_json
 from pyoco_server.http_api.gateway import gateway_of
-from pyoco_server.http_api.middleware.principal import caller_of, principal_of
+from pyoco_server.http_api.middleware.principal import actor_of, caller_of
 from pyoco_server.http_api.requests.bodies import check_depth, json_record, limited_body, optional_record
 from pyoco_server.http_api.requests.query import (
     QueryReader,
@@ -37,10 +37,8 @@ from pyoco_server.human.inbox.wait_items import HUMAN, OPEN, WaitFilter
 from pyoco_server.human.reopen import retry_run
 from pyoco_server.human.wait_changes import ChangeRequest, WaitChanges
 from pyoco_server.records.models import WaitKind
-from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState, is_wait_id
+from pyoco_server.records.wait_models import WaitRecord, WaitState, is_wait_id
 from pyoco_server.runs.lifecycle.tenancy import hidden_from_others
-
-_USER_AGENT_CHARS: Final = 300
 
 T = TypeVar("T", bound=Struct)
 
@@ -98,7 +96,7 @@ async def respond(request: Request, wait_id: str) -> Response:
     check_depth("payload", body.payload)
     answers = gateway_of(request).waits.answers
     fields = structs.asdict(body)
-    actor = _actor_of(request, on_behalf_of=fields.pop("on_behalf_of"))
+    actor = actor_of(request, on_behalf_of=fields.pop("on_behalf_of"))
     receipt = await answers.respond(wait_id, Answer(**fields), caller_of(request), actor)
     return json_response(wait_types.Responded(**structs.asdict(receipt)))
 
@@ -132,7 +130,7 @@ async def resume(request: Request) -> Response:
         raise InvalidRequest(problems=[FieldProblem("runId", "the field is missing")])
     decision_id = _one_of("decisionId", body.decision_id, "decision_id", body.snake_decision_id)
     on_behalf_of = _one_of("onBehalfOf", body.on_behalf_of, "on_behalf_of", body.snake_on_behalf_of)
-    actor = _actor_of(request, on_behalf_of=on_behalf_of)
+    actor = actor_of(request, on_behalf_of=on_behalf_of)
     receipt = await gateway_of(request).waits.answers.resume(
         run_id, body.payload, caller_of(request), actor, decision_id=decision_id
     )
@@ -143,7 +141,7 @@ async def resume(request: Request) -> Response:
 async def retry(request: Request, run_id: str) -> Response:
     await optional_record(request, wait_types.RetryRequest, field="", cure="a retry takes nothing")
     connection = gateway_of(request).connection
-    snapshot = await retry_run(connection, run_id, caller_of(request), _actor_of(request))
+    snapshot = await retry_run(connection, run_id, caller_of(request), actor_of(request))
     return json_response(public_snapshot(snapshot, records=False))
 
 
@@ -160,7 +158,7 @@ def _changes(request: Request) -> WaitChanges:
 
 
 def _change(request: Request, wait_id: str, reason: str | None) -> ChangeRequest:
-    return ChangeRequest(wait_id, caller_of(request), _actor_of(request), reason)
+    return ChangeRequest(wait_id, caller_of(request), actor_of(request), reason)
 
 
 async def _view(request: Request, wait: WaitRecord) -> Response:
@@ -184,17 +182,3 @@ async def _read(request: Request, kind: type[T]) -> T:
         cure="answer with a reference to large data, or raise PYOCO_WAIT_ANSWER_MAX_BYTES",
     )
     return json_record(body, kind)
-
-
-def _actor_of(request: Request, *, on_behalf_of: str | None = None) -> Actor:
-    """Who sent the request, for the audit trail."""
-    principal = principal_of(request)
-    agent = request.headers.get("user-agent")
-    return Actor(
-        tenant_id=None if principal is None else principal.tenant_id,
-        api_key_id=None if principal is None else principal.key_id,
-        name=None if principal is None else principal.name,
-        ip=None if request.client is None else request.client.host,
-        user_agent=None if agent is None else agent[:_USER_AGENT_CHARS],
-        on_behalf_of=on_behalf_of,
-    )

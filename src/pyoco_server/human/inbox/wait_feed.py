@@ -112,7 +112,8 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         if record.wait_id != key:
             raise UnreadableRecord(f"its wait_id is {record.wait_id}")
         has_outbox = bool(decode_outbox(message.data))
-        return WaitWrite(key, message.sequence, item_of(record), has_outbox, record.notice_at)
+        item = item_of(record)
+        return WaitWrite(key, message.sequence, item, has_outbox, record.notice_at, record.match)
 
     def _without_record(self, key: str, message: StreamMessage, problem: str) -> WaitWrite:
         return WaitWrite(key, message.sequence, None, problem=problem)

@@ -3,8 +3,8 @@
 import builtins
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ CREATE TABLE waits (
     state TEXT NOT NULL,
     kind TEXT NOT NULL,
     topic TEXT,                 -- the name of the signal or event that it waits for
+    match BLOB,                 -- what the data of the event must have, as JSON
     flow TEXT NOT NULL, tag TEXT NOT NULL, task TEXT NOT NULL,
     created_at REAL NOT NULL,
     deadline_at REAL NOT NULL,  -- NO_DEADLINE: none
@@ -52,17 +53,23 @@ CREATE INDEX by_state ON waits (kind, state, created_at, wait_id);
 CREATE INDEX by_tenant ON waits (tenant, kind, state, created_at, wait_id);
 CREATE INDEX by_run ON waits (run_id);
 CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
-CREATE INDEX by_topic ON waits (kind, topic, wait_id) WHERE state = 'open' AND topic IS NOT NULL;
+CREATE INDEX by_topic ON waits (kind, topic, tenant, wait_id) WHERE state = 'open' AND topic IS NOT NULL;
 CREATE INDEX open_ids ON waits (wait_id) WHERE state = 'open';
 CREATE INDEX by_notice ON waits (notice_at) WHERE notice_at IS NOT NULL;
 CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 SCHEMA: Final = FileSchema(
     "waits",
-    7,
+    8,
     _TABLES,
     probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
     reader_cache=1024,
+)
+
+TOPIC_WAITS: Final = "SELECT revision, wait_id, run_id, tenant, kind, topic, match FROM waits"
+# However many waits there are for other events, this costs the same (`by_topic`).
+OPEN_FOR_EVENT: Final = (
+    "state = 'open' AND topic IS NOT NULL AND kind = ? AND topic = ? AND tenant IS ? AND revision <= ?"
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -79,6 +86,8 @@ class WaitWrite:
     has_outbox: bool = False
     # When its next reminder or escalation is due.
     notice_at: float | None = None
+    # What the data of an event must have.
+    match: Mapping[str, Any] = field(default_factory=dict)
     deleted: bool = False
     # Why it cannot be read.
     problem: str | None = None
@@ -86,6 +95,19 @@ class WaitWrite:
     @property
     def key(self) -> str:
         return self.wait_id
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopicWait:
+    """An open wait for a signal or an event."""
+
+    revision: int
+    wait_id: str
+    run_id: str
+    tenant_id: str | None
+    kind: WaitKind
+    topic: str
+    match: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +174,7 @@ class WaitWriter(SqliteWriter):
 
     def _insert(self, write: WaitWrite, item: WaitItem) -> None:
         self._db.execute(
-            f"INSERT INTO waits VALUES ({', '.join('?' * 16)})",
+            f"INSERT INTO waits VALUES ({', '.join('?' * 17)})",
             (
                 write.revision,
                 item.wait_id,
@@ -161,6 +183,7 @@ class WaitWriter(SqliteWriter):
                 item.state,
                 item.kind,
                 item.topic,
+                _encode(write.match) if write.match else None,
                 item.flow_name,
                 item.tag,
                 item.task,
@@ -274,16 +297,27 @@ class WaitIndex(SqliteIndex[WaitWriter]):
         query = f"SELECT DISTINCT {column} FROM waits WHERE state = 'open' AND {condition.sql}"
         return await self._read(lambda db: {found for (found,) in db.execute(query, condition.values)})
 
-    async def awaiting(
-        self, kind: WaitKind, topic: str, *, after: str = "", limit: int = 1000
-    ) -> builtins.list[str]:
-        """The open waits for this signal or event, in the order of their ids from `after` on."""
-        query = (
-            "SELECT wait_id FROM waits WHERE state = 'open' AND kind = ? AND topic = ? AND wait_id > ? "
-            "ORDER BY wait_id LIMIT ?"
-        )
-        values = [kind, topic, after, limit]
-        return await self._read(lambda db: [wait_id for (wait_id,) in db.execute(query, values)])
+    # For signals and events
+
+    async def open_for_topics(self, *, after: int, limit: int) -> builtins.list[TopicWait]:
+        """The open waits for signals and events after this revision, in the order of their revisions."""
+        condition = "revision > ? AND state = 'open' AND topic IS NOT NULL ORDER BY revision LIMIT ?"
+        return await self._topic_waits(condition, [after, limit])
+
+    async def open_for_event(self, tenant: str | None, topic: str, *, upto: int) -> builtins.list[TopicWait]:
+        """The open waits of the tenant for events of this name, up to this revision."""
+        return await self._topic_waits(OPEN_FOR_EVENT, [WaitKind.EVENT, topic, tenant, upto])
+
+    async def waiting_for_signals(self, run_ids: Collection[str]) -> set[str]:
+        """Those of these runs that have an open wait for a signal."""
+        among_runs = among("run_id", sorted(run_ids))
+        query = f"SELECT DISTINCT run_id FROM waits WHERE {among_runs.sql} AND kind = ? AND state = 'open'"
+        values = [*among_runs.values, WaitKind.SIGNAL]
+        return await self._read(lambda db: {run_id for (run_id,) in db.execute(query, values)})
+
+    async def _topic_waits(self, condition: str, values: Sequence[object]) -> builtins.list[TopicWait]:
+        query = f"{TOPIC_WAITS} WHERE {condition}"
+        return await self._read(lambda db: [_topic_wait(row) for row in db.execute(query, values)])
 
     async def with_outbox(self, limit: int) -> builtins.list[tuple[str, int]]:
         """The waits with possibly unpublished events, with their revisions; the oldest first."""
@@ -343,3 +377,9 @@ def _conditions(selected: WaitFilter) -> Iterator[Condition]:
 def _revision(db: sqlite3.Connection) -> int:
     [(revision,)] = db.execute("SELECT revision FROM held")
     return int(revision)
+
+
+def _topic_wait(row: tuple[Any, ...]) -> TopicWait:
+    revision, wait_id, run_id, tenant, kind, topic, match = row
+    must_have = msgspec.json.decode(match) if match else {}
+    return TopicWait(revision, wait_id, run_id, tenant, WaitKind(kind), topic, must_have)

@@ -20,6 +20,7 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_after, stream_state
 from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
@@ -52,6 +53,7 @@ class Retention:
         self._journal = Journal(connection)
         self._logs = RunLogs(connection)
         self._waits = WaitStore(connection)
+        self._mailboxes = MailboxStore(connection)
         self._wait_events = WaitEvents(connection)
         # The runs up to this sequence have not ended, and will be written again.
         self._after = 0
@@ -104,6 +106,7 @@ class Retention:
         """Remove the records of a deleted run; returns the number of its waits."""
         await self._journal.remove(run_id)
         await self._logs.remove(run_id)
+        await self._mailboxes.remove_run(run_id)
         waits = await self._waits.remove_run(run_id)
         if waits:
             await self._wait_events.remove_run(run_id)

@@ -1,0 +1,148 @@
+"""Answers the open waits for events that an event matches.
+
+Both sides look: a new event for the open waits, a new wait for the events since the start of its run. Every
+gateway does so; the compare-and-set on the wait decides.
+
+An event counts for a wait if it came after the start of the run, and if no earlier wait of the run for the
+same name and match has received it. Waits that are open at the same time all receive it.
+"""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage
+from pyoco_server.broker.stores.event_store import EventStore
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.errors import UnreadableRecord
+from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.each_wait import for_each
+from pyoco_server.human.inbox.wait_index import TopicWait, WaitIndex
+from pyoco_server.human.wait_transitions import satisfied
+from pyoco_server.records.json_pointers import matches
+from pyoco_server.records.models import RunSnapshot, WaitKind
+from pyoco_server.records.signal_models import EventRecord
+from pyoco_server.records.wait_models import WaitState, run_id_of
+
+log = logging.getLogger(__name__)
+
+# The clocks of gateways and of NATS may differ by so much: events are read from this long before a start.
+_CLOCK_MARGIN_SEC: Final = 60.0
+
+
+class EventMatching:
+    def __init__(self, connection: Connection, index: WaitIndex, continuations: Continuations) -> None:
+        self._index = index
+        self._events = EventStore(connection)
+        self._runs = RunStore(connection)
+        self._waits = WaitStore(connection)
+        self._continuations = continuations
+        self.received = 0
+
+    async def take(self, batch: Iterable[StreamMessage], *, upto: int) -> None:
+        """New events: answer the matching waits that are open in the index, up to this revision."""
+        for message in batch:
+            event = self._events.decoded(message)
+            if event is None:
+                continue
+            waits = await self._index.open_for_event(event.tenant_id, event.name, upto=upto)
+            matching = {wait.wait_id for wait in waits if matches(wait.match, event.data)}
+            await for_each(partial(self._receive, event=event), matching)
+
+    async def look_back(self, waits: Sequence[TopicWait]) -> None:
+        """New waits: answer those that an event since the start of their run matches."""
+        by_topic: dict[tuple[str | None, str], list[TopicWait]] = defaultdict(list)
+        for wait in waits:
+            by_topic[wait.tenant_id, wait.topic].append(wait)
+        for (tenant_id, topic), of_topic in by_topic.items():
+            await self._look_back_at(tenant_id, topic, of_topic)
+
+    async def _look_back_at(self, tenant_id: str | None, topic: str, waits: Sequence[TopicWait]) -> None:
+        if not await self._events.has(tenant_id, topic):
+            return
+        starts = await asyncio.gather(*(self._start_of(wait) for wait in waits))
+        # Those without an answer, and since when events count for each.
+        left = {wait: since for wait, since in zip(waits, starts, strict=True) if since is not None}
+        if not left:
+            return
+        async for event in self._events.since(tenant_id, topic, min(left.values()) - _CLOCK_MARGIN_SEC):
+            matching = {
+                wait.wait_id
+                for wait, since in left.items()
+                if event.at >= since and matches(wait.match, event.data)
+            }
+            over: set[str] = set()
+
+            async def receive(wait_id: str, event: EventRecord = event, over: set[str] = over) -> None:
+                if await self._receive(wait_id, event):
+                    over.add(wait_id)
+
+            await for_each(receive, matching)
+            left = {wait: since for wait, since in left.items() if wait.wait_id not in over}
+            if not left:
+                return
+
+    async def _start_of(self, wait: TopicWait) -> float | None:
+        run = await self._run(run_id_of(wait.wait_id))
+        return None if run is None else start_of(run)
+
+    async def _run(self, run_id: str) -> RunSnapshot | None:
+        """The run, unless it has ended or cannot be read."""
+        try:
+            stored = await self._runs.get_from_leader(run_id)
+        except UnreadableRecord:
+            return None
+        return None if stored is None or stored.snapshot.status.terminal else stored.snapshot
+
+    async def _receive(self, wait_id: str, event: EventRecord) -> bool:
+        """Answer the wait with the event; false if this event does not count for it."""
+        run_id = run_id_of(wait_id)
+        while True:
+            waits = await self._waits.of_run_from_leader(run_id)
+            wait = next((each for each in waits if each.record.wait_id == wait_id), None)
+            if wait is None or wait.record.state is not WaitState.OPEN:
+                return True
+            run = await self._run(run_id)
+            if run is None:
+                return True
+            if event.at < start_of(run) or event.event_id in _received_before(wait, waits):
+                return False
+            outcome = satisfied(
+                wait.record, payload=event.data, decision_id=event.event_id, at=time.time(), by=event.by
+            )
+            # After a conflict it may still be open.
+            if await self._continuations.decide(wait, outcome):
+                break
+        self.received += 1
+        log.info(
+            "a wait has received an event",
+            extra={"run_id": run_id, "wait_id": wait_id, "event_id": event.event_id},
+        )
+        await self._continuations.continue_run(run_id)
+        return True
+
+
+def start_of(run: RunSnapshot) -> float:
+    """From when on events count for the run: its submission, or the time that it was to start at."""
+    return max(run.submitted_at or 0.0, run.start_at or 0.0)
+
+
+def _received_before(wait: StoredWait, waits: Iterable[StoredWait]) -> set[str]:
+    """The events that waits for the same had received before this one was opened.
+
+    By the revisions: each wait is written when it opens, and when it is decided.
+    """
+    return {
+        each.record.decision_id
+        for each in waits
+        if each.record.kind is WaitKind.EVENT
+        and each.record.decision_id is not None
+        and each.revision < wait.revision
+        and (each.record.topic, each.record.match) == (wait.record.topic, wait.record.match)
+    }

@@ -1,0 +1,46 @@
+"""Sends events, which every matching run of the tenant receives."""
+
+import logging
+import time
+from typing import Any
+from uuid import uuid4
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.event_store import EventStore
+from pyoco_server.errors import shortened
+from pyoco_server.records.signal_models import EventRecord
+from pyoco_server.records.wait_models import Actor
+
+log = logging.getLogger(__name__)
+
+
+class EventSender:
+    def __init__(self, connection: Connection) -> None:
+        self._events = EventStore(connection)
+        self.sent = 0
+
+    async def send(
+        self, name: str, data: Any, actor: Actor, *, event_id: str | None = None
+    ) -> tuple[str, bool]:
+        """Store an event: its id, and whether it is new.
+
+        An event with the id of an earlier one of the same name is not stored, while that one is kept.
+        """
+        event = EventRecord(
+            event_id=event_id or str(uuid4()),
+            name=name,
+            at=time.time(),
+            data=data,
+            tenant_id=actor.tenant_id,
+            by=actor,
+        )
+        is_new = await self._events.publish(event)
+        if is_new:
+            self.sent += 1
+        log.info(
+            "event %s was %s",
+            shortened(name),
+            "sent" if is_new else "sent before",
+            extra={"event_id": event.event_id, "api_key_id": actor.api_key_id},
+        )
+        return event.event_id, is_new

@@ -1,0 +1,116 @@
+"""Brings signals and events to the waits for them: one background loop in each gateway.
+
+It follows the stream of events, the bucket of signals, and the index of waits by revision. A wait that the
+loop has not reached yet is left out when an event arrives: it is looked up later, with all events since the
+start of its run. So an event is missed by neither side, and a wait receives the first one that counts. After
+a start the loop reaches every open wait, and completes what a gateway that stopped has left undone.
+"""
+
+import logging
+from typing import Final
+
+from pyoco_server.aio.background import BackgroundLoop
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.stream_follower import StreamFollower
+from pyoco_server.errors import IndexNotReady, NatsUnavailable
+from pyoco_server.errors.error_table import Err
+from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.each_wait import for_each
+from pyoco_server.human.inbox.wait_index import WaitIndex
+from pyoco_server.records.models import WaitKind, is_run_id
+from pyoco_server.signals.event_matching import EventMatching
+from pyoco_server.signals.signal_delivery import SignalDelivery
+
+log = logging.getLogger(__name__)
+
+# Without an announcement: one may have been missed.
+_LOOK_SEC: Final = 5.0
+# After this long, an announced write is stored, or was refused.
+_STORED_SEC: Final = 0.1
+_RETRY_SEC: Final = 0.5
+_BATCH: Final = 500
+
+
+class WaitMatching:
+    def __init__(self, connection: Connection, index: WaitIndex) -> None:
+        config = connection.config
+        self._connection = connection
+        self._index = index
+        continuations = Continuations(connection)
+        self.events = EventMatching(connection, index, continuations)
+        self.signals = SignalDelivery(connection, continuations)
+        self._loop = BackgroundLoop("matching of signals and events", self._step)
+        self._event_feed = StreamFollower(
+            connection, config.event_stream, f"{config.event_subject_prefix}.*.*.*", self._announced
+        )
+        self._signal_prefix = f"$KV.{config.signals_kv_bucket}."
+        self._signal_feed = StreamFollower(
+            connection, f"KV_{config.signals_kv_bucket}", f"{self._signal_prefix}*", self._announced
+        )
+        # The waits up to this revision of their bucket have been looked up.
+        self._reached = 0
+        # Of which bucket this is the revision.
+        self._created = ""
+        self._pause_sec = 0.0
+        self._was_announced = False
+        self._reported_failure = False
+
+    async def start(self) -> None:
+        self._loop.start()
+
+    async def close(self) -> None:
+        await self._loop.close()
+        await self._event_feed.close()
+        await self._signal_feed.close()
+
+    @property
+    def received(self) -> dict[WaitKind, int]:
+        """How many waits have received a signal or an event here."""
+        return {WaitKind.SIGNAL: self.signals.received, WaitKind.EVENT: self.events.received}
+
+    def wake(self) -> None:
+        """Waits have changed."""
+        self._loop.wake()
+
+    def _announced(self) -> None:
+        self._was_announced = True
+        self._loop.wake()
+
+    async def _step(self) -> None:
+        await self._connection.wait_ready()
+        await self._loop.pause(self._pause_sec)
+        announced, self._was_announced = self._was_announced, False
+        try:
+            await self._match()
+        except (NatsUnavailable, IndexNotReady) as error:
+            if not self._reported_failure and isinstance(error, NatsUnavailable):
+                spec = Err.NATS_UNAVAILABLE
+                log.warning("matching of signals and events failed: %s", error, extra=spec.log_fields())
+                self._reported_failure = True
+            self._pause_sec = _RETRY_SEC
+        else:
+            self._reported_failure = False
+            self._pause_sec = _STORED_SEC if announced else _LOOK_SEC
+
+    async def _match(self) -> None:
+        # Their positions first: what is stored after them is read from there, what is before is looked up.
+        is_new_position = [await feed.begin() for feed in (self._event_feed, self._signal_feed)]
+        indexed = self._index.checkpoint
+        if any(is_new_position) or indexed.created != self._created or indexed.revision < self._reached:
+            self._reached, self._created = 0, indexed.created
+        await self._look_up_new_waits()
+        async for batch in self._event_feed.batches():
+            await self.events.take(batch, upto=self._reached)
+        async for batch in self._signal_feed.batches():
+            run_ids = {message.subject.removeprefix(self._signal_prefix) for message in batch}
+            await self._deliver({run_id for run_id in run_ids if is_run_id(run_id)})
+
+    async def _look_up_new_waits(self) -> None:
+        while waits := await self._index.open_for_topics(after=self._reached, limit=_BATCH):
+            await self.events.look_back([wait for wait in waits if wait.kind is WaitKind.EVENT])
+            signalled = {wait.run_id for wait in waits if wait.kind is WaitKind.SIGNAL}
+            await for_each(self.signals.deliver, signalled)
+            self._reached = waits[-1].revision
+
+    async def _deliver(self, run_ids: set[str]) -> None:
+        await for_each(self.signals.deliver, await self._index.waiting_for_signals(run_ids))

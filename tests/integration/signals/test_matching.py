@@ -1,0 +1,209 @@
+"""Waits for signals and events that the test has stored, and gateways that come and go."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.event_store import EventStore
+from pyoco_server.broker.stores.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.wait_transitions import expired, satisfied
+from pyoco_server.records.models import RunStatus, WaitKind
+from pyoco_server.records.signal_models import EventRecord, Mailbox, Signal
+from pyoco_server.records.wait_models import NO_DEADLINE, Actor, WaitState
+from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.signals.signal_delivery import SignalDelivery
+from pyoco_server.signals.signal_sending import SignalSender
+from tests.support.broker.connections import connected
+from tests.support.broker.nats_server import NatsServer
+from tests.support.running.gateway import running_gateway
+from tests.support.running.waiting_runs import WaitingRun, wait_of, waiting_run
+from tests.support.waiting import LIMIT_SEC, eventually
+
+FOR_SIGNAL: dict[str, Any] = {"kind": WaitKind.SIGNAL, "topic": "go", "deadline_at": NO_DEADLINE}
+FOR_EVENT: dict[str, Any] = {"kind": WaitKind.EVENT, "topic": "paid", "deadline_at": NO_DEADLINE}
+
+
+async def send(connection: Connection, run: WaitingRun, data: Any = None) -> str:
+    sent = await SignalSender(connection).send(run.run_id, "go", data, ANYBODY, Actor(name="ann"))
+    return sent.signal.signal_id
+
+
+async def publish(connection: Connection, event_id: str, data: Any = None, **fields: Any) -> None:
+    given: dict[str, Any] = {"name": "paid", "at": time.time(), "data": data, **fields}
+    assert await EventStore(connection).publish(EventRecord(event_id=event_id, **given))
+
+
+async def answered_by(run: WaitingRun, *decision_ids: str | None) -> None:
+    """Wait until its waits have these decisions, in the order in which they were opened."""
+
+    async def there() -> bool:
+        waits = [await run.wait(wait.wait_id) for wait in run.waits]
+        return [wait.decision_id for wait in waits] == list(decision_ids)
+
+    await eventually(there, describe=f"the waits are answered by {decision_ids}")
+
+
+async def test_a_gateway_completes_what_was_stored_while_none_was_running(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    """As after a kill between storing a signal or an event and matching it."""
+    run = await waiting_run(connection, FOR_SIGNAL, {**FOR_EVENT, "match": {"/id": 7}})
+    signal_id = await send(connection, run, {"n": 1})
+    await publish(connection, "e-other", {"id": 8})
+    await publish(connection, "e-7", {"id": 7})
+    assert await run.states() == ["open", "open"]
+    async with running_gateway(config):
+        await answered_by(run, signal_id, "e-7")
+        await run.has_jobs(1)
+    assert [(await run.wait(wait.wait_id)).payload for wait in run.waits] == [{"n": 1}, {"id": 7}]
+    assert (await run.now()).status is RunStatus.PENDING
+
+
+async def test_a_signal_that_was_taken_before_a_crash_is_delivered_to_its_wait(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    run = await waiting_run(connection, FOR_SIGNAL)
+    taken = Signal(signal_id="s1", name="go", at=1.0, data="kept", taken_by=run.wait_id)
+    await MailboxStore(connection).replace(Mailbox(run_id=run.run_id, signals=[taken]), revision=0)
+    async with running_gateway(config):
+        await answered_by(run, "s1")
+    assert (await run.wait()).payload == "kept"
+
+
+async def test_a_timeout_while_a_signal_is_taken_frees_it_for_the_next_wait(connection: Connection) -> None:
+    """Between marking the signal and answering the wait, the wait expires."""
+    run = await waiting_run(connection, FOR_SIGNAL, FOR_SIGNAL)
+    first, second = run.waits
+    await send(connection, run, "the only one")
+
+    class ExpiringFirst(Continuations):
+        async def decide(self, wait: Any, outcome: Any, event: Any = None) -> bool:
+            if wait.record.wait_id == first.wait_id:
+                stored = await run.stored(first.wait_id)
+                if stored.record.state is WaitState.OPEN:
+                    assert await super().decide(stored, expired(stored.record, at=time.time()))
+            return await super().decide(wait, outcome, event)
+
+    delivery = SignalDelivery(connection, ExpiringFirst(connection))
+    await delivery.deliver(run.run_id)
+    assert await run.states() == ["expired", "answered"]
+    assert (await run.wait(second.wait_id)).payload == "the only one"
+    mailbox = (await MailboxStore(connection).get(run.run_id)).mailbox
+    assert [signal.taken_by for signal in mailbox.signals] == [second.wait_id]
+
+
+async def test_a_timeout_with_no_other_wait_leaves_the_signal_free(connection: Connection) -> None:
+    run = await waiting_run(connection, FOR_SIGNAL)
+
+    class Expiring(Continuations):
+        async def decide(self, wait: Any, outcome: Any, event: Any = None) -> bool:
+            stored = await run.stored()
+            assert await super().decide(stored, expired(stored.record, at=time.time()))
+            return await super().decide(wait, outcome, event)
+
+    signal_id = await send(connection, run)
+    await SignalDelivery(connection, Expiring(connection)).deliver(run.run_id)
+    assert await run.states() == ["expired"]
+    mailbox = (await MailboxStore(connection).get(run.run_id)).mailbox
+    assert [(signal.signal_id, signal.taken_by) for signal in mailbox.signals] == [(signal_id, None)]
+
+
+async def test_two_gateways_deliver_each_signal_and_event_once(
+    config: NatsBackendConfig, connection: Connection, tmp_path: Path
+) -> None:
+    other = replace(config, index_dir=str(tmp_path / "other"))
+    async with running_gateway(config) as one, running_gateway(other) as two:
+        run = await waiting_run(connection, FOR_SIGNAL, FOR_SIGNAL, FOR_EVENT)
+        ids = [await send(connection, run, number) for number in range(3)]
+        await publish(connection, "e-1")
+        await answered_by(run, ids[0], ids[1], "e-1")
+        await run.has_jobs(1)
+        counts = [gateway.inside.signals.matching.received for gateway in (one, two)]
+        assert {kind: sum(count[kind] for count in counts) for kind in counts[0]} == {
+            WaitKind.SIGNAL: 2,
+            WaitKind.EVENT: 1,
+        }
+
+
+async def test_events_of_another_tenant_or_before_the_start_do_not_count(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    started = time.time()
+    run = await waiting_run(connection, FOR_EVENT, tenant_id="acme", submitted_at=started)
+    await publish(connection, "rival", tenant_id="rival")
+    await publish(connection, "none")
+    await publish(connection, "before", tenant_id="acme", at=started - 0.001)
+    async with running_gateway(config):
+        # Both sides: these are looked up, and this is followed.
+        await publish(connection, "late-before", tenant_id="acme", at=started - 1)
+        await publish(connection, "other-name", tenant_id="acme", name="paid.not")
+        await publish(connection, "counts", tenant_id="acme", at=started)
+        await answered_by(run, "counts")
+
+
+async def test_a_run_with_a_later_start_ignores_events_before_it(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    start_at = time.time() - 5
+    run = await waiting_run(connection, FOR_EVENT, submitted_at=start_at - 100, start_at=start_at)
+    await publish(connection, "while-it-was-scheduled", at=start_at - 1)
+    await publish(connection, "after", at=start_at + 1)
+    async with running_gateway(config):
+        await answered_by(run, "after")
+
+
+async def test_a_wait_receives_the_first_event_that_counts(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    run = await waiting_run(connection, {**FOR_EVENT, "match": {"/n": 1}})
+    for number, event_id in ((0, "e0"), (1, "e1"), (1, "e2")):
+        await publish(connection, event_id, {"n": number})
+    async with running_gateway(config):
+        await answered_by(run, "e1")
+
+
+async def test_an_event_that_an_earlier_wait_has_received_does_not_count_again(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    run = await waiting_run(connection, FOR_EVENT)
+    continuations = Continuations(connection)
+    await publish(connection, "e1")
+    stored = await run.stored()
+    await continuations.decide(stored, satisfied(stored.record, payload=1, decision_id="e1", at=1.0))
+    # The same, and another match, which has not received it.
+    later = [
+        {**FOR_EVENT, "task": "check", "name": "paid#2"},
+        {**FOR_EVENT, "task": "check", "name": "paid#3", "match": {"": None}},
+    ]
+    for fields in later:
+        wait = wait_of(run.snapshot, **fields)
+        await WaitStore(connection).create(wait)
+        run.waits.append(wait)
+    async with running_gateway(config):
+        await answered_by(run, "e1", None, "e1")
+        await publish(connection, "e2")
+        await answered_by(run, "e1", "e2", "e1")
+
+
+async def test_matching_goes_on_after_a_restart_of_nats(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    config = replace(config, nats_url=own_nats.url)
+    async with running_gateway(config) as gateway, connected(config) as connection:
+        before = await waiting_run(connection, FOR_SIGNAL, FOR_EVENT)
+        connections = (connection, gateway.inside.connection)
+        own_nats.stop()
+        await eventually(lambda: not any(each.ready for each in connections), describe="it is noticed")
+        own_nats.start()
+        for each in connections:
+            await each.wait_ready(LIMIT_SEC)
+        after = await waiting_run(connection, FOR_SIGNAL, FOR_EVENT)
+        ids = [await send(connection, run) for run in (before, after)]
+        await publish(connection, "e-1", at=time.time())
+        await answered_by(before, ids[0], "e-1")
+        await answered_by(after, ids[1], "e-1")
