@@ -182,7 +182,7 @@ class Waits(ServiceGroup):
         self.maintenance = WaitMaintenance(connection, self.index, open_runs, clock=clock)
         reader.on_writes(self.maintenance.take)
         reader.on_changes(self.maintenance.wake)
-        self.on_changes = reader.on_changes
+        self.on_writes = reader.on_writes
         self.parts = (self.index, self.feed, self.maintenance)
 
     async def close(self) -> None:
@@ -219,7 +219,7 @@ class Signals(ServiceGroup):
         self.sender = SignalSender(connection)
         self.events = EventSender(connection)
         self.matching = WaitMatching(connection, waits.index)
-        waits.on_changes(self.matching.wake)
+        waits.on_writes(self.matching.take)
         self.parts = (self.matching,)
 
     @property

@@ -109,7 +109,8 @@ class EventMatching:
             if wait is None or wait.record.state is not WaitState.OPEN:
                 return True
             run = await self._run(run_id)
-            if run is None:
+            # A worker can write a wait in the name of another tenant.
+            if run is None or run.tenant_id != event.tenant_id:
                 return True
             if event.at < start_of(run) or event.event_id in _received_before(wait, waits):
                 return False

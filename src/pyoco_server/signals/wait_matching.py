@@ -7,6 +7,7 @@ a start the loop reaches every open wait, and completes what a gateway that stop
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
@@ -16,7 +17,7 @@ from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.each_wait import for_each
-from pyoco_server.human.inbox.wait_index import WaitIndex
+from pyoco_server.human.inbox.wait_index import WaitIndex, WaitWrite
 from pyoco_server.records.models import WaitKind, is_run_id
 from pyoco_server.signals.event_matching import EventMatching
 from pyoco_server.signals.signal_delivery import SignalDelivery
@@ -41,18 +42,18 @@ class WaitMatching:
         self.signals = SignalDelivery(connection, continuations)
         self._loop = BackgroundLoop("matching of signals and events", self._step)
         self._event_feed = StreamFollower(
-            connection, config.event_stream, f"{config.event_subject_prefix}.*.*.*", self._announced
+            connection, config.event_stream, f"{config.event_subject_prefix}.*.*.*", self._announce
         )
         self._signal_prefix = f"$KV.{config.signals_kv_bucket}."
         self._signal_feed = StreamFollower(
-            connection, f"KV_{config.signals_kv_bucket}", f"{self._signal_prefix}*", self._announced
+            connection, f"KV_{config.signals_kv_bucket}", f"{self._signal_prefix}*", self._announce
         )
         # The waits up to this revision of their bucket have been looked up.
         self._reached = 0
         # Of which bucket this is the revision.
         self._created = ""
         self._pause_sec = 0.0
-        self._was_announced = False
+        self._announced = False
         self._reported_failure = False
 
     async def start(self) -> None:
@@ -68,20 +69,23 @@ class WaitMatching:
         """How many waits have received a signal or an event here."""
         return {WaitKind.SIGNAL: self.signals.received, WaitKind.EVENT: self.events.received}
 
-    def wake(self) -> None:
-        """Waits have changed."""
-        self._loop.wake()
+    def take(self, writes: Sequence[WaitWrite]) -> None:
+        """Waits have changed; most of them wait for nothing that is sent."""
+        if any(write.item is not None and write.item.topic is not None for write in writes):
+            self._loop.wake()
 
-    def _announced(self) -> None:
-        self._was_announced = True
+    def _announce(self) -> None:
+        self._announced = True
         self._loop.wake()
 
     async def _step(self) -> None:
         await self._connection.wait_ready()
-        await self._loop.pause(self._pause_sec)
-        announced, self._was_announced = self._was_announced, False
+        woken = await self._loop.pause(self._pause_sec)
+        announced, self._announced = self._announced, False
         try:
-            await self._match()
+            # A new wait alone needs no look at the streams, unless one is due in a moment.
+            only_waits = woken and not announced and self._pause_sec == _LOOK_SEC
+            await self._match(with_streams=not only_waits)
         except (NatsUnavailable, IndexNotReady) as error:
             if not self._reported_failure and isinstance(error, NatsUnavailable):
                 spec = Err.NATS_UNAVAILABLE
@@ -92,13 +96,17 @@ class WaitMatching:
             self._reported_failure = False
             self._pause_sec = _STORED_SEC if announced else _LOOK_SEC
 
-    async def _match(self) -> None:
+    async def _match(self, *, with_streams: bool) -> None:
         # Their positions first: what is stored after them is read from there, what is before is looked up.
-        is_new_position = [await feed.begin() for feed in (self._event_feed, self._signal_feed)]
+        for feed in (self._event_feed, self._signal_feed):
+            if await feed.begin():
+                self._reached = 0
         indexed = self._index.checkpoint
-        if any(is_new_position) or indexed.created != self._created or indexed.revision < self._reached:
+        if indexed.created != self._created or indexed.revision < self._reached:
             self._reached, self._created = 0, indexed.created
         await self._look_up_new_waits()
+        if not with_streams:
+            return
         async for batch in self._event_feed.batches():
             await self.events.take(batch, upto=self._reached)
         async for batch in self._signal_feed.batches():

@@ -17,7 +17,9 @@ from pyoco_server.broker.jetstream.object_store import ObjectStore
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.bulk_records import BulkRecords
 from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.broker.stores.event_store import EventStore
 from pyoco_server.broker.stores.idempotency_keys import IdempotencyKeys
+from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -75,6 +77,11 @@ CRASH_POINTS: dict[str, CrashPoint] = {
     ),
     "answer reported": CrashPoint(
         WaitEvents, "publish", lambda _, event: event.kind is WaitEventKind.ANSWERED
+    ),
+    "event stored": CrashPoint(EventStore, "publish"),
+    "signal stored": CrashPoint(MailboxStore, "replace"),
+    "signal taken": CrashPoint(
+        MailboxStore, "replace", lambda _, mailbox: any(signal.taken_by for signal in mailbox.signals)
     ),
     "run queued": CrashPoint(WorkQueue, "publish_continuation"),
     "repeated": CrashPoint(AnswerHandler, "_continue_run", before=True),
