@@ -9,7 +9,7 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.records.models import JournalEntry, LogLine
+from pyoco_server.records.models import Cause, JournalEntry, LogLine
 from pyoco_server.records.wait_models import Question, WaitRecord, encode
 from pyoco_server.worker.child.task_output import TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
@@ -73,6 +73,7 @@ class FlowUnderTest:
         rerun_task: str | None = None,
         waits: Sequence[WaitRecord] = (),
         api_key_id: str | None = None,
+        cause: Cause | None = None,
     ) -> FlowRun:
         run = Run(
             run_id="r",
@@ -83,6 +84,7 @@ class FlowUnderTest:
             rerun_task=rerun_task,
             waits=encode(list(waits)) if waits else b"",
             api_key_id=api_key_id,
+            cause=cause,
         )
         return FlowRun(run, self._flow, dict(params or {}), self.listener())
 

@@ -20,6 +20,7 @@ from pyoco_server.worker.engine.flow_graph import in_order, predecessors, reusab
 from pyoco_server.worker.engine.flow_shape import FlowShape
 from pyoco_server.worker.engine.json_values import error_message
 from pyoco_server.worker.engine.raised_error import raised_fields
+from pyoco_server.worker.engine.run_facts import facts_of
 from pyoco_server.worker.engine.run_waits import RunWaits
 from pyoco_server.worker.engine.task_calls import (
     RetryBackoff,
@@ -94,6 +95,7 @@ class FlowRun:
         # In the order of the flow: the engine would add them in the order of a set.
         self._context = ServerRunContext(run_id=run.run_id, tasks=dict.fromkeys(order, TaskState.PENDING))
         self._context.calls = self._calls
+        self._context.facts = facts_of(run)
         self._cancel_requested = False
         self._end_claim = threading.Lock()
 

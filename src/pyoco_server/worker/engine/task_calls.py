@@ -25,6 +25,7 @@ from pyoco_server.human.asking import TaskSuspended
 from pyoco_server.human.awaiting import IN_PLACE_SEC, WaitTimeout
 from pyoco_server.worker.engine.context_changes import Changes, ContextChanges, TouchedNames
 from pyoco_server.worker.engine.json_values import error_message
+from pyoco_server.worker.engine.run_facts import RunFacts
 from pyoco_server.worker.engine.run_waits import RunWaits
 from pyoco_server.worker.engine.task_context import TaskContext
 from pyoco_server.worker.engine.task_journal import TaskJournal, UnreadableEntry, output_of
@@ -373,6 +374,7 @@ class TaskCalls:
 
 class ServerRunContext(RunContext):  # type: ignore[misc]
     calls: TaskCalls
+    facts: RunFacts
 
 
 class WrappedFunction:

@@ -17,6 +17,7 @@ from pyoco_server.human.asking import DEFAULT_NAME, TaskSuspended, question
 from pyoco_server.human.awaiting import received, seconds_to_sleep, sleep_question, topic_question
 from pyoco_server.records.models import WaitKind
 from pyoco_server.records.wait_models import Question, WaitRecord
+from pyoco_server.worker.engine.run_facts import FactsAttribute, RunFacts
 from pyoco_server.worker.engine.task_journal import JournalKeys, TaskJournal, UnreadableEntry, output_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class TaskContext(Context):  # type: ignore[misc]
     _waits: "TaskWaits"
     # Of an `async def` task, while it executes.
     _coroutine: "CoroutineRunner | None"
+    # Which run this is, and what has started it.
+    run: "RunFacts" = FactsAttribute()  # type: ignore[assignment]
 
     @classmethod
     def view(cls, context: Context, call: "TaskCall") -> "TaskContext":

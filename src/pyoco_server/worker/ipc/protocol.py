@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import JournalEntry, LogLine, Seconds, Timestamp
+from pyoco_server.records.models import Cause, JournalEntry, LogLine, Seconds, Timestamp
 
 _LENGTH = struct.Struct("!I")
 # A worker that waits for NATS may send nothing for some seconds.
@@ -75,6 +75,8 @@ class Run(Struct, tag=True, kw_only=True):
     waits: bytes = b""
     # Of the submitter; None where no API keys are required.
     tenant_id: str | None = None
+    # None: submitted over HTTP or NATS.
+    cause: Cause | None = None
     api_key_id: str | None = None
     # Another process has had it in this attempt; this one was started for it.
     in_new_process: bool = False

@@ -15,6 +15,7 @@ from pyoco_server.errors.error_table import Err
 from pyoco_server.records.journal_order import last_number
 from pyoco_server.records.models import (
     PARKED,
+    Cause,
     Job,
     JournalEntry,
     LogLine,
@@ -23,6 +24,7 @@ from pyoco_server.records.models import (
     RunSnapshot,
     RunStatus,
     TaskStatus,
+    cause_of,
     encode,
 )
 from pyoco_server.records.operation_models import LAST_SEQUENCE
@@ -178,6 +180,7 @@ class RunExecution:
             rerun_task=job.rerun_task,
             tenant_id=owned.snapshot.tenant_id,
             api_key_id=job.api_key_id,
+            cause=_cause(job),
         )
         if owned.snapshot.attempt > 1 or job.rerun_mode in _REUSING:
             run.journal = await self._journalled()
@@ -364,3 +367,10 @@ def terminal_snapshot(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
         end_time=now,
         **not_waiting(snapshot),
     )
+
+
+def _cause(job: Job) -> Cause | None:
+    """None, as most runs have it, where nothing is to be sent."""
+    if job.cause is UNSET and job.origin_run_id is None:
+        return None
+    return cause_of(job.cause, job.origin_run_id)
