@@ -67,7 +67,7 @@ METRICS: Final = (
     ),
     _histogram(
         "pyoco_run_schedule_to_start_seconds",
-        "From the submission of a run to its first start.",
+        "From the submission of a run, or its `start_at`, to its first start.",
         "flow",
         _RUN_BOUNDS,
         of=Of.SYSTEM,
