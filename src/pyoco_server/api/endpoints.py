@@ -176,6 +176,7 @@ _BULK_ERRORS = (
 _LETTER_BULK_ERRORS = tuple(error for error in _BULK_ERRORS if error is not Err.INDEX_NOT_READY)
 _SCHEDULE_ERRORS = (Err.SCHEDULE_NOT_FOUND, _UNREADABLE, Err.INVALID_REQUEST, _NATS)
 _SCHEDULE_CHANGE_ERRORS = (*_SCHEDULE_ERRORS, Err.SCHEDULE_CONFLICT)
+_SCHEDULE_START_ERRORS = (*_SCHEDULE_CHANGE_ERRORS, Err.SCHEDULE_BUSY)
 _RANGE_NOT_SATISFIABLE: Final = replace(Err.INVALID_REQUEST, status=416)
 
 SUBMIT_RUN = Endpoint(
@@ -453,7 +454,7 @@ TRIGGER_SCHEDULE = Endpoint(
     SUBMIT,
     "Start a run of the schedule now, also while it is paused; the next occurrence stays.",
     schedules.Triggered,
-    _SCHEDULE_CHANGE_ERRORS,
+    _SCHEDULE_START_ERRORS,
     Body(schedules.TriggerRequest, required=False),
     schedules.TenantQuery,
 )
@@ -462,7 +463,7 @@ BACKFILL_SCHEDULE = Endpoint(
     SUBMIT,
     "Start the runs of a past period; with `dry_run`, only count them.",
     schedules.Backfilled,
-    _SCHEDULE_CHANGE_ERRORS,
+    _SCHEDULE_START_ERRORS,
     Body(schedules.BackfillRequest),
     schedules.TenantQuery,
 )

@@ -44,6 +44,7 @@
     ├── UnreadableRecord        ERR-PYOCO-0045   409
     ├── ScheduleNotFound        ERR-PYOCO-0047   404
     ├── ScheduleConflict        ERR-PYOCO-0048   409
+    │   └── ScheduleBusy        ERR-PYOCO-0049   409
     ├── MailboxFull             ERR-PYOCO-0050   409
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
@@ -369,6 +370,10 @@ class ScheduleNotFound(PyocoError):
 
 class ScheduleConflict(PyocoError):
     error = Err.SCHEDULE_CONFLICT
+
+
+class ScheduleBusy(ScheduleConflict):
+    error = Err.SCHEDULE_BUSY
 
 
 class MailboxFull(PyocoError):

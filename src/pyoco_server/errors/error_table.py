@@ -439,6 +439,14 @@ class Err:
         cure_ja="GET /schedules/{schedule_id} で取得し直し、現在の revision を指定して変更してください。"
         "新しく作成する場合は、別の ID を指定してください。",
     )
+    SCHEDULE_BUSY: Final = ErrorSpec(
+        number=49,
+        status=409,
+        en="The schedule has a run that has to end first",
+        ja="スケジュールの前の run がまだ終わっていません",
+        cure_en="Wait until it has ended; or allow both runs at once (`overlap`: `allow_all`).",
+        cure_ja="前の run が終わるまで待つか、`overlap` に `allow_all` を指定して同時に実行してください。",
+    )
     MAILBOX_FULL: Final = ErrorSpec(
         number=50,
         status=409,

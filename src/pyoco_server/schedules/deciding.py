@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from pyoco_server.errors import FieldProblem, InvalidRequest, ScheduleConflict
+from pyoco_server.errors import FieldProblem, InvalidRequest, ScheduleBusy, ScheduleConflict
 from pyoco_server.records.schedule_models import (
     Backfill,
     Outcome,
@@ -130,7 +130,7 @@ def triggered(
 ) -> Triggered:
     """Start a run now; it uses up no occurrence.
 
-    ScheduleConflict if an earlier run is open and the policy is to skip. With a policy that waits, the run
+    ScheduleBusy if an earlier run is open and the policy is to skip. With a policy that waits, the run
     starts when the earlier one has ended.
     """
     draft = Draft(record, now, facts)
@@ -145,8 +145,7 @@ def triggered(
         params=params or {},
     )
     if (reason := draft.obstacle(start)) is not None:
-        detail = f"{draft.described(reason)}; wait for it, or trigger with overlap=allow_all"
-        raise ScheduleConflict(detail)
+        raise ScheduleBusy(draft.described(reason))
     draft.place(start)
     return Triggered(draft.decided().record, start.run_id)
 
@@ -177,7 +176,7 @@ def with_backfill(
         raise InvalidRequest(problems=[FieldProblem("to", expected, value=str(to_at))])
     backfill_count(record, from_at=from_at, to_at=to_at)
     if len(record.backfills) >= MOST_BACKFILLS:
-        raise ScheduleConflict(f"{MOST_BACKFILLS} backfills are under way; wait until one has ended")
+        raise ScheduleBusy(f"{MOST_BACKFILLS} backfills are under way")
     added = Backfill(
         backfill_id=backfill_id,
         from_at=from_at,

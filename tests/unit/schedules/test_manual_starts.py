@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from pyoco_server.errors import InvalidRequest, ScheduleConflict
+from pyoco_server.errors import InvalidRequest, ScheduleBusy
 from pyoco_server.records.schedule_models import Overlap, ScheduleSpec, StartedBy
 from pyoco_server.schedules.deciding import backfill_count, edited, paused, triggered, with_backfill
 from tests.unit.schedules.simulation import NOON, Simulation, schedule
@@ -43,7 +43,7 @@ def test_a_trigger_is_refused_while_a_run_is_open() -> None:
     each = Simulation(schedule())
     each.look(10)
     (first,) = each.started
-    with pytest.raises(ScheduleConflict, match=f"run {first} is RUNNING.*overlap=allow_all"):
+    with pytest.raises(ScheduleBusy, match=f"run {first} is RUNNING"):
         _trigger(each, 15)
     _trigger(each, 15, overlap=Overlap.ALLOW_ALL)
     assert each.times == [10, 15]
@@ -54,7 +54,7 @@ def test_a_trigger_starts_when_the_earlier_run_has_ended() -> None:
     each.look(10)
     run_id = _trigger(each, 15)
     assert each.times == [10]
-    with pytest.raises(ScheduleConflict, match="1 are waiting"):
+    with pytest.raises(ScheduleBusy, match="1 are waiting"):
         _trigger(each, 16, trigger_id="t2")
     each.end_all()
     each.look(17)
@@ -150,7 +150,7 @@ def test_the_number_of_backfills_is_limited() -> None:
     each = Simulation(schedule(HOURLY))
     for _ in range(10):
         _backfill(each, -7200, 0)
-    with pytest.raises(ScheduleConflict, match="10 backfills"):
+    with pytest.raises(ScheduleBusy, match="10 backfills"):
         _backfill(each, -7200, 0)
 
 
