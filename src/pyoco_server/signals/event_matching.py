@@ -121,10 +121,8 @@ class EventMatching:
             if await self._continuations.decide(wait, outcome):
                 break
         self.received += 1
-        log.info(
-            "a wait has received an event",
-            extra={"run_id": run_id, "wait_id": wait_id, "event_id": event.event_id},
-        )
+        said = (wait.record.task, event.name, event.event_id)
+        log.info("task %s has received event %s (%s)", *said, extra={"run_id": run_id})
         await self._continuations.continue_run(run_id)
         return True
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.event_store import EventStore
-from pyoco_server.errors import shortened
+from pyoco_server.human.wait_transitions import name_of
 from pyoco_server.records.signal_models import EventRecord
 from pyoco_server.records.wait_models import Actor
 
@@ -37,10 +37,6 @@ class EventSender:
         is_new = await self._events.publish(event)
         if is_new:
             self.sent += 1
-        log.info(
-            "event %s was %s",
-            shortened(name),
-            "sent" if is_new else "sent before",
-            extra={"event_id": event.event_id, "api_key_id": actor.api_key_id},
-        )
+        again = "" if is_new else " again, and is not stored"
+        log.info("event %s (%s) was sent by %s%s", name, event.event_id, name_of(actor), again)
         return event.event_id, is_new

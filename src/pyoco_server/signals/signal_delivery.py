@@ -62,12 +62,6 @@ class SignalDelivery:
         if not await self._continuations.decide(wait, outcome):
             return False
         self.received += 1
-        log.info(
-            "a wait has received a signal",
-            extra={
-                "run_id": wait.record.run_id,
-                "wait_id": wait.record.wait_id,
-                "signal_id": signal.signal_id,
-            },
-        )
+        said = (wait.record.task, signal.name, signal.signal_id)
+        log.info("task %s has received signal %s (%s)", *said, extra={"run_id": wait.record.run_id})
         return True

@@ -15,6 +15,7 @@ from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import IdempotencyConflict, MailboxFull, RunConflict, shortened
+from pyoco_server.human.wait_transitions import name_of
 from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.records.signal_models import Mailbox, Signal
 from pyoco_server.records.wait_models import Actor, WaitRecord
@@ -86,11 +87,8 @@ class SignalSender:
             except RevisionConflict:
                 continue
             self.sent += 1
-            log.info(
-                "signal %s was sent",
-                shortened(name),
-                extra={"run_id": run_id, "signal_id": signal.signal_id, "api_key_id": actor.api_key_id},
-            )
+            said = (name, signal.signal_id, name_of(actor))
+            log.info("signal %s (%s) was sent by %s", *said, extra={"run_id": run_id})
             return SentSignal(signal)
         raise self._connection.unavailable("too many signals are sent to this run at the same time")
 

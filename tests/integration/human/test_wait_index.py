@@ -1,5 +1,6 @@
 """The index of waits: its queries, restarts, and rebuilding it after damage."""
 
+import sqlite3
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.human.inbox.wait_feed import WaitFeedReader
-from pyoco_server.human.inbox.wait_index import WaitIndex, WaitWrite
+from pyoco_server.human.inbox.wait_index import OPEN_FOR_EVENT, TOPIC_WAITS, WaitIndex, WaitWrite
 from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter, item_of
 from pyoco_server.records.models import WaitKind, new_run_id
 from pyoco_server.records.wait_models import NO_DEADLINE, WaitRecord, WaitState
@@ -262,6 +263,56 @@ async def test_lists_have_questions_unless_other_kinds_are_selected(index: WaitI
     assert (await index.list(WaitFilter(kinds=frozenset()), limit=10)).total == 2
     assert (await index.open_of(None)).count == 1
     assert await index.due(8.0, 10) == [asked.wait_id, sleep.wait_id]
+
+
+def for_event(topic: str, **fields: Any) -> WaitRecord:
+    return wait(kind=WaitKind.EVENT, topic=topic, deadline_at=NO_DEADLINE, **fields)
+
+
+async def test_waits_for_an_event_are_found_by_tenant_and_name(index: WaitIndex) -> None:
+    own, other = for_event("paid", tenant_id="acme"), for_event("paid", tenant_id="rival")
+    without = for_event("paid")
+    ignored = (for_event("sent"), wait(kind=WaitKind.SIGNAL, topic="paid"), wait())
+    await put(index, own, other, without, *ignored, decided(for_event("paid", tenant_id="acme")))
+    for tenant, expected in (("acme", own), ("rival", other), (None, without)):
+        found = await index.open_for_event(tenant, "paid", upto=100)
+        assert [each.wait_id for each in found] == [expected.wait_id]
+    # What the caller has not reached yet.
+    assert await index.open_for_event(None, "paid", upto=2) == []
+    reached = await index.open_for_topics(after=1, limit=3)
+    assert [each.revision for each in reached] == [2, 3, 4]
+
+
+async def test_waits_for_other_events_cost_an_event_nothing(index: WaitIndex) -> None:
+    others = [for_event(f"other-{number}") for number in range(10_000)]
+    writes = [
+        WaitWrite(each.wait_id, number, item_of(each), match={"/id": number})
+        for number, each in enumerate(others, start=1)
+    ]
+    await index.apply(writes, upto=len(writes))
+    await put(index, for_event("paid"))
+    values = [WaitKind.EVENT, "paid", None, 2**40]
+
+    def cost(db: sqlite3.Connection) -> tuple[str, int]:
+        """The plan, and how many times a hundred steps of SQLite's machine the query takes."""
+        query, steps = f"{TOPIC_WAITS} WHERE {OPEN_FOR_EVENT}", 0
+
+        def count() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        [(*_, plan)] = db.execute(f"EXPLAIN QUERY PLAN {query}", values)
+        db.set_progress_handler(count, 100)
+        assert len(db.execute(query, values).fetchall()) == 1
+        db.set_progress_handler(None, 100)
+        return plan, steps
+
+    plan, steps = await index._read(cost)
+    assert "by_topic (kind=? AND topic=? AND tenant=?)" in plan
+    assert steps <= 2
+    [found] = await index.open_for_event(None, "other-7", upto=2**40)
+    assert found.match == {"/id": 8}
 
 
 async def test_a_wait_without_a_deadline_is_never_due(index: WaitIndex) -> None:

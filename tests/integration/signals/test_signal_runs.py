@@ -115,3 +115,33 @@ async def test_a_later_wait_of_the_run_receives_the_next_event(gateway: RunningG
     await eventually(second_wait, describe="it waits for the second event")
     await event(gateway, "tick", {"n": 2})
     assert await result(gateway, run_id, "two_events") == [1, 2]
+
+
+FLOW_YAML = """
+version: 1
+flow:
+  graph: |
+    signalled >> told
+tasks:
+  signalled:
+    use: pyoco/signal
+    inputs:
+      name: go
+  told:
+    use: pyoco/event
+    inputs:
+      name: order.paid
+      match: {"/order/id": 77}
+"""
+
+
+async def test_a_flow_yaml_waits_for_a_signal_and_an_event(gateway: RunningGateway) -> None:
+    response = await gateway.submit_yaml(FLOW_YAML)
+    assert response.status_code == 200, response.text
+    run_id = response.json()["run_id"]
+    await gateway.reaches(run_id, "WAITING")
+    await signal(gateway, run_id, {"amount": 5})
+    # It counts although the task has not begun.
+    await event(gateway, "order.paid", {"order": {"id": 77}})
+    assert await result(gateway, run_id, "told") == {"order": {"id": 77}}
+    assert await result(gateway, run_id, "signalled") == {"amount": 5}

@@ -2,18 +2,22 @@
 
 import asyncio
 import json
+import logging
 from typing import Any
 
 import httpx
 import pytest
 
+from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.records.models import RunStatus, new_run_id
+from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient
+from pyoco_server.records.models import RunStatus, WaitKind, new_run_id
 from pyoco_server.records.signal_models import Mailbox, Signal
 from pyoco_server.signals.mailboxes import MAX_PENDING
 from tests.support.broker.stored_runs import snapshot
 from tests.support.running.gateway import RunningGateway
+from tests.support.scrape import Scrape
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -187,3 +191,49 @@ async def test_an_invalid_event_is_422(gateway: RunningGateway, body: dict[str, 
     response = await gateway.http.post("/events", json=body)
     assert response.status_code == 422
     assert [problem["field"] for problem in response.json()["errors"]] == [field]
+
+
+async def test_both_clients_send_signals_and_events(gateway: RunningGateway) -> None:
+    run_id = await stored_run(gateway)
+    url = str(gateway.http.base_url)
+
+    def send_with_sync_client() -> list[str]:
+        with PyocoHttpClient(url) as client:
+            first = client.send_signal(run_id, "go", {"n": 1}, idempotency_key="k")["signal_id"]
+            again = client.send_signal(run_id, "go", {"n": 1}, idempotency_key="k")["signal_id"]
+            return [first, again, client.send_event("sync.sent", 1, event_id="e")["event_id"]]
+
+    first, again, event_id = await asyncio.to_thread(send_with_sync_client)
+    assert (again, event_id) == (first, "e")
+    async with AsyncPyocoHttpClient(url) as client:
+        second = (await client.send_signal(run_id, "go"))["signal_id"]
+        listed = (await client.list_signals(run_id))["items"]
+        assert [(each["signal_id"], each["data"]) for each in listed] == [(first, {"n": 1}), (second, None)]
+        assert not (await client.send_event("async.sent"))["duplicate"]
+        assert (await client.send_event("sync.sent", event_id="e"))["duplicate"]
+
+
+async def test_signals_and_events_are_counted_and_logged_without_their_data(
+    gateway: RunningGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = await stored_run(gateway)
+    counts = dict(gateway.inside.signals.sent)
+    with caplog.at_level(logging.INFO, logger="pyoco_server.signals"):
+        sent = (await send(gateway, run_id, data="the secret")).json()["signal_id"]
+        await gateway.http.post("/events", json={"name": "x", "data": "the secret", "id": "e-log"})
+    assert gateway.inside.signals.sent == {kind: count + 1 for kind, count in counts.items()}
+    page = Scrape((await gateway.http.get("/metrics")).text)
+    assert page.value("pyoco_signals_total", kind="signal") == counts[WaitKind.SIGNAL] + 1
+    assert page.value("pyoco_signals_received_total", kind="event") is not None
+    of_signal, of_event = caplog.records
+    assert of_signal.getMessage() == f"signal go ({sent}) was sent by 127.0.0.1"
+    assert vars(of_signal)["run_id"] == run_id
+    assert of_event.getMessage() == "event x (e-log) was sent by 127.0.0.1"
+
+
+async def test_a_mailbox_that_cannot_be_read_is_a_409_that_changes_nothing(gateway: RunningGateway) -> None:
+    run_id = await stored_run(gateway)
+    bucket = Bucket(gateway.inside.connection, gateway.inside.config.signals_kv_bucket)
+    await bucket.create(run_id, b"not a mailbox")
+    for response in (await send(gateway, run_id), await gateway.http.get(f"/runs/{run_id}/signals")):
+        assert (response.status_code, response.json()["err_id"]) == (409, "ERR-PYOCO-0045")
