@@ -85,8 +85,10 @@ class Schedules:
         versions: dict[str, list[ScheduleRecord]] = defaultdict(list)
         bucket = config.schedules_kv_bucket
         for message in await read_everything(self._connection, f"KV_{bucket}", f"$KV.{bucket}.*.*"):
-            record = decode_schedule(message.data)
-            versions[record.schedule_id].append(record)
+            # A test write of a gateway is a marker.
+            if message.data:
+                record = decode_schedule(message.data)
+                versions[record.schedule_id].append(record)
         runs: dict[str, Cause] = {}
         for message in await read_everything(
             self._connection, f"KV_{config.runs_kv_bucket}", f"$KV.{config.runs_kv_bucket}.*"
