@@ -1,0 +1,106 @@
+"""Who sees and changes which schedules: tenants, operators and scopes."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.auth.scopes import Scope
+from pyoco_server.config import NatsBackendConfig
+from tests.support.problems import assert_problem
+from tests.support.running.tenants import OPERATOR, Tenant, a_key, having_tenants
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SPEC = {"cron": ["0 2 * * *"]}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tenants(shared_config: NatsBackendConfig) -> AsyncIterator[list[Tenant]]:
+    async with having_tenants(shared_config, "acme", "rival", OPERATOR) as found:
+        yield found
+
+
+async def create(tenant: Tenant, schedule_id: str, **fields: Any) -> httpx.Response:
+    body = {"schedule_id": schedule_id, "flow_name": "noop", "tag": "unserved", "spec": SPEC, **fields}
+    return await tenant.http.post("/schedules", json=body)
+
+
+async def test_each_tenant_has_ids_of_its_own(tenants: list[Tenant]) -> None:
+    acme, rival, _ = tenants
+    first = (await create(acme, "nightly", note="acme's")).json()
+    second = (await create(rival, "nightly", note="rival's")).json()
+    assert (first["tenant_id"], second["tenant_id"]) == ("acme", "rival")
+    assert first["api_key_id"] == acme.api_key_id
+    assert (await acme.json("/schedules/nightly"))["note"] == "acme's"
+    assert (await acme.json("/schedules"))["total"] == 1
+    await rival.http.delete("/schedules/nightly")
+    assert_problem(await rival.http.get("/schedules/nightly"), 404, 47)
+    assert_problem(await rival.http.get("/schedules/nightly", params={"tenant": "acme"}), 404, 47)
+    assert (await rival.json("/schedules"))["items"] == []
+    assert (await acme.json("/schedules/nightly"))["note"] == "acme's"
+
+
+async def test_its_runs_belong_to_the_tenant_and_the_key(tenants: list[Tenant]) -> None:
+    acme, rival, _ = tenants
+    await create(acme, "runs")
+    run_id = (await acme.http.post("/schedules/runs/trigger")).json()["run_id"]
+    run = await acme.json(f"/runs/{run_id}")
+    assert (run["tenant_id"], run["api_key_id"]) == ("acme", acme.api_key_id)
+    assert_problem(await rival.http.get(f"/runs/{run_id}"), 404, 5)
+
+
+async def test_an_operator_names_the_tenant(tenants: list[Tenant]) -> None:
+    acme, _, operator = tenants
+    await create(acme, "helped")
+    listed = await operator.json("/schedules", q="helped")
+    assert [(item["tenant_id"], item["schedule_id"]) for item in listed["items"]] == [("acme", "helped")]
+    assert_problem(await operator.http.get("/schedules/helped"), 404, 47)
+    paused = await operator.http.post("/schedules/helped/pause", params={"tenant": "acme"})
+    assert (paused.json()["paused"], paused.json()["tenant_id"]) == (True, "acme")
+    changed = await operator.http.patch(
+        "/schedules/helped", params={"tenant": "acme"}, json={"overlap": "allow_all"}
+    )
+    # Its runs stay those of acme's key.
+    assert changed.json()["api_key_id"] == acme.api_key_id
+
+
+@pytest.mark.parametrize(
+    ("scope", "allowed"),
+    [
+        (Scope.READ, {"list", "get", "next", "preview"}),
+        (Scope.SUBMIT, {"create", "patch", "delete", "pause", "resume", "trigger", "backfill", "preview"}),
+        (Scope.OPERATE, {"pause", "resume"}),
+        (Scope.ANSWER, set()),
+    ],
+)
+async def test_a_key_may_do_what_its_scope_allows(
+    tenants: list[Tenant], scope: Scope, allowed: set[str]
+) -> None:
+    acme = tenants[0]
+    name = f"scoped-{scope}"
+    await create(acme, name)
+    path = f"/schedules/{name}"
+    new = {"schedule_id": f"new-{scope}", "flow_name": "noop", "spec": SPEC}
+    requests: dict[str, tuple[str, str, Any]] = {
+        "list": ("GET", "/schedules", None),
+        "get": ("GET", path, None),
+        "next": ("GET", f"{path}/next", None),
+        "preview": ("POST", "/schedules/preview", {"spec": SPEC}),
+        "create": ("POST", "/schedules", new),
+        "patch": ("PATCH", path, {"note": "changed"}),
+        "pause": ("POST", f"{path}/pause", None),
+        "resume": ("POST", f"{path}/resume", None),
+        "trigger": ("POST", f"{path}/trigger", None),
+        "backfill": ("POST", f"{path}/backfill", {"from": "2026-01-01", "to": "2026-01-02", "dry_run": True}),
+        "delete": ("DELETE", path, None),
+    }
+    async with a_key(acme, "acme", scopes=[scope]) as key:
+        for what, (method, address, body) in requests.items():
+            response = await key.http.request(method, address, json=body)
+            if what in allowed:
+                assert response.is_success, f"{what}: {response.text}"
+            else:
+                assert_problem(response, 403, 32)
