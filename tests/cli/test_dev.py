@@ -245,3 +245,25 @@ def test_the_demo_fails_when_its_run_does(tmp_path: Path) -> None:
     with started(command, cwd=PROJECT / "examples") as program:
         assert program.end() == 1
         assert "The example run is FAILED: flow 'nope' was not found" in program.stderr
+
+
+def test_schedules_of_the_folder_are_applied_and_followed(tmp_path: Path) -> None:
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    file = flows / "schedules.yaml"
+    tick = "  - {schedule_id: tick, flow_name: nothing, tag: unserved, spec: {every_sec: 1}}\n"
+    file.write_text(f"schedules:\n{tick}")
+    with forked(SERVER, "dev", "--flows", str(flows), *PORTS, cwd=tmp_path) as program:
+        program.writes("Press Ctrl-C to stop everything")
+        assert "Schedules  tick" in program.stdout
+        assert "not loaded" not in program.stdout
+        with PyocoHttpClient(shown(program, "Gateway")) as client:
+            eventually_sync(lambda: client.list_runs(cause="schedule:tick"), describe="it starts a run")
+            file.write_text(
+                f"schedules:\n{tick}  - {{schedule_id: bad, flow_name: a, spec: {{cron: '*'}}}}\n"
+            )
+            program.writes('schedules.yaml is not applied: schedules[1].spec.cron[0]="*"')
+            assert [each["schedule_id"] for each in client.iter_schedules()] == ["tick"]
+            file.write_text("schedules: []\n")
+            program.writes("schedules.yaml: 0 added, 0 changed, 1 removed, 0 unchanged.")
+            assert list(client.iter_schedules()) == []

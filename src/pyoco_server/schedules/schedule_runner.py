@@ -93,6 +93,8 @@ class ScheduleRunner:
     def noticed(self, written: StoredSchedule) -> None:
         """This gateway has created or changed a schedule."""
         self._directory.put(written)
+        # A run that a change waits for may have ended unnoticed.
+        self._directory.postpone(written.record.key, self._now())
         self._directory.wake()
 
     def removed(self, key: str) -> None:

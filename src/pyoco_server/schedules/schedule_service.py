@@ -18,6 +18,7 @@ from pyoco_server.broker.stores.schedule_store import ScheduleStore, StoredSched
 from pyoco_server.errors import (
     FieldProblem,
     InvalidRequest,
+    NatsUnavailable,
     ScheduleConflict,
     ScheduleNotFound,
     shortened_json,
@@ -166,7 +167,11 @@ class ScheduleService:
 
         stored = await self._write(name, change, "triggered")
         is_buffered = any(start.run_id == run_id for start in stored.record.buffer)
-        await self._runner.settle(stored.record.key)
+        try:
+            await self._runner.settle(stored.record.key)
+        except NatsUnavailable:
+            # It is decided: a gateway starts it when NATS is there again.
+            log.warning("the run of a trigger starts later", extra={"run_id": run_id})
         return run_id, Outcome.BUFFERED if is_buffered else Outcome.STARTED
 
     async def backfill(

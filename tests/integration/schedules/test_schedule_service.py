@@ -1,0 +1,95 @@
+"""What people do with a schedule while a gateway decides about it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.errors import NatsUnavailable, ScheduleConflict
+from pyoco_server.records.models import RunStatus
+from pyoco_server.records.schedule_models import Outcome
+from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.schedules.schedule_runner import ScheduleRunner
+from pyoco_server.schedules.schedule_service import ScheduleName, ScheduleService
+from tests.support.running.schedule_gateways import START, ScheduleGateway, ScheduleWorld, schedule_world
+
+TICK = ScheduleName("tick", ANYBODY)
+
+
+@pytest.fixture
+async def world(connection: Connection) -> AsyncIterator[ScheduleWorld]:
+    async with schedule_world(connection) as world:
+        yield world
+
+
+def service_of(gateway: ScheduleGateway, world: ScheduleWorld) -> ScheduleService:
+    return ScheduleService(world.store, gateway.runner, now=world.clock.now)
+
+
+async def test_a_backfill_begins_at_once_although_an_earlier_run_was_open(world: ScheduleWorld) -> None:
+    await world.create(paused=True)
+    gateway = await world.gateway()
+    service = service_of(gateway, world)
+    run_id, outcome = await service.trigger(TICK)
+    assert outcome is Outcome.STARTED
+    await gateway.look()
+    await world.run_becomes(run_id, RunStatus.COMPLETED)
+    assert await service.backfill(TICK, from_at=START - 20, to_at=START) == 2
+    await gateway.look()
+    assert len(await world.started()) == 2
+
+
+async def test_a_run_that_is_decided_before_a_change_has_the_old_params(
+    world: ScheduleWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.create(params={"day": "old"}, overlap="allow_all")
+    service = service_of(await world.gateway(), world)
+
+    async def unavailable(*_: Any) -> None:
+        raise NatsUnavailable("away")
+
+    with monkeypatch.context() as away:
+        away.setattr(ScheduleRunner, "settle", unavailable)
+        # The run is decided: its id is returned, and it starts when NATS is there again.
+        run_id, _ = await service.trigger(TICK)
+    assert [start.run_id for start in (await world.record()).starts] == [run_id]
+    await service.patch(TICK, {"params": {"day": "new"}}, {}, revision=1)
+    assert (await world.run(run_id)).params == {"day": "old"}
+    assert (await world.record()).starts == []
+    later, _ = await service.trigger(TICK)
+    assert (await world.run(later)).params == {"day": "new"}
+
+
+async def test_people_and_gateways_write_at_once(world: ScheduleWorld) -> None:
+    await world.create(every_sec=1)
+    gateways = [await world.gateway() for _ in range(2)]
+    services = [service_of(gateway, world) for gateway in gateways]
+
+    async def change(number: int) -> None:
+        await services[number % 2].patch(TICK, {"note": str(number)}, {}, revision=None)
+
+    changes = [change(number) for number in range(10)]
+    await asyncio.gather(*changes, *(gateway.look(10) for gateway in gateways))
+    record = await world.record()
+    assert record.revision == 11
+    assert record.counts == {"started": 1, "skipped": 9}
+
+
+async def test_of_two_changes_with_one_revision_one_is_refused(world: ScheduleWorld) -> None:
+    await world.create()
+    service = service_of(await world.gateway(), world)
+    changes = [service.patch(TICK, {"note": note}, {}, revision=1) for note in ("a", "b")]
+    results = await asyncio.gather(*changes, return_exceptions=True)
+    assert [type(each) for each in results].count(ScheduleConflict) == 1
+    assert (await world.record()).revision == 2
+
+
+async def test_a_schedule_is_deleted_while_it_is_decided(world: ScheduleWorld) -> None:
+    key = await world.create(every_sec=1)
+    gateway = await world.gateway()
+    service = service_of(gateway, world)
+    await asyncio.gather(gateway.look(5), service.delete(TICK, revision=None))
+    assert await world.store.get_from_leader(key) is None
+    assert gateway.directory.get(key) is None
