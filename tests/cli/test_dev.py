@@ -10,21 +10,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from pyoco_server.cli.server.supervisor import Child
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.broker.full_disk import fill_disk
 from tests.support.places import ROOT
 from tests.support.processes import find_processes, is_alive
 from tests.support.programs import SERVER, Program, environment, forked, started
 from tests.support.terminal import CTRL_C, command_on_terminal
-from tests.support.waiting import LIMIT_SEC, eventually_sync
+from tests.support.waiting import LIMIT_SEC, eventually, eventually_sync
 
 PROJECT = ROOT
 EXAMPLE_FLOWS = PROJECT / "examples" / "flows"
 PORTS = ("--port", "0", "--nats-port", "0")
+# More than a pipe holds; it would block if nobody read it.
+LINES = 20_000
+PRINTING = f"""
+import os, sys
+with os.fdopen(int(sys.argv[-1]), "w") as parent:
+    parent.write("{{}}\\n")
+for number in range({LINES}):
+    print("line", number, flush=True)
+sys.stdin.read()
+import time; time.sleep({LIMIT_SEC})
+"""
 
 
 @dataclass
@@ -267,3 +280,30 @@ def test_schedules_of_the_folder_are_applied_and_followed(tmp_path: Path) -> Non
             file.write_text("schedules: []\n")
             program.writes("schedules.yaml: 0 added, 0 changed, 1 removed, 0 unchanged.")
             assert list(client.iter_schedules()) == []
+
+
+async def test_the_output_is_read_although_its_file_is_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    events: list[str] = []
+    child = Child(
+        "program",
+        [sys.executable, "-c", PRINTING],
+        environ=os.environ,
+        log_path=tmp_path / "program.log",
+        on_event=events.append,
+        on_line=lambda _, line: lines.append(line),
+    )
+    opened = Path.open
+
+    def on_full_disk(path: Path, *arguments: Any, **options: Any) -> Any:
+        return opened(Path("/dev/full") if path == tmp_path / "program.log" else path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", on_full_disk)
+    await child.start()
+    await child.ready()
+    await eventually(lambda: len(lines) == LINES, describe="every line is read")
+    await child.stop(LIMIT_SEC)
+    assert events[0].startswith(f"The output of the program is not written to {tmp_path / 'program.log'}")
+    assert len([event for event in events if "is not written" in event]) == 1
