@@ -41,6 +41,7 @@ class Gateway:
         self.connection.add_hook(lambda: ensure_resources(self.connection))
         self.connection.add_hook(lambda: trust_nothing_if_empty(self.connection))
         self.clock = ServerClock(self.connection)
+        self.connection.add_hook(self.clock.on_connect)
         self.timekeeper = Timekeeper(self.connection.wait_ready, self.clock.now)
         self.timekeeper.add(self.clock)
         self.storage = self._add_service(WriteHealth(self.connection))

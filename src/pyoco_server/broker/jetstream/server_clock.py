@@ -1,7 +1,7 @@
 """The clock of the NATS server: which time it is for everything that is due at a time.
 
-Gateways with wrong clocks agree by it. It is measured when the connection is ready and then regularly, and
-runs on by the monotonic clock in between: setting the clock of this machine makes nothing due.
+Gateways with wrong clocks agree by it. It is measured before a new connection is used and then regularly,
+and runs on by the monotonic clock in between: setting the clock of this machine makes nothing due.
 """
 
 import logging
@@ -45,6 +45,10 @@ class ServerClock:
     def differs(self) -> bool:
         return self.offset_sec is not None and abs(self.offset_sec) > TOLERATED_SEC
 
+    async def on_connect(self) -> None:
+        """A hook of the connection: nothing is decided by the clock of this machine."""
+        await self.measure()
+
     async def run_due(self, now: float) -> float:
         if not await self.measure():
             return now + _RETRY_SEC
@@ -52,11 +56,11 @@ class ServerClock:
         return self.now() + _INTERVAL_SEC
 
     async def measure(self) -> bool:
-        """Whether the reply came soon enough."""
+        """Whether the reply came soon enough. The first one counts in any case: no other time is known."""
         sent_at = time.monotonic()
         server_time = (await stream_state(self._connection, self._stream)).server_time
         took_sec = time.monotonic() - sent_at
-        if not server_time or took_sec > _LONGEST_REPLY_SEC:
+        if took_sec > _LONGEST_REPLY_SEC and self._monotonic_zero is not None:
             return False
         self._monotonic_zero = server_time - sent_at - took_sec / 2
         self.offset_sec = self.now() - time.time()
