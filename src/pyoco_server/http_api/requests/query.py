@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from starlette.requests import Request
@@ -20,7 +21,6 @@ T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
 _TEXT_MAX = 200
-_REPEATABLE = {"status", "include", "state"}
 _YES_NO = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -36,19 +36,29 @@ def run_filter_of(request: Request) -> RunFilter:
     return selected
 
 
+@cache
+def _lists_of(record: type[msgspec.Struct]) -> frozenset[str]:
+    """The parameters that may be repeated."""
+    return frozenset(name for name, hint in get_type_hints(record).items() if _has_list(hint))
+
+
+def _has_list(hint: Any) -> bool:
+    return get_origin(hint) is list or any(map(_has_list, get_args(hint)))
+
+
 class QueryReader:
     """Parses the parameters of a record, whose fields are their names, and collects their errors."""
 
     def __init__(self, request: Request, record: type[msgspec.Struct]) -> None:
         self._query = request.query_params
         self._problems: list[FieldProblem] = []
-        known = record.__struct_fields__
+        known, lists = record.__struct_fields__, _lists_of(record)
         for name in dict.fromkeys(self._query.keys()):
             values = self._query.getlist(name)
             if name not in known:
                 message = f"unknown parameter; expected one of {', '.join(sorted(known))}"
                 self._problems.append(FieldProblem(name, message, shortened(values[0])))
-            elif len(values) > 1 and name not in _REPEATABLE:
+            elif len(values) > 1 and name not in lists:
                 self._problems.append(FieldProblem(name, "given more than once; give it once"))
 
     def one(self, name: str, parse: Callable[[str], T], default: T) -> T:
