@@ -10,5 +10,10 @@ export const apiKey = storedValue<string>(() => sessionStorage, "pyoco.api-key",
 
 /** Where drafts of answers are stored. Another key may not be allowed to read the question. */
 export const ANSWERS = "pyoco.answers";
-// Here, because the code of the questions may not be loaded yet when the key changes.
-apiKey.subscribe(() => forgetStored(() => sessionStorage, ANSWERS));
+/** Where the draft of a schedule is stored: it contains what the key could read. */
+export const SCHEDULE_DRAFT = "pyoco.schedule-draft";
+// Here, because the code of these screens may not be loaded yet when the key changes.
+apiKey.subscribe(() => {
+  forgetStored(() => sessionStorage, ANSWERS);
+  forgetStored(() => sessionStorage, SCHEDULE_DRAFT);
+});

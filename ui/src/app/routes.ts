@@ -17,6 +17,7 @@ export type ScreenName =
   | "home"
   | "runs"
   | "inbox"
+  | "schedules"
   | "workers"
   | "wheels"
   | "dlq"
@@ -43,6 +44,11 @@ export const SCREENS: readonly Screen[] = [
   screen("/runs/:id", "runs", () => import("../screens/run")),
   screen("/inbox", "inbox", () => import("../screens/inbox")),
   screen("/waits/:id", "inbox", () => import("../screens/wait")),
+  screen("/schedules", "schedules", () => import("../screens/schedules")),
+  screen("/schedules/:id", "schedules", () => import("../screens/schedule")),
+  screen("/schedules/:id/edit", "schedules", () => import("../screens/scheduleForm")),
+  // Not below /schedules: a schedule may be called "new".
+  screen("/new-schedule", "schedules", () => import("../screens/scheduleForm")),
   screen("/workers", "workers", () => import("../screens/workers")),
   screen("/wheels", "wheels", () => import("../screens/wheels")),
   screen("/dlq", "dlq", () => import("../screens/dlq")),

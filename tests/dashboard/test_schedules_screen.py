@@ -1,0 +1,225 @@
+"""The list of schedules, and the screen of one: calendar, decisions, actions."""
+
+import re
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Locator, expect
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.schedule_models import Outcome, ScheduleDecision, ScheduleSpec, SkipReason
+from pyoco_server.worker import PyocoNatsWorker
+from tests.dashboard.browser import Tab
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.workers import serving_worker
+from tests.support.samples.schedules import a_schedule
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+NIGHTLY = {"cron": ["0 2 * * *"], "timezone": "Asia/Tokyo"}
+HOURLY = {"cron": ["@hourly"]}
+DAY = 86_400.0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
+    """One for all: each test has schedules of its own."""
+    async with running_gateway(shared_config) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def worker(gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
+    async with serving_worker(gateway.inside.config, concurrency=2) as serving:
+        yield serving
+
+
+async def create(tab: Tab, schedule_id: str, spec: dict[str, Any] = NIGHTLY, **fields: Any) -> None:
+    body = {"schedule_id": schedule_id, "flow_name": "noop", "spec": spec, **fields}
+    response = await tab.gateway.http.post("/schedules", json=body)
+    assert response.status_code == 201, response.text
+
+
+async def stored(tab: Tab, schedule_id: str) -> dict[str, Any]:
+    response = await tab.gateway.http.get(f"/schedules/{schedule_id}")
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def row(tab: Tab, schedule_id: str) -> Locator:
+    return tab.page.locator(f"[data-schedule='{schedule_id}']")
+
+
+def part(tab: Tab, name: str) -> Locator:
+    return tab.page.get_by_role("region", name=name, exact=True)
+
+
+async def choose(tab: Tab, action: str) -> None:
+    await tab.page.get_by_role("button", name="More actions").click()
+    await tab.page.get_by_role("menuitem", name=action).click()
+
+
+async def test_the_list_shows_when_and_pauses_and_triggers_in_place(tab: Tab) -> None:
+    await create(tab, "list-nightly", flow_name="daily_sales")
+    await create(tab, "list-minutes", {"every_sec": 900}, tag="gpu")
+    await create(tab, "list-launch", {"at": ["2031-01-01T00:00:00Z"]}, paused=True, note="after the move")
+    await tab.open("/schedules?q=list-")
+    page = tab.page
+    await expect(row(tab, "list-nightly")).to_contain_text("Every day at 02:00")
+    await expect(row(tab, "list-nightly")).to_contain_text("Asia/Tokyo")
+    await expect(row(tab, "list-minutes")).to_contain_text("Every 15 m")
+    await expect(row(tab, "list-launch")).to_contain_text("Paused")
+    await expect(row(tab, "list-launch")).to_contain_text("after the move")
+    await expect(page.get_by_text("3 schedules")).to_be_visible()
+    await tab.screenshots("schedules")
+    await tab.set_language("en")
+
+    await row(tab, "list-nightly").get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog", name="Pause list-nightly?")
+    await dialog.get_by_label("Note").fill("waits for OPS-12")
+    await tab.screenshot("schedules-pause")
+    await dialog.get_by_role("button", name="Pause", exact=True).click()
+    await expect(row(tab, "list-nightly")).to_contain_text("waits for OPS-12")
+    assert (await stored(tab, "list-nightly"))["paused"] is True
+    await page.get_by_label("State").select_option("Paused")
+    await expect(page).to_have_url(f"{tab.url}/#/schedules?q=list-&state=paused")
+    await expect(page.locator("[data-schedule]")).to_have_count(2)
+    await page.get_by_label("State").select_option("Active and paused")
+    await row(tab, "list-nightly").get_by_role("button", name="Resume").click()
+    await expect(row(tab, "list-nightly").locator("[data-schedule-state=active]")).to_be_visible()
+
+    await row(tab, "list-nightly").get_by_role("button", name="Trigger now").click()
+    await page.get_by_role("link", name="Show the run").click()
+    await expect(page).to_have_url(re.compile(r"/#/runs/[0-9a-f-]{36}$"))
+    cause = page.locator("dl").filter(has_text="Cause")
+    await cause.get_by_role("link", name="list-nightly").click()
+    await expect(page).to_have_url(f"{tab.url}/#/schedules/list-nightly")
+
+
+async def test_filters_narrow_the_list(tab: Tab) -> None:
+    await create(tab, "find-one", flow_name="alpha")
+    await create(tab, "find-two", flow_name="beta")
+    await tab.open("/schedules")
+    page = tab.page
+    await expect(row(tab, "find-two")).to_be_visible()
+    await page.keyboard.press("/")
+    await page.keyboard.type("flow:alpha find")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("[data-schedule]")).to_have_count(1)
+    await page.get_by_role("button", name="Remove the filter Flow alpha").click()
+    await expect(row(tab, "find-two")).to_be_visible()
+    await tab.open("/schedules?q=nowhere-at-all")
+    await expect(page.get_by_text("No schedule matches")).to_be_visible()
+    await page.get_by_role("button", name="Clear the filters").click()
+    await expect(row(tab, "find-one")).to_be_visible()
+    await page.keyboard.press("j")
+    await expect(page.locator("[data-row]").first).to_be_focused()
+
+
+async def test_a_schedule_shows_what_became_of_each_occurrence(tab: Tab, worker: PyocoNatsWorker) -> None:
+    now = time.time()
+    midnight = now - now % DAY
+    skipped = ScheduleDecision(
+        at=now,
+        outcome=Outcome.SKIPPED,
+        scheduled_for=midnight - DAY + 3600,
+        reason=SkipReason.OVERLAP,
+        detail="run 1234 is still open",
+    )
+    missed = ScheduleDecision(
+        at=now,
+        outcome=Outcome.MISSED,
+        scheduled_for=midnight - DAY + 7200,
+        until=midnight - DAY + 4 * 7200,
+        count=4,
+        reason=SkipReason.CATCHUP_WINDOW,
+    )
+    schedule = a_schedule(
+        schedule_id="seen",
+        flow_name="noop",
+        spec=ScheduleSpec(cron=["0 1 * * *"]),
+        cursor=now,
+        decisions=[skipped, missed],
+        params={"region": "emea"},
+    )
+    await tab.gateway.inside.schedules.store.create(schedule)
+    page = tab.page
+    await tab.open("/schedules/seen")
+    await expect(page.get_by_role("heading", name="seen")).to_be_visible()
+    await page.get_by_role("button", name="Trigger now…").click()
+    dialog = page.get_by_role("dialog", name="Trigger seen now?")
+    await dialog.get_by_label("Params").fill('{"day": }')
+    await expect(dialog).to_contain_text("Invalid JSON at line 1, column 9.")
+    await expect(dialog.get_by_role("button", name="Trigger now")).to_be_disabled()
+    await dialog.get_by_label("Params").fill('{"day": 9007199254740993}')
+    await tab.screenshot("schedule-trigger")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Trigger now").click()
+
+    decisions = part(tab, "Recent decisions")
+    await expect(decisions.locator("[data-status=COMPLETED]")).to_be_visible()
+    await expect(decisions).to_contain_text("An earlier run was still open.")
+    await expect(decisions).to_contain_text("4 occurrences")
+    [run] = (await tab.gateway.http.get("/runs", params={"cause": "schedule:seen"})).json()
+    whole = await tab.gateway.get(run["run_id"])
+    assert whole["params"] == {"region": "emea", "day": 9007199254740993}
+    await expect(part(tab, "Runs").locator(f"[data-run='{run['run_id']}']")).to_be_visible()
+
+    calendar = part(tab, "Calendar")
+    today = calendar.locator("[aria-current=date]")
+    await expect(today).to_contain_text("1 Completed")
+    await today.press("ArrowLeft")
+    yesterday = calendar.locator("[aria-pressed=true]")
+    await expect(yesterday).to_contain_text("not started")
+    await expect(yesterday).to_be_focused()
+    await expect(calendar).to_contain_text("No gateway could start it within the catch-up window.")
+    await tab.screenshots("schedule")
+    await tab.set_language("en")
+    await calendar.get_by_role("button", name="Next month").click()
+    await expect(calendar.get_by_role("button", name=re.compile(": 1 coming")).first).to_be_attached()
+    await part(tab, "Runs").get_by_role("link", name="All runs").click()
+    await expect(page).to_have_url(f"{tab.url}/#/runs?cause=schedule%3Aseen")
+    await expect(page.locator("[data-run]")).to_have_count(1)
+
+
+async def test_a_backfill_counts_before_it_starts_runs(tab: Tab, worker: PyocoNatsWorker) -> None:
+    await create(tab, "fill", HOURLY)
+    await tab.open("/schedules/fill")
+    page = tab.page
+    await choose(tab, "Backfill…")
+    dialog = page.get_by_role("dialog", name="Backfill fill")
+    await expect(dialog).to_contain_text("24 runs will be started.")
+    await dialog.get_by_label("To", exact=True).fill("2020-01-01T00:00")
+    await expect(dialog.get_by_role("alert")).to_be_visible()
+    await expect(dialog.get_by_role("button", name="Start")).to_be_disabled()
+    await dialog.get_by_label("From", exact=True).fill("2026-11-10T03:30")
+    await dialog.get_by_label("To", exact=True).fill("2026-11-10T06:00")
+    await expect(dialog).to_contain_text("2 runs will be started.")
+    await tab.screenshot("schedule-backfill")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Start 2 runs").click()
+    await expect(page.get_by_text("2 runs are being started")).to_be_visible()
+    await expect(part(tab, "Runs").locator("[data-status=COMPLETED]")).to_have_count(2)
+    await expect(part(tab, "Recent decisions")).to_contain_text("backfill")
+
+
+async def test_a_schedule_is_deleted_after_a_confirmation(tab: Tab) -> None:
+    await create(tab, "doomed")
+    await tab.open("/schedules/doomed")
+    page = tab.page
+    await choose(tab, "Delete…")
+    await page.get_by_role("button", name="Keep it").click()
+    await choose(tab, "Delete…")
+    dialog = page.get_by_role("dialog", name="Delete doomed?")
+    await tab.screenshot("schedule-delete")
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(page).to_have_url(f"{tab.url}/#/schedules")
+    await expect(row(tab, "doomed")).to_have_count(0)
+    await tab.open("/schedules/doomed")
+    await expect(page.get_by_text("Schedule not found")).to_be_visible()
+    await tab.is_accessible()

@@ -1,0 +1,61 @@
+/** The endpoints of schedules. */
+import { api, type Schemas } from "../api/client";
+import { parseJson } from "../lib/exactJson";
+import type { Schedule } from "./schedule";
+
+/** Names a schedule; an operator also names its tenant. */
+export interface ScheduleRef {
+  id: string;
+  tenant: string | null;
+}
+
+const named = ({ id, tenant }: ScheduleRef) => ({
+  path: { schedule_id: id },
+  query: tenant ? { tenant } : {},
+});
+
+/** Sends a JSON text as it is, so that long numbers of params stay as they were typed. */
+const asTyped = <T>(json: string) => ({ body: {} as T, bodySerializer: () => json });
+
+/** With the names and values of `apiQuery`. */
+export const readSchedules = (query: URLSearchParams, signal: AbortSignal) =>
+  api.GET("/schedules", {
+    params: { query: Object.fromEntries(query) as Record<string, never> },
+    signal,
+  });
+
+/** Long numbers of its params stay exact. */
+export async function readSchedule(ref: ScheduleRef, signal?: AbortSignal): Promise<{ data: Schedule }> {
+  const { data } = await api.GET("/schedules/{schedule_id}", { params: named(ref), signal, parseAs: "text" });
+  return { data: parseJson(data ?? "null") as Schedule };
+}
+
+export const createSchedule = (json: string) =>
+  api.POST("/schedules", asTyped<Schemas["ScheduleRequest"]>(json));
+
+export const changeSchedule = (ref: ScheduleRef, json: string) =>
+  api.PATCH("/schedules/{schedule_id}", {
+    params: named(ref),
+    ...asTyped<Schemas["SchedulePatch"]>(json),
+  });
+
+export const deleteSchedule = (ref: ScheduleRef) =>
+  api.DELETE("/schedules/{schedule_id}", { params: named(ref) });
+
+export const pauseSchedule = (ref: ScheduleRef, note: string) =>
+  api.POST("/schedules/{schedule_id}/pause", { params: named(ref), body: { note } });
+
+export const resumeSchedule = (ref: ScheduleRef) =>
+  api.POST("/schedules/{schedule_id}/resume", { params: named(ref), body: {} });
+
+export const triggerSchedule = (ref: ScheduleRef, json: string) =>
+  api.POST("/schedules/{schedule_id}/trigger", {
+    params: named(ref),
+    ...asTyped<Schemas["TriggerRequest"]>(json),
+  });
+
+export const backfillSchedule = (ref: ScheduleRef, body: Schemas["BackfillRequest"]) =>
+  api.POST("/schedules/{schedule_id}/backfill", { params: named(ref), body });
+
+export const previewSchedule = (json: string, signal: AbortSignal) =>
+  api.POST("/schedules/preview", { ...asTyped<Schemas["PreviewRequest"]>(json), signal });

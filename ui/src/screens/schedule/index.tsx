@@ -1,0 +1,104 @@
+/** The screen of one schedule: its rules, its calendar and its history. */
+import { CirclePause, FileJson, SearchX } from "lucide-react";
+import { href, usePlace } from "../../app/router";
+import type { ScreenProps } from "../../app/screens";
+import { useMessages } from "../../i18n/messages";
+import { StateBadge } from "../../schedules/StateBadge";
+import type { Schedule } from "../../schedules/schedule";
+import { ButtonLink } from "../../ui/controls";
+import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { Page } from "../../ui/Page";
+import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
+import { JsonValue } from "../run/details/JsonValue";
+import { Panel } from "../run/Panel";
+import { Calendar } from "./Calendar";
+import { Facts } from "./Facts";
+import { Decisions, Runs } from "./History";
+import { messages } from "./messages";
+import styles from "./Schedule.module.css";
+import { ScheduleActions } from "./ScheduleActions";
+import { useRecentRuns, useSchedule } from "./useScheduleData";
+
+export default function Screen({ params }: ScreenProps) {
+  const id = params.id ?? "";
+  const tenant = usePlace().query.get("tenant");
+  return <ScheduleScreen key={`${tenant} ${id}`} id={id} tenant={tenant} />;
+}
+
+function ScheduleScreen({ id, tenant }: { id: string; tenant: string | null }) {
+  const t = useMessages(messages);
+  const { data, error, refetch } = useSchedule({ id, tenant });
+  if (error?.status === 404)
+    return (
+      <Page title={t("title")}>
+        <EmptyState
+          icon={SearchX}
+          title={t("notFound")}
+          actions={<ButtonLink href={href("/schedules")}>{t("allSchedules")}</ButtonLink>}
+        >
+          {t("notFoundText")}
+        </EmptyState>
+      </Page>
+    );
+  if (!data)
+    return (
+      <Page title={id}>
+        {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
+      </Page>
+    );
+  return (
+    <>
+      {error && <ProblemBox problem={error} onRetry={() => void refetch()} />}
+      <Shown schedule={data} />
+    </>
+  );
+}
+
+function Shown({ schedule }: { schedule: Schedule }) {
+  const t = useMessages(messages);
+  const recent = useRecentRuns(schedule.schedule_id);
+  return (
+    <Page
+      title={schedule.schedule_id}
+      note={<StateBadge paused={schedule.paused} ended={schedule.next_times.length === 0} />}
+      actions={<ScheduleActions schedule={schedule} />}
+    >
+      {schedule.paused && (
+        <div className={styles.paused} role="status">
+          <CirclePause size={16} aria-hidden />
+          <div>
+            <p>{schedule.note ? <UserText text={schedule.note} /> : t("pausedNoNote")}</p>
+            {schedule.paused_at !== null && (
+              <p className={styles.soft}>
+                {t("pausedSince")} <Ago at={schedule.paused_at} />
+              </p>
+            )}
+          </div>
+        </div>
+      )}
+      <Facts schedule={schedule} />
+      <div className={styles.parts}>
+        <Calendar schedule={schedule} recent={recent ?? []} />
+        <div className={styles.columns}>
+          <Decisions schedule={schedule} runs={recent ?? []} />
+          <div className={styles.column}>
+            <Runs id={schedule.schedule_id} runs={recent} />
+            <Panel title={t("params")} icon={FileJson}>
+              <div className={styles.params}>
+                {Object.keys(schedule.params).length > 0 ? (
+                  <JsonValue
+                    value={schedule.params}
+                    label={t("paramsOf", { schedule: schedule.schedule_id })}
+                  />
+                ) : (
+                  <p className={styles.soft}>{t("noParams")}</p>
+                )}
+              </div>
+            </Panel>
+          </div>
+        </div>
+      </div>
+    </Page>
+  );
+}

@@ -1,0 +1,183 @@
+/** The form of a new schedule, or of one that is edited. */
+import { Save } from "lucide-react";
+import type { KeyboardEvent } from "react";
+import { useRead } from "../../api/queries";
+import { href, usePlace } from "../../app/router";
+import type { ScreenProps } from "../../app/screens";
+import { useMessages } from "../../i18n/messages";
+import { refOf, scheduleHref } from "../../schedules/actions";
+import { messages as common } from "../../schedules/messages";
+import { OVERLAPS, type Schedule } from "../../schedules/schedule";
+import { previewSchedule, readSchedule } from "../../schedules/scheduleApi";
+import { useSettled } from "../../schedules/useSettled";
+import { Button, ButtonLink, Field, Select } from "../../ui/controls";
+import { Loading, ProblemBox } from "../../ui/feedback";
+import { Card, Page } from "../../ui/Page";
+import { specOf } from "./draft";
+import { CheckField, FormContext, TextField, useForm } from "./fields";
+import { messages } from "./messages";
+import { Preview } from "./Preview";
+import styles from "./ScheduleForm.module.css";
+import { SpecFields } from "./SpecFields";
+import { StaleNotice } from "./StaleNotice";
+import { placed, useScheduleForm } from "./useScheduleForm";
+import { WhatFields } from "./WhatFields";
+
+const PREVIEWED = 8;
+
+export default function Screen({ params }: ScreenProps) {
+  const tenant = usePlace().query.get("tenant");
+  return params.id === undefined ? (
+    <ScheduleForm stored={null} />
+  ) : (
+    <Edit key={`${tenant} ${params.id}`} id={params.id} tenant={tenant} />
+  );
+}
+
+function Edit({ id, tenant }: { id: string; tenant: string | null }) {
+  const t = useMessages(messages);
+  const { data, error, refetch } = useRead(["schedule", "edit", id, tenant], (signal) =>
+    readSchedule({ id, tenant }, signal),
+  );
+  if (data) return <ScheduleForm stored={data} />;
+  return (
+    <Page title={t("editTitle", { schedule: id })}>
+      {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
+    </Page>
+  );
+}
+
+function ScheduleForm({ stored }: { stored: Schedule | null }) {
+  const t = useMessages(messages);
+  const form = useScheduleForm(stored);
+  const { draft, change, problem, submit } = form;
+  const preview = usePreview(JSON.stringify(specOf(draft)));
+  const told = placed(preview.problem);
+  const wrong = { ...told.fields, ...form.wrong };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    submit();
+  };
+  return (
+    <Page title={stored ? t("editTitle", { schedule: stored.schedule_id }) : t("title")}>
+      <FormContext value={{ draft, change, wrong }}>
+        <form
+          className={styles.form}
+          noValidate
+          onKeyDown={onKeyDown}
+          onSubmit={(event) => {
+            event.preventDefault();
+            submit();
+          }}
+        >
+          <div className={styles.inputs}>
+            <Card title={t("what")}>
+              <div className={styles.fields}>
+                <WhatFields
+                  isNew={stored === null}
+                  paramMarks={form.paramMarks}
+                  yamlMarks={form.yamlMarks}
+                  onSubmit={submit}
+                />
+              </div>
+            </Card>
+            <Card title={t("when")}>
+              <div className={styles.fields}>
+                <SpecFields />
+              </div>
+            </Card>
+            <Card title={t("rules")}>
+              <div className={styles.fields}>
+                <Rules isNew={stored === null} />
+              </div>
+            </Card>
+            {form.isStale && (
+              <StaleNotice onReload={() => form.reload.mutate()} busy={form.reload.isPending} />
+            )}
+            {form.both && <Taken both={form.both} />}
+            {problem && <ProblemBox problem={problem} />}
+            <div className={styles.actions}>
+              <Button kind="primary" type="submit" aria-disabled={form.isPending}>
+                <Save size={14} aria-hidden />
+                {form.isPending ? t("saving") : stored ? t("save") : t("create")}
+              </Button>
+              <ButtonLink
+                href={stored ? scheduleHref(refOf(stored)) : href("/schedules")}
+                onClick={form.discard}
+              >
+                {t("discard")}
+              </ButtonLink>
+              <span className={styles.soft}>{t("keys")}</span>
+            </div>
+          </div>
+          <Preview
+            draft={draft}
+            times={preview.times}
+            problem={preview.problem}
+            isPlaced={!told.hasRest && Object.keys(told.fields).length > 0}
+          />
+        </form>
+      </FormContext>
+    </Page>
+  );
+}
+
+/** The next times, a moment after the last keystroke. */
+function usePreview(spec: string) {
+  const settled = useSettled(spec);
+  const { data, error } = useRead(
+    ["schedule", "preview", settled],
+    (signal) => previewSchedule(`{"spec":${settled},"n":${PREVIEWED}}`, signal),
+    { keep: true },
+  );
+  return { times: data?.times, problem: error };
+}
+
+function Rules({ isNew }: { isNew: boolean }) {
+  const t = useMessages(messages);
+  const c = useMessages(common);
+  const { draft, change, wrong } = useForm();
+  return (
+    <>
+      <div className={styles.row}>
+        <Field label={t("overlap")} hint={t("overlapHint")} error={wrong.overlap}>
+          {(wired) => (
+            <Select
+              {...wired}
+              value={draft.overlap}
+              onChange={({ target }) =>
+                change({ overlap: OVERLAPS.find((each) => each === target.value) ?? "skip" })
+              }
+            >
+              {OVERLAPS.map((each) => (
+                <option key={each} value={each}>
+                  {c(`overlap.${each}`)}
+                </option>
+              ))}
+            </Select>
+          )}
+        </Field>
+        <TextField name="catchupSec" inputMode="decimal" label={t("catchup")} hint={t("catchupHint")} />
+        <TextField
+          name="remainingRuns"
+          inputMode="numeric"
+          label={t("remaining")}
+          hint={t("remainingHint")}
+        />
+      </div>
+      <CheckField name="pauseOnFailure" label={t("pauseOnFailure")} />
+      {isNew && <CheckField name="paused" label={t("createPaused")} />}
+    </>
+  );
+}
+
+/** After the changes of somebody else were taken over. */
+function Taken({ both }: { both: readonly string[] }) {
+  const t = useMessages(messages);
+  return (
+    <p className={styles.taken} role="status">
+      {both.length > 0 ? t("takenBoth", { count: both.length }) : t("taken")}
+    </p>
+  );
+}

@@ -1,0 +1,133 @@
+/** One form: its draft, its request, and what is wrong with it. */
+import { useMemo, useState } from "react";
+import type { FieldProblem, Problem } from "../../api/problem";
+import { useAct } from "../../api/queries";
+import { navigate } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { useStore } from "../../lib/store";
+import { REFRESH, refOf, scheduleHref } from "../../schedules/actions";
+import type { Schedule } from "../../schedules/schedule";
+import { changeSchedule, createSchedule, readSchedule } from "../../schedules/scheduleApi";
+import { showToast } from "../../ui/toasts";
+import { type Mark, parseParams } from "../submit/submission";
+import { changeJson, createJson, type Draft, draftOf, EMPTY, inputOf, merged } from "./draft";
+import { type Kept, kept } from "./keptDraft";
+import { messages } from "./messages";
+
+export type Wrong = Partial<Record<keyof Draft, string>>;
+
+/** The errors of the gateway for this text only. */
+interface Answered {
+  draft: Draft;
+  problem: Problem;
+}
+
+export function useScheduleForm(stored: Schedule | null) {
+  const t = useMessages(messages);
+  const target = stored ? `${stored.tenant_id ?? ""} ${stored.schedule_id}` : "";
+  const [initial] = useState<Kept>(() => {
+    const base = stored ? draftOf(stored) : EMPTY;
+    return { target, draft: base, base, revision: stored?.revision ?? 0 };
+  });
+  const found = useStore(kept);
+  const now = found?.target === target ? found : initial;
+  const { draft, base, revision } = now;
+  const [tried, setTried] = useState(false);
+  const [answered, setAnswered] = useState<Answered | null>(null);
+  const [both, setBoth] = useState<(keyof Draft)[] | null>(null);
+  const change = (patch: Partial<Draft>) => {
+    const before = kept.get();
+    const from = before?.target === target ? before : now;
+    kept.set({ ...from, draft: { ...from.draft, ...patch } });
+  };
+  const save = useAct(
+    () => {
+      if (stored) return changeSchedule(refOf(stored), changeJson(draft, base, revision));
+      return createSchedule(createJson(draft));
+    },
+    {
+      quiet: true,
+      refresh: REFRESH,
+      onDone: (saved) => {
+        kept.set(null);
+        showToast({ tone: "good", title: t("saved", { schedule: saved.schedule_id }) });
+        navigate(scheduleHref(refOf(saved)));
+      },
+    },
+  );
+  const reload = useAct(() => readSchedule(refOf(stored as Schedule)), {
+    onDone: (current) => {
+      const theirs = draftOf(current);
+      const result = merged(draft, base, theirs);
+      kept.set({ target, draft: result.draft, base: theirs, revision: current.revision });
+      setAnswered(null);
+      setBoth(result.both);
+    },
+  });
+  const own = useOwnFindings(draft);
+  const submit = () => {
+    setTried(true);
+    if (save.isPending || Object.keys(own.fields).length > 0) return;
+    setAnswered(null);
+    setBoth(null);
+    save.mutate(undefined, { onError: (problem) => setAnswered({ draft, problem }) });
+  };
+  const problem = answered?.draft === draft ? answered.problem : null;
+  const isStale = stored !== null && problem?.status === 409;
+  const told = useMemo(() => placed(problem), [problem]);
+  const hasPlace = problem !== null && problem.fields.length > 0 && !told.hasRest;
+  return {
+    draft,
+    change,
+    wrong: { ...told.fields, ...(tried ? own.fields : {}) } as Wrong,
+    paramMarks: tried ? own.marks : NO_MARKS,
+    yamlMarks: told.marks,
+    problem: hasPlace || isStale ? null : problem,
+    isStale,
+    /** What both have changed; null unless somebody else's changes were just taken over. */
+    both,
+    reload,
+    isPending: save.isPending,
+    isChanged: now !== initial,
+    submit,
+    discard: () => kept.set(null),
+  };
+}
+
+const NO_MARKS: readonly Mark[] = [];
+
+/** Of several lines, the message names the one that is wrong. */
+const messageOf = ({ field, value, message }: FieldProblem): string =>
+  value && /\[\d+\]$/.test(field) ? `${value}: ${message}` : message;
+
+/** Each error of the gateway where it belongs. */
+export function placed(problem: Problem | null) {
+  const fields: Wrong = {};
+  const marks: Mark[] = [];
+  let hasRest = false;
+  for (const each of problem?.fields ?? []) {
+    const input = inputOf(each.field);
+    if (input === "yaml" && each.line)
+      marks.push({ line: each.line, column: each.column ?? 1, message: each.message });
+    else if (input) fields[input] = fields[input] ? `${fields[input]} ${messageOf(each)}` : messageOf(each);
+    else hasRest = true;
+  }
+  return { fields, marks, hasRest };
+}
+
+/** Validation without the gateway. */
+function useOwnFindings(draft: Draft) {
+  const t = useMessages(messages);
+  const { id, flowName, kind, params } = draft;
+  return useMemo(() => {
+    const fields: Wrong = {};
+    const parsed = kind === "flow" ? parseParams(params) : { json: "{}" };
+    if (id.trim() === "") fields.id = t("requiredId");
+    if (flowName.trim() === "") fields.flowName = t("required");
+    if (!("place" in parsed)) return { fields, marks: NO_MARKS };
+    const { place } = parsed;
+    const message = place ? t("badJson", { line: place.line, column: place.column }) : t("badObject");
+    fields.params = message;
+    return { fields, marks: place ? [{ ...place, message }] : NO_MARKS };
+  }, [t, id, flowName, kind, params]);
+}

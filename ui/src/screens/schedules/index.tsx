@@ -1,0 +1,154 @@
+/** The schedules, with their next and last run. */
+import { CalendarClock, Plus, SearchX } from "lucide-react";
+import { useRead } from "../../api/queries";
+import { href, useQueryState } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import type { ScheduleItem } from "../../schedules/schedule";
+import { readSchedules } from "../../schedules/scheduleApi";
+import { CommandLine } from "../../ui/CommandLine";
+import { Button, ButtonLink, Select } from "../../ui/controls";
+import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { FilterChips, FilterRow } from "../../ui/filters";
+import { Page } from "../../ui/Page";
+import { useRowKeys } from "../../ui/rowKeys";
+import { SearchField } from "../../ui/SearchField";
+import { apiQuery, isFiltered, NO_FILTERS, parseTyped, STATES, stateOf, WORDS } from "./filters";
+import { messages } from "./messages";
+import styles from "./ScheduleList.module.css";
+import { ScheduleRow } from "./ScheduleRow";
+
+const EVERY_MS = 3_000;
+const CREATE =
+  'pyoco-client schedules create nightly --flow-name etl --cron "0 2 * * *" --timezone Asia/Tokyo';
+const APPLY = "pyoco-client schedules apply -f schedules.yaml";
+
+export default function SchedulesScreen() {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const asked = apiQuery(query);
+  const { data, error, isPending, refetch } = useRead(
+    ["schedules", asked.toString()],
+    (signal) => readSchedules(asked, signal),
+    { keep: true, every: EVERY_MS },
+  );
+  const items = data?.items ?? [];
+  const further = data?.next_cursor ?? null;
+  const isLater = query.has("cursor");
+  const filtered = isFiltered(query);
+  return (
+    <Page
+      title={t("title")}
+      note={data && data.total > 0 && t("count", { count: data.total })}
+      actions={
+        <ButtonLink kind="primary" href={href("/new-schedule")}>
+          <Plus size={14} aria-hidden />
+          {t("create")}
+        </ButtonLink>
+      }
+    >
+      {(filtered || items.length > 0) && <Filters />}
+      {error && (
+        <div className={styles.problem}>
+          <ProblemBox problem={error} onRetry={() => void refetch()} />
+        </div>
+      )}
+      {isPending && <Loading />}
+      {items.length > 0 && <ScheduleList items={items} />}
+      {data && items.length === 0 && !error && <Nothing filtered={filtered || isLater} />}
+      {(isLater || further !== null) && (
+        <nav className={styles.pages} aria-label={t("pages")}>
+          <Button disabled={!isLater} onClick={() => change({ cursor: null })}>
+            {t("first")}
+          </Button>
+          <Button disabled={further === null} onClick={() => change({ cursor: further })}>
+            {t("further")}
+          </Button>
+        </nav>
+      )}
+    </Page>
+  );
+}
+
+function Filters() {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const chips = [...WORDS, "q" as const]
+    .filter((name) => query.get(name))
+    .map((name) => ({
+      key: name,
+      name: t(`word.${name}`),
+      value: query.get(name) ?? "",
+      without: { [name]: null, cursor: null },
+    }));
+  return (
+    <FilterRow>
+      <SearchField
+        label={t("search")}
+        placeholder={t("searchPlaceholder")}
+        value={query.get("q") ?? ""}
+        onSearch={(text) => {
+          const patch = parseTyped(text);
+          change(patch);
+          return typeof patch.q === "string" ? patch.q : "";
+        }}
+      />
+      <Select
+        aria-label={t("stateFilter")}
+        value={stateOf(query)}
+        onChange={({ target }) =>
+          change({ state: target.value === "any" ? null : target.value, cursor: null })
+        }
+      >
+        {STATES.map((state) => (
+          <option key={state} value={state}>
+            {t(`state.${state}`)}
+          </option>
+        ))}
+      </Select>
+      {isFiltered(query) && <FilterChips chips={chips} none={NO_FILTERS} />}
+    </FilterRow>
+  );
+}
+
+function ScheduleList({ items }: { items: readonly ScheduleItem[] }) {
+  const t = useMessages(messages);
+  const list = useRowKeys<HTMLUListElement>({ next: t("keyNext"), previous: t("keyPrevious") });
+  return (
+    <ul ref={list} className={styles.list} aria-label={t("list")}>
+      {items.map((item) => (
+        <ScheduleRow key={`${item.tenant_id ?? ""} ${item.schedule_id}`} item={item} />
+      ))}
+    </ul>
+  );
+}
+
+function Nothing({ filtered }: { filtered: boolean }) {
+  const t = useMessages(messages);
+  const [, change] = useQueryState();
+  if (filtered)
+    return (
+      <EmptyState
+        icon={SearchX}
+        title={t("nothingTitle")}
+        actions={<Button onClick={() => change(NO_FILTERS)}>{t("nothingClear")}</Button>}
+      >
+        {t("nothingText")}
+      </EmptyState>
+    );
+  return (
+    <EmptyState
+      icon={CalendarClock}
+      title={t("emptyTitle")}
+      actions={
+        <ButtonLink kind="primary" href={href("/new-schedule")}>
+          {t("create")}
+        </ButtonLink>
+      }
+    >
+      <p>{t("emptyText")}</p>
+      <CommandLine text={CREATE} />
+      <p>{t("emptyFile")}</p>
+      <CommandLine text={APPLY} />
+    </EmptyState>
+  );
+}
