@@ -257,7 +257,7 @@ async def test_parallel_tasks_are_tiles(tab: Tab, worker: PyocoNatsWorker) -> No
 async def test_an_open_question_is_linked(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
     run_id = await tab.gateway.submit("approval", params={"notes": str(tmp_path / "notes")})
     await tab.open(f"/runs/{run_id}")
-    await expect(status(tab)).to_have_text("Waiting")
+    await expect(status(tab)).to_have_text("Needs answer")
     await expect(task_in(tab, "Flow", "approve")).to_have_attribute("data-state", "WAITING")
     await tab.page.get_by_role("tab", name="Events").click()
     await expect(details(tab)).to_contain_text("Is the amount right?")
@@ -266,6 +266,55 @@ async def test_an_open_question_is_linked(tab: Tab, worker: PyocoNatsWorker, tmp
     run = await tab.gateway.get(run_id)
     link = tab.page.get_by_role("link", name="Answer")
     await expect(link).to_have_attribute("href", f"#/waits/{run['open_waits'][0]['wait_id']}")
+
+
+async def test_a_sleep_and_a_signal_are_spans_and_the_signal_is_sent(
+    tab: Tab, worker: PyocoNatsWorker
+) -> None:
+    run_id = await tab.gateway.submit("order")
+    await tab.open(f"/runs/{run_id}")
+    page = tab.page
+    await expect(status(tab)).to_have_text("Waiting")
+    sleep = task_in(tab, "Timeline", "cooling_off").locator("[data-span=sleep]")
+    await expect(sleep).to_have_attribute("title", re.compile("^Sleeps until "))
+    signal = task_in(tab, "Timeline", "payment").locator("[data-span=signal]")
+    await expect(signal).to_have_attribute("title", re.compile("^Waits for signal paid"))
+    await page.get_by_role("tab", name="Events").click()
+    await expect(details(tab)).to_contain_text(re.compile(r"Waits for signal\s*paid"))
+    await expect(page.get_by_role("link", name="Answer")).to_have_count(0)
+    await tab.screenshots("run-parked")
+    await tab.set_language("en")
+
+    await page.get_by_role("button", name="Send signal…").click()
+    dialog = page.get_by_role("dialog", name="Send a signal to order")
+    await expect(dialog.get_by_label("Signal", exact=True)).to_have_value("paid")
+    await dialog.get_by_label("Data").fill('{"amount": 12')
+    await expect(dialog).to_contain_text("Invalid JSON at line 1, column 14.")
+    await expect(dialog.get_by_role("button", name="Send signal")).to_be_disabled()
+    await dialog.get_by_label("Data").fill('{"amount": 12}')
+    await tab.screenshot("run-signal")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Send signal").click()
+    await expect(page.get_by_text("Signal paid was sent")).to_be_visible()
+    await expect(task_in(tab, "Timeline", "payment")).to_have_attribute("data-state", "SUCCEEDED")
+    await expect(details(tab)).to_contain_text(re.compile(r"Received signal\s*paid"))
+    await expect(page.get_by_role("button", name="Send signal…")).to_have_count(0)
+    # The sleep goes on.
+    await expect(status(tab)).to_have_text("Waiting")
+    await expect(sleep).to_be_visible()
+
+
+async def test_a_delayed_run_says_when_it_starts(tab: Tab) -> None:
+    run_id = await tab.gateway.submit("noop", delay_sec=7200)
+    await tab.open(f"/runs/{run_id}")
+    await expect(status(tab)).to_have_text("Scheduled")
+    starts = tab.page.locator("dl").filter(has_text="Starts").first
+    await expect(starts).to_contain_text(re.compile("in [12]h"))
+    await tab.screenshot("run-scheduled")
+    await tab.is_accessible()
+    await tab.page.get_by_role("button", name="Cancel the run").click()
+    await tab.page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
+    await expect(status(tab)).to_have_text("Cancelled")
 
 
 async def test_an_expired_question_is_asked_again(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:

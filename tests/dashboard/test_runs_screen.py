@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.models import Cause, CauseKind, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab
 from tests.support.broker.stored_runs import ended, snapshot, write_many
@@ -103,6 +103,39 @@ async def test_the_filters_are_in_the_url(tab: Tab) -> None:
     await expect(tab.page.get_by_text("No run matches")).to_be_visible()
     await tab.page.get_by_role("button", name="Clear the filters").click()
     await expect(tab.page.get_by_text("60 runs")).to_be_visible()
+
+
+async def test_runs_are_filtered_by_cause_and_linked_to_it(tab: Tab) -> None:
+    now = time.time()
+    nightly = Cause(kind=CauseKind.SCHEDULE, id="nightly", at=now - 60)
+    hourly = Cause(kind=CauseKind.SCHEDULE, id="hourly", at=now - 60)
+    stored = [
+        ended(at=now, flow_name="etl", cause=nightly),
+        ended(at=now, flow_name="report", cause=hourly),
+        snapshot(status=RunStatus.WAITING, updated_at=now, start_time=now, flow_name="naps"),
+    ]
+    await write_many(tab.gateway.inside.connection, stored)
+    later = await tab.gateway.submit("noop", delay_sec=7200)
+    await tab.open("/runs")
+    page = tab.page
+    await expect(row(tab, later)).to_contain_text("Scheduled")
+    await expect(row(tab, later)).to_contain_text(re.compile("Starts in [12]h"))
+    await expect(row(tab, stored[2].run_id)).to_contain_text("Waiting")
+    await tab.screenshots("runs-causes")
+    await tab.set_language("en")
+    await page.get_by_role("button", name="Scheduled 1").click()
+    await expect(page.locator("[data-run]")).to_have_count(1)
+    await page.get_by_role("button", name="Scheduled 1").click()
+
+    await page.get_by_label("Cause").select_option("Schedule")
+    await expect(page).to_have_url(f"{tab.url}/#/runs?cause=schedule")
+    await expect(page.locator("[data-run]")).to_have_count(2)
+    await page.keyboard.press("/")
+    await page.keyboard.type("cause:schedule:nightly")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("[data-run]")).to_have_count(1)
+    await row(tab, stored[0].run_id).get_by_role("link", name="nightly").click()
+    await expect(page).to_have_url(f"{tab.url}/#/schedules/nightly")
 
 
 async def test_a_long_list_keeps_its_place_while_new_runs_arrive(tab: Tab) -> None:

@@ -73,6 +73,32 @@ async def test_a_flow_is_submitted_and_its_run_is_shown(tab: Tab, worker: PyocoN
     await expect(page.get_by_role("region", name="Params")).to_contain_text('"x": 9007199254740993')
 
 
+async def test_a_run_is_submitted_with_a_start_time(tab: Tab) -> None:
+    await tab.open("/submit?flow=noop")
+    page = tab.page
+    submit = page.get_by_role("button", name="Submit", exact=True)
+    await page.get_by_text("After a delay", exact=True).click()
+    await submit.click()
+    await expect(page.get_by_text("Enter a number of 0 or more.")).to_be_visible()
+    await page.get_by_label("Delay", exact=True).fill("2")
+    await page.get_by_label("Unit of the delay").select_option("hours")
+    await tab.screenshots("submit-start")
+    await tab.set_language("en")
+    await submit.click()
+    await expect(page).to_have_url(RUN)
+    await expect(page.locator("header [data-status]")).to_have_text("Scheduled")
+    run = await tab.gateway.get(page.url.rsplit("/", 1)[1])
+    assert (run["status"], round(run["start_at"] - run["submitted_at"])) == ("SCHEDULED", 7200)
+
+    await tab.open("/submit?flow=noop")
+    await page.get_by_text("At a time", exact=True).click()
+    await page.get_by_label("Start time").fill("2031-02-03T04:05")
+    await submit.click()
+    await expect(page).to_have_url(RUN)
+    expected = await page.evaluate("new Date(2031, 1, 3, 4, 5).getTime() / 1000")
+    assert (await tab.gateway.get(page.url.rsplit("/", 1)[1]))["start_at"] == expected
+
+
 async def test_a_double_click_and_a_lost_response_create_one_run(tab: Tab) -> None:
     await tab.open("/submit?flow=noop")
     page = tab.page

@@ -90,6 +90,24 @@ def _sales() -> Flow:
 sales = _sales()
 
 
+def payment(ctx: Any) -> int:
+    return int(ctx.wait_for_signal("paid")["amount"])
+
+
+def cooling_off(ctx: Any) -> None:
+    ctx.sleep(7200)
+
+
+def _order() -> Flow:
+    """Waits for a signal, and sleeps for two hours beside it."""
+    tasks = [Task(func=each, name=each.__name__) for each in (extract, payment, cooling_off)]
+    first, *later = tasks
+    return _linked(Flow("order"), tasks, *((first, each) for each in later))
+
+
+order = _order()
+
+
 def _layers(name: str, count: int, width: int) -> Flow:
     """Layers of tasks, each depending on one or two of the layer before."""
     tasks = [Task(func=lambda: None, name=f"step_{number:04}") for number in range(count)]

@@ -1,10 +1,12 @@
 /** The status of a run or a task as colour, shape and word, since colour alone is not accessible. */
 import {
   Ban,
+  CalendarClock,
   CircleCheck,
   CircleDashed,
   CirclePause,
   CircleX,
+  Hourglass,
   LoaderCircle,
   type LucideIcon,
   OctagonMinus,
@@ -15,33 +17,52 @@ import { messages } from "./messages";
 import styles from "./status.module.css";
 
 export const RUN_STATUSES = [
+  "SCHEDULED",
   "PENDING",
   "RUNNING",
   "WAITING_HUMAN",
+  "WAITING",
   "CANCELLING",
   "COMPLETED",
   "FAILED",
   "CANCELLED",
 ] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];
-export type Status = RunStatus | "SUCCEEDED" | "WAITING";
+export type Status = RunStatus | "SUCCEEDED";
 
 export const isRunStatus = (word: string): word is RunStatus => RUN_STATUSES.some((each) => each === word);
 export const isTerminal = (word: string): boolean => ["COMPLETED", "FAILED", "CANCELLED"].includes(word);
 
-type Tone = "pending" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled";
+type Tone =
+  | "scheduled"
+  | "pending"
+  | "running"
+  | "waiting"
+  | "parked"
+  | "cancelling"
+  | "completed"
+  | "failed"
+  | "cancelled";
 const LOOKS: Record<Status, { tone: Tone; icon: LucideIcon }> = {
+  SCHEDULED: { tone: "scheduled", icon: CalendarClock },
   PENDING: { tone: "pending", icon: CircleDashed },
   RUNNING: { tone: "running", icon: LoaderCircle },
   WAITING_HUMAN: { tone: "waiting", icon: CirclePause },
-  WAITING: { tone: "waiting", icon: CirclePause },
+  WAITING: { tone: "parked", icon: Hourglass },
   CANCELLING: { tone: "cancelling", icon: OctagonMinus },
   COMPLETED: { tone: "completed", icon: CircleCheck },
   SUCCEEDED: { tone: "completed", icon: CircleCheck },
   FAILED: { tone: "failed", icon: CircleX },
   CANCELLED: { tone: "cancelled", icon: Ban },
 };
-const QUIET: ReadonlySet<string> = new Set(["PENDING", "COMPLETED", "SUCCEEDED", "CANCELLED"]);
+const QUIET: ReadonlySet<string> = new Set([
+  "SCHEDULED",
+  "PENDING",
+  "WAITING",
+  "COMPLETED",
+  "SUCCEEDED",
+  "CANCELLED",
+]);
 const isKnown = (status: string): status is Status => status in LOOKS;
 
 /** The class that sets `--tone` and `--tone-soft` to the colours of a status. */

@@ -17,6 +17,18 @@ export function Ago({ at }: { at: number | null | undefined }) {
   );
 }
 
+/** "Starts in 2 hr." */
+export function StartsIn({ at }: { at: number }) {
+  const language = useLanguage();
+  const t = useMessages(messages);
+  const now = useNow();
+  return (
+    <time dateTime={new Date(at * 1000).toISOString()} title={exactTime(at, language)}>
+      {t("startsIn", { when: relativeTime(at, now, language) ?? t("now") })}
+    </time>
+  );
+}
+
 /** From one moment to another, or to now. */
 export function Duration({ from, to }: { from: number | null | undefined; to?: number | null }) {
   if (from == null) return <span aria-hidden>–</span>;

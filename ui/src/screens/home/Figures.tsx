@@ -28,8 +28,13 @@ export function Figures({ overview, waits }: FiguresProps) {
   const all = ended.completed + ended.failed + ended.cancelled;
   const oldest = Math.max(0, ...overview.queues.map((queue) => queue.oldest_sec));
   const next = waits?.items[0];
+  // Shown only if there are any: most installations have neither.
+  const further = (["SCHEDULED", "WAITING"] as const).filter((status) => (statuses[status] ?? 0) > 0);
   return (
-    <ul className={styles.figures} aria-label={t("figures")}>
+    <ul
+      className={joined(styles.figures, further.length > 0 && styles.manyFigures)}
+      aria-label={t("figures")}
+    >
       <Figure
         to={href("/runs", { status: "RUNNING" })}
         label={t("running")}
@@ -52,10 +57,21 @@ export function Figures({ overview, waits }: FiguresProps) {
         status="WAITING_HUMAN"
         count={waits?.total ?? statuses.WAITING_HUMAN}
       >
-        {next
+        {next?.deadline_at != null
           ? t("nextDeadline", { when: relativeTime(next.deadline_at, now, language) ?? t("now") })
           : t("now")}
       </Figure>
+      {further.map((status) => (
+        <Figure
+          key={status}
+          to={href("/runs", { status })}
+          label={t(`further.${status}`)}
+          status={status}
+          count={statuses[status]}
+        >
+          {t(`furtherNote.${status}`)}
+        </Figure>
+      ))}
       <Figure to={endedHref(window, "failed")} label={t("end.failed")} status="FAILED" count={ended.failed}>
         {all > 0 ? t("failedShare", { share: share(ended.failed / all, language) }) : t(`within.${window}`)}
       </Figure>

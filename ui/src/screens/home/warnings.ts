@@ -99,9 +99,9 @@ function ofQueues(overview: Overview | undefined): Warning[] {
 }
 
 function ofWaits({ waits, now }: Facts): Warning[] {
-  const soon = waits.filter(({ deadline_at: at }) => at - now < EXPIRING_SEC);
-  const [first] = soon;
-  return first ? [{ kind: "expiring", count: soon.length, deadline: first.deadline_at }] : [];
+  const soon = waits.flatMap(({ deadline_at: at }) => (at !== null && at - now < EXPIRING_SEC ? at : []));
+  const [deadline] = soon;
+  return deadline !== undefined ? [{ kind: "expiring", count: soon.length, deadline }] : [];
 }
 
 function ofWorkers(workers: readonly Worker[]): Warning[] {

@@ -4,7 +4,10 @@ import type { ReactNode } from "react";
 import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
 import { href, pathTo } from "../../app/router";
+import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
+import { exactTime } from "../../i18n/time";
+import { CauseMark } from "../../ui/cause";
 import { isTerminal } from "../../ui/status";
 import { Ago, Duration } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
@@ -13,13 +16,31 @@ import styles from "./Run.module.css";
 import type { Run } from "./run";
 
 const MOST_REPEATS = 5;
+/** A rerun names its origin in a fact of its own. */
+const PLAIN: ReadonlySet<string> = new Set(["api", "rerun"]);
 
 export function Facts({ run }: { run: Run }) {
   const t = useMessages(messages);
+  const language = useLanguage();
   const repeats = useRepeats(run);
   const labels = run.tags.filter((each) => each !== run.tag);
+  const { cause } = run;
   return (
     <dl className={styles.facts}>
+      {run.status === "SCHEDULED" && run.start_at != null && (
+        <Fact name={t("starts")}>
+          <Ago at={run.start_at} />
+          <span className={styles.soft}>{exactTime(run.start_at, language)}</span>
+        </Fact>
+      )}
+      {cause && !PLAIN.has(cause.kind) && (
+        <Fact name={t("cause")}>
+          <CauseMark cause={cause} />
+          {cause.at != null && (
+            <span className={styles.soft}>{t("forTime", { time: exactTime(cause.at, language) })}</span>
+          )}
+        </Fact>
+      )}
       <Fact name={t("submitted")}>
         <Ago at={run.submitted_at} />
       </Fact>

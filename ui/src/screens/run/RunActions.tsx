@@ -1,5 +1,5 @@
 /** The actions of a run: cancel, answer, rerun. */
-import { ChevronDown, CircleStop, MessageSquareReply, RotateCcw, Undo2 } from "lucide-react";
+import { ChevronDown, CircleStop, MessageSquareReply, RotateCcw, Send, Undo2 } from "lucide-react";
 import { useRef, useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
 import { Attempt } from "../../api/idempotencyKey";
@@ -14,7 +14,8 @@ import { isTerminal } from "../../ui/status";
 import { showToast } from "../../ui/toasts";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
-import type { Run } from "./run";
+import { openWaits, type Run } from "./run";
+import { SignalDialog } from "./SignalDialog";
 
 /** Of a run that failed because a question has no answer. */
 const ASKED_AGAIN = new Set(["human_timeout", "human_withdrawn"]);
@@ -29,13 +30,15 @@ interface ActionsProps {
 export function RunActions({ run, selected, onRevived }: ActionsProps) {
   const t = useMessages(messages);
   const [asking, setAsking] = useState(false);
+  const [signalling, setSignalling] = useState(false);
   const [keepAnswers, setKeepAnswers] = useState(false);
   const rerun = useRerun(run.run_id);
   const hasAsked = run.open_waits !== undefined;
   const kept = keepAnswers ? { keep_answers: true } : {};
   const path = { params: { path: { run_id: run.run_id } } };
   const retry = useAct(() => api.POST("/runs/{run_id}/retry", path), { onDone: onRevived });
-  const [wait] = run.open_waits ?? [];
+  const [wait] = openWaits(run, "human");
+  const signals = openWaits(run, "signal");
   const failed = Object.values(run.tasks).some((state) => state !== "SUCCEEDED") || run.status === "FAILED";
   if (!isTerminal(run.status))
     return (
@@ -46,6 +49,13 @@ export function RunActions({ run, selected, onRevived }: ActionsProps) {
             {t("answer")}
           </ButtonLink>
         )}
+        {signals.length > 0 && (
+          <Button kind={wait ? "normal" : "primary"} onClick={() => setSignalling(true)}>
+            <Send size={14} aria-hidden />
+            {t("sendSignal")}
+          </Button>
+        )}
+        {signalling && <SignalDialog run={run} onClose={() => setSignalling(false)} />}
         <Button kind="danger" disabled={run.status === "CANCELLING"} onClick={() => setAsking(true)}>
           <CircleStop size={14} aria-hidden />
           {t("cancel")}

@@ -20,6 +20,7 @@ import { RunActions } from "./RunActions";
 import { type Run, type Task, tasksOf } from "./run";
 import { TimelineCard } from "./timeline/TimelineCard";
 import { useLiveRun } from "./useLiveRun";
+import { useWaits } from "./useWaits";
 import { Why } from "./Why";
 
 export default function Screen({ params }: ScreenProps) {
@@ -72,6 +73,7 @@ interface ShownProps {
 function Shown({ run, live, removed, onRevived }: ShownProps) {
   const t = useMessages(messages);
   const tasks = useMemo(() => tasksOf(run), [run]);
+  const waits = useWaits(run);
   const [selected, select] = useSelectedTask(tasks);
   return (
     <Page
@@ -91,9 +93,11 @@ function Shown({ run, live, removed, onRevived }: ShownProps) {
       <div className={styles.columns}>
         <div className={styles.main}>
           {tasks.length > 0 && <Flow tasks={tasks} selected={selected} onSelect={select} />}
-          {tasks.length > 0 && <TimelineCard run={run} tasks={tasks} selected={selected} onSelect={select} />}
+          {tasks.length > 0 && (
+            <TimelineCard run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
+          )}
         </div>
-        <Details run={run} tasks={tasks} selected={selected} onSelect={select} />
+        <Details run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
         <div className={styles.below}>
           <Log id={run.run_id} selected={selected} onSelect={select} />
         </div>

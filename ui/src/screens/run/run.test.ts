@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { eventsOf, type Wait } from "./details/events";
+import { eventsOf } from "./details/events";
 import { ownPieces, piecesOf } from "./details/traceback";
 import { truncatedValueOf } from "./details/truncated";
 import { beside, layoutOf, shapeOf } from "./flow/layout";
@@ -16,8 +16,18 @@ import {
   shown,
   withMore,
 } from "./log/logLines";
-import { counted, neighbours, type Run, type Task, type TaskRecord, tasksOf, withoutApiCall } from "./run";
-import { place, rowsOf, scaleOf, ticksOf } from "./timeline/bars";
+import {
+  counted,
+  neighbours,
+  type Run,
+  type Task,
+  type TaskRecord,
+  tasksOf,
+  type Wait,
+  withoutApiCall,
+} from "./run";
+import { place, queuedAt, rowsOf, scaleOf, ticksOf } from "./timeline/bars";
+import { differs } from "./useWaits";
 
 const task = (name: string, state: Task["state"], record: TaskRecord = {}): Task => ({ name, state, record });
 
@@ -36,6 +46,9 @@ function run(fields: Partial<Run> = {}): Run {
     ...fields,
   } as Run;
 }
+
+const wait = (fields: Partial<Wait>): Wait =>
+  ({ wait_id: "w", task: "t", name: "n", state: "open", created_at: 1, decided_at: null, ...fields }) as Wait;
 
 const DIAMOND = [
   task("start", "SUCCEEDED"),
@@ -121,6 +134,24 @@ describe("the timeline", () => {
   it("spans from the submission to the end, or past now", () => {
     expect(scaleOf(run({ end_time: 110 }), 500).to).toBeCloseTo(110.1);
     expect(scaleOf(run(), 110).to).toBeCloseTo(110.8);
+  });
+
+  it("begins when a delayed run came into the queue", () => {
+    expect(scaleOf(run({ start_at: 500, start_time: 502, end_time: 512 }), 999).from).toBe(500);
+    expect(queuedAt(run({ submitted_at: null }))).toBeNull();
+  });
+
+  it("has sleeps and waits as spans of their tasks, but no questions", () => {
+    const waits = [
+      wait({ kind: "sleep", created_at: 110, decided_at: 170, deadline_at: 170 }),
+      wait({ kind: "signal", wait_id: "s", topic: "paid", created_at: 180, state: "open" }),
+      wait({ wait_id: "q" }),
+    ];
+    const [row] = rowsOf([task("t", "WAITING", { started_at: 105 })], waits);
+    expect(row?.spans).toMatchObject([
+      { kind: "sleep", from: 110, to: 170 },
+      { kind: "signal", topic: "paid", from: 180, to: null },
+    ]);
   });
 
   it("places moments in percent, and never outside", () => {
@@ -249,6 +280,45 @@ describe("events", () => {
       "cancelled",
     ]);
     expect(events[5]?.who).toBe("Ann");
+  });
+
+  it("have sleeps and signals, and what ended them", () => {
+    const events = eventsOf(
+      run(),
+      [],
+      [
+        wait({ kind: "sleep", created_at: 110, decided_at: 120, state: "expired", deadline_at: 120 }),
+        wait({ kind: "signal", topic: "paid", created_at: 130, decided_at: 140, state: "answered" }),
+        wait({ kind: "event", topic: "shipped", created_at: 150, decided_at: 160, state: "expired" }),
+        wait({ kind: "signal", topic: "late", created_at: 170, state: "open" }),
+      ],
+    );
+    expect(events.slice(2).map(({ kind, topic, until }) => [kind, topic, until ?? null])).toEqual([
+      ["sleeps", undefined, 120],
+      ["wakes", undefined, null],
+      ["waitsSignal", "paid", null],
+      ["signal", "paid", null],
+      ["waitsEvent", "shipped", null],
+      ["waitExpired", "shipped", null],
+      ["waitsSignal", "late", null],
+    ]);
+    expect(events.every(({ waitId }) => waitId === undefined)).toBe(true);
+  });
+});
+
+describe("the list of waits", () => {
+  const waiting = run({ open_waits: [{ wait_id: "w" }] as Run["open_waits"] });
+
+  it("is read again until it has the open waits of the run, and no others", () => {
+    expect(differs(waiting, [])).toBe(true);
+    expect(differs(waiting, [wait({ state: "answered" })])).toBe(true);
+    expect(differs(waiting, [wait({}), wait({ wait_id: "old", state: "answered" })])).toBe(false);
+    expect(differs(run({ open_waits: [] }), [wait({})])).toBe(true);
+  });
+
+  it("is not read again and again if it is too long to have them all", () => {
+    const many = Array.from({ length: 200 }, (_, index) => wait({ wait_id: `w${index}` }));
+    expect(differs(waiting, many)).toBe(false);
   });
 });
 

@@ -29,6 +29,16 @@ export type Run = Omit<Schemas["RunSnapshot"], "task_records" | "params"> & {
   task_records?: Record<string, TaskRecord>;
 };
 
+/** A wait of a run for a person, a time, a signal or an event. */
+export type Wait = Schemas["WaitItem"];
+export type OpenWait = Schemas["OpenWait"];
+
+/** The name of the signal or event; the wait's own name is unique within its run. */
+export const topicOf = (wait: { topic?: string | null; name: string }): string => wait.topic ?? wait.name;
+/** A wait without a kind is a question. */
+export const openWaits = (run: Run, kind: Schemas["WaitKind"]): OpenWait[] =>
+  (run.open_waits ?? []).filter((wait) => (wait.kind ?? "human") === kind);
+
 export interface Task {
   name: string;
   state: Schemas["TaskStatus"];

@@ -3,6 +3,7 @@ import { type QueryPatch, useQueryState } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { exactTime } from "../../i18n/time";
+import { CAUSES, useCauseText } from "../../ui/cause";
 import { joined, Select } from "../../ui/controls";
 import { FilterChips, FilterRow } from "../../ui/filters";
 import { SearchField } from "../../ui/SearchField";
@@ -43,9 +44,32 @@ export function FilterBar({ counts }: { counts: Counts | undefined }) {
           </option>
         ))}
       </Select>
+      <CauseSelect />
       <StatusChips counts={counts} />
       <WordChips />
     </FilterRow>
+  );
+}
+
+/** By kind; a link may name one schedule: `cause=schedule:nightly`. */
+function CauseSelect() {
+  const t = useMessages(messages);
+  const word = useCauseText();
+  const [query, change] = useQueryState();
+  const [kind = ""] = (query.get("cause") ?? "").split(":");
+  return (
+    <Select
+      aria-label={t("causeFilter")}
+      value={isOneOf(CAUSES, kind) ? kind : ""}
+      onChange={({ target }) => change({ cause: target.value || null })}
+    >
+      <option value="">{t("anyCause")}</option>
+      {CAUSES.map((each) => (
+        <option key={each} value={each}>
+          {word(each)}
+        </option>
+      ))}
+    </Select>
   );
 }
 

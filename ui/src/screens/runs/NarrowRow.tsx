@@ -1,13 +1,16 @@
 /** A run on a narrow screen: two lines instead of columns. */
 
+import { CauseMark } from "../../ui/cause";
 import { StatusBadge } from "../../ui/status";
-import { Ago } from "../../ui/time";
+import { Ago, StartsIn } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
+import { startAt } from "./columns";
 import { Progress } from "./Progress";
 import styles from "./Runs.module.css";
 import type { Run } from "./runList";
 
 export function NarrowRow({ run, target }: { run: Run; target: string }) {
+  const start = startAt(run);
   return (
     <>
       <div className={styles.narrowLine}>
@@ -22,11 +25,14 @@ export function NarrowRow({ run, target }: { run: Run; target: string }) {
             <UserText text={run.error} />
           </span>
         ) : (
-          <code>{run.run_id.slice(0, 8)}</code>
+          <span className={styles.narrowStart}>
+            <code>{run.run_id.slice(0, 8)}</code>
+            {run.cause && run.cause.kind !== "api" && <CauseMark cause={run.cause} />}
+          </span>
         )}
         <span className={styles.narrowEnd}>
           {!run.error && <Progress run={run} />}
-          <Ago at={run.updated_at} />
+          {start === null ? <Ago at={run.updated_at} /> : <StartsIn at={start} />}
         </span>
       </div>
     </>

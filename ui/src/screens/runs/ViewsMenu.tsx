@@ -19,7 +19,7 @@ interface View {
 
 const BUILT_IN = {
   all: "",
-  active: "status=PENDING&status=RUNNING&status=WAITING_HUMAN&status=CANCELLING",
+  active: "status=PENDING&status=RUNNING&status=WAITING_HUMAN&status=WAITING&status=CANCELLING",
   failed: "status=FAILED&since=24h",
   slow: "sort=duration&order=desc",
 } as const;

@@ -3,8 +3,9 @@
 import type { ReactNode } from "react";
 import { storedValue } from "../../lib/store";
 import { visible } from "../../lib/visible";
+import { CauseMark } from "../../ui/cause";
 import { StatusBadge } from "../../ui/status";
-import { Ago, Duration } from "../../ui/time";
+import { Ago, Duration, StartsIn } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import type { Sort } from "./filters";
 import { Progress } from "./Progress";
@@ -16,6 +17,7 @@ export type ColumnName =
   | "flow_name"
   | "run_id"
   | "tasks"
+  | "cause"
   | "tag"
   | "worker_id"
   | "attempt"
@@ -32,11 +34,17 @@ interface Column {
   cell: (run: Run) => ReactNode;
 }
 
+/** When a run that was not started yet starts. */
+export const startAt = (run: Run): number | null =>
+  run.status === "SCHEDULED" ? (run.start_at ?? null) : null;
+
+const Start = ({ at }: { at: number | null }) => at !== null && <StartsIn at={at} />;
+
 export const COLUMNS: readonly Column[] = [
   { name: "status", width: "116px", sort: "status", cell: (run) => <StatusBadge status={run.status} /> },
   {
     name: "flow_name",
-    width: "minmax(130px, 1.3fr)",
+    width: "minmax(118px, 1.3fr)",
     sort: "flow_name",
     cell: (run) => (
       <span className={styles.flow}>
@@ -45,7 +53,12 @@ export const COLUMNS: readonly Column[] = [
     ),
   },
   { name: "run_id", width: "84px", cell: (run) => <code title={run.run_id}>{run.run_id.slice(0, 8)}</code> },
-  { name: "tasks", width: "108px", cell: (run) => <Progress run={run} /> },
+  {
+    name: "cause",
+    width: "minmax(96px, 0.8fr)",
+    cell: (run) => run.cause && run.cause.kind !== "api" && <CauseMark cause={run.cause} />,
+  },
+  { name: "tasks", width: "92px", cell: (run) => <Progress run={run} /> },
   {
     name: "tag",
     width: "minmax(76px, 0.6fr)",
@@ -55,7 +68,7 @@ export const COLUMNS: readonly Column[] = [
       </span>
     ),
   },
-  { name: "worker_id", width: "minmax(80px, 0.7fr)", cell: (run) => <UserText text={run.worker_id ?? ""} /> },
+  { name: "worker_id", width: "minmax(64px, 0.6fr)", cell: (run) => <UserText text={run.worker_id ?? ""} /> },
   { name: "attempt", width: "72px", cell: (run) => (run.attempt > 1 ? run.attempt : "") },
   {
     name: "submitted_at",
@@ -63,17 +76,23 @@ export const COLUMNS: readonly Column[] = [
     sort: "submitted_at",
     cell: (run) => <Ago at={run.submitted_at} />,
   },
-  { name: "start_time", width: "100px", sort: "start_time", cell: (run) => <Ago at={run.start_time} /> },
+  {
+    name: "start_time",
+    width: "100px",
+    sort: "start_time",
+    cell: (run) => <Ago at={run.start_time ?? startAt(run)} />,
+  },
   {
     name: "duration",
     width: "92px",
     sort: "duration",
-    cell: (run) => run.start_time && <Duration from={run.start_time} to={run.end_time} />,
+    cell: (run) =>
+      run.start_time ? <Duration from={run.start_time} to={run.end_time} /> : <Start at={startAt(run)} />,
   },
-  { name: "updated_at", width: "100px", sort: "updated_at", cell: (run) => <Ago at={run.updated_at} /> },
+  { name: "updated_at", width: "84px", sort: "updated_at", cell: (run) => <Ago at={run.updated_at} /> },
   {
     name: "error",
-    width: "minmax(120px, 1.6fr)",
+    width: "minmax(104px, 1.6fr)",
     cell: (run) =>
       run.error && (
         <span className={styles.error} title={visible(run.error)}>
@@ -87,6 +106,7 @@ const USUAL: readonly ColumnName[] = [
   "status",
   "flow_name",
   "run_id",
+  "cause",
   "tasks",
   "worker_id",
   "duration",

@@ -2,7 +2,7 @@
 import type { QueryPatch } from "../../app/router";
 
 /** Filters with one value, which can be typed into the search field: `flow:etl`. */
-export const WORDS = ["flow", "tag", "worker", "origin"] as const;
+export const WORDS = ["flow", "tag", "worker", "origin", "cause"] as const;
 export type Word = (typeof WORDS)[number];
 /** Further filters of the API that a link may contain. */
 export const FURTHER = ["workflow_yaml_sha256"] as const;

@@ -8,6 +8,12 @@ export interface Draft {
   tag: string;
   tags: string;
   timeoutSec: string;
+  /** `now`, `at` or `in`. */
+  start: string;
+  /** As a `datetime-local` input has it, in the browser's time zone. */
+  startAt: string;
+  startIn: string;
+  startUnit: string;
 }
 
 /** A flow that needs no code on the worker, so that a first try works. */
@@ -24,7 +30,18 @@ tasks:
       schema: {type: boolean}
 `;
 
-const EMPTY: Draft = { flowName: "", params: "{}", yaml: EXAMPLE_YAML, tag: "", tags: "", timeoutSec: "" };
+const EMPTY: Draft = {
+  flowName: "",
+  params: "{}",
+  yaml: EXAMPLE_YAML,
+  tag: "",
+  tags: "",
+  timeoutSec: "",
+  start: "now",
+  startAt: "",
+  startIn: "",
+  startUnit: "minutes",
+};
 const isDraft = (kept: unknown): kept is Draft =>
   typeof kept === "object" &&
   kept !== null &&

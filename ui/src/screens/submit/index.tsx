@@ -10,7 +10,9 @@ import { Card, Page } from "../../ui/Page";
 import { change, draft } from "./draft";
 import { messages } from "./messages";
 import { ParamsField } from "./ParamsField";
+import { StartField } from "./StartField";
 import styles from "./Submit.module.css";
+import { SuggestionList } from "./SuggestionList";
 import { useFlowSuggestions, useServedTags } from "./suggestions";
 import { useSubmission } from "./useSubmission";
 import { YamlField } from "./YamlField";
@@ -88,6 +90,7 @@ export default function SubmitScreen() {
                 )}
               </Field>
             </div>
+            <StartField errors={wrong.fields} />
           </div>
         </Card>
         {problem && <ProblemBox problem={problem} />}
@@ -120,7 +123,7 @@ function FlowField({ hint, error }: { hint: string; error: string | undefined })
             value={flowName}
             onChange={(event) => change({ flowName: event.target.value })}
           />
-          <Suggestions id="known-flows" values={known} />
+          <SuggestionList id="known-flows" values={known} />
         </>
       )}
     </Field>
@@ -143,19 +146,9 @@ function TagField({ error }: { error: string | undefined }) {
             value={tag}
             onChange={(event) => change({ tag: event.target.value })}
           />
-          <Suggestions id="known-tags" values={served.tags} />
+          <SuggestionList id="known-tags" values={served.tags} />
         </>
       )}
     </Field>
-  );
-}
-
-function Suggestions({ id, values }: { id: string; values: readonly string[] }) {
-  return (
-    <datalist id={id}>
-      {values.map((value) => (
-        <option key={value} value={value} />
-      ))}
-    </datalist>
   );
 }

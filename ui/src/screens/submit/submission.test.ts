@@ -2,9 +2,20 @@ import { describe, expect, it } from "vitest";
 import { Attempt } from "../../api/idempotencyKey";
 import { Problem } from "../../api/problem";
 import { errorPosition } from "./jsonPosition";
-import { parseParams, runBody, runJson, sorted, tagsIn, yamlForm } from "./submission";
+import { parseParams, runBody, runJson, sorted, startOf, tagsIn, yamlForm } from "./submission";
 
-const draft = { flowName: " etl ", params: "{}", yaml: "version: 1\n", tag: "", tags: "", timeoutSec: "" };
+const draft = {
+  flowName: " etl ",
+  params: "{}",
+  yaml: "version: 1\n",
+  tag: "",
+  tags: "",
+  timeoutSec: "",
+  start: "now",
+  startAt: "",
+  startIn: "",
+  startUnit: "minutes",
+};
 
 describe("params", () => {
   it("are a JSON object, or nothing", () => {
@@ -50,6 +61,16 @@ describe("a request", () => {
       timeout_sec: 1.5,
     });
     expect([...yamlForm(draft).keys()]).toEqual(["flow_name", "workflow"]);
+  });
+
+  it("has the start, if it is not now", () => {
+    const at = { ...draft, start: "at", startAt: "2026-11-18T02:00" };
+    expect(runBody(at).start_at).toBe(new Date(2026, 10, 18, 2).getTime() / 1000);
+    const later = { ...draft, start: "in", startIn: "1.5", startUnit: "hours" };
+    expect(runBody(later)).toEqual({ flow_name: "etl", delay_sec: 5400 });
+    expect(yamlForm(later).get("delay_sec")).toBe("5400");
+    expect(startOf({ ...draft, start: "in" }).delay_sec).toBeNaN();
+    expect(startOf({ ...draft, start: "at" }).start_at).toBeNaN();
   });
 
   it("has the params as they were typed", () =>

@@ -9,6 +9,8 @@ export interface RunBody {
   tag?: string;
   tags?: string[];
   timeout_sec?: number;
+  start_at?: number;
+  delay_sec?: number;
 }
 
 /** A position in a text, counted from 1. */
@@ -34,7 +36,7 @@ export function parseParams(text: string): Parsed {
   return { json: text.trim() };
 }
 
-function placeAt(text: string, position: number): Place {
+export function placeAt(text: string, position: number): Place {
   const lines = text.slice(0, position).split("\n");
   return { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
 }
@@ -45,6 +47,19 @@ export const tagsIn = (text: string): string[] =>
     .map((tag) => tag.trim())
     .filter(Boolean);
 
+export const UNITS = { seconds: 1, minutes: 60, hours: 3_600, days: 86_400 } as const;
+export type TimeUnit = keyof typeof UNITS;
+export const STARTS = ["now", "at", "in"] as const;
+
+/** When to start: unix seconds, or seconds from now; NaN: not a moment or a number. */
+export function startOf(draft: Draft): { start_at?: number; delay_sec?: number } {
+  const unit = UNITS[draft.startUnit as TimeUnit] ?? 1;
+  if (draft.start === "at") return { start_at: new Date(draft.startAt).getTime() / 1000 };
+  if (draft.start === "in")
+    return { delay_sec: draft.startIn.trim() ? Number(draft.startIn) * unit : Number.NaN };
+  return {};
+}
+
 export function runBody(draft: Draft): RunBody {
   const tags = tagsIn(draft.tags);
   return {
@@ -52,6 +67,7 @@ export function runBody(draft: Draft): RunBody {
     ...(draft.tag.trim() && { tag: draft.tag.trim() }),
     ...(tags.length > 0 && { tags }),
     ...(draft.timeoutSec.trim() && { timeout_sec: Number(draft.timeoutSec) }),
+    ...startOf(draft),
   };
 }
 
@@ -64,11 +80,12 @@ export function yamlForm(draft: Draft): FormData {
   form.set("flow_name", draft.flowName.trim());
   if (draft.tag.trim()) form.set("tag", draft.tag.trim());
   if (draft.timeoutSec.trim()) form.set("timeout_sec", draft.timeoutSec.trim());
+  for (const [name, value] of Object.entries(startOf(draft))) form.set(name, String(value));
   form.set("workflow", new Blob([draft.yaml], { type: "application/yaml" }), "flow.yaml");
   return form;
 }
 
-export const FIELDS = ["flow_name", "tag", "tags", "timeout_sec", "params"] as const;
+export const FIELDS = ["flow_name", "tag", "tags", "timeout_sec", "start_at", "delay_sec", "params"] as const;
 export type FieldName = (typeof FIELDS)[number];
 
 export interface Sorted {

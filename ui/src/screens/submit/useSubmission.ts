@@ -17,6 +17,7 @@ import {
   runBody,
   runJson,
   sorted,
+  startOf,
   yamlForm,
 } from "./submission";
 
@@ -52,8 +53,11 @@ interface Answered {
   problem: Problem;
 }
 
-const contentOf = (kind: Kind, { flowName, tag, tags, timeoutSec, params, yaml }: Draft): string =>
-  JSON.stringify([kind, flowName, tag, timeoutSec, ...(kind === "flow" ? [tags, params] : [yaml])]);
+const contentOf = (kind: Kind, draft: Draft): string => {
+  const { flowName, tag, tags, timeoutSec, params, yaml } = draft;
+  const own = kind === "flow" ? [tags, params] : [yaml];
+  return JSON.stringify([kind, flowName, tag, timeoutSec, startOf(draft), ...own]);
+};
 
 export function useSubmission(kind: Kind) {
   const written = useStore(draft);
@@ -102,12 +106,15 @@ export function useSubmission(kind: Kind) {
 function useOwnFindings(kind: Kind, written: Draft, tried: boolean) {
   const t = useMessages(messages);
   const { flowName, timeoutSec, params } = written;
+  const { start_at: startAt, delay_sec: delay } = startOf(written);
   return useMemo(() => {
     const fields: Wrong["fields"] = {};
     const parsed = kind === "flow" ? parseParams(params) : { json: "{}" };
     let marks = NO_MARKS;
     if (flowName.trim() === "") fields.flow_name = t("required");
     if (timeoutSec.trim() !== "" && !(Number(timeoutSec) > 0)) fields.timeout_sec = t("badNumber");
+    if (Number.isNaN(startAt)) fields.start_at = t("badMoment");
+    if (delay !== undefined && !(delay >= 0)) fields.delay_sec = t("badDelay");
     if ("place" in parsed) {
       const { place } = parsed;
       fields.params = place ? t("badJson", { line: place.line, column: place.column }) : t("badObject");
@@ -115,5 +122,5 @@ function useOwnFindings(kind: Kind, written: Draft, tried: boolean) {
     }
     const isWrong = Object.keys(fields).length > 0;
     return { isWrong, fields: tried ? fields : {}, marks: tried ? marks : NO_MARKS };
-  }, [t, kind, flowName, timeoutSec, params, tried]);
+  }, [t, kind, flowName, timeoutSec, params, startAt, delay, tried]);
 }

@@ -5,7 +5,8 @@ import type { Schemas } from "../../api/client";
 import type { Schema } from "../../schemaForm/json";
 import type { Refusal } from "./useAnswering";
 
-export type Wait = Schemas["WaitView"];
+/** Unlike a wait for a signal or an event, a question always has a deadline. */
+export type Wait = Schemas["WaitView"] & { deadline_at: number };
 
 export interface Answerable {
   respond: Respond;

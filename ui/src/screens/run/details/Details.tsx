@@ -5,7 +5,7 @@ import { useQueryState } from "../../../app/router";
 import { useMessages } from "../../../i18n/messages";
 import { IconButton } from "../../../ui/controls";
 import { messages } from "../messages";
-import type { Run, Task } from "../run";
+import type { Run, Task, Wait } from "../run";
 import styles from "./Details.module.css";
 import { Events } from "./Events";
 import { RunDetails } from "./RunDetails";
@@ -16,11 +16,12 @@ type Tab = "task" | "run" | "events";
 interface DetailsProps {
   run: Run;
   tasks: readonly Task[];
+  waits: readonly Wait[];
   selected: string | null;
   onSelect: (name: string | null) => void;
 }
 
-export function Details({ run, tasks, selected, onSelect }: DetailsProps) {
+export function Details({ run, tasks, waits, selected, onSelect }: DetailsProps) {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
   const id = useId();
@@ -72,7 +73,7 @@ export function Details({ run, tasks, selected, onSelect }: DetailsProps) {
       >
         {tab === "task" && task && <TaskDetails run={run} task={task} onSelect={onSelect} />}
         {tab === "run" && <RunDetails run={run} tasks={tasks} onSelect={onSelect} />}
-        {tab === "events" && <Events run={run} tasks={tasks} onSelect={onSelect} />}
+        {tab === "events" && <Events run={run} tasks={tasks} waits={waits} onSelect={onSelect} />}
       </div>
     </aside>
   );

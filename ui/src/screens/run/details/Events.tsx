@@ -1,5 +1,3 @@
-import { api } from "../../../api/client";
-import { useRead } from "../../../api/queries";
 import { href, pathTo } from "../../../app/router";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
@@ -8,34 +6,27 @@ import { joined } from "../../../ui/controls";
 import { toneClass } from "../../../ui/status";
 import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
-import type { Run, Task } from "../run";
+import type { Run, Task, Wait } from "../run";
 import styles from "./Details.module.css";
 import { eventsOf, type RunEvent } from "./events";
 
 interface EventsProps {
   run: Run;
   tasks: readonly Task[];
+  waits: readonly Wait[];
   onSelect: (name: string | null) => void;
 }
 
 /** The events of a run, oldest first. */
-export function Events({ run, tasks, onSelect }: EventsProps) {
-  const waits = useRead(
-    // Waits change with the status and the waits of the run.
-    ["waits", run.run_id, run.status, run.generation, run.open_waits?.length ?? 0],
-    (signal) =>
-      api.GET("/waits", {
-        params: {
-          query: { run_id: run.run_id, state: ["open", "answered", "expired", "cancelled"], limit: 200 },
-        },
-        signal,
-      }),
-    { enabled: run.open_waits !== undefined, keep: true },
-  );
+export function Events({ run, tasks, waits, onSelect }: EventsProps) {
   return (
     <ol className={styles.events}>
-      {eventsOf(run, tasks, waits.data?.items ?? []).map((event) => (
-        <EventItem key={`${event.kind} ${event.at} ${event.task}`} event={event} onSelect={onSelect} />
+      {eventsOf(run, tasks, waits).map((event) => (
+        <EventItem
+          key={`${event.kind} ${event.at} ${event.task} ${event.waitId ?? event.topic ?? ""}`}
+          event={event}
+          onSelect={onSelect}
+        />
       ))}
     </ol>
   );
@@ -44,7 +35,7 @@ export function Events({ run, tasks, onSelect }: EventsProps) {
 function EventItem({ event, onSelect }: { event: RunEvent; onSelect: EventsProps["onSelect"] }) {
   const t = useMessages(messages);
   const language = useLanguage();
-  const { kind, at, tone, task, who, text, waitId, number } = event;
+  const { kind, at, tone, task, who, text, waitId, number, topic, until } = event;
   return (
     <li className={joined(styles.event, toneClass(tone))}>
       <span className={styles.dot} aria-hidden />
@@ -53,6 +44,12 @@ function EventItem({ event, onSelect }: { event: RunEvent; onSelect: EventsProps
           <strong>
             {kind === "restarted" ? t("event.restarted", { number: number ?? 2 }) : t(`event.${kind}`)}
           </strong>
+          {topic && (
+            <code>
+              <UserText text={topic} />
+            </code>
+          )}
+          {until != null && <span>{exactTime(until, language)}</span>}
           {task !== undefined && (
             <button type="button" className={styles.link} onClick={() => onSelect(task)}>
               <UserText text={task} />

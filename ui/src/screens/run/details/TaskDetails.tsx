@@ -11,7 +11,7 @@ import { Ago, Duration } from "../../../ui/time";
 import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import { useRerun } from "../RunActions";
-import type { Run, Task } from "../run";
+import { openWaits, type Run, type Task } from "../run";
 import styles from "./Details.module.css";
 import { JsonValue } from "./JsonValue";
 import { Traceback } from "./Traceback";
@@ -26,7 +26,7 @@ export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
   const t = useMessages(messages);
   const rerun = useRerun(run.run_id);
   const { name, state, record } = task;
-  const wait = run.open_waits?.find((each) => each.task === name);
+  const wait = openWaits(run, "human").find((each) => each.task === name);
   const over = isTerminal(run.status);
   return (
     <div className={styles.content}>

@@ -1,8 +1,6 @@
 /** The events of a run, oldest first, derived from its stored data. */
-import type { Schemas } from "../../../api/client";
-import { isOver, type Run, type Task } from "../run";
+import { isOver, type Run, type Task, topicOf, type Wait } from "../run";
 
-export type Wait = Schemas["WaitItem"];
 export type EventKind =
   | "submitted"
   | "started"
@@ -14,6 +12,14 @@ export type EventKind =
   | "expired"
   | "closed"
   | "withdrawn"
+  | "sleeps"
+  | "wakes"
+  | "waitsSignal"
+  | "signal"
+  | "waitsEvent"
+  | "event"
+  | "waitExpired"
+  | "waitClosed"
   | "cancelRequested"
   | "completed"
   | "failed"
@@ -29,6 +35,10 @@ export interface RunEvent {
   text?: string | null;
   waitId?: string;
   number?: number;
+  /** The name of a signal or an event. */
+  topic?: string;
+  /** When a sleep ends. */
+  until?: number | null;
 }
 
 const CLOSED = {
@@ -83,7 +93,30 @@ export function eventsOf(run: Run, tasks: readonly Task[], waits: readonly Wait[
   return inOrder(events);
 }
 
+const BEGUN = { sleep: "sleeps", signal: "waitsSignal", event: "waitsEvent" } as const;
+const RECEIVED = { sleep: "wakes", signal: "signal", event: "event" } as const;
+
+/** A sleep has no topic, and its end is not a timeout. */
+function eventsOfParking(wait: Wait, kind: keyof typeof BEGUN): RunEvent[] {
+  const isSleep = kind === "sleep";
+  const common = { task: wait.task, topic: isSleep ? undefined : topicOf(wait) };
+  const begun: RunEvent = {
+    kind: BEGUN[kind],
+    at: wait.created_at,
+    tone: "WAITING",
+    ...common,
+    until: isSleep ? wait.deadline_at : null,
+  };
+  if (wait.state === "open") return [begun];
+  const received = wait.state === "answered" || (isSleep && wait.state === "expired");
+  const ended = received ? RECEIVED[kind] : wait.state === "expired" ? "waitExpired" : "waitClosed";
+  const tone = received ? "SUCCEEDED" : "CANCELLED";
+  return [begun, { kind: ended, at: wait.decided_at, tone, ...common }];
+}
+
 function eventsOfWait(wait: Wait): RunEvent[] {
+  const { kind } = wait;
+  if (kind === "sleep" || kind === "signal" || kind === "event") return eventsOfParking(wait, kind);
   const common = { task: wait.task, waitId: wait.wait_id };
   const asked: RunEvent = {
     kind: "asked",

@@ -1,6 +1,6 @@
 /** A row per task, with a bar per execution. */
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { ChartGantt, History, Repeat2 } from "lucide-react";
+import { ChartGantt, History, Moon, Radio, Repeat2 } from "lucide-react";
 import { memo, useEffect, useMemo, useRef, useState } from "react";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
@@ -12,8 +12,8 @@ import { isTerminal, StatusIcon, toneClass, useStatusText } from "../../../ui/st
 import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import { Panel } from "../Panel";
-import type { Run, Task } from "../run";
-import { type Bar, place, type Row, rowsOf, type Scale, scaleOf, ticksOf } from "./bars";
+import type { Run, Task, Wait } from "../run";
+import { type Bar, place, queuedAt, type Row, rowsOf, type Scale, type Span, scaleOf, ticksOf } from "./bars";
 import styles from "./Timeline.module.css";
 
 const ROW_PX = 26;
@@ -22,19 +22,22 @@ const TICK_MS = 200;
 // In percent.
 const ROOM_AFTER = 84;
 const ROOM_FOR_TICK = 93;
+const ROOM_FOR_ICON = 5;
 
 interface TimelineProps {
   run: Run;
   tasks: readonly Task[];
+  waits: readonly Wait[];
   selected: string | null;
   onSelect: (name: string | null) => void;
 }
 
-export function TimelineCard({ run, tasks, selected, onSelect }: TimelineProps) {
+export function TimelineCard({ run, tasks, waits, selected, onSelect }: TimelineProps) {
   const t = useMessages(messages);
   const now = useMoment(!isTerminal(run.status));
   const narrow = useNarrow();
-  const rows = useMemo(() => rowsOf(tasks), [tasks]);
+  const rows = useMemo(() => rowsOf(tasks, waits), [tasks, waits]);
+  const queueBegin = queuedAt(run);
   const scale = scaleOf(run, now);
   const scroller = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
@@ -54,16 +57,16 @@ export function TimelineCard({ run, tasks, selected, onSelect }: TimelineProps) 
     left: place(scale.from + seconds, scale),
   }));
   const scrolls = rows.length * ROW_PX > TALLEST_PX;
-  const queued = run.submitted_at != null ? place(run.start_time ?? run.end_time ?? now, scale) : 0;
+  const queued = queueBegin !== null ? place(run.start_time ?? run.end_time ?? now, scale) : 0;
   return (
     <Panel
       title={t("timeline")}
       icon={ChartGantt}
       actions={
-        run.submitted_at != null &&
+        queueBegin !== null &&
         run.start_time != null && (
           <span className={styles.note}>
-            {t("queuedFor", { time: duration(Math.max(0, run.start_time - run.submitted_at)) })}
+            {t("queuedFor", { time: duration(Math.max(0, run.start_time - queueBegin)) })}
           </span>
         )
       }
@@ -155,6 +158,9 @@ function TimelineRow({ row, start, scale, end, before, selected, onSelect }: Row
           {own.map((bar) => (
             <BarMark key={bar.from} bar={bar} scale={scale} end={end} replayed={row.replayed} />
           ))}
+          {row.spans.map((span) => (
+            <SpanMark key={span.id} span={span} scale={scale} end={end} />
+          ))}
           {own.length > 0 && <Took bar={own.at(-1)} scale={scale} end={end} text={duration(took)} />}
           {reused && (
             <span className={styles.reused}>
@@ -194,6 +200,33 @@ const BarMark = memo(function BarMark({ bar, scale, end, replayed }: BarProps) {
     />
   );
 });
+
+/** A sleep or a wait, with a picture where there is room. */
+function SpanMark({ span, scale, end }: { span: Span; scale: Scale; end: number }) {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  const to = span.to ?? end;
+  const left = place(span.from, scale);
+  const width = place(to, scale) - left;
+  const Icon = span.kind === "sleep" ? Moon : Radio;
+  const what =
+    span.kind !== "sleep"
+      ? t(`span.${span.kind}`, { topic: span.topic })
+      : span.until === null
+        ? t("span.sleepNoTime")
+        : t("span.sleep", { time: exactTime(span.until, language) });
+  return (
+    <span
+      className={joined(styles.span, toneClass("WAITING"))}
+      data-span={span.kind}
+      title={`${what} · ${duration(Math.max(0, to - span.from))}`}
+      style={{ left: `${left}%`, width: `${width}%` }}
+    >
+      {width > ROOM_FOR_ICON && <Icon size={11} aria-hidden />}
+      <span className="hidden-visually">{what}</span>
+    </span>
+  );
+}
 
 /** Next to the last bar, on the side with room; else inside. */
 function Took({ bar, scale, end, text }: { bar?: Bar; scale: Scale; end: number; text: string }) {

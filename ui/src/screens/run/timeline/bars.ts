@@ -1,5 +1,5 @@
 /** Bars and scale of the timeline. */
-import { isOver, type Run, type Task } from "../run";
+import { isOver, type Run, type Task, topicOf, type Wait } from "../run";
 
 export interface Bar {
   from: number;
@@ -8,10 +8,22 @@ export interface Bar {
   state: string;
   error?: string;
 }
+/** A sleep, or a wait for a signal or an event: nothing executes meanwhile. */
+export interface Span {
+  id: string;
+  kind: "sleep" | "signal" | "event";
+  topic: string;
+  from: number;
+  /** Null while it lasts. */
+  to: number | null;
+  /** When it ends at the latest. */
+  until: number | null;
+}
 export interface Row {
   name: string;
   state: string;
   bars: Bar[];
+  spans: Span[];
   /** Finished before this run, or by an earlier attempt. */
   replayed: boolean;
   calls: number;
@@ -22,7 +34,8 @@ export interface Scale {
 }
 
 /** The tasks in order of their start; pending ones last, in the order of the flow. */
-export function rowsOf(tasks: readonly Task[]): Row[] {
+export function rowsOf(tasks: readonly Task[], waits: readonly Wait[] = []): Row[] {
+  const spans = spansOf(waits);
   const began = (task: Task) =>
     task.record.latest_calls?.[0]?.started_at ?? task.record.started_at ?? Number.POSITIVE_INFINITY;
   return tasks
@@ -32,9 +45,29 @@ export function rowsOf(tasks: readonly Task[]): Row[] {
       name: task.name,
       state: task.state,
       bars: barsOf(task),
+      spans: spans.filter(({ task: of }) => of === task.name),
       replayed: task.record.replayed === true,
       calls: task.record.calls ?? 1,
     }));
+}
+
+const KINDS = ["sleep", "signal", "event"] as const;
+
+/** Questions to people are not among them: the inbox shows those. */
+export function spansOf(waits: readonly Wait[]): (Span & { task: string })[] {
+  return waits.flatMap((wait) => {
+    const kind = KINDS.find((each) => each === wait.kind);
+    if (!kind) return [];
+    return {
+      id: wait.wait_id,
+      kind,
+      task: wait.task,
+      topic: topicOf(wait),
+      from: wait.created_at,
+      to: wait.decided_at ?? null,
+      until: wait.deadline_at,
+    };
+  });
 }
 
 /** A bar per call, and one for the current call, which is not recorded yet. */
@@ -51,9 +84,13 @@ function barsOf({ state, record }: Task): Bar[] {
   return [...bars, { from: Math.max(from, last?.to ?? from), to: null, state }];
 }
 
-/** From the submission to the end; a running run gets some room, so that the scale does not jump. */
+/** When it came into the queue: at its submission, or later if it had a start time. */
+export const queuedAt = (run: Run): number | null =>
+  run.submitted_at == null ? null : Math.max(run.submitted_at, run.start_at ?? 0);
+
+/** From the queue to the end; a running run gets some room, so that the scale does not jump. */
 export function scaleOf(run: Run, now: number): Scale {
-  const from = run.submitted_at ?? run.start_time ?? run.updated_at;
+  const from = queuedAt(run) ?? run.start_time ?? run.updated_at;
   const end = run.end_time ?? now;
   const took = Math.max(end - from, 0.02);
   return { from, to: from + took * (run.end_time == null ? 1.08 : 1.01) };
