@@ -7,6 +7,8 @@ and one of them wins. If that one is killed in between, the sweep finds a PENDIN
 import asyncio
 import heapq
 import logging
+import time
+from collections.abc import Sequence
 from typing import Final
 
 from pyoco_server.errors import NatsUnavailable
@@ -18,7 +20,9 @@ log = logging.getLogger(__name__)
 
 # How many are released in one call of the timekeeper, and at the same time.
 _BATCH: Final = 256
-_CONCURRENT: Final = 32
+_CONCURRENT: Final = 8
+# As long as these took: requests get half of the gateway's time, also while ten thousand runs are due.
+_PAUSE_SHARE: Final = 1.0
 # After an unexpected error with one of them.
 _RETRY_SEC: Final = 5.0
 
@@ -43,28 +47,44 @@ class DelayedStarts:
         return self._queue[0] == (start_at, run_id)
 
     async def run_due(self, now: float) -> float | None:
+        due = self._take_due(now)
+        while due:
+            some, due = due[:_CONCURRENT], due[_CONCURRENT:]
+            began = time.monotonic()
+            try:
+                await self._release(some, now)
+            except NatsUnavailable:
+                for start in due:
+                    heapq.heappush(self._queue, start)
+                raise
+            if due:
+                await asyncio.sleep((time.monotonic() - began) * _PAUSE_SHARE)
+        return self._queue[0][0] if self._queue else None
+
+    def _take_due(self, now: float) -> list[tuple[float, str]]:
+        """The first ones; each once, also if it was written twice."""
         due: dict[str, float] = {}
         while self._queue and self._queue[0][0] <= now and len(due) < _BATCH:
             start_at, run_id = heapq.heappop(self._queue)
             if self._is_scheduled(run_id):
                 due[run_id] = start_at
-        waiting = list(due)
-        while waiting:
-            some, waiting = waiting[:_CONCURRENT], waiting[_CONCURRENT:]
-            outcomes = await asyncio.gather(
-                *(self._repairer.release(run_id, now) for run_id in some), return_exceptions=True
-            )
-            for run_id, outcome in zip(some, outcomes, strict=True):
-                if isinstance(outcome, NatsUnavailable):
-                    for each in (run_id, *waiting):
-                        self.add(each, due[each])
-                elif isinstance(outcome, BaseException):
-                    log.error("a run cannot be released", exc_info=outcome, extra={"run_id": run_id})
-                    self.add(run_id, now + _RETRY_SEC)
-            for outcome in outcomes:
-                if isinstance(outcome, NatsUnavailable):
-                    raise outcome
-        return self._queue[0][0] if self._queue else None
+        return [(start_at, run_id) for run_id, start_at in due.items()]
+
+    async def _release(self, starts: Sequence[tuple[float, str]], now: float) -> None:
+        """NatsUnavailable: those that were not released are in the queue again."""
+        releases = (self._repairer.release(run_id, now) for _, run_id in starts)
+        outage: NatsUnavailable | None = None
+        for start, outcome in zip(
+            starts, await asyncio.gather(*releases, return_exceptions=True), strict=True
+        ):
+            if isinstance(outcome, NatsUnavailable):
+                heapq.heappush(self._queue, start)
+                outage = outcome
+            elif isinstance(outcome, BaseException):
+                log.error("a run cannot be released", exc_info=outcome, extra={"run_id": start[1]})
+                heapq.heappush(self._queue, (now + _RETRY_SEC, start[1]))
+        if outage is not None:
+            raise outage
 
     def _is_scheduled(self, run_id: str) -> bool:
         run = self._runs.get(run_id)
