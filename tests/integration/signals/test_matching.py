@@ -20,7 +20,7 @@ from pyoco_server.signals.signal_delivery import SignalDelivery
 from pyoco_server.signals.signal_sending import SignalSender
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
-from tests.support.running.gateway import running_gateway
+from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.waiting_runs import WaitingRun, wait_of, waiting_run
 from tests.support.waiting import LIMIT_SEC, eventually
 
@@ -46,6 +46,12 @@ async def answered_by(run: WaitingRun, *decision_ids: str | None) -> None:
         return [wait.decision_id for wait in waits] == list(decision_ids)
 
     await eventually(there, describe=f"the waits are answered by {decision_ids}")
+
+
+async def has_looked_up(gateway: RunningGateway) -> None:
+    """Wait until the gateway has looked for earlier events for the waits that were stored."""
+    matching = gateway.inside.signals.matching
+    await eventually(lambda: matching._reached > 0, describe="the waits are looked up")
 
 
 async def test_a_gateway_completes_what_was_stored_while_none_was_running(
@@ -138,12 +144,30 @@ async def test_events_of_another_tenant_or_before_the_start_do_not_count(
     await publish(connection, "rival", tenant_id="rival")
     await publish(connection, "none")
     await publish(connection, "before", tenant_id="acme", at=started - 0.001)
-    async with running_gateway(config):
-        # Both sides: these are looked up, and this is followed.
+    async with running_gateway(config) as gateway:
+        await has_looked_up(gateway)
+        # Both sides: those before were looked up, and these are followed.
         await publish(connection, "late-before", tenant_id="acme", at=started - 1)
         await publish(connection, "other-name", tenant_id="acme", name="paid.not")
         await publish(connection, "counts", tenant_id="acme", at=started)
         await answered_by(run, "counts")
+
+
+async def test_a_wait_in_the_name_of_another_tenant_receives_nothing(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    """A worker may write any wait."""
+    forged = await waiting_run(connection, {**FOR_EVENT, "tenant_id": "acme"}, tenant_id="rival")
+    own = await waiting_run(connection, FOR_EVENT, tenant_id="acme")
+    await publish(connection, "looked-up", tenant_id="acme")
+    async with running_gateway(config):
+        await answered_by(own, "looked-up")
+        for event_id in ("followed", "next"):
+            # When the second one is received, all that follows from the first one is done.
+            own = await waiting_run(connection, FOR_EVENT, tenant_id="acme")
+            await publish(connection, event_id, tenant_id="acme")
+            await answered_by(own, event_id)
+    assert await forged.states() == ["open"]
 
 
 async def test_a_run_with_a_later_start_ignores_events_before_it(
