@@ -82,6 +82,21 @@ async def test_a_schedule_is_created_with_a_preview_of_its_times(tab: Tab) -> No
     assert (saved["catchup_window_sec"], saved["remaining_runs"], saved["pause_on_failure"]) == (600, 5, True)
 
 
+async def test_an_id_that_is_taken_is_said_at_its_field(tab: Tab) -> None:
+    body = {"schedule_id": "taken", "flow_name": "etl", "spec": {"cron": ["@daily"]}}
+    assert (await tab.gateway.http.post("/schedules", json=body)).status_code == 201
+    await tab.open("/new-schedule")
+    page = tab.page
+    await page.get_by_label("Schedule id").fill("taken")
+    await page.get_by_label("Flow", exact=True).fill("etl")
+    await page.get_by_role("button", name="Create").click()
+    await expect(page.get_by_label("Schedule id")).to_have_attribute("aria-invalid", "true")
+    await page.get_by_label("Schedule id").fill("free")
+    await page.get_by_role("button", name="Create").click()
+    await expect(page).to_have_url(f"{tab.url}/#/schedules/free")
+    assert (await stored(tab, "free"))["tag"] == "default"
+
+
 async def test_an_interval_and_moments_are_combined(tab: Tab) -> None:
     await tab.open("/new-schedule")
     page = tab.page

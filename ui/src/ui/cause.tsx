@@ -44,17 +44,17 @@ export function useCauseText(): (kind: string) => string {
 }
 
 /** Where the cause is shown; null: it has no page. */
-function causeHref({ kind, id }: Cause): string | null {
+function causeHref({ kind, id }: Cause, tenant?: string | null): string | null {
   if (!id) return null;
-  if (kind === "schedule") return href(pathTo("/schedules/:id", { id }));
+  if (kind === "schedule") return href(pathTo("/schedules/:id", { id }), { tenant });
   return kind === "rerun" || kind === "parent" ? href(pathTo("/runs/:id", { id })) : null;
 }
 
-/** The cause with a link to it. */
-export function CauseMark({ cause }: { cause: Cause }) {
+/** The cause with a link to it; an operator names the tenant of a schedule. */
+export function CauseMark({ cause, tenant }: { cause: Cause; tenant?: string | null }) {
   const word = useCauseText();
   const Icon = ICONS[knownKind(cause.kind) ?? "api"];
-  const target = causeHref(cause);
+  const target = causeHref(cause, tenant);
   const isRun = cause.kind === "rerun" || cause.kind === "parent";
   const name = cause.id ? (isRun ? cause.id.slice(0, 8) : cause.id) : word(cause.kind);
   const title = cause.id ? `${word(cause.kind)} ${visible(cause.id)}` : undefined;

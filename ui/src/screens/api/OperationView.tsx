@@ -87,7 +87,7 @@ function ParameterView({ parameter, document }: { parameter: Parameter; document
 function AnswerView({ answer, document }: { answer: Answer; document: Document }) {
   const isError = Number(answer.status) >= 400;
   return (
-    <details className={styles.answer} open={answer.status === "200"}>
+    <details className={styles.answer} open={answer.status.startsWith("2")}>
       <summary>
         <code className={isError ? styles.bad : styles.good}>{answer.status}</code>{" "}
         <Marked text={answer.description} />

@@ -35,7 +35,7 @@ export function Facts({ run }: { run: Run }) {
       )}
       {cause && !PLAIN.has(cause.kind) && (
         <Fact name={t("cause")}>
-          <CauseMark cause={cause} />
+          <CauseMark cause={cause} tenant={run.tenant_id} />
           {cause.at != null && (
             <span className={styles.soft}>{t("forTime", { time: exactTime(cause.at, language) })}</span>
           )}

@@ -27,7 +27,7 @@ export function NarrowRow({ run, target }: { run: Run; target: string }) {
         ) : (
           <span className={styles.narrowStart}>
             <code>{run.run_id.slice(0, 8)}</code>
-            {run.cause && run.cause.kind !== "api" && <CauseMark cause={run.cause} />}
+            {run.cause && run.cause.kind !== "api" && <CauseMark cause={run.cause} tenant={run.tenant_id} />}
           </span>
         )}
         <span className={styles.narrowEnd}>

@@ -56,7 +56,8 @@ export const COLUMNS: readonly Column[] = [
   {
     name: "cause",
     width: "minmax(96px, 0.8fr)",
-    cell: (run) => run.cause && run.cause.kind !== "api" && <CauseMark cause={run.cause} />,
+    cell: (run) =>
+      run.cause && run.cause.kind !== "api" && <CauseMark cause={run.cause} tenant={run.tenant_id} />,
   },
   { name: "tasks", width: "92px", cell: (run) => <Progress run={run} /> },
   {

@@ -4,6 +4,7 @@ import { type KeyboardEvent, useMemo, useRef, useState } from "react";
 import { useLanguage } from "../../i18n/language";
 import { listText, useMessages } from "../../i18n/messages";
 import { useNow } from "../../lib/clock";
+import { refOf } from "../../schedules/actions";
 import type { Schedule } from "../../schedules/schedule";
 import {
   addDays,
@@ -78,11 +79,11 @@ export function Calendar({ schedule, recent }: CalendarProps) {
 }
 
 function useOccurrences(schedule: Schedule, recent: readonly RunRow[], month: Day, today: Day) {
-  const { spec, decisions, schedule_id: id } = schedule;
+  const { spec, decisions } = schedule;
   const weeks = weeksOf(month);
   const from = startOfDay(weeks[0]?.[0] ?? month, spec.timezone);
   const to = startOfDay(addDays(weeks.at(-1)?.at(-1) ?? month, 1), spec.timezone);
-  const within = useRunsWithin(id, from, to);
+  const within = useRunsWithin(refOf(schedule), from, to);
   const now = Math.floor(useNow());
   // Asked again at the start of a day and when one has passed, not every second.
   const decided = decisions.at(-1)?.scheduled_for ?? 0;

@@ -3,6 +3,7 @@ import { CirclePause, FileJson, SearchX } from "lucide-react";
 import { href, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
+import { refOf } from "../../schedules/actions";
 import { StateBadge } from "../../schedules/StateBadge";
 import type { Schedule } from "../../schedules/schedule";
 import { ButtonLink } from "../../ui/controls";
@@ -57,7 +58,7 @@ function ScheduleScreen({ id, tenant }: { id: string; tenant: string | null }) {
 
 function Shown({ schedule }: { schedule: Schedule }) {
   const t = useMessages(messages);
-  const recent = useRecentRuns(schedule.schedule_id);
+  const recent = useRecentRuns(refOf(schedule));
   return (
     <Page
       title={schedule.schedule_id}

@@ -1,4 +1,5 @@
 /** What the screen of a schedule reads. */
+import { useMemo } from "react";
 import { api, type Schemas } from "../../api/client";
 import { useRead } from "../../api/queries";
 import type { Spec } from "../../schedules/schedule";
@@ -19,7 +20,8 @@ export function useSchedule(ref: ScheduleRef) {
 
 export type RunRow = Schemas["RunPage"]["items"][number] & ScheduleRun;
 
-function useRuns(id: string, period: { from: number; to: number } | null) {
+/** Of this tenant: for an operator, others may have a schedule of the same name. */
+function useRuns({ id, tenant }: ScheduleRef, period: { from: number; to: number } | null) {
   const { data } = useRead(
     ["schedule-runs", id, period?.from, period?.to],
     (signal) =>
@@ -31,21 +33,24 @@ function useRuns(id: string, period: { from: number; to: number } | null) {
             paged: true,
             limit: period ? MOST_RUNS : RECENT,
             ...(period && { submitted_after: period.from, submitted_before: period.to }),
-          } as never,
+          },
         },
         signal,
       }),
     { every: EVERY_MS, keep: true },
   );
-  return (data as { items: RunRow[] } | undefined)?.items;
+  const items = (data as { items: RunRow[] } | undefined)?.items;
+  return useMemo(() => items?.filter((run) => (run.tenant_id ?? null) === tenant), [items, tenant]);
 }
 
 /** The newest runs. */
-export const useRecentRuns = (id: string): RunRow[] | undefined => useRuns(id, null);
+export const useRecentRuns = (ref: ScheduleRef): RunRow[] | undefined => useRuns(ref, null);
 
 /** The runs that were submitted within a period, newest first. */
-export const useRunsWithin = (id: string, from: number, to: number): RunRow[] =>
-  useRuns(id, { from, to }) ?? [];
+export const useRunsWithin = (ref: ScheduleRef, from: number, to: number): RunRow[] =>
+  useRuns(ref, { from, to }) ?? NONE;
+
+const NONE: RunRow[] = [];
 
 /** The occurrences after a moment, in unix seconds. */
 export function useComing(spec: Spec, after: number, enabled: boolean): number[] {

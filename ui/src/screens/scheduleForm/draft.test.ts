@@ -53,6 +53,12 @@ describe("the request of a form", () => {
       overlap: "allow_all",
       revision: 7,
     });
+    const tagged = draft({ tag: "gpu", tags: "a, b" });
+    expect(JSON.parse(changeJson({ ...tagged, tag: "", tags: "" }, tagged, 7))).toEqual({
+      tag: null,
+      tags: null,
+      revision: 7,
+    });
     const changed = JSON.parse(changeJson({ ...base, kind: "yaml", yaml: "version: 1" }, base, 7));
     expect(changed).toEqual({ workflow_yaml: "version: 1", revision: 7 });
   });

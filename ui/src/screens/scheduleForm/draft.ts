@@ -129,11 +129,13 @@ export function specOf(draft: Draft) {
 /** The fields of the request as JSON texts: params are sent as typed, however long their numbers are. */
 function fieldsOf(draft: Draft): Record<string, string> {
   const params = parseParams(draft.params);
+  const tags = tagsIn(draft.tags);
   const fields = {
     flow_name: draft.flowName.trim(),
     workflow_yaml: draft.kind === "yaml" ? draft.yaml : null,
-    ...(draft.tag.trim() && { tag: draft.tag.trim() }),
-    tags: tagsIn(draft.tags),
+    // Null: the gateway's default.
+    tag: draft.tag.trim() || null,
+    tags: tags.length > 0 ? tags : null,
     timeout_sec: number(draft.timeoutSec),
     spec: specOf(draft),
     overlap: draft.overlap,

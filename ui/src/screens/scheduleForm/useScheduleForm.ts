@@ -73,16 +73,23 @@ export function useScheduleForm(stored: Schedule | null) {
     save.mutate(undefined, { onError: (problem) => setAnswered({ draft, problem }) });
   };
   const problem = answered?.draft === draft ? answered.problem : null;
-  const isStale = stored !== null && problem?.status === 409;
+  // A conflict is a change of somebody else or, for a new schedule, an id that is taken.
+  const isConflict = problem?.status === 409;
+  const isStale = stored !== null && isConflict;
+  const isTaken = stored === null && isConflict;
   const told = useMemo(() => placed(problem), [problem]);
   const hasPlace = problem !== null && problem.fields.length > 0 && !told.hasRest;
   return {
     draft,
     change,
-    wrong: { ...told.fields, ...(tried ? own.fields : {}) } as Wrong,
+    wrong: {
+      ...told.fields,
+      ...(isTaken && { id: problem.detail }),
+      ...(tried ? own.fields : {}),
+    } as Wrong,
     paramMarks: tried ? own.marks : NO_MARKS,
     yamlMarks: told.marks,
-    problem: hasPlace || isStale ? null : problem,
+    problem: hasPlace || isConflict ? null : problem,
     isStale,
     /** What both have changed; null unless somebody else's changes were just taken over. */
     both,
