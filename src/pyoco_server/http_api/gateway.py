@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from starlette.requests import HTTPConnection
 
+from pyoco_server.aio.garbage_collection import FreedMemory
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.server_clock import ServerClock
@@ -44,6 +45,7 @@ class Gateway:
         self.connection.add_hook(self.clock.on_connect)
         self.timekeeper = Timekeeper(self.connection.wait_ready, self.clock.now)
         self.timekeeper.add(self.clock)
+        self.timekeeper.add(FreedMemory())
         self.storage = self._add_service(WriteHealth(self.connection))
         self.authentication = self._add_service(services.Authentication(self.connection))
         self.listing = self._add_service(services.RunListing(self.connection))

@@ -16,15 +16,19 @@ _CONCURRENT: Final = 32
 
 
 async def for_each(
-    act: Callable[[str], Awaitable[object]], ids: Iterable[str], *, pause_share: float = 0.0
+    act: Callable[[str], Awaitable[object]],
+    ids: Iterable[str],
+    *,
+    concurrent: int = _CONCURRENT,
+    pause_share: float = 0.0,
 ) -> None:
     """Log what fails and go on; NatsUnavailable ends it.
 
     Between two groups it pauses for this share of the time that the last one took: requests go first.
     """
     waiting = list(ids)
-    for start in range(0, len(waiting), _CONCURRENT):
-        some = waiting[start : start + _CONCURRENT]
+    for start in range(0, len(waiting), concurrent):
+        some = waiting[start : start + concurrent]
         began = time.monotonic()
         outcomes = await asyncio.gather(*map(act, some), return_exceptions=True)
         for each, outcome in zip(some, outcomes, strict=True):
@@ -34,7 +38,7 @@ async def for_each(
                 raise outcome
             elif isinstance(outcome, BaseException):
                 log.error("maintenance of a wait failed", exc_info=outcome, extra=_log_fields(each))
-        if pause_share and start + _CONCURRENT < len(waiting):
+        if pause_share and start + concurrent < len(waiting):
             await asyncio.sleep((time.monotonic() - began) * pause_share)
 
 

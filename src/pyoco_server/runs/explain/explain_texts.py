@@ -102,6 +102,18 @@ ANSWER: Final = Action(
     command="pyoco-client resume {run_id} --json JSON",
     request='POST /resume {{"runId": "{run_id}", "payload": ...}}',
 )
+SEND_SIGNAL: Final = Action(
+    en="Send the signal",
+    ja="シグナルを送信する",
+    command="pyoco-client signal {run_id} {topic} --json JSON",
+    request="POST /runs/{run_id}/signals/{topic}",
+)
+SEND_EVENT: Final = Action(
+    en="Send the event",
+    ja="イベントを送信する",
+    command="pyoco-client event {topic} --json JSON",
+    request='POST /events {{"name": "{topic}", "data": ...}}',
+)
 ASK_AGAIN: Final = Action(
     en="Ask again with a new deadline",
     ja="新しい期限でもう一度質問する",
@@ -409,14 +421,14 @@ TEXTS: Final[Mapping[str, Text]] = {
         ja="run はシグナル {topics} を待っています（{waits}、{since_at} から）。",
         next_en="It continues as soon as the signal is sent; time left: {left_sec}.",
         next_ja="シグナルが届き次第再開します。残り時間: {left_sec}",
-        actions=(CANCEL,),
+        actions=(SEND_SIGNAL, CANCEL),
     ),
     "waiting_event": Text(
         en="The run waits for an event {topics} that matches since {since_at}, in {waits}.",
         ja="run は条件に合うイベント {topics} を待っています（{waits}、{since_at} から）。",
         next_en="It continues as soon as such an event arrives; time left: {left_sec}.",
         next_ja="該当するイベントが届き次第再開します。残り時間: {left_sec}",
-        actions=(CANCEL,),
+        actions=(SEND_EVENT, CANCEL),
     ),
     "wait_over": Text(
         en="What the run was waiting for is over.",
