@@ -177,7 +177,7 @@ def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
         yield "rerun of", f"{run['origin_run_id']} (from {printable(run['rerun_task'] or run['rerun_mode'])})"
     elif cause := _cause(run):
         yield "started by", printable(cause)
-    if run.get("start_at") and not run.get("start_time"):
+    if run["status"] == RunStatus.SCHEDULED and run.get("start_at"):
         yield "starts at", local_time(run["start_at"])
     if run.get("error"):
         yield "error", Text(printable(_shortened(run["error"])), style="red")
