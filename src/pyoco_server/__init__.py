@@ -19,10 +19,10 @@ if TYPE_CHECKING:
         PyocoHttpClient,
         PyocoHttpError,
     )
-    from pyoco_server.human.answer_types import HumanAnswer, HumanTimeout
-    from pyoco_server.human.awaiting import WaitTimeout
     from pyoco_server.nats_client import PyocoNatsClient
     from pyoco_server.telemetry.logging_config import configure_logging
+    from pyoco_server.waits.human.answer_types import HumanAnswer, HumanTimeout
+    from pyoco_server.waits.wait_arguments import WaitTimeout
     from pyoco_server.worker import PyocoNatsWorker
     from pyoco_server.worker.flows.task_options import task_options
 
@@ -47,15 +47,15 @@ __all__ = [
 _DEFINED_IN = {
     "AsyncPyocoHttpClient": "pyoco_server.http_client",
     "GatewayUnreachable": "pyoco_server.http_client",
-    "HumanAnswer": "pyoco_server.human.answer_types",
-    "HumanTimeout": "pyoco_server.human.answer_types",
+    "HumanAnswer": "pyoco_server.waits.human.answer_types",
+    "HumanTimeout": "pyoco_server.waits.human.answer_types",
     "NatsBackendConfig": "pyoco_server.config",
     "PyocoError": "pyoco_server.errors",
     "PyocoHttpClient": "pyoco_server.http_client",
     "PyocoHttpError": "pyoco_server.http_client",
     "PyocoNatsClient": "pyoco_server.nats_client",
     "PyocoNatsWorker": "pyoco_server.worker",
-    "WaitTimeout": "pyoco_server.human.awaiting",
+    "WaitTimeout": "pyoco_server.waits.wait_arguments",
     "configure_logging": "pyoco_server.telemetry.logging_config",
     "create_app": "pyoco_server.http_api",
     "task_options": "pyoco_server.worker.flows.task_options",

@@ -28,7 +28,6 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
-from pyoco_server.human.human_task_yaml import check_submitted_flow
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, keyed_command, keyed_submission
@@ -37,6 +36,7 @@ from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
 from pyoco_server.runs.lifecycle.stored_job import whole_params
 from pyoco_server.runs.lifecycle.submission import Submitter, new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, find_run
+from pyoco_server.waits.human.human_task_yaml import check_submitted_flow
 
 T = TypeVar("T")
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import yaml
 from pyoco.dsl.graph import MAX_PIPE_EXPANDED_TERMS
 
-from pyoco_server.human.human_task_yaml import MAX_SCHEMA_BYTES
 from pyoco_server.runs.flow_yaml import check_flow_yaml
 from pyoco_server.runs.flow_yaml import yaml_graph as graph
 from pyoco_server.runs.flow_yaml import yaml_problems as problems
 from pyoco_server.runs.flow_yaml import yaml_tasks as tasks
 from pyoco_server.runs.flow_yaml import yaml_tree as tree
 from pyoco_server.runs.flow_yaml import yaml_values as values
+from pyoco_server.waits.human.human_task_yaml import MAX_SCHEMA_BYTES
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.flow_files import FlowFolder
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow

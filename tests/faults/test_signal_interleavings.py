@@ -19,13 +19,13 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.wait_transitions import expired
 from pyoco_server.records.models import RunStatus, WaitKind
 from pyoco_server.records.wait_models import NO_DEADLINE, Actor, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.signals.signal_delivery import SignalDelivery
 from pyoco_server.signals.signal_sending import SentSignal, SignalSender
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.wait_transitions import expired
 from tests.support.broker.connections import connected
 from tests.support.running.interleaving import RequestScheduler
 from tests.support.running.waiting_runs import WaitingRun, waiting_run

@@ -25,17 +25,6 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, PyocoError
-from pyoco_server.human.answers.answering import Answer, AnswerHandler, Receipt
-from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.reopen import retry_run
-from pyoco_server.human.wait_changes import ChangeRequest, WaitChanges
-from pyoco_server.human.wait_maintenance import WaitMaintenance
-from pyoco_server.human.wait_transitions import (
-    ended_unanswered,
-    latest_waits,
-    next_wait_id,
-    unanswered_reason,
-)
 from pyoco_server.records.models import (
     UNANSWERED,
     RunSnapshot,
@@ -49,6 +38,17 @@ from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunTaken, claim
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting, waiting
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler, Receipt
+from pyoco_server.waits.human.reopen import retry_run
+from pyoco_server.waits.human.wait_changes import ChangeRequest, WaitChanges
+from pyoco_server.waits.wait_maintenance import WaitMaintenance
+from pyoco_server.waits.wait_transitions import (
+    ended_unanswered,
+    latest_waits,
+    next_wait_id,
+    unanswered_reason,
+)
 from tests.support.broker.connections import connected
 from tests.support.broker.waits_in_bucket import SeenRuns, WaitsInBucket
 from tests.support.running.interleaving import Killed, RequestScheduler

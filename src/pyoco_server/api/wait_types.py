@@ -5,10 +5,10 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from pyoco_server.api.run_types import Cursor, Text, WatchTimeout
-from pyoco_server.human.asking import MAX_ASSIGNEES
-from pyoco_server.human.inbox.wait_items import WaitItem
 from pyoco_server.records.models import LAST_TIME, RunId, Timestamp, WaitKind
 from pyoco_server.records.wait_models import Decision, WaitEvent, WaitId, WaitRecord, WaitState
+from pyoco_server.waits.human.asking import MAX_ASSIGNEES
+from pyoco_server.waits.index.wait_items import WaitItem
 
 WAIT_LIMIT_DEFAULT: Final = 50
 WAIT_LIMIT_MAX: Final = 200

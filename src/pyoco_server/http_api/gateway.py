@@ -20,11 +20,11 @@ from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import services
 from pyoco_server.http_api.middleware.request_counts import RequestCounts
-from pyoco_server.human.notifications import Notifier
 from pyoco_server.records.models import WorkerRecord, WorkerState
 from pyoco_server.runs.sweep.delayed_starts import DelayedStarts
 from pyoco_server.runs.sweep.sweeper import Sweeper
 from pyoco_server.runs.takeover.takeover import Takeover
+from pyoco_server.waits.human.notifications import Notifier
 
 S = TypeVar("S", bound=services.Service)
 

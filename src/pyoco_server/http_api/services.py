@@ -23,12 +23,6 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.broker.stores.wheel_history import WheelHistory
 from pyoco_server.http_api.metrics.run_timings import RunTimings
 from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
-from pyoco_server.human.answers.answering import AnswerHandler
-from pyoco_server.human.inbox.inbox_hub import InboxHub
-from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitFeedReader, feed_of
-from pyoco_server.human.inbox.wait_index import WaitIndex, WaitLists
-from pyoco_server.human.wait_changes import WaitChanges
-from pyoco_server.human.wait_maintenance import WaitMaintenance
 from pyoco_server.records.models import Job, RunStatus, WaitKind, WorkerRecord
 from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner
@@ -47,6 +41,12 @@ from pyoco_server.schedules.schedule_service import ScheduleService
 from pyoco_server.signals.event_sending import EventSender
 from pyoco_server.signals.signal_sending import SignalSender
 from pyoco_server.signals.wait_matching import WaitMatching
+from pyoco_server.waits.human.answers.answering import AnswerHandler
+from pyoco_server.waits.human.inbox_hub import InboxHub
+from pyoco_server.waits.human.wait_changes import WaitChanges
+from pyoco_server.waits.index.wait_feed import DecidedCounts, WaitFeedReader, feed_of
+from pyoco_server.waits.index.wait_index import WaitIndex, WaitLists
+from pyoco_server.waits.wait_maintenance import WaitMaintenance
 from pyoco_server.wheels.wheel_registry import WheelRegistry
 
 # Each upload needs a temporary file.

@@ -21,14 +21,14 @@ from pyoco_server.broker.stores.event_store import EventStore
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.each_wait import for_each
-from pyoco_server.human.inbox.wait_index import TopicWait, WaitIndex
-from pyoco_server.human.wait_transitions import satisfied
 from pyoco_server.records.json_pointers import matches
 from pyoco_server.records.models import RunSnapshot, WaitKind
 from pyoco_server.records.signal_models import EventRecord
 from pyoco_server.records.wait_models import WaitState, run_id_of
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.each_wait import for_each
+from pyoco_server.waits.index.wait_index import TopicWait, WaitIndex
+from pyoco_server.waits.wait_transitions import satisfied
 
 log = logging.getLogger(__name__)
 

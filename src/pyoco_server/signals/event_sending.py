@@ -7,9 +7,9 @@ from uuid import uuid4
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.event_store import EventStore
-from pyoco_server.human.wait_transitions import name_of
 from pyoco_server.records.signal_models import EventRecord
 from pyoco_server.records.wait_models import Actor
+from pyoco_server.waits.wait_transitions import name_of
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.wait_transitions import satisfied
 from pyoco_server.records.models import WaitKind
 from pyoco_server.records.signal_models import Signal
 from pyoco_server.signals.mailboxes import assigned, deliveries
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.wait_transitions import satisfied
 
 log = logging.getLogger(__name__)
 

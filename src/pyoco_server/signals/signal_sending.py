@@ -15,12 +15,12 @@ from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import IdempotencyConflict, MailboxFull, RunConflict, shortened
-from pyoco_server.human.wait_transitions import name_of
 from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.records.signal_models import Mailbox, Signal
 from pyoco_server.records.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.signals.mailboxes import find_signal, received_by, trimmed, with_signal
+from pyoco_server.waits.wait_transitions import name_of
 
 log = logging.getLogger(__name__)
 

@@ -15,12 +15,12 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_follower import StreamFollower
 from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.each_wait import for_each
-from pyoco_server.human.inbox.wait_index import WaitIndex, WaitWrite
 from pyoco_server.records.models import WaitKind, is_run_id
 from pyoco_server.signals.event_matching import EventMatching
 from pyoco_server.signals.signal_delivery import SignalDelivery
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.each_wait import for_each
+from pyoco_server.waits.index.wait_index import WaitIndex, WaitWrite
 
 log = logging.getLogger(__name__)
 

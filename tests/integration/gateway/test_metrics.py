@@ -19,11 +19,11 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady, WaitExpired
 from pyoco_server.http_api.metrics.metric_table import METRICS
-from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.records.models import RunSnapshot, RunStatus, WorkerState, encode, pending_snapshot
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_runs import signed, snapshot, write
 from tests.support.broker.worker_records import a_record, ask, put_record

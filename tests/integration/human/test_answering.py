@@ -22,13 +22,13 @@ from pyoco_server.errors import (
     WaitConflict,
     WaitNotFound,
 )
-from pyoco_server.human.answers.answering import Answer, AnswerHandler, Receipt
-from pyoco_server.human.continuation import Continuations
 from pyoco_server.records.models import RunStatus, TaskStatus, new_run_id
 from pyoco_server.records.wait_models import Actor, Decision, WaitState, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import open_waits
 from pyoco_server.runs.sweep.run_repair import RunRepairer
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler, Receipt
 from tests.support.broker.connections import connected
 from tests.support.running.people import ANN, ANN_KEY, BOB, BOB_KEY, STRANGER
 from tests.support.running.waiting_runs import WaitingRun, waiting_run

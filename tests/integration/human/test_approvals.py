@@ -19,11 +19,11 @@ from pyoco_server.errors import (
     WaitConflict,
     shortened_json,
 )
-from pyoco_server.human.answers.answering import Answer, AnswerHandler
-from pyoco_server.human.reopen import retry_run
-from pyoco_server.human.wait_changes import ChangeRequest, WaitChanges
 from pyoco_server.records.wait_models import Actor, Decision, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
+from pyoco_server.waits.human.reopen import retry_run
+from pyoco_server.waits.human.wait_changes import ChangeRequest, WaitChanges
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.people import ANN, ANN_KEY, BOB, BOB_KEY
 from tests.support.running.tenants import Tenant, a_key, having_tenants

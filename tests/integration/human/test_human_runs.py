@@ -16,10 +16,10 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.records.models import Job, job_of
 from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.session import run_recorder
 from tests.support.broker.nats_server import NatsServer

@@ -8,8 +8,8 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidRequest
-from pyoco_server.human.human_task_yaml import HUMAN_TASK, SlowSchemaCheck, ask, check_submitted_flow
 from pyoco_server.testing import run_flow
+from pyoco_server.waits.human.human_task_yaml import HUMAN_TASK, SlowSchemaCheck, ask, check_submitted_flow
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 from tests.support.running.gateway import RunningGateway

@@ -7,11 +7,11 @@ import pytest
 
 from pyoco_server.broker.jetstream import bucket_feed
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxHub
-from pyoco_server.human.inbox.wait_items import item_of
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitRecord, WaitState
 from pyoco_server.runs.watch.followers import ResyncRequired
+from pyoco_server.waits.human.inbox_hub import InboxChange, InboxHub
+from pyoco_server.waits.index.wait_items import item_of
 from tests.support.broker.stored_waits import a_wait, ask, decide, decided
 from tests.support.event_reading import EventReader, reading_events
 from tests.support.running.gateway import RunningGateway, running_gateway

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pyoco_server.errors import AnswersBusy, InvalidAnswer
-from pyoco_server.human.answers import schema_checker
-from pyoco_server.human.answers.schema_check_messages import CheckResult
-from pyoco_server.human.answers.schema_checker import SchemaChecker
+from pyoco_server.waits.human.answers import schema_checker
+from pyoco_server.waits.human.answers.schema_check_messages import CheckResult
+from pyoco_server.waits.human.answers.schema_checker import SchemaChecker
 from tests.support.processes import is_alive
 from tests.support.waiting import eventually
 

@@ -20,17 +20,17 @@ from pyoco_server.errors import (
     WaitExpired,
     WaitNotFound,
 )
-from pyoco_server.human.answers.answering import Answer, AnswerHandler, Receipt
-from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.event_outbox import flush_outbox
-from pyoco_server.human.reopen import retry_run
-from pyoco_server.human.wait_changes import ChangeRequest, WaitChanges
-from pyoco_server.human.wait_maintenance import WaitMaintenance
 from pyoco_server.records.models import RunStatus, TaskStatus
 from pyoco_server.records.wait_models import WaitRecord
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from tests.integration.human.test_wait_expiry import maintaining
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler, Receipt
+from pyoco_server.waits.human.reopen import retry_run
+from pyoco_server.waits.human.wait_changes import ChangeRequest, WaitChanges
+from pyoco_server.waits.wait_event_outbox import flush_outbox
+from pyoco_server.waits.wait_maintenance import WaitMaintenance
+from tests.integration.waits.test_wait_expiry import maintaining
 from tests.support.broker.waits_in_bucket import SeenRuns, WaitsInBucket
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.people import ANN, ANN_KEY, BOB, BOB_KEY, STRANGER
@@ -299,7 +299,7 @@ async def test_each_of_several_extensions_is_published_from_the_outbox(
     async def unpublished(*_: Any) -> None: ...
 
     with monkeypatch.context() as patched:
-        patched.setattr("pyoco_server.human.event_outbox.publish_outbox", unpublished)
+        patched.setattr("pyoco_server.waits.wait_event_outbox.publish_outbox", unpublished)
         await changes.extend(by_ann(run), deadline + 2)
     assert (await run.kinds()).count("extended") == 1
     await flush_outbox(WaitStore(connection), events, run.wait_id)

@@ -14,14 +14,14 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.human.answers.answering import Answer, AnswerHandler
-from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.models import RunSnapshot, RunStatus, job_of
 from pyoco_server.records.wait_models import Actor, Question, WaitEvent
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
+from pyoco_server.waits.human.reopen import retry_run
 from pyoco_server.worker.session.run_questions import RunQuestions
-from tests.integration.human.test_wait_expiry import Clock, maintaining
+from tests.integration.waits.test_wait_expiry import Clock, maintaining
 from tests.support.broker.stored_runs import snapshot
 from tests.support.running.gateway import running_gateway
 from tests.support.running.notifying import all_delivered, notified, running_notifier, wait_for_requests

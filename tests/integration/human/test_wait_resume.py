@@ -12,12 +12,12 @@ from pyoco_server.errors import (
     WaitExpired,
     WaitExpiredForGood,
 )
-from pyoco_server.human.answers.answering import Answer, AnswerHandler
-from pyoco_server.human.reopen import retry_run
-from pyoco_server.human.wait_transitions import next_wait_id
 from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.records.wait_models import digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
+from pyoco_server.waits.human.reopen import retry_run
+from pyoco_server.waits.wait_transitions import next_wait_id
 from tests.integration.human.test_answering import NUMBER, PROPOSAL
 from tests.support.broker.stored_runs import snapshot
 from tests.support.running.people import ANN, ANN_KEY, BOB, BOB_KEY, STRANGER

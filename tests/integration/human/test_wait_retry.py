@@ -14,13 +14,13 @@ from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound, WaitConflict, WaitExpired, WaitNotFound
-from pyoco_server.human.answers.answering import Answer, AnswerHandler
-from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.models import JournalEntry, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Actor, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
-from tests.integration.human.test_wait_expiry import maintaining
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
+from pyoco_server.waits.human.reopen import retry_run
+from tests.integration.waits.test_wait_expiry import maintaining
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import let_expire
 from tests.support.running.gateway import running_gateway

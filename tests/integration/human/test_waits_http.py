@@ -13,9 +13,9 @@ from msgspec import UNSET, structs
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
-from pyoco_server.human.answers.answering import AnswerHandler
 from pyoco_server.records.models import encode, new_run_id
 from pyoco_server.records.wait_models import WaitRecord, WaitState
+from pyoco_server.waits.human.answers.answering import AnswerHandler
 from tests.support.broker.stored_runs import snapshot, write
 from tests.support.broker.stored_waits import ask, decide
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -454,7 +454,7 @@ async def test_every_nats_error_has_the_same_code(
 async def test_too_many_schema_checks_are_503_with_retry_after(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.human.answers.schema_checker._MAX_CHECKS", 0)
+    monkeypatch.setattr("pyoco_server.waits.human.answers.schema_checker._MAX_CHECKS", 0)
     [wait] = await ask(gateway.inside, schema={"type": "string", "pattern": "^a$"})
     answer = await respond(gateway, wait, payload="a")
     assert_worded(answer, 503, 43, "busy")

@@ -13,8 +13,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.streams import list_watch_routes as list_watch
 from pyoco_server.http_api.streams import wait_watch_routes as wait_watch
-from pyoco_server.human.inbox.wait_feed import WaitFeedReader
 from pyoco_server.runs.index.run_feed_reader import RunFeedReader
+from pyoco_server.waits.index.wait_feed import WaitFeedReader
 from tests.support.event_reading import reading_events
 from tests.support.programs import SERVER, running
 from tests.support.running.gateway import running_gateway

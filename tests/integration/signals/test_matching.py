@@ -10,14 +10,14 @@ from pyoco_server.broker.stores.event_store import EventStore
 from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.wait_transitions import expired, satisfied
 from pyoco_server.records.models import RunStatus, WaitKind
 from pyoco_server.records.signal_models import EventRecord, Mailbox, Signal
 from pyoco_server.records.wait_models import NO_DEADLINE, Actor, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.signals.signal_delivery import SignalDelivery
 from pyoco_server.signals.signal_sending import SignalSender
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.wait_transitions import expired, satisfied
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway

@@ -22,14 +22,14 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.models import Job, pending_snapshot
 from pyoco_server.records.operation_models import BulkItem, BulkRecord
 from pyoco_server.records.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle import cancel_request as cancel
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.withdrawal import Withdrawer
+from pyoco_server.waits.continuation import Continuations
+from pyoco_server.waits.human.reopen import retry_run
 from tests.integration.human.test_wait_retry import failed_run
 from tests.integration.submit.test_dlq import letter, put, seqs
 from tests.integration.submit.test_rerun import end, reruns

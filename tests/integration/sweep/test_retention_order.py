@@ -15,13 +15,13 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound
-from pyoco_server.human.reopen import retry_run
-from pyoco_server.human.wait_transitions import event_of
 from pyoco_server.records.models import LogLine, RunStatus
 from pyoco_server.records.wait_models import Actor, WaitEventKind
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention
+from pyoco_server.waits.human.reopen import retry_run
+from pyoco_server.waits.wait_transitions import event_of
 from tests.integration.human.test_wait_retry import failed_run
 from tests.integration.submit.test_rerun import end, entry
 from tests.support.broker.connections import connected

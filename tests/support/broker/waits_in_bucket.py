@@ -10,10 +10,10 @@ from pyoco_server.broker.jetstream.stream_reads import (
     read_batch,
     stream_state,
 )
-from pyoco_server.human.inbox.wait_index import WaitIndex
 from pyoco_server.records.models import TERMINAL
 from pyoco_server.records.wait_models import WaitRecord, WaitState, decode_outbox, decode_wait
 from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
+from pyoco_server.waits.index.wait_index import WaitIndex
 
 
 class WaitsInBucket(WaitIndex):

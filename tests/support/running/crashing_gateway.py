@@ -24,9 +24,9 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.cli.server.server_command import main
-from pyoco_server.human.answers.answering import AnswerHandler
 from pyoco_server.records.wait_models import WaitEventKind, WaitState
 from pyoco_server.runs.bulk.bulk_runner import BulkSteps
+from pyoco_server.waits.human.answers.answering import AnswerHandler
 
 
 @dataclass(frozen=True)

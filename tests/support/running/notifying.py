@@ -12,9 +12,9 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_notices import NOTIFY_CONSUMER
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.notifications import Notifier
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord
+from pyoco_server.waits.human.notifications import Notifier
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import a_wait
 from tests.support.waiting import eventually

@@ -14,8 +14,6 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import WaitExpired
-from pyoco_server.human.answers.answering import Answer, AnswerHandler
-from pyoco_server.human.wait_transitions import event_of
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, TaskStatus, decode_job
 from pyoco_server.records.wait_models import (
     Actor,
@@ -25,6 +23,8 @@ from pyoco_server.records.wait_models import (
 )
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import waiting
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
+from pyoco_server.waits.wait_transitions import event_of
 from tests.support.broker.stored_runs import signed, snapshot
 from tests.support.broker.stored_waits import a_wait
 from tests.support.waiting import eventually

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyoco_server.errors import InvalidRequest
-from pyoco_server.human.human_task_yaml import check_submitted_flow
 from pyoco_server.runs.flow_yaml import CheckedFlow, TaskDeclaration, check_flow_yaml
+from pyoco_server.waits.human.human_task_yaml import check_submitted_flow
 from tests.support.samples.flow_yaml import TASKS, each_parser, flow, problems_of, text_at, the_problem  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.usefixtures("each_parser")

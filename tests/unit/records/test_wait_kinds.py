@@ -3,7 +3,6 @@
 import msgspec
 from msgspec import UNSET
 
-from pyoco_server.human.wait_transitions import deadline_again, expired, satisfied
 from pyoco_server.records.models import OpenWait, RunStatus, WaitKind
 from pyoco_server.records.wait_models import (
     NO_DEADLINE,
@@ -15,6 +14,7 @@ from pyoco_server.records.wait_models import (
     is_topic,
 )
 from pyoco_server.runs.lifecycle.waiting_state import open_waits, parked_status
+from pyoco_server.waits.wait_transitions import deadline_again, expired, satisfied
 
 WAIT = {
     "wait_id": "00000000-0000-4000-8000-000000000000.0123456789abcdef",

@@ -7,7 +7,6 @@ from msgspec import structs
 
 from pyoco_server.broker.stores.mailbox_store import MAILBOX_MAX_BYTES
 from pyoco_server.errors import MailboxFull
-from pyoco_server.human.wait_transitions import expired, satisfied
 from pyoco_server.records.models import WaitKind
 from pyoco_server.records.signal_models import Mailbox, Signal, encode
 from pyoco_server.records.wait_models import WaitRecord
@@ -19,6 +18,7 @@ from pyoco_server.signals.mailboxes import (
     trimmed,
     with_signal,
 )
+from pyoco_server.waits.wait_transitions import expired, satisfied
 from tests.support.broker.stored_waits import a_wait
 
 RUN_ID = "00000000-0000-4000-8000-000000000001"

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 class StoredWait:
     record: WaitRecord
     revision: int
-    # The events of the wait that are perhaps unpublished (human/event_outbox.py).
+    # The events of the wait that are perhaps unpublished (waits/wait_event_outbox.py).
     outbox: tuple[WaitEvent, ...] = ()
 
 

@@ -16,10 +16,10 @@ import yaml
 from pyoco_server.api.invalid_fields import invalid_fields
 from pyoco_server.api.schedule_types import ScheduleRequest
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
-from pyoco_server.human.human_task_yaml import check_submitted_flow
 from pyoco_server.records.schedule_models import ScheduleSpec
 from pyoco_server.runs.flow_yaml import did_you_mean
 from pyoco_server.schedules.spec_problems import valid_spec
+from pyoco_server.waits.human.human_task_yaml import check_submitted_flow
 
 _LISTS: Final = ("cron", "at", "exclude")
 _ENTRIES: Final = "schedules"

@@ -22,13 +22,13 @@ from pyoco_server.http_api.requests.bodies import (
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, idempotency_key
 from pyoco_server.http_api.requests.multipart import FileField, open_form
 from pyoco_server.http_api.routing import handles
-from pyoco_server.human.human_task_yaml import SlowSchemaCheck, check_submitted_flow
 from pyoco_server.records.models import Job, RunStatus, encode
 from pyoco_server.runs.flow_yaml import CheckedFlow
 from pyoco_server.runs.lifecycle.idempotency import keyed_submission
 from pyoco_server.runs.lifecycle.requested_start import AT_ONCE, RequestedStart, requested_start
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.telemetry import tracing
+from pyoco_server.waits.human.human_task_yaml import SlowSchemaCheck, check_submitted_flow
 
 # Checking takes about a millisecond per 16 KiB.
 _QUICKLY_CHECKED_BYTES = 16 * 1024

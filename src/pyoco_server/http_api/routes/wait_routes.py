@@ -32,13 +32,13 @@ from pyoco_server.http_api.requests.query import (
 )
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
-from pyoco_server.human.answers.answering import Answer
-from pyoco_server.human.inbox.wait_items import HUMAN, OPEN, WaitFilter
-from pyoco_server.human.reopen import retry_run
-from pyoco_server.human.wait_changes import ChangeRequest, WaitChanges
 from pyoco_server.records.models import WaitKind
 from pyoco_server.records.wait_models import WaitRecord, WaitState, is_wait_id
 from pyoco_server.runs.lifecycle.tenancy import hidden_from_others
+from pyoco_server.waits.human.answers.answering import Answer
+from pyoco_server.waits.human.reopen import retry_run
+from pyoco_server.waits.human.wait_changes import ChangeRequest, WaitChanges
+from pyoco_server.waits.index.wait_items import HUMAN, OPEN, WaitFilter
 
 T = TypeVar("T", bound=Struct)
 

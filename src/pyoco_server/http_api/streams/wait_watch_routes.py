@@ -26,9 +26,9 @@ from pyoco_server.http_api.streams.sse import (
     has_read_up_to,
     position_in_header,
 )
-from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxFollower
 from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.runs.watch.recent_changes import BucketPosition
+from pyoco_server.waits.human.inbox_hub import InboxChange, InboxFollower
 
 log = logging.getLogger(__name__)
 

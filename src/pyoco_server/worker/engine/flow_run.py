@@ -10,11 +10,11 @@ from typing import Any
 from pyoco.core.models import Flow, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
 
-from pyoco_server.human.asking import TaskSuspended
-from pyoco_server.human.awaiting import IN_PLACE_SEC
 from pyoco_server.records.journal_order import last_number
 from pyoco_server.records.models import JournalEntry, Reason, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Question, decode_waits, encode
+from pyoco_server.waits.human.asking import TaskSuspended
+from pyoco_server.waits.wait_arguments import IN_PLACE_SEC
 from pyoco_server.worker.engine.flow_engine import run_flow
 from pyoco_server.worker.engine.flow_graph import in_order, predecessors, reusable
 from pyoco_server.worker.engine.flow_shape import FlowShape

@@ -20,9 +20,9 @@ from msgspec import Struct
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
-from pyoco_server.human.answer_types import HumanTimeout
-from pyoco_server.human.asking import TaskSuspended
-from pyoco_server.human.awaiting import IN_PLACE_SEC, WaitTimeout
+from pyoco_server.waits.human.answer_types import HumanTimeout
+from pyoco_server.waits.human.asking import TaskSuspended
+from pyoco_server.waits.wait_arguments import IN_PLACE_SEC, WaitTimeout
 from pyoco_server.worker.engine.context_changes import Changes, ContextChanges, TouchedNames
 from pyoco_server.worker.engine.json_values import error_message
 from pyoco_server.worker.engine.run_facts import RunFacts

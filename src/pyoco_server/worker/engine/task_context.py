@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyoco.core.context import Context
 
-from pyoco_server.human.answer_types import answer_of
-from pyoco_server.human.asking import DEFAULT_NAME, TaskSuspended, question
-from pyoco_server.human.awaiting import received, seconds_to_sleep, sleep_question, topic_question
 from pyoco_server.records.models import WaitKind
 from pyoco_server.records.wait_models import Question, WaitRecord
+from pyoco_server.waits.human.answer_types import answer_of
+from pyoco_server.waits.human.asking import DEFAULT_NAME, TaskSuspended, question
+from pyoco_server.waits.wait_arguments import received, seconds_to_sleep, sleep_question, topic_question
 from pyoco_server.worker.engine.run_facts import FactsAttribute, RunFacts
 from pyoco_server.worker.engine.task_journal import JournalKeys, TaskJournal, UnreadableEntry, output_of
 

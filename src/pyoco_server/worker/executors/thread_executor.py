@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TextIO, TypeVar, cast
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.awaiting import IN_PLACE_SEC
+from pyoco_server.waits.wait_arguments import IN_PLACE_SEC
 from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
 from pyoco_server.worker.engine.pyoco_adapter import ARTIFACTS

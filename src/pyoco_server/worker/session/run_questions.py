@@ -15,16 +15,6 @@ from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
-from pyoco_server.human.event_outbox import close_wait, publish_outbox
-from pyoco_server.human.wait_transitions import (
-    RUN_ENDED,
-    change_of,
-    ended_unanswered,
-    event_of,
-    unanswered_reason,
-    unanswered_text,
-    with_kept_answer,
-)
 from pyoco_server.records.models import Job, Reason, RerunMode, RunStatus, TaskStatus, WaitKind
 from pyoco_server.records.wait_models import (
     NO_DEADLINE,
@@ -37,6 +27,16 @@ from pyoco_server.records.wait_models import (
     digest_of,
     encode,
     wait_id_of,
+)
+from pyoco_server.waits.wait_event_outbox import close_wait, publish_outbox
+from pyoco_server.waits.wait_transitions import (
+    RUN_ENDED,
+    change_of,
+    ended_unanswered,
+    event_of,
+    unanswered_reason,
+    unanswered_text,
+    with_kept_answer,
 )
 from pyoco_server.worker.ipc.protocol import Outcome
 

@@ -1,1 +1,0 @@
-"""Waits for people: what a task asks, and what answers it."""

@@ -1,1 +1,0 @@
-"""The read model of waits: index, lists, feed and the inbox stream."""

@@ -1,0 +1,1 @@
+"""Waits of runs: what a run waits for while it is parked, and how it continues."""

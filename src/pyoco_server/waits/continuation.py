@@ -1,0 +1,176 @@
+"""What follows the decision of a wait: the run continues or fails, and its other waits are closed.
+
+There is no record of whether this was done. A run that waits for a decided wait still has to be continued;
+doing so twice is harmless. First the job is published, then the wait is removed from the run's snapshot,
+which is PENDING from then on: the sweep publishes the job of a PENDING run again if it is lost.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import structs
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
+from pyoco_server.records.models import PARKED, OpenWait, RunSnapshot, RunStatus
+from pyoco_server.records.unreadable_records import RecordKind
+from pyoco_server.records.wait_models import Actor, WaitEvent, WaitRecord, WaitState
+from pyoco_server.runs.lifecycle.waiting_state import without_decided
+from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
+from pyoco_server.waits.wait_event_outbox import close_wait, flush_outbox, publish_outbox, write_outcome
+from pyoco_server.waits.wait_transitions import (
+    RUN_ENDED,
+    ended_unanswered,
+    event_for_state,
+    reopened_wait,
+    unanswered_reason,
+    unanswered_text,
+)
+
+log = logging.getLogger(__name__)
+
+_CONCURRENT = 32
+
+
+# The statuses of a run that may have open waits; of a PENDING or RUNNING one those of its other branches.
+MAY_HAVE_OPEN_WAITS: Final = PARKED | {RunStatus.PENDING, RunStatus.RUNNING}
+
+
+def awaited_by(snapshot: RunSnapshot) -> list[OpenWait]:
+    return list(snapshot.open_waits or []) if snapshot.status in MAY_HAVE_OPEN_WAITS else []
+
+
+class Continuations:
+    def __init__(self, connection: Connection) -> None:
+        self._waits = WaitStore(connection)
+        self._events = WaitEvents(connection)
+        self._repairer = RunRepairer(connection)
+        self._unreadable = connection.unreadable
+
+    async def decide(self, wait: StoredWait, outcome: WaitRecord, event: WaitEvent | None = None) -> bool:
+        """False when the wait was written since it was read."""
+        return await write_outcome(self._waits, self._events, wait, outcome, event)
+
+    async def publish_best_effort(self, event: WaitEvent) -> None:
+        """Publish an event that changes no record, such as a rejected answer."""
+        try:
+            await self._events.publish(event)
+        except NatsUnavailable as error:
+            extra = {"wait_id": event.wait_id, "run_id": event.run_id}
+            log.warning("event %s is lost: %s", event.event_id, error, extra=extra)
+
+    async def flush_outbox(self, wait_id: str) -> None:
+        await flush_outbox(self._waits, self._events, wait_id)
+
+    async def continue_run(
+        self, run_id: str, *, has_job: bool = False, decided: WaitRecord | None = None
+    ) -> None:
+        """Continue or fail the run, if its waits are decided; `has_job`: its job is in the queue.
+
+        `decided` is one of its waits that the caller has just decided, and that need not be read again.
+        """
+        seen = 0
+        while (stored := await self._repairer.stored(run_id)) is not None and stored.revision != seen:
+            if stored.snapshot.status.terminal:
+                await self.close_waits(run_id)
+                return
+            waits = await self._awaited(stored.snapshot, decided)
+            # The owner of a run that is executed decides itself what that means.
+            missed = [] if stored.snapshot.delivery else [wait for wait in waits if ended_unanswered(wait)]
+            if not missed:
+                if await self._continued(stored, waits, has_job=has_job):
+                    return
+            elif await self._fail(stored, missed):
+                await self.close_waits(run_id)
+                return
+            # The run was written since, or its end cannot be written at all.
+            seen = stored.revision
+
+    async def _continued(self, stored: StoredRun, waits: Sequence[WaitRecord], *, has_job: bool) -> bool:
+        """Queue the run if it can go on, and remove decided waits from it; false if it was written since."""
+        if stored.snapshot.status.parked:
+            if not any(wait.resolved for wait in waits):
+                return True
+            if not has_job:
+                await self._repairer.publish_continuation(stored)
+        changed = without_decided(stored.snapshot, waits)
+        if changed is stored.snapshot:
+            return True
+        try:
+            await self._repairer.store.replace(changed, revision=stored.revision)
+        except RevisionConflict:
+            return False
+        return True
+
+    async def close_waits(self, run_id: str) -> None:
+        """Cancel the open waits of a run that has ended or was deleted."""
+        stored = await self._waits.of_run_from_leader(run_id)
+        waits = [wait for wait in stored if wait.record.state is WaitState.OPEN]
+        # The run is read after its waits: waits that a retry opens later are not among them.
+        if not waits or not await self._has_ended(run_id):
+            return
+        for start in range(0, len(waits), _CONCURRENT):
+            some = [wait.record.wait_id for wait in waits[start : start + _CONCURRENT]]
+            await asyncio.gather(
+                *(close_wait(self._waits, self._events, wait_id, RUN_ENDED) for wait_id in some)
+            )
+
+    async def _has_ended(self, run_id: str) -> bool:
+        try:
+            stored = await self._repairer.store.get_from_leader(run_id)
+        except UnreadableRecord:
+            return False
+        return stored is None or stored.snapshot.status.terminal
+
+    async def _fail(self, stored: StoredRun, missed: Sequence[WaitRecord]) -> bool:
+        ending = Ending(
+            RunStatus.FAILED,
+            unanswered_reason(missed),
+            unanswered_text(missed),
+            unanswered=frozenset(wait.task for wait in missed),
+        )
+        return await self._repairer.end(stored, ending)
+
+    async def _awaited(self, snapshot: RunSnapshot, decided: WaitRecord | None) -> list[WaitRecord]:
+        """The waits that the run is suspended for, from the leader; missing ones are created."""
+        expected = awaited_by(snapshot)
+        if decided is not None and [each.wait_id for each in expected] == [decided.wait_id]:
+            return [decided]
+        found = await asyncio.gather(*(self._waits.find(each.wait_id) for each in expected))
+        missing = [
+            each
+            for each, wait in zip(expected, found, strict=True)
+            # One that exists and cannot be read stays as it is.
+            if wait is None and self._unreadable.find(RecordKind.WAIT, each.wait_id) is None
+        ]
+        waits = [wait.record for wait in found if wait is not None]
+        return waits + (await self.reopen_waits(snapshot, missing) if missing else [])
+
+    async def reopen_waits(
+        self, snapshot: RunSnapshot, missing: Sequence[OpenWait], *, by: Actor | None = None
+    ) -> list[WaitRecord]:
+        """Store the waits that `retry` has named in the run; concurrent callers store the same records."""
+        before = [wait.record for wait in await self._waits.of_run_from_leader(snapshot.run_id)]
+        created: list[WaitRecord] = []
+        for each in missing:
+            extra = {"run_id": snapshot.run_id, "wait_id": each.wait_id}
+            wait = reopened_wait(each, before, at=snapshot.waiting_since or time.time())
+            if wait is None:
+                log.error("a run waits for an unknown wait", extra=extra)
+                continue
+            outbox = [structs.replace(event_for_state(wait), actor=by)] if wait.is_human else []
+            try:
+                await self._waits.create(wait, outbox=outbox)
+            except RevisionConflict:
+                log.debug("the wait exists already", extra=extra)
+            else:
+                await publish_outbox(self._events, outbox)
+            created.append(wait)
+        return created

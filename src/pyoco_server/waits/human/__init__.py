@@ -1,0 +1,1 @@
+"""Questions to people: asking, answers, who may give them, notifications."""
