@@ -81,6 +81,9 @@ async def a_busy_day(tab: Tab, now: float) -> list[RunSnapshot]:
         a_record("gpu-1", seen_at=now + 600, tags=["gpu"], paused=True),
     ):
         await put_record(inside.connection, record)
+    await tab.gateway.submit("train_model", delay_sec=7200)
+    sleeping = snapshot(status=RunStatus.WAITING, start_time=now, updated_at=now)
+    await write_many(inside.connection, [sleeping])
     for tag in ("gpu", "edge", "edge"):
         await tab.gateway.submit("train_model", tag=tag)
     for number, message in enumerate(
@@ -115,6 +118,9 @@ async def test_warnings_come_first_and_each_figure_links_to_its_runs(tab: Tab) -
     failed = sum(run.status is RunStatus.FAILED for run in runs)
     figures = page.get_by_role("list", name="Runs and workers at a glance")
     await expect(figures.get_by_role("link", name="Failed")).to_contain_text(str(failed))
+    await expect(figures.get_by_role("link", name="Scheduled")).to_contain_text("1")
+    sleeping = figures.get_by_role("link", name="Waiting", exact=False).filter(has_text="signal or event")
+    await expect(sleeping).to_have_attribute("href", "#/runs?status=WAITING")
     await figures.get_by_role("link", name="Failed").click()
     await expect(page).to_have_url(f"{tab.url}/#/runs?status=FAILED&since=24h")
     await expect(page.get_by_role("button", name=f"Failed {failed}")).to_be_visible()
