@@ -7,7 +7,8 @@ const GATEWAY = "http://127.0.0.1:8000";
 const BASE = "/static/";
 // The hook is a package of its own; the dashboard is built from its source.
 const HOOK = fileURLToPath(new URL("packages/react/src", import.meta.url));
-const API = /^\/(health|runs|bulk|dlq|workers|waits|wheels|metrics|overview|key|resume|schedules|events|openapi\.json)/;
+const API =
+  /^\/(health|runs|bulk|dlq|workers|waits|wheels|metrics|overview|key|resume|schedules|events|openapi\.json)/;
 
 const link = (rel: string, file: string) => ({
   tag: "link",
