@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,15 @@ def shifted_time(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> Shifted
     clock = ShiftedTime()
     monkeypatch.setattr(module, "time", clock)
     return clock
+
+
+@contextmanager
+def machine_clock_shifted(by_sec: float) -> Iterator[None]:
+    """Meanwhile the time of day of this process, as its machine says it, is shifted."""
+    read = time.time
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: read() + by_sec)
+        yield
 
 
 @dataclass

@@ -73,7 +73,7 @@ class Gateway:
         self.schedules = self._add_service(
             services.Schedules(self.connection, self.timekeeper, self.clock, self.listing.open_runs)
         )
-        self.signals = self._add_service(services.Signals(self.connection, self.waits))
+        self.signals = self._add_service(services.Signals(self.connection, self.waits, clock=self.clock.now))
         self.notifications = self._add_service(Notifier(self.connection))
         # Last: its sources are parts of the others.
         self._add_service(self.timekeeper)

@@ -215,10 +215,11 @@ class Schedules(ServiceGroup):
 class Signals(ServiceGroup):
     """Signals to runs and events for all runs, and the waits that they answer."""
 
-    def __init__(self, connection: Connection, waits: Waits) -> None:
-        self.sender = SignalSender(connection)
-        self.events = EventSender(connection)
-        self.matching = WaitMatching(connection, waits.index)
+    def __init__(self, connection: Connection, waits: Waits, *, clock: Callable[[], float]) -> None:
+        """`clock` is the same in all gateways: an event counts from the start of a run on."""
+        self.sender = SignalSender(connection, clock=clock)
+        self.events = EventSender(connection, clock=clock)
+        self.matching = WaitMatching(connection, waits.index, clock=clock)
         waits.on_writes(self.matching.take)
         self.parts = (self.matching,)
 

@@ -9,9 +9,8 @@ same name and match has received it. Waits that are open at the same time all re
 
 import asyncio
 import logging
-import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -37,12 +36,20 @@ _CLOCK_MARGIN_SEC: Final = 60.0
 
 
 class EventMatching:
-    def __init__(self, connection: Connection, index: WaitIndex, continuations: Continuations) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        index: WaitIndex,
+        continuations: Continuations,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
         self._index = index
         self._events = EventStore(connection)
         self._runs = RunStore(connection)
         self._waits = WaitStore(connection)
         self._continuations = continuations
+        self._clock = clock
         self.received = 0
 
     async def take(self, batch: Iterable[StreamMessage], *, upto: int) -> None:
@@ -115,7 +122,7 @@ class EventMatching:
             if event.at < start_of(run) or event.event_id in _received_before(wait, waits):
                 return False
             outcome = satisfied(
-                wait.record, payload=event.data, decision_id=event.event_id, at=time.time(), by=event.by
+                wait.record, payload=event.data, decision_id=event.event_id, at=self._clock(), by=event.by
             )
             # After a conflict it may still be open.
             if await self._continuations.decide(wait, outcome):

@@ -1,7 +1,7 @@
 """Sends events, which every matching run of the tenant receives."""
 
 import logging
-import time
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +15,9 @@ log = logging.getLogger(__name__)
 
 
 class EventSender:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, clock: Callable[[], float]) -> None:
+        """`clock` says when an event was sent, and so for which runs it counts."""
+        self._clock = clock
         self._events = EventStore(connection)
         self.sent = 0
 
@@ -29,7 +31,7 @@ class EventSender:
         event = EventRecord(
             event_id=event_id or str(uuid4()),
             name=name,
-            at=time.time(),
+            at=self._clock(),
             data=data,
             tenant_id=actor.tenant_id,
             by=actor,

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
@@ -20,10 +21,13 @@ log = logging.getLogger(__name__)
 class SignalDelivery:
     """Every gateway does it without coordination: each step is a compare-and-set."""
 
-    def __init__(self, connection: Connection, continuations: Continuations) -> None:
+    def __init__(
+        self, connection: Connection, continuations: Continuations, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self._waits = WaitStore(connection)
         self._mailboxes = MailboxStore(connection)
         self._continuations = continuations
+        self._clock = clock
         self.received = 0
 
     async def deliver(self, run_id: str) -> None:
@@ -57,7 +61,7 @@ class SignalDelivery:
     async def _answer(self, wait: StoredWait, signal: Signal) -> bool:
         """Whether the wait has received it here; if not, it was written since it was read."""
         outcome = satisfied(
-            wait.record, payload=signal.data, decision_id=signal.signal_id, at=time.time(), by=signal.by
+            wait.record, payload=signal.data, decision_id=signal.signal_id, at=self._clock(), by=signal.by
         )
         if not await self._continuations.decide(wait, outcome):
             return False

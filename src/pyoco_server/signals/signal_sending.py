@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -51,8 +51,9 @@ class SignalsOfRun:
 
 
 class SignalSender:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.time) -> None:
         self._connection = connection
+        self._clock = clock
         self._runs = RunStore(connection)
         self._waits = WaitStore(connection)
         self._mailboxes = MailboxStore(connection)
@@ -69,7 +70,7 @@ class SignalSender:
         signal = Signal(
             signal_id=new_run_id() if key is None else _id_of(run_id, key),
             name=name,
-            at=time.time(),
+            at=self._clock(),
             data=data,
             by=actor,
             request=None if key is None else _digest(name, data),

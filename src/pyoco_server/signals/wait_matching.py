@@ -7,7 +7,7 @@ a start the loop reaches every open wait, and completes what a gateway that stop
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
@@ -33,13 +33,13 @@ _BATCH: Final = 500
 
 
 class WaitMatching:
-    def __init__(self, connection: Connection, index: WaitIndex) -> None:
+    def __init__(self, connection: Connection, index: WaitIndex, *, clock: Callable[[], float]) -> None:
         config = connection.config
         self._connection = connection
         self._index = index
         continuations = Continuations(connection)
-        self.events = EventMatching(connection, index, continuations)
-        self.signals = SignalDelivery(connection, continuations)
+        self.events = EventMatching(connection, index, continuations, clock=clock)
+        self.signals = SignalDelivery(connection, continuations, clock=clock)
         self._loop = BackgroundLoop("matching of signals and events", self._step)
         self._event_feed = StreamFollower(
             connection, config.event_stream, f"{config.event_subject_prefix}.*.*.*", self._announce

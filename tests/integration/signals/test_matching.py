@@ -8,6 +8,7 @@ from typing import Any
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.event_store import EventStore
 from pyoco_server.broker.stores.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import RunStatus, WaitKind
@@ -20,6 +21,7 @@ from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.wait_transitions import expired, satisfied
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
+from tests.support.clocks import machine_clock_shifted
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.waiting_runs import WaitingRun, wait_of, waiting_run
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -36,6 +38,15 @@ async def send(connection: Connection, run: WaitingRun, data: Any = None) -> str
 async def publish(connection: Connection, event_id: str, data: Any = None, **fields: Any) -> None:
     given: dict[str, Any] = {"name": "paid", "at": time.time(), "data": data, **fields}
     assert await EventStore(connection).publish(EventRecord(event_id=event_id, **given))
+
+
+async def opened_wait(connection: Connection, run_id: str, fields: dict[str, Any]) -> WaitingRun:
+    """A submitted run, with a wait as a worker opens it."""
+    stored = await RunStore(connection).get_from_leader(run_id)
+    assert stored is not None
+    wait = wait_of(stored.snapshot, **fields)
+    await WaitStore(connection).create(wait)
+    return WaitingRun(connection, stored.snapshot, [wait])
 
 
 async def answered_by(run: WaitingRun, *decision_ids: str | None) -> None:
@@ -151,6 +162,25 @@ async def test_events_of_another_tenant_or_before_the_start_do_not_count(
         await publish(connection, "other-name", tenant_id="acme", name="paid.not")
         await publish(connection, "counts", tenant_id="acme", at=started)
         await answered_by(run, "counts")
+
+
+async def test_events_count_from_the_start_on_although_the_clocks_of_gateways_differ(
+    config: NatsBackendConfig, connection: Connection, tmp_path: Path
+) -> None:
+    """The clock of the gateway that submits is a second ahead, or that of the other one behind."""
+    other = replace(config, index_dir=str(tmp_path / "other"))
+    async with running_gateway(config) as one, running_gateway(other) as two:
+        before = await two.http.post("/events", json={"name": "paid", "id": "before"})
+        assert before.status_code == 202, before.text
+        for ahead_sec, behind_sec in ((1.0, 0.0), (0.0, 1.0)):
+            with machine_clock_shifted(ahead_sec):
+                run_id = await one.submit("noop")
+            event_id = f"ahead-{ahead_sec}"
+            with machine_clock_shifted(-behind_sec):
+                sent = await two.http.post("/events", json={"name": "paid", "id": event_id})
+            assert sent.status_code == 202, sent.text
+            run = await opened_wait(connection, run_id, FOR_EVENT)
+            await answered_by(run, event_id)
 
 
 async def test_a_wait_in_the_name_of_another_tenant_receives_nothing(

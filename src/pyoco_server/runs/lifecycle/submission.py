@@ -74,7 +74,7 @@ def new_job(
 
 class Submitter:
     def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock` says which runs are to start later."""
+        """`clock` says when a run is submitted, and whether it is to start later."""
         self._connection = connection
         self._clock = clock
         self._store = RunStore(connection)
@@ -107,6 +107,8 @@ class Submitter:
             await self._connection.wait_while_starting(_BUDGET_SEC)
         if not self._connection.ready:
             raise self._connection.unavailable()
+        # By the clock that gateways share: events count from then on.
+        job.submitted_at = self._clock()
         submission = await prepare_run(self._connection, job, clock=self._clock)
         if self._connection.writes.problem is not None:
             # Before anything is stored that would have to be withdrawn.
