@@ -7,10 +7,10 @@ import typer
 
 from pyoco_server.cli.options.client_options import (
     OutputForm,
-    RepeatKey,
     RunId,
     RunIdArgument,
     RunIdOption,
+    SignalKey,
     checked_key,
     client_command,
     required_run_id,
@@ -46,7 +46,7 @@ def signal(
     name: Name,
     *,
     json_text: JsonText = None,
-    idempotency_key: RepeatKey = None,
+    idempotency_key: SignalKey = None,
     output: OutputForm = None,
 ) -> None:
     sent = client.send_signal(run, name, given_json(json_text), idempotency_key=idempotency_key)

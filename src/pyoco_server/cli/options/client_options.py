@@ -128,6 +128,15 @@ RepeatKey = Annotated[
         parser=checked_key,
     ),
 ]
+SignalKey = Annotated[
+    str | None,
+    option(
+        "Sending again with the same key returns the first signal, until 1,000 later signals were received.",
+        "KEY",
+        "--idempotency-key",
+        parser=checked_key,
+    ),
+]
 WaitLimit = Annotated[
     float | None, option("With --wait: maximum time to wait; the run itself continues.", "SECONDS", min=0)
 ]
