@@ -11,7 +11,7 @@ from pyoco_server.broker.queue.work_queue import DeliveryLimits
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.records.models import Reason, RunStatus, TaskStatus, WorkerState
 from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_cannot_write, nats_unavailable
-from pyoco_server.runs.explain.explain_texts import TEXTS, in_words
+from pyoco_server.runs.explain.explain_texts import TEXTS, in_words, text_of
 from tests.support.places import DOCS
 from tests.support.samples.explain_facts import (
     NOW,
@@ -117,6 +117,8 @@ def test_every_finding_is_rendered_in_both_languages(code: str, lang: Lang) -> N
         ("left_sec", 59.6, "60 s", "60秒"),
         ("left_sec", 300, "5 min", "5分"),
         ("left_sec", 10_800, "3 h", "3時間"),
+        ("left_sec", 47 * 3600, "47 h", "47時間"),
+        ("left_sec", 30 * 86_400, "30 d", "30日"),
         ("ends_at", 2_000_000_000.5, "2033-05-18 03:33:20 UTC", "2033-05-18 03:33:20 UTC"),
         ("count", 3, "3", "3"),
         ("worker", None, "-", "-"),
@@ -129,6 +131,15 @@ def test_every_finding_is_rendered_in_both_languages(code: str, lang: Lang) -> N
 def test_evidence_is_formatted(name: str, value: object, en: str, ja: str) -> None:
     assert in_words({name: value}, "en") == {name: en}
     assert in_words({name: value}, "ja") == {name: ja}
+
+
+@pytest.mark.parametrize("kind", ["signal", "event"])
+def test_a_wait_without_a_timeout_shows_no_time_left(kind: str) -> None:
+    [finding] = explain(facts(parked(kind, left_sec=None)))
+    text = text_of(finding.code, finding.evidence)
+    assert text.message(in_words(finding.evidence, "en"), "en").startswith("Task pause has been waiting for ")
+    assert text.by_itself({}, "en").endswith("the wait has no timeout.")
+    assert text.by_itself({}, "ja").endswith("待機に制限時間はありません。")
 
 
 @pytest.mark.parametrize("code", TEXTS)

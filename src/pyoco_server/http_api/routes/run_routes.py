@@ -24,7 +24,7 @@ from pyoco_server.http_api.responses.http_problems import preferred_language
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunSnapshot, RunStatus
 from pyoco_server.runs.explain.explain_rules import Finding
-from pyoco_server.runs.explain.explain_texts import TEXTS, in_words
+from pyoco_server.runs.explain.explain_texts import in_words, text_of
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.requested_start import requested_start
 from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
@@ -152,7 +152,7 @@ async def explain(request: Request, run_id: str) -> Response:
 
 
 def _finding_view(finding: Finding, run_id: str, language: Lang) -> run_types.FindingView:
-    text = TEXTS[finding.code]
+    text = text_of(finding.code, finding.evidence)
     words = {**in_words(finding.evidence, language), "run_id": run_id}
     actions = [
         run_types.ActionView(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -92,7 +91,6 @@ def _scheduled(facts: Facts) -> Finding:
     start_at = run.start_at or 0.0
     evidence = {
         "start_at": start_at,
-        "start_time": datetime.fromtimestamp(start_at, UTC).isoformat(" ", "seconds"),
         "left_sec": max(0.0, start_at - facts.now),
         "overdue_sec": max(0.0, facts.now - start_at),
         "tag": run.tag,
@@ -283,7 +281,7 @@ def _limits(facts: Facts) -> Iterator[Finding]:
 
 
 def _after_answer(facts: Facts) -> Iterator[Finding]:
-    """Of a run in the queue that has waited for people: what it is queued for, and what is still open."""
+    """Of a run in the queue that has waited: what it is queued for, and what is still open."""
     run = facts.snapshot
     if not run.generation:
         return

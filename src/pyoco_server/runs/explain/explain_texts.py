@@ -1,7 +1,7 @@
 """The texts and actions of every finding, in English and Japanese. Braces name fields of its evidence."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -367,17 +367,17 @@ TEXTS: Final[Mapping[str, Text]] = {
     ),
     # SCHEDULED
     "scheduled": Text(
-        en="The run starts in {left_sec}, at {start_time}.",
-        ja="この run は{left_sec}後（{start_time}）に開始します。",
+        en="The run starts in {left_sec}, at {start_at}.",
+        ja="この run は{left_sec}後（{start_at}）に開始します。",
         next_en="At that time a gateway puts it into the queue of the tag {tag}; until then it uses nothing.",
         next_ja="時刻になるとゲートウェイがタグ {tag} のキューに入れます。それまではリソースを使いません。",
         actions=(CANCEL,),
     ),
     "start_overdue": Text(
-        en="The run was to start {overdue_sec} ago, at {start_time}, and is not in the queue yet.",
-        ja="開始予定時刻（{start_time}）を{overdue_sec}過ぎていますが、まだキューに入っていません。",
+        en="The run was to start {overdue_sec} ago, at {start_at}, and is not in the queue yet.",
+        ja="開始予定時刻（{start_at}）を{overdue_sec}過ぎていますが、まだキューに入っていません。",
         next_en="Gateways start what is due, in the order of the start times; after an outage this takes a "
-        "moment. The sweep starts a run that was forgotten.",
+        "moment. The sweep starts a run that no gateway released.",
         next_ja="ゲートウェイが開始時刻の早い順に開始します（障害の直後は少し時間がかかります）。"
         "開始されなかった run は、定期チェックが開始します。",
         actions=(SEE_HEALTH, CANCEL),
@@ -417,23 +417,23 @@ TEXTS: Final[Mapping[str, Text]] = {
         actions=(CANCEL,),
     ),
     "waiting_signal": Text(
-        en="The run waits for the signal {topics} since {since_at}, in {waits}.",
-        ja="run はシグナル {topics} を待っています（{waits}、{since_at} から）。",
-        next_en="It continues as soon as the signal is sent; time left: {left_sec}.",
-        next_ja="シグナルが届き次第再開します。残り時間: {left_sec}",
+        en="Task {waits} has been waiting for the signal {topics} since {since_at}.",
+        ja="タスク {waits} がシグナル {topics} を待っています（{since_at} から）。",
+        next_en="The run continues as soon as the signal is sent; time left: {left_sec}.",
+        next_ja="シグナルが届き次第、run は再開します。残り時間: {left_sec}",
         actions=(SEND_SIGNAL, CANCEL),
     ),
     "waiting_event": Text(
-        en="The run waits for an event {topics} that matches since {since_at}, in {waits}.",
-        ja="run は条件に合うイベント {topics} を待っています（{waits}、{since_at} から）。",
-        next_en="It continues as soon as such an event arrives; time left: {left_sec}.",
-        next_ja="該当するイベントが届き次第再開します。残り時間: {left_sec}",
+        en="Task {waits} has been waiting for a matching event {topics} since {since_at}.",
+        ja="タスク {waits} が条件に合うイベント {topics} を待っています（{since_at} から）。",
+        next_en="The run continues as soon as such an event arrives; time left: {left_sec}.",
+        next_ja="該当するイベントが届き次第、run は再開します。残り時間: {left_sec}",
         actions=(SEND_EVENT, CANCEL),
     ),
     "wait_over": Text(
-        en="What the run was waiting for is over.",
-        ja="run の待機は終わりました。",
-        next_en="Within moments a gateway queues it for a worker.",
+        en="The wait is over.",
+        ja="待機は終わりました。",
+        next_en="Within moments a gateway queues the run for a worker.",
         next_ja="まもなくゲートウェイが run をキューに戻します。",
     ),
     # CANCELLING
@@ -548,9 +548,32 @@ TEXTS: Final[Mapping[str, Text]] = {
     ),
 }
 
+# Of waits for which there is no time left to show.
+_WITHOUT_TIMEOUT: Final = {
+    "waiting_signal": replace(
+        TEXTS["waiting_signal"],
+        next_en="The run continues as soon as the signal is sent; the wait has no timeout.",
+        next_ja="シグナルが届き次第、run は再開します。待機に制限時間はありません。",
+    ),
+    "waiting_event": replace(
+        TEXTS["waiting_event"],
+        next_en="The run continues as soon as such an event arrives; the wait has no timeout.",
+        next_ja="該当するイベントが届き次第、run は再開します。待機に制限時間はありません。",
+    ),
+}
+
 _NOTHING = "-"
 _SEPARATORS: Final[Mapping[Lang, str]] = {"en": ", ", "ja": "、"}
-_UNITS: Final[Mapping[Lang, tuple[str, str, str]]] = {"en": (" s", " min", " h"), "ja": ("秒", "分", "時間")}
+_UNITS: Final[Mapping[Lang, tuple[str, str, str, str]]] = {
+    "en": (" s", " min", " h", " d"),
+    "ja": ("秒", "分", "時間", "日"),
+}
+
+
+def text_of(code: str, evidence: Mapping[str, Any]) -> Text:
+    if code in _WITHOUT_TIMEOUT and evidence["left_sec"] is None:
+        return _WITHOUT_TIMEOUT[code]
+    return TEXTS[code]
 
 
 def in_words(evidence: Mapping[str, Any], lang: Lang) -> dict[str, str]:
@@ -575,9 +598,11 @@ def _named(value: Any) -> str:
 
 
 def _span(seconds: float, lang: Lang) -> str:
-    second, minute, hour = _UNITS[lang]
+    second, minute, hour, day = _UNITS[lang]
     if seconds < 120:
         return (
             f"{seconds:.0f}{second}" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f}{second}"
         )
-    return f"{seconds / 60:.0f}{minute}" if seconds < 7200 else f"{seconds / 3600:.0f}{hour}"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f}{minute}"
+    return f"{seconds / 3600:.0f}{hour}" if seconds < 48 * 3600 else f"{seconds / 86_400:.0f}{day}"
