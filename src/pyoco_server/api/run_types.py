@@ -16,9 +16,9 @@ from pyoco_server.records.models import (
     TaskStatus,
     cause_of,
 )
+from pyoco_server.records.moments import TEN_YEARS_SEC
 from pyoco_server.runs.index.pagination import SortField
 from pyoco_server.runs.index.run_summary import RunItem
-from pyoco_server.runs.lifecycle.requested_start import MAX_DELAY_SEC
 
 RUN_LIMIT_MAX: Final = 200
 RUN_LIMIT_DEFAULT: Final = 50
@@ -48,7 +48,7 @@ DelaySec = Annotated[
     float,
     Meta(
         ge=0,
-        le=MAX_DELAY_SEC,
+        le=TEN_YEARS_SEC,
         description="In place of `start_at`: so many seconds after the gateway has accepted it.",
     ),
 ]

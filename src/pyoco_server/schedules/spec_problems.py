@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from difflib import get_close_matches
 from typing import Final, TypeVar
 from zoneinfo import available_timezones
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
+from pyoco_server.records.moments import parse_moment
 from pyoco_server.records.schedule_models import Moment, ScheduleSpec, SpecInput
 from pyoco_server.schedules.calendar_times import (
     ImpossibleCron,
@@ -75,12 +75,8 @@ def exceeds(spec: ScheduleSpec, start: float, end: float) -> bool:
 
 def moment_of(given: Moment, zone: str) -> float:
     """Unix seconds; ValueError if it is none. A text without an offset is in the zone."""
-    if isinstance(given, str):
-        parsed = datetime.fromisoformat(given.strip())
-        at = (parsed.replace(tzinfo=zone_of(zone)) if parsed.tzinfo is None else parsed).timestamp()
-    else:
-        at = float(given)
-    if not 0 <= at < _LAST_MOMENT:
+    at = parse_moment(given, zone=zone_of(zone))
+    if at >= _LAST_MOMENT:
         raise ValueError("out of range")
     # To the millisecond: an occurrence is named by its time.
     return round(at, 3)
@@ -176,7 +172,7 @@ class _Check:
             return None
         try:
             return moment_of(given, zone)
-        except (ValueError, OverflowError):
+        except ValueError:
             expected = (
                 "expected a time such as 2027-01-31T17:00:00+09:00, or unix seconds, before the year 9000"
             )

@@ -3,19 +3,18 @@
 import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from msgspec import UNSET
 
 from pyoco_server.records.models import WaitKind
+from pyoco_server.records.moments import TEN_YEARS_SEC, parse_moment
 from pyoco_server.records.wait_models import TOPIC_EXPECTED, OnTimeout, Question, WaitRecord, is_topic
 from pyoco_server.waits.human.asking import check_size, json_value
 
 # Below this, a task sleeps in its process: parking the run would take longer than it saves.
 IN_PLACE_SEC: Final = 5.0
-# Ten years.
-MAX_SLEEP_SEC: Final = 3653 * 86_400
 MAX_MATCHES: Final = 20
 _POINTER: Final = re.compile(r"(/([^~/]|~[01])*)*")
 
@@ -42,7 +41,7 @@ def seconds_to_sleep(seconds: Any, until: Any, *, now: float) -> float:
     if seconds is not None:
         return _seconds("ctx.sleep(seconds", seconds, least=0.0)
     left_sec = _moment(until) - now
-    if left_sec > MAX_SLEEP_SEC:
+    if left_sec > TEN_YEARS_SEC:
         raise _wrong("ctx.sleep(until", until, "a time within the next ten years")
     return max(0.0, left_sec)
 
@@ -95,26 +94,17 @@ def _seconds(argument: str, value: Any, *, least: float | None = None) -> float:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     is_enough = is_number and (seconds > 0 if least is None else seconds >= least)
-    if not is_enough or not math.isfinite(seconds) or seconds > MAX_SLEEP_SEC:
+    if not is_enough or not math.isfinite(seconds) or seconds > TEN_YEARS_SEC:
         lowest = "more than 0" if least is None else f"at least {least:g}"
-        raise _wrong(argument, value, f"seconds, {lowest} and at most {MAX_SLEEP_SEC} (ten years)")
+        raise _wrong(argument, value, f"seconds, {lowest} and at most {TEN_YEARS_SEC} (ten years)")
     return float(seconds)
 
 
 def _moment(until: Any) -> float:
-    """In unix seconds."""
-    if isinstance(until, int | float) and not isinstance(until, bool) and math.isfinite(until):
-        return float(until)
-    if isinstance(until, str):
-        try:
-            parsed = datetime.fromisoformat(until)
-        except ValueError:
-            raise _wrong("ctx.sleep(until", until, _EXPECTED_TIME) from None
-    else:
-        parsed = until
-    if not isinstance(parsed, datetime) or parsed.tzinfo is None:
-        raise _wrong("ctx.sleep(until", until, _EXPECTED_TIME)
-    return parsed.astimezone(UTC).timestamp()
+    try:
+        return parse_moment(until)
+    except ValueError:
+        raise _wrong("ctx.sleep(until", until, _EXPECTED_TIME) from None
 
 
 _EXPECTED_TIME: Final = (

@@ -7,9 +7,10 @@ from typing import Final
 
 import typer
 
+from pyoco_server.records.moments import parse_moment
+
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _AGE: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-_UNIX: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
 def parse_time(text: str) -> float:
@@ -31,11 +32,9 @@ def parse_deadline(text: str) -> float:
 
 
 def _point_in_time(text: str) -> float | None:
-    if _UNIX.fullmatch(text):
-        return float(text)
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
+        return parse_moment(text, zone="local")
+    except ValueError:
         return None
 
 

@@ -1,23 +1,18 @@
 """The start that a request asks for: at a time, after a delay, or at once."""
 
-import math
-import re
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
+from pyoco_server.records.moments import TEN_YEARS_SEC, NoTimeZone, parse_moment
 
-# Ten years.
-MAX_DELAY_SEC: Final = 315_360_000
 START_AT_EXPECTED: Final = (
     "expected a time in ISO 8601 with its offset, such as 2027-01-31T09:00:00+09:00 or "
     "2027-01-31T00:00:00Z, or in unix seconds"
 )
-DELAY_EXPECTED: Final = f"expected a number of seconds from 0 to {MAX_DELAY_SEC} (ten years)"
-_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
+DELAY_EXPECTED: Final = f"expected a number of seconds from 0 to {TEN_YEARS_SEC} (ten years)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +40,18 @@ def requested_start(
         return RequestedStart(at=round(now + delay_sec, 3), asked=("delay_sec", float(delay_sec)))
     assert isinstance(start_at, int | float | str)
     at = _moment(start_at)
-    if at > now + MAX_DELAY_SEC:
+    if at > now + TEN_YEARS_SEC:
         raise _invalid(start_at, "more than ten years ahead; give an earlier time")
     return RequestedStart(at=at, asked=("start_at", at))
 
 
 def _moment(given: float | str) -> float:
-    """Unix seconds."""
-    if isinstance(given, str):
-        text = given.strip()
-        if not _NUMBER.fullmatch(text):
-            return _of_iso(text)
-        given = float(text)
-    if not math.isfinite(given) or given < 0:
-        raise _invalid(given, START_AT_EXPECTED)
-    return float(given)
-
-
-def _of_iso(text: str) -> float:
     try:
-        parsed = datetime.fromisoformat(text)
+        return parse_moment(given)
+    except NoTimeZone:
+        raise _invalid(given, "no time zone; add Z for UTC, or an offset such as +09:00") from None
     except ValueError:
-        raise _invalid(text, START_AT_EXPECTED) from None
-    if parsed.tzinfo is None:
-        # It would be another time for each reader.
-        raise _invalid(text, "no time zone; add Z for UTC, or an offset such as +09:00")
-    at = parsed.timestamp()
-    if at < 0:
-        raise _invalid(text, START_AT_EXPECTED)
-    return at
+        raise _invalid(given, START_AT_EXPECTED) from None
 
 
 def _invalid(given: object, message: str) -> InvalidRequest:
