@@ -4,7 +4,6 @@ Field names are a contract. Unknown fields are ignored when a record is read, so
 older worker can share a bucket.
 """
 
-import os
 import re
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.decoding import json_record
+from pyoco_server.records.ids import new_uuid
 from pyoco_server.records.params_preview import params_preview
 
 T = TypeVar("T")
@@ -73,11 +73,7 @@ def is_tag(text: str) -> bool:
     return _TAG.fullmatch(text) is not None
 
 
-def new_run_id() -> str:
-    """A random UUID (version 4); faster than `uuid.uuid4`."""
-    text = os.urandom(16).hex()
-    variant = "89ab"[int(text[16], 16) & 3]
-    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
+new_run_id: Final = new_uuid
 
 
 class OpenStrEnum(StrEnum):

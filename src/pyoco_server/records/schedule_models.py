@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pyoco_server.records.decoding import json_record
+from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.models import TAG_PATTERN, Count, FlowName, RunId, Seconds, Tag, Timestamp
 
 SCHEDULE_ID_PATTERN: Final = TAG_PATTERN
@@ -28,8 +29,8 @@ def is_schedule_id(text: str) -> bool:
 
 
 def schedule_key(tenant_id: str | None, schedule_id: str) -> str:
-    """The key of its record in the bucket; no tenant can have the name `=`."""
-    return f"{tenant_id or '='}.{schedule_id}"
+    """The key of its record in the bucket."""
+    return f"{tenant_id or NO_TENANT}.{schedule_id}"
 
 
 class Overlap(StrEnum):

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pyoco_server.records.decoding import json_record
+from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.models import RunId, Timestamp, is_tag
 from pyoco_server.records.wait_models import TOPIC_EXPECTED, TOPIC_PATTERN, Actor
 
@@ -20,8 +21,6 @@ EventId = Annotated[
 ]
 
 _DIGEST_CHARS: Final = 32
-# Not the name of a tenant.
-_NO_TENANT: Final = "="
 
 
 class Signal(Struct, kw_only=True, omit_defaults=True):
@@ -63,7 +62,7 @@ class EventRecord(Struct, kw_only=True, omit_defaults=True):
 
 def topic_subject(tenant_id: str | None, name: str) -> str:
     """The part of a subject that all events of a name share; names may be no token of a subject."""
-    return f"{_NO_TENANT if tenant_id is None else _tenant_token(tenant_id)}.{digest_token(name)}"
+    return f"{NO_TENANT if tenant_id is None else _tenant_token(tenant_id)}.{digest_token(name)}"
 
 
 def _tenant_token(tenant_id: str) -> str:

@@ -23,6 +23,7 @@ from pyoco_server.errors import (
     ScheduleNotFound,
     shortened_json,
 )
+from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.models import is_tag
 from pyoco_server.records.schedule_models import (
     Outcome,
@@ -41,8 +42,6 @@ log = logging.getLogger(__name__)
 
 # Writers of one record: the runners of all gateways, and people. Each round one of them succeeds.
 _TRIES: Final = 50
-# In place of a tenant: schedules that were created without an API key.
-NO_TENANT: Final = "="
 # More than anybody needs, and far from the limits of numbers.
 _MOST_RUNS: Final = 1_000_000_000
 
@@ -61,6 +60,7 @@ class ScheduleName:
     def key(self) -> str | None:
         """None: it cannot be the caller's, or cannot exist; it must not reach a NATS subject."""
         owner = self.caller.tenant_id if self.tenant is None else self.tenant
+        # Schedules that were created without an API key.
         if owner == NO_TENANT:
             owner = None
         is_valid = is_schedule_id(self.schedule_id) and (owner is None or is_tag(owner))

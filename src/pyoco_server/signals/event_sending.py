@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.event_store import EventStore
+from pyoco_server.records.ids import new_uuid
 from pyoco_server.records.signal_models import EventRecord
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.waits.wait_transitions import name_of
@@ -29,7 +29,7 @@ class EventSender:
         An event with the id of an earlier one of the same name is not stored, while that one is kept.
         """
         event = EventRecord(
-            event_id=event_id or str(uuid4()),
+            event_id=event_id or new_uuid(),
             name=name,
             at=self._clock(),
             data=data,

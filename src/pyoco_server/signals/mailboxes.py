@@ -1,11 +1,9 @@
 """The rules of a mailbox, as pure functions: what is kept, and which wait receives which signal.
 
-A signal is first marked with the wait that receives it, then the wait is answered with it. If the wait was
-decided otherwise in between, the signal is free again. A decided wait does not change, so no signal is lost,
-and none is received twice.
+Why no signal is lost and none is received twice: docs/sleeps-and-signals.md, "What is guaranteed".
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import structs
@@ -65,8 +63,8 @@ def deliveries(mailbox: Mailbox, waits: Iterable[WaitRecord]) -> dict[str, Signa
 
 
 def trimmed(mailbox: Mailbox, waits: Iterable[WaitRecord]) -> Mailbox:
-    """Without the data of received signals, which their waits have, and without the oldest of these."""
-    received = {wait.decision_id: wait for wait in waits if wait.state is WaitState.ANSWERED}
+    """Drop the data of received signals (their waits have it), and the oldest ones beyond MAX_RECEIVED."""
+    received = received_by(waits)
     signals = [
         structs.replace(signal, data=None, trimmed=True)
         if not signal.trimmed and signal.taken_by is not None and signal.signal_id in received
@@ -100,7 +98,7 @@ def _is_same(one: Signal, other: Signal) -> bool:
     return one is other
 
 
-def received_by(waits: Sequence[WaitRecord]) -> dict[str, WaitRecord]:
+def received_by(waits: Iterable[WaitRecord]) -> dict[str, WaitRecord]:
     """The answered waits for signals, by the id of the signal."""
     return {
         wait.decision_id: wait

@@ -15,7 +15,8 @@ from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import IdempotencyConflict, MailboxFull, RunConflict, shortened
-from pyoco_server.records.models import RunStatus, new_run_id
+from pyoco_server.records.ids import new_uuid, uuid_of
+from pyoco_server.records.models import RunStatus
 from pyoco_server.records.signal_models import Mailbox, Signal
 from pyoco_server.records.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
@@ -68,7 +69,7 @@ class SignalSender:
         """
         run = (await find_run(self._runs, run_id, caller)).snapshot
         signal = Signal(
-            signal_id=new_run_id() if key is None else _id_of(run_id, key),
+            signal_id=new_uuid() if key is None else uuid_of(run_id, key),
             name=name,
             at=self._clock(),
             data=data,
@@ -122,12 +123,6 @@ def _replayed(earlier: Signal, signal: Signal, key: str | None) -> SentSignal:
             f"{shortened(key)} was used before with another payload, for signal {earlier.signal_id}"
         )
     return SentSignal(earlier, replayed=True)
-
-
-def _id_of(run_id: str, key: str) -> str:
-    """A UUID that the same key has for the same run."""
-    text = sha256(f"{run_id} {key}".encode()).hexdigest()
-    return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-8{text[17:20]}-{text[20:32]}"
 
 
 def _digest(name: str, data: Any) -> str:

@@ -3,23 +3,17 @@
 Unlike a submission, nothing is withdrawn: a caller that is interrupted calls again, with the same job.
 """
 
-import hashlib
 import time
-import uuid
 from collections.abc import Callable
-
-import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.records.ids import uuid_of
 from pyoco_server.records.models import CauseKind, Job, RunStatus
 from pyoco_server.runs.lifecycle.prepared_run import has_documents, keep_documents, prepare_run
-
-# A UUID of a form of its own (RFC 9562).
-_VERSION = 8
 
 
 def run_id_for(kind: CauseKind, owner: str, incarnation: str | float, occurrence: str | float) -> str:
@@ -28,12 +22,7 @@ def run_id_for(kind: CauseKind, owner: str, incarnation: str | float, occurrence
     `owner` is what starts it, such as a schedule, with its tenant; `incarnation` distinguishes it from an
     earlier one of the same name.
     """
-    named = msgspec.json.encode([kind, owner, incarnation, occurrence])
-    digest = int.from_bytes(hashlib.sha256(named).digest()[:16])
-    # The four bits of the version, and the two of the variant.
-    digest = digest & ~(0xF << 76) | _VERSION << 76
-    digest = digest & ~(0x3 << 62) | 0x2 << 62
-    return str(uuid.UUID(int=digest))
+    return uuid_of(kind, owner, incarnation, occurrence)
 
 
 class DurableStarter:
