@@ -162,7 +162,7 @@ class Wheels(ServiceGroup):
 
 
 class Waits(ServiceGroup):
-    """Waits for people: their records, lists and inbox, their answers, and their expiry."""
+    """Waits of all kinds: records, index and expiry; of those for people also lists, inbox and answers."""
 
     def __init__(
         self, connection: Connection, open_runs: OpenRuns, *, clock: Callable[[], float] = time.time

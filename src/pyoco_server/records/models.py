@@ -128,7 +128,7 @@ PARKED = frozenset({RunStatus.WAITING, RunStatus.WAITING_HUMAN})
 class TaskStatus(OpenStrEnum):
     PENDING = "PENDING"
     RUNNING = "RUNNING"
-    # For an answer of a person.
+    # For a person, a time, a signal or an event.
     WAITING = "WAITING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -251,7 +251,7 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     # Of the submitter; None where no API keys are required.
     tenant_id: str | None = None
     api_key_id: str | None = None
-    # How often the run had waited for people when this was published: the job is valid until the next time.
+    # How often the run had been parked when this was published: the job is valid until the next time.
     generation: int = 0
     # Of the gateway (runs/lifecycle/job_signatures.py); workers keep it in the snapshot.
     signature: str | UnsetType = UNSET
@@ -347,7 +347,7 @@ class RunSnapshot(Struct, kw_only=True):
     # Of the submitter; None where no API keys are required.
     tenant_id: str | None = None
     api_key_id: str | None = None
-    # How often it has waited for people, for how long in all, and since when now.
+    # How often it was parked, for how long in all, and since when now.
     generation: Count = 0
     waited_sec: Seconds | UnsetType = UNSET
     # How much of `timeout_sec` was used at this write; unset without one, or before the start.

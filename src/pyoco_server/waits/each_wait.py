@@ -37,7 +37,7 @@ async def for_each(
             elif isinstance(outcome, NatsUnavailable):
                 raise outcome
             elif isinstance(outcome, BaseException):
-                log.error("maintenance of a wait failed", exc_info=outcome, extra=_log_fields(each))
+                log.error("processing a wait failed", exc_info=outcome, extra=_log_fields(each))
         if pause_share and start + concurrent < len(waiting):
             await asyncio.sleep((time.monotonic() - began) * pause_share)
 

@@ -249,7 +249,7 @@ async def test_a_failing_wait_does_not_block_other_expiries(
     async with maintaining(connection) as maintained:
         await good.ends()
         await maintained.scans()
-    assert "maintenance of a wait failed" in caplog.text
+    assert "processing a wait failed" in caplog.text
     assert not (await broken.now()).status.terminal
     # Once, not in every round; and NATS is not away.
     [line] = [line for line in caplog.records if getattr(line, "wait_id", "") == too_large.wait_id]

@@ -115,7 +115,7 @@ class QueuedRuns:
         known = self._jobs.get(run_id)
         if not run_id or (known is not None and not _replaces(job, known)):
             return
-        # A job of an earlier generation has left the queue: its run has waited for people since.
+        # A job of an earlier generation has left the queue: its run was parked since.
         self.forget(run_id)
         self._jobs[run_id] = job
         self._count_by_subject[job.subject] += 1

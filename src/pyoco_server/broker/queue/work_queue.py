@@ -199,7 +199,7 @@ class WorkQueue:
         return subject
 
     async def publish_continuation(self, job: Job) -> None:
-        """Enqueue the job of a run that has waited for people; the same one twice is mostly stored once.
+        """Enqueue the job of a run that was parked; the same one twice is mostly stored once.
 
         After the deduplication window it is stored again, and cannot be claimed: a job is for one generation
         of its run.

@@ -1,4 +1,4 @@
-"""Stored waits for people: every write is a compare-and-set.
+"""Stored waits of all kinds: every write is a compare-and-set.
 
 The key of a wait is its id, which begins with the id of its run: one subject with a wildcard matches all
 waits of a run.

@@ -144,7 +144,7 @@ class OpenRuns:
         self._on_ended.append(callback)
 
     def on_waiting(self, callback: Callable[[str, int], None]) -> None:
-        """Call it with the id and the generation of each run that starts to wait for an answer.
+        """Call it with the id and the generation of each run that is parked.
 
         A run may have continued and waited again between two reads of the bucket.
         """

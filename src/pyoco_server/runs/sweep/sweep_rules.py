@@ -1,8 +1,8 @@
 """The rules of the sweep, without a broker: when a run is orphaned, and how it is repaired.
 
 A run with an owner is written at every heartbeat, and its message is redelivered after AckWait. A run that is
-silent for longer than both has no owner and gets none. A run that waits for people is silent by design: it
-has no owner, no job and no time limit until it is answered; so is a run with a later start, until then.
+silent for longer than both has no owner and gets none. A parked run is silent by design: it
+has no owner, no job and no time limit until its wait is over; so is a run with a later start, until then.
 """
 
 from dataclasses import dataclass

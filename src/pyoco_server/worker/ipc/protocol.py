@@ -71,7 +71,7 @@ class Run(Struct, tag=True, kw_only=True):
     rerun_task: str | None = None
     # When it was sent, by the monotonic clock of this machine.
     sent_at: float | None = None
-    # Its waits for people: a JSON list of WaitRecords, or nothing.
+    # Its waits: a JSON list of WaitRecords, or nothing.
     waits: bytes = b""
     # Of the submitter; None where no API keys are required.
     tenant_id: str | None = None
@@ -123,7 +123,7 @@ class Finished(Struct, tag=True, kw_only=True):
 
 
 class Asked(Struct, tag=True, kw_only=True):
-    """A task has asked a person a question that is not answered yet: a Question as JSON."""
+    """A task waits for a person, a time, a signal or an event: a Question as JSON."""
 
     question: bytes
 

@@ -66,7 +66,7 @@ class Cancellation:
 
 
 class RunLimit:
-    """Ends a run that exceeds its time limit, which excludes the time that it waited for people."""
+    """Ends a run that exceeds its time limit, which excludes the time that it was parked."""
 
     def __init__(self, owned: OwnedRun, executor: RunExecutor) -> None:
         self._owned = owned
