@@ -176,7 +176,7 @@ _BULK_ERRORS = (
 _LETTER_BULK_ERRORS = tuple(error for error in _BULK_ERRORS if error is not Err.INDEX_NOT_READY)
 _SCHEDULE_ERRORS = (Err.SCHEDULE_NOT_FOUND, _UNREADABLE, Err.INVALID_REQUEST, _NATS)
 _SCHEDULE_CHANGE_ERRORS = (*_SCHEDULE_ERRORS, Err.SCHEDULE_CONFLICT)
-_SCHEDULE_START_ERRORS = (*_SCHEDULE_CHANGE_ERRORS, Err.SCHEDULE_BUSY)
+_SCHEDULE_START_ERRORS = (*_SCHEDULE_CHANGE_ERRORS, Err.SCHEDULE_BUSY, Err.IDEMPOTENCY_CONFLICT)
 _RANGE_NOT_SATISFIABLE: Final = replace(Err.INVALID_REQUEST, status=416)
 
 SUBMIT_RUN = Endpoint(
@@ -389,8 +389,9 @@ CREATE_SCHEDULE = Endpoint(
     SUBMIT,
     "Create a schedule: a flow, and the times at which it runs.",
     schedules.ScheduleView,
-    (Err.SCHEDULE_CONFLICT, Err.INVALID_REQUEST, Err.WORKFLOW_TOO_LARGE, _NATS),
+    (Err.SCHEDULE_CONFLICT, Err.IDEMPOTENCY_CONFLICT, Err.INVALID_REQUEST, Err.WORKFLOW_TOO_LARGE, _NATS),
     Body(schedules.ScheduleRequest),
+    creates="schedule",
     status=201,
     ok_text="The schedule is stored.",
 )
@@ -457,6 +458,7 @@ TRIGGER_SCHEDULE = Endpoint(
     _SCHEDULE_START_ERRORS,
     Body(schedules.TriggerRequest, required=False),
     schedules.TenantQuery,
+    creates="run",
 )
 BACKFILL_SCHEDULE = Endpoint(
     "POST /schedules/{schedule_id}/backfill",
@@ -466,6 +468,7 @@ BACKFILL_SCHEDULE = Endpoint(
     _SCHEDULE_START_ERRORS,
     Body(schedules.BackfillRequest),
     schedules.TenantQuery,
+    creates="backfill",
 )
 NEXT_TIMES = Endpoint(
     "GET /schedules/{schedule_id}/next",

@@ -12,9 +12,9 @@ from pyoco_server.records.schedule_models import (
     Overlap,
     ScheduleDecision,
     ScheduleId,
-    ScheduleRecord,
     ScheduleSpec,
     SpecInput,
+    VisibleSchedule,
 )
 
 SCHEDULE_LIMIT_DEFAULT: Final = 50
@@ -96,7 +96,7 @@ class SpecView(ScheduleSpec, kw_only=True, omit_defaults=False, frozen=True):
     """The spec, with all of its fields; moments are unix seconds."""
 
 
-class ScheduleView(ScheduleRecord, kw_only=True, omit_defaults=False):
+class ScheduleView(VisibleSchedule, kw_only=True, omit_defaults=False):
     """A schedule, and its next occurrences."""
 
     spec: SpecView

@@ -22,15 +22,23 @@ Moment = str | float
 
 
 def create_schedule(
-    schedule_id: str, flow_name: str, spec: Mapping[str, Any], **fields: Any
+    schedule_id: str,
+    flow_name: str,
+    spec: Mapping[str, Any],
+    *,
+    idempotency_key: str | None = None,
+    **fields: Any,
 ) -> Request[Schedule]:
     """Create a schedule: `spec` says when the flow runs, as in `{"cron": "0 2 * * *"}`.
 
     The fields are those of `POST /schedules`: `params`, `tag`, `tags`, `timeout_sec`, `workflow_yaml`,
     `overlap`, `catchup_window_sec`, `pause_on_failure`, `remaining_runs`, `paused` and `note`.
+
+    With an `idempotency_key` the same call may be made again after any failure, here and below; without one
+    each call has a key of its own, for its retries.
     """
     body = {"schedule_id": schedule_id, "flow_name": flow_name, "spec": spec, **fields}
-    return call(api.CREATE_SCHEDULE, body=body)
+    return call(api.CREATE_SCHEDULE, body=body, key=idempotency_key, submits=True)
 
 
 def get_schedule(schedule_id: str, *, tenant: str | None = None) -> Request[Schedule]:
@@ -94,10 +102,18 @@ def trigger_schedule(
     *,
     overlap: str | None = None,
     tenant: str | None = None,
+    idempotency_key: str | None = None,
 ) -> Request[Triggered]:
     """Start a run now, beside the occurrences; `params` replace those of the schedule by name."""
     body = given(params=params, overlap=overlap)
-    return call(api.TRIGGER_SCHEDULE, given(tenant=tenant), body, schedule_id=schedule_id)
+    return call(
+        api.TRIGGER_SCHEDULE,
+        given(tenant=tenant),
+        body,
+        key=idempotency_key,
+        submits=True,
+        schedule_id=schedule_id,
+    )
 
 
 def backfill_schedule(
@@ -108,6 +124,7 @@ def backfill_schedule(
     overlap: str | None = None,
     dry_run: bool = False,
     tenant: str | None = None,
+    idempotency_key: str | None = None,
 ) -> Request[Backfilled]:
     """Start the runs of a past period, one after the other unless `overlap` says otherwise.
 
@@ -115,7 +132,13 @@ def backfill_schedule(
     """
     body = {"from": start, "to": end, **given(overlap=overlap, dry_run=dry_run or None)}
     return call(
-        api.BACKFILL_SCHEDULE, given(tenant=tenant), body, repeatable=dry_run, schedule_id=schedule_id
+        api.BACKFILL_SCHEDULE,
+        given(tenant=tenant),
+        body,
+        key=idempotency_key,
+        repeatable=dry_run,
+        submits=not dry_run,
+        schedule_id=schedule_id,
     )
 
 

@@ -170,8 +170,22 @@ class Backfill(Struct, kw_only=True, omit_defaults=True):
     overlap: Overlap = Overlap.BUFFER_ALL
 
 
-class ScheduleRecord(Struct, kw_only=True, omit_defaults=True):
-    """One schedule: bucket `pyoco_schedules`, key `<tenant or =>.<schedule_id>`."""
+class AcceptedRequest(Struct, kw_only=True, omit_defaults=True):
+    """A request with an Idempotency-Key, and what it was answered."""
+
+    # The digests of the key and of the request.
+    key: str
+    digest: str
+    at: Timestamp
+    # Of a trigger.
+    run_id: RunId | None = None
+    outcome: Outcome | None = None
+    # Of a backfill.
+    count: Count = 0
+
+
+class VisibleSchedule(Struct, kw_only=True, omit_defaults=True):
+    """What callers see of a schedule."""
 
     schedule_id: ScheduleId
     # Of this schedule and no other, also not of an earlier one with this id: run ids follow from it.
@@ -214,6 +228,13 @@ class ScheduleRecord(Struct, kw_only=True, omit_defaults=True):
     decisions: list[ScheduleDecision] = []
     # How many occurrences had which outcome.
     counts: dict[str, Count] = {}
+
+
+class ScheduleRecord(VisibleSchedule, kw_only=True, omit_defaults=True):
+    """One schedule: bucket `pyoco_schedules`, key `<tenant or =>.<schedule_id>`."""
+
+    # The creation, triggers and backfills that may be repeated; the newest last.
+    requests: list[AcceptedRequest] = []
 
     @property
     def key(self) -> str:

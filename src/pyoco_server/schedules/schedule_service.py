@@ -33,8 +33,10 @@ from pyoco_server.records.schedule_models import (
     is_schedule_id,
     schedule_key,
 )
+from pyoco_server.runs.lifecycle.idempotency import KeyedRequest
 from pyoco_server.runs.lifecycle.tenancy import Caller, hidden_from_others
 from pyoco_server.schedules import deciding
+from pyoco_server.schedules.repeated_requests import earlier_request, id_of, with_request
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.spec_problems import checked_spec, checked_window
 
@@ -71,6 +73,27 @@ class ScheduleName:
         return ScheduleNotFound(f"there is no schedule {self.schedule_id!r}")
 
 
+@dataclass(frozen=True, slots=True)
+class Created:
+    stored: StoredSchedule
+    # Whether an earlier request with the same Idempotency-Key has done it; here and below.
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    run_id: str
+    outcome: Outcome
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Backfilled:
+    # How many runs it starts, or would start.
+    count: int
+    replayed: bool = False
+
+
 class ScheduleService:
     def __init__(self, store: ScheduleStore, runner: ScheduleRunner, *, now: Callable[[], float]) -> None:
         self._store = store
@@ -78,9 +101,18 @@ class ScheduleService:
         self._now = now
 
     async def create(
-        self, schedule_id: str, caller: Caller, spec: SpecInput, **fields: Any
-    ) -> StoredSchedule:
-        """ScheduleConflict if there is one with this id; InvalidRequest stores nothing."""
+        self,
+        schedule_id: str,
+        caller: Caller,
+        spec: SpecInput,
+        *,
+        request: KeyedRequest | None = None,
+        **fields: Any,
+    ) -> Created:
+        """ScheduleConflict if there is one with this id; InvalidRequest stores nothing.
+
+        Here and below, a repeated call with the same `request` returns what the first one did.
+        """
         now = self._now()
         record = ScheduleRecord(
             schedule_id=schedule_id,
@@ -96,11 +128,15 @@ class ScheduleService:
             **fields,
         )
         _check_limits(record, now)
+        record = with_request(record, request, now=now)
         try:
             revision = await self._store.create(record)
         except RevisionConflict:
-            raise ScheduleConflict(f"there is a schedule {schedule_id!r} already") from None
-        return self._noticed(record, revision, "created")
+            stored = None if request is None else await self._store.get_from_leader(record.key)
+            if stored is None or earlier_request(stored.record, request) is None:
+                raise ScheduleConflict(f"there is a schedule {schedule_id!r} already") from None
+            return Created(stored, replayed=True)
+        return Created(self._noticed(record, revision, "created"))
 
     async def find(self, name: ScheduleName) -> StoredSchedule:
         """As the leader knows it; ScheduleNotFound when there is none that the caller may see."""
@@ -150,29 +186,39 @@ class ScheduleService:
         return await self._write(name, change, "resumed")
 
     async def trigger(
-        self, name: ScheduleName, *, params: dict[str, Any] | None = None, overlap: Overlap | None = None
-    ) -> tuple[str, Outcome]:
-        """The id of the run that is started now, or buffered; ScheduleConflict if an open run forbids it."""
-        trigger_id = secrets.token_hex(16)
-        run_id = ""
+        self,
+        name: ScheduleName,
+        *,
+        params: dict[str, Any] | None = None,
+        overlap: Overlap | None = None,
+        request: KeyedRequest | None = None,
+    ) -> Started:
+        """The run that is started now, or buffered; ScheduleConflict if an open run forbids it."""
+        trigger_id = secrets.token_hex(16) if request is None else id_of(request)
+        started = Started("", Outcome.STARTED)
 
         async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
-            nonlocal run_id
+            nonlocal started
+            if (earlier := earlier_request(record, request)) is not None:
+                started = Started(earlier.run_id or "", earlier.outcome or Outcome.STARTED, replayed=True)
+                return record
             facts = await self._runner.facts_of(record)
             placed = deciding.triggered(
                 record, now=now, trigger_id=trigger_id, facts=facts, params=params, overlap=overlap
             )
-            run_id = placed.run_id
-            return placed.record
+            is_buffered = any(start.run_id == placed.run_id for start in placed.record.buffer)
+            started = Started(placed.run_id, Outcome.BUFFERED if is_buffered else Outcome.STARTED)
+            return with_request(
+                placed.record, request, now=now, run_id=started.run_id, outcome=started.outcome
+            )
 
         stored = await self._write(name, change, "triggered")
-        is_buffered = any(start.run_id == run_id for start in stored.record.buffer)
         try:
             await self._runner.settle(stored.record.key)
         except NatsUnavailable:
             # It is decided: a gateway starts it when NATS is there again.
-            log.warning("the run of a trigger starts later", extra={"run_id": run_id})
-        return run_id, Outcome.BUFFERED if is_buffered else Outcome.STARTED
+            log.warning("the run of a trigger starts later", extra={"run_id": started.run_id})
+        return started
 
     async def backfill(
         self,
@@ -182,25 +228,35 @@ class ScheduleService:
         to_at: float,
         overlap: Overlap | None = None,
         dry_run: bool = False,
-    ) -> int:
-        """How many runs it starts, or would start."""
-        backfill_id = secrets.token_hex(16)
+        request: KeyedRequest | None = None,
+    ) -> Backfilled:
+        """A dry run does not use its `request`."""
+        backfill_id = secrets.token_hex(16) if request is None else id_of(request)
+        done = Backfilled(0)
 
         def added(record: ScheduleRecord, now: float) -> ScheduleRecord:
             return deciding.with_backfill(
                 record, now=now, backfill_id=backfill_id, from_at=from_at, to_at=to_at, overlap=overlap
             )
 
+        def counted(record: ScheduleRecord) -> Backfilled:
+            return Backfilled(deciding.backfill_count(record, from_at=from_at, to_at=to_at))
+
         async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
-            return added(record, now)
+            nonlocal done
+            if (earlier := earlier_request(record, request)) is not None:
+                done = Backfilled(earlier.count, replayed=True)
+                return record
+            changed, done = added(record, now), counted(record)
+            return with_request(changed, request, now=now, count=done.count)
 
         if dry_run:
             stored = await self.find(name)
             # The same errors.
             added(stored.record, self._now())
-        else:
-            stored = await self._write(name, change, "backfilled")
-        return deciding.backfill_count(stored.record, from_at=from_at, to_at=to_at)
+            return counted(stored.record)
+        await self._write(name, change, "backfilled")
+        return done
 
     async def delete(self, name: ScheduleName, *, revision: int | None) -> None:
         """Its runs stay. One that is decided is started before."""

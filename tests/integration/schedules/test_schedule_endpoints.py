@@ -206,6 +206,50 @@ async def test_a_backfill_counts_and_then_starts(shared_gateway: RunningGateway)
     await eventually(runs, describe="four runs are started")
 
 
+async def test_requests_with_a_key_are_repeated_without_effect(shared_gateway: RunningGateway) -> None:
+    http = shared_gateway.http
+    body = {"schedule_id": "keyed", "flow_name": "keyed", "tag": "unserved", "spec": {"cron": ["@daily"]}}
+    period = {"from": "2026-01-01", "to": "2026-01-03", "overlap": "allow_all"}
+    requests = [
+        ("/schedules", body, "create"),
+        ("/schedules/keyed/trigger", {"overlap": "allow_all"}, "trigger"),
+        ("/schedules/keyed/backfill", period, "backfill"),
+    ]
+    for path, content, key in requests:
+        first = await http.post(path, json=content, headers={"Idempotency-Key": key})
+        again = await http.post(path, json=content, headers={"Idempotency-Key": key})
+        assert first.is_success, first.text
+        assert "Idempotent-Replayed" not in first.headers
+        assert (again.status_code, again.json()) == (first.status_code, first.json())
+        assert again.headers["Idempotent-Replayed"] == "true"
+
+    async def runs() -> list[Any] | None:
+        found: list[Any] = (await http.get("/runs", params={"flow": "keyed"})).json()
+        return found if len(found) >= 3 else None
+
+    assert len(await eventually(runs, describe="the runs are started")) == 3
+    stored = await get(shared_gateway, "keyed")
+    assert stored["counts"] == {"started": 3}
+    assert "requests" not in stored
+
+
+async def test_a_key_of_another_request_is_refused(shared_gateway: RunningGateway) -> None:
+    http = shared_gateway.http
+    await create(shared_gateway, "rekeyed", overlap="allow_all")
+    path, key = "/schedules/rekeyed/trigger", {"Idempotency-Key": "k"}
+    await http.post(path, headers=key)
+    assert_problem(await http.post(path, json={"params": {"a": 1}}, headers=key), 409, 26)
+    period = {"from": "2026-01-01", "to": "2026-01-03"}
+    assert_problem(await http.post("/schedules/rekeyed/backfill", json=period, headers=key), 409, 26)
+    assert_field_problem(
+        await http.post(path, headers={"Idempotency-Key": "a b"}), "Idempotency-Key", "ASCII"
+    )
+    assert (await get(shared_gateway, "rekeyed"))["counts"] == {"started": 1}
+    # It was created without a key.
+    body = {"schedule_id": "rekeyed", "flow_name": "noop", "spec": NIGHTLY}
+    assert_problem(await http.post("/schedules", json=body, headers={"Idempotency-Key": "new"}), 409, 48)
+
+
 @pytest.mark.parametrize(
     ("period", "field", "says"),
     [

@@ -10,7 +10,9 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.errors import NatsUnavailable, ScheduleConflict
 from pyoco_server.records.models import RunStatus
 from pyoco_server.records.schedule_models import Outcome
+from pyoco_server.runs.lifecycle.idempotency import keyed_command
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.schedules.repeated_requests import MOST_REQUESTS, with_request
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.schedule_service import ScheduleName, ScheduleService
 from tests.support.running.schedule_gateways import START, ScheduleGateway, ScheduleWorld, schedule_world
@@ -32,11 +34,11 @@ async def test_a_backfill_begins_at_once_although_an_earlier_run_was_open(world:
     await world.create(paused=True)
     gateway = await world.gateway()
     service = service_of(gateway, world)
-    run_id, outcome = await service.trigger(TICK)
-    assert outcome is Outcome.STARTED
+    started = await service.trigger(TICK)
+    assert started.outcome is Outcome.STARTED
     await gateway.look()
-    await world.run_becomes(run_id, RunStatus.COMPLETED)
-    assert await service.backfill(TICK, from_at=START - 20, to_at=START) == 2
+    await world.run_becomes(started.run_id, RunStatus.COMPLETED)
+    assert (await service.backfill(TICK, from_at=START - 20, to_at=START)).count == 2
     await gateway.look()
     assert len(await world.started()) == 2
 
@@ -53,12 +55,12 @@ async def test_a_run_that_is_decided_before_a_change_has_the_old_params(
     with monkeypatch.context() as away:
         away.setattr(ScheduleRunner, "settle", unavailable)
         # The run is decided: its id is returned, and it starts when NATS is there again.
-        run_id, _ = await service.trigger(TICK)
+        run_id = (await service.trigger(TICK)).run_id
     assert [start.run_id for start in (await world.record()).starts] == [run_id]
     await service.patch(TICK, {"params": {"day": "new"}}, {}, revision=1)
     assert (await world.run(run_id)).params == {"day": "old"}
     assert (await world.record()).starts == []
-    later, _ = await service.trigger(TICK)
+    later = (await service.trigger(TICK)).run_id
     assert (await world.run(later)).params == {"day": "new"}
 
 
@@ -84,6 +86,34 @@ async def test_of_two_changes_with_one_revision_one_is_refused(world: ScheduleWo
     results = await asyncio.gather(*changes, return_exceptions=True)
     assert [type(each) for each in results].count(ScheduleConflict) == 1
     assert (await world.record()).revision == 2
+
+
+async def test_one_trigger_although_two_gateways_receive_it(world: ScheduleWorld) -> None:
+    await world.create(paused=True, overlap="allow_all")
+    services = [service_of(await world.gateway(), world) for _ in range(2)]
+    request = keyed_command("k1", None, "trigger")
+    sent = [service.trigger(TICK, request=request) for service in services for _ in range(3)]
+    results = await asyncio.gather(*sent)
+    assert len({each.run_id for each in results}) == 1
+    assert [each.replayed for each in results].count(False) == 1
+    assert len(await world.started()) == 1
+
+
+async def test_a_forgotten_key_starts_no_second_run(world: ScheduleWorld) -> None:
+    await world.create(paused=True, overlap="allow_all")
+    service = service_of(await world.gateway(), world)
+    keys = [keyed_command(f"k{number}", None) for number in range(MOST_REQUESTS + 1)]
+    first = await service.trigger(TICK, request=keys[0])
+    record = await world.record()
+    for key in keys[1:]:
+        record = with_request(record, key, now=START)
+    stored = await world.store.get_from_leader(record.key)
+    assert stored is not None
+    await world.store.replace(record, revision=stored.revision)
+    again = await service.trigger(TICK, request=keys[0])
+    assert (again.run_id, again.replayed) == (first.run_id, False)
+    assert len((await world.record()).requests) == MOST_REQUESTS
+    assert len(await world.started()) == 1
 
 
 async def test_a_schedule_is_deleted_while_it_is_decided(world: ScheduleWorld) -> None:

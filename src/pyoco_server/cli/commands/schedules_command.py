@@ -11,6 +11,7 @@ from pyoco_server.cli.options.client_options import (
     AllPages,
     Limit,
     OutputForm,
+    RepeatKey,
     check_limit_or_all,
     client_command,
 )
@@ -170,11 +171,15 @@ def trigger(
     params_json: ParamsJson = None,
     param: SingleParams = None,
     overlap: OverlapOption = None,
+    idempotency_key: RepeatKey = None,
     tenant: Tenant = None,
     output: OutputForm = None,
 ) -> None:
     params = merged_params(params_file, params_json, param) or None
-    show(client.trigger_schedule(schedule_id, params, overlap=overlap, tenant=tenant), output, triggered_view)
+    started = client.trigger_schedule(
+        schedule_id, params, overlap=overlap, tenant=tenant, idempotency_key=idempotency_key
+    )
+    show(started, output, triggered_view)
 
 
 @client_command(
@@ -191,10 +196,19 @@ def backfill(
     end: Annotated[str, text_option("Before this time.", "TIME", "--to")],
     overlap: OverlapOption = None,
     dry_run: Annotated[bool, flag("--dry-run", "Only count the runs.")] = False,
+    idempotency_key: RepeatKey = None,
     tenant: Tenant = None,
     output: OutputForm = None,
 ) -> None:
-    done = client.backfill_schedule(schedule_id, start, end, overlap=overlap, dry_run=dry_run, tenant=tenant)
+    done = client.backfill_schedule(
+        schedule_id,
+        start,
+        end,
+        overlap=overlap,
+        dry_run=dry_run,
+        tenant=tenant,
+        idempotency_key=idempotency_key,
+    )
     show(done, output, backfill_view)
 
 

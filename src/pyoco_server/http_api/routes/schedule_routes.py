@@ -16,6 +16,7 @@ from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge, 
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import check_depth, json_record, limited_body, optional_record
+from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by_header
 from pyoco_server.http_api.requests.query import (
     QueryReader,
     cursor_value,
@@ -28,7 +29,7 @@ from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routes.submit_routes import checked_flow
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunStatus, encode
-from pyoco_server.records.schedule_models import Moment, ScheduleSpec
+from pyoco_server.records.schedule_models import Moment, ScheduleSpec, VisibleSchedule
 from pyoco_server.schedules.calendar_times import iso_in_zone, just_before, next_times
 from pyoco_server.schedules.schedule_directory import ScheduleRow
 from pyoco_server.schedules.schedule_lists import ScheduleFilter
@@ -41,10 +42,12 @@ T = TypeVar("T", bound=Struct)
 @handles(endpoints.CREATE_SCHEDULE)
 async def create_schedule(request: Request) -> Response:
     body = await _read(request, types.ScheduleRequest)
+    caller = caller_of(request)
+    keyed = keyed_by_header(request, caller, "create schedule", body)
     fields = await _checked_fields(request, body)
     schedule_id, spec = fields.pop("schedule_id"), fields.pop("spec")
-    stored = await _service(request).create(schedule_id, caller_of(request), spec, **fields)
-    return _view(request, stored, HTTPStatus.CREATED)
+    created = await _service(request).create(schedule_id, caller, spec, request=keyed, **fields)
+    return _view(request, created.stored, HTTPStatus.CREATED, replayed=created.replayed)
 
 
 @handles(endpoints.LIST_SCHEDULES)
@@ -132,28 +135,37 @@ async def trigger_schedule(request: Request, schedule_id: str) -> Response:
     body = await _read(request, types.TriggerRequest)
     if body.params is not UNSET:
         _check_params(gateway_of(request), body.params)
-    run_id, outcome = await _service(request).trigger(name, **_given(body))
-    return json_response(types.Triggered(schedule_id=schedule_id, run_id=run_id, outcome=outcome))
+    keyed = keyed_by_header(request, name.caller, "trigger schedule", name.key, body)
+    started = await _service(request).trigger(name, request=keyed, **_given(body))
+    return json_response(
+        types.Triggered(schedule_id=schedule_id, run_id=started.run_id, outcome=started.outcome),
+        REPLAYED if started.replayed else None,
+    )
 
 
 @handles(endpoints.BACKFILL_SCHEDULE)
 async def backfill_schedule(request: Request, schedule_id: str) -> Response:
     name = _name(request, schedule_id)
     body = await _read(request, types.BackfillRequest)
+    # Checked for a dry run too, which does not use it.
+    keyed = keyed_by_header(request, name.caller, "backfill schedule", name.key, body)
     service = _service(request)
     spec = (await service.find(name)).record.spec
     start, end = _moment("from", body.from_, spec.timezone), _moment("to", body.to, spec.timezone)
-    count = await service.backfill(name, from_at=start, to_at=end, overlap=body.overlap, dry_run=body.dry_run)
-    first = next_times(spec, after=just_before(start), n=min(count, types.SHOWN_TIMES))
+    done = await service.backfill(
+        name, from_at=start, to_at=end, overlap=body.overlap, dry_run=body.dry_run, request=keyed
+    )
+    first = next_times(spec, after=just_before(start), n=min(done.count, types.SHOWN_TIMES))
     return json_response(
         types.Backfilled(
             schedule_id=schedule_id,
             dry_run=body.dry_run,
             from_=start,
             to=end,
-            count=count,
+            count=done.count,
             times=[iso_in_zone(at, spec.timezone) for at in first],
-        )
+        ),
+        REPLAYED if done.replayed else None,
     )
 
 
@@ -249,13 +261,17 @@ def _moment(field: str, given: Moment, zone: str) -> float:
         raise InvalidRequest(problems=[FieldProblem(field, message, value=shortened_json(given))]) from None
 
 
-def _view(request: Request, stored: StoredSchedule, status: int = HTTPStatus.OK) -> Response:
+def _view(
+    request: Request, stored: StoredSchedule, status: int = HTTPStatus.OK, *, replayed: bool = False
+) -> Response:
     record = stored.record
     now = gateway_of(request).timekeeper.now()
     coming = [] if record.paused else next_times(record.spec, after=now, n=types.SHOWN_TIMES)
     times = [iso_in_zone(at, record.spec.timezone) for at in coming]
-    fields = {**structs.asdict(record), "spec": _whole(record.spec), "next_times": times}
-    return json_response(types.ScheduleView(**fields), status=status)
+    visible = {name: getattr(record, name) for name in VisibleSchedule.__struct_fields__}
+    fields = {**visible, "spec": _whole(record.spec), "next_times": times}
+    headers = REPLAYED if replayed else None
+    return json_response(types.ScheduleView(**fields), headers, status=status)
 
 
 def _whole(spec: ScheduleSpec) -> types.SpecView:

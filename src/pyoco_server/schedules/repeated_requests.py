@@ -1,0 +1,58 @@
+"""Requests with an Idempotency-Key: the record of the schedule has what each was answered.
+
+It is written together with what the request has done, so that a repetition finds both or neither.
+"""
+
+from typing import Final
+
+from msgspec import structs
+
+from pyoco_server.errors import IdempotencyConflict, shortened
+from pyoco_server.records.schedule_models import AcceptedRequest, Outcome, ScheduleRecord
+from pyoco_server.runs.lifecycle.idempotency import KeyedRequest
+
+# The record is written with every occurrence: it has to stay small.
+MOST_REQUESTS: Final = 50
+_DIGEST_CHARS: Final = 32
+
+
+def earlier_request(record: ScheduleRecord, request: KeyedRequest | None) -> AcceptedRequest | None:
+    """The accepted request with this key, if any; IdempotencyConflict if it was another one."""
+    if request is None:
+        return None
+    key = request.key.stored_as[:_DIGEST_CHARS]
+    found = next((each for each in record.requests if each.key == key), None)
+    if found is not None and found.digest != request.digest[:_DIGEST_CHARS]:
+        text = shortened(request.key.text)
+        raise IdempotencyConflict(
+            f"{text} was used before with another payload, for schedule {record.schedule_id}"
+        )
+    return found
+
+
+def with_request(
+    record: ScheduleRecord,
+    request: KeyedRequest | None,
+    *,
+    now: float,
+    run_id: str | None = None,
+    outcome: Outcome | None = None,
+    count: int = 0,
+) -> ScheduleRecord:
+    """The record, which remembers the request if it has a key."""
+    if request is None:
+        return record
+    accepted = AcceptedRequest(
+        key=request.key.stored_as[:_DIGEST_CHARS],
+        digest=request.digest[:_DIGEST_CHARS],
+        at=now,
+        run_id=run_id,
+        outcome=outcome,
+        count=count,
+    )
+    return structs.replace(record, requests=[*record.requests, accepted][-MOST_REQUESTS:])
+
+
+def id_of(request: KeyedRequest) -> str:
+    """The same for a repetition: also one that is not remembered any more starts no run twice."""
+    return f"{request.key.stored_as[:_DIGEST_CHARS]}{request.digest[:_DIGEST_CHARS]}"
