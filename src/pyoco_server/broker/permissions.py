@@ -87,6 +87,12 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
 def gateway_access(config: NatsBackendConfig) -> UserAccess:
     """For gateways. They use every stream and bucket, and create those that are missing."""
     streams = [str(stream.name) for stream in resources(config)]
+    # Not used yet, as the audit and intake streams: operators update the rights of NATS users only once.
+    reserved_buckets = (
+        config.triggers_kv_bucket,
+        config.event_retries_kv_bucket,
+        config.requests_kv_bucket,
+    )
     buckets = (
         config.runs_kv_bucket,
         config.waits_kv_bucket,
@@ -97,10 +103,8 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         config.wheel_history_kv_bucket,
         config.schedules_kv_bucket,
         config.signals_kv_bucket,
-        config.triggers_kv_bucket,
+        *reserved_buckets,
         config.receipts_kv_bucket,
-        config.event_retries_kv_bucket,
-        config.requests_kv_bucket,
     )
     # Those that each gateway follows.
     followed = (
@@ -108,9 +112,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.waits_kv_bucket}",
         f"KV_{config.schedules_kv_bucket}",
         f"KV_{config.signals_kv_bucket}",
-        f"KV_{config.triggers_kv_bucket}",
-        f"KV_{config.event_retries_kv_bucket}",
-        f"KV_{config.requests_kv_bucket}",
+        *(f"KV_{bucket}" for bucket in reserved_buckets),
         config.event_stream,
         config.audit_stream,
     )
@@ -124,9 +126,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.workers_kv_bucket}",
         f"KV_{config.schedules_kv_bucket}",
         f"KV_{config.signals_kv_bucket}",
-        f"KV_{config.triggers_kv_bucket}",
-        f"KV_{config.event_retries_kv_bucket}",
-        f"KV_{config.requests_kv_bucket}",
+        *(f"KV_{bucket}" for bucket in reserved_buckets),
         config.audit_stream,
         f"OBJ_{wheels}",
     )
@@ -167,9 +167,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             f"$KV.{config.waits_kv_bucket}.>",
             f"$KV.{config.schedules_kv_bucket}.>",
             f"$KV.{config.signals_kv_bucket}.>",
-            f"$KV.{config.triggers_kv_bucket}.>",
-            f"$KV.{config.event_retries_kv_bucket}.>",
-            f"$KV.{config.requests_kv_bucket}.>",
+            *(f"$KV.{bucket}.>" for bucket in reserved_buckets),
             f"$KV.{config.workers_kv_bucket}.*",
             f"$KV.{config.auth_kv_bucket}.>",
             f"$O.{wheels}.M.>",

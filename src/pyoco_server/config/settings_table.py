@@ -44,6 +44,11 @@ _nats = partial(setting, "NATS")
 _runs = partial(setting, "Runs")
 _waits = partial(setting, "Waits for people")
 _signals = partial(setting, "Schedules, signals and events")
+_reserved = partial(
+    setting,
+    "Reserved for later versions",
+    help="Not used yet. It is created now, so that operators update the rights of NATS users only once.",
+)
 _run_logs = partial(setting, "Run logs")
 _gateway = partial(setting, "Gateway")
 _http = partial(setting, "HTTP")
@@ -206,32 +211,14 @@ class NatsBackendConfig:
     event_max_bytes: int = _signals(
         256 * _MIB, "Maximum size of all events; the oldest are removed first.", minimum=1
     )
-    triggers_kv_bucket: str = _signals(
-        "pyoco_triggers", "Reserved for a later version: the bucket of what starts runs.", form=NAME
-    )
-    receipts_kv_bucket: str = _signals(
-        "pyoco_receipts", "Reserved for a later version: the bucket of receipts of deliveries.", form=NAME
-    )
-    event_retries_kv_bucket: str = _signals(
-        "pyoco_event_retries", "Reserved for a later version: the bucket of retries of deliveries.", form=NAME
-    )
-    requests_kv_bucket: str = _signals(
-        "pyoco_requests", "Reserved for a later version: the bucket of requests to agents.", form=NAME
-    )
-    audit_stream: str = _signals(
-        "PYOCO_AUDIT", "Reserved for a later version: the stream of audit rows.", form=NAME
-    )
-    audit_subject_prefix: str = _signals(
-        "pyoco.audit", "Reserved for a later version: the subjects of audit rows.", form=SUBJECT
-    )
-    event_intake_stream: str = _signals(
-        "PYOCO_EVENTS_IN",
-        "Reserved for a later version: the stream of events that come over NATS.",
-        form=NAME,
-    )
-    event_intake_subject_prefix: str = _signals(
-        "pyoco.events_in", "Reserved for a later version: the subjects of these events.", form=SUBJECT
-    )
+    triggers_kv_bucket: str = _reserved("pyoco_triggers", form=NAME)
+    receipts_kv_bucket: str = _reserved("pyoco_receipts", form=NAME)
+    event_retries_kv_bucket: str = _reserved("pyoco_event_retries", form=NAME)
+    requests_kv_bucket: str = _reserved("pyoco_requests", form=NAME)
+    audit_stream: str = _reserved("PYOCO_AUDIT", form=NAME)
+    audit_subject_prefix: str = _reserved("pyoco.audit", form=SUBJECT)
+    event_intake_stream: str = _reserved("PYOCO_EVENTS_IN", form=NAME)
+    event_intake_subject_prefix: str = _reserved("pyoco.events_in", form=SUBJECT)
     run_log_stream: str = _run_logs("PYOCO_LOGS", "The stream of run output.", form=NAME)
     run_log_subject_prefix: str = _run_logs(
         "pyoco.logs", "Output of a run is stored under this prefix, a dot, and its id.", form=SUBJECT
