@@ -16,7 +16,6 @@ import pytest_asyncio
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.wait_models import WaitState
@@ -25,6 +24,7 @@ from tests.support.broker.connections import connected
 from tests.support.places import FLOWS, ROOT
 from tests.support.programs import SERVER, WORKER, environment
 from tests.support.running.notifying import all_delivered
+from tests.support.running.waiting_runs import wait_events_of
 from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
 
@@ -223,5 +223,5 @@ async def expect_reported_once(deployment: Deployment, receiver: WebhookReceiver
     await eventually(outbox_is_empty, describe="the outbox is empty")
     await all_delivered(deployment.connection)
     assert received() == expected
-    events = await WaitEvents(deployment.connection).of_run(run_id)
+    events = await wait_events_of(deployment.connection, run_id)
     assert [event.kind.value for event in events] == ["opened", "answered"]

@@ -17,7 +17,6 @@ from pyoco_server.broker.queue.advisories import ExhaustedJob
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import RunStatus, encode, job_of
@@ -29,7 +28,7 @@ from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import let_expire
 from tests.support.broker.waits_in_bucket import SeenRuns
 from tests.support.running.gateway import RunningGateway, running_gateway
-from tests.support.running.waiting_runs import waiting_run
+from tests.support.running.waiting_runs import wait_events_of, waiting_run
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import LIMIT_SEC, eventually
 
@@ -48,7 +47,7 @@ async def has_events(gateway: RunningGateway, run_id: str, expected: list[str]) 
     """What a process that died had no time to publish is published later."""
 
     async def published() -> bool:
-        events = await WaitEvents(gateway.inside.connection).of_run(run_id)
+        events = await wait_events_of(gateway.inside.connection, run_id)
         return [event.kind.value for event in events] == expected
 
     await eventually(published, describe=f"the events are {expected}")

@@ -21,7 +21,6 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, PyocoError
@@ -52,7 +51,7 @@ from pyoco_server.waits.wait_transitions import (
 from tests.support.broker.connections import connected
 from tests.support.broker.waits_in_bucket import SeenRuns, WaitsInBucket
 from tests.support.running.interleaving import Killed, RequestScheduler
-from tests.support.running.waiting_runs import WaitingRun, waiting_run
+from tests.support.running.waiting_runs import WaitingRun, wait_events_of, waiting_run
 
 # Each test run draws others; INTERLEAVINGS=20000 in the environment draws more.
 INTERLEAVINGS = int(os.environ.get("INTERLEAVINGS", "2000"))
@@ -277,7 +276,7 @@ class Interleaving:
     async def _check_events(self, waits: list[WaitRecord]) -> None:
         published = Counter(
             (event.wait_id, event.kind.value)
-            for event in await WaitEvents(self._connections[0]).of_run(self._run.run_id)
+            for event in await wait_events_of(self._connections[0], self._run.run_id)
             if event.kind.value not in ("opened", "refused", "extended", "reassigned")
         )
         assert set(published) == {(wait.wait_id, wait.state.value) for wait in waits}

@@ -1,4 +1,4 @@
-"""What is due later: sources that say when they next want to be called, and are called then.
+"""Calls sources when they are due. Each source returns the time of its next call.
 
 There is no lease: with several gateways, each one calls its own sources, and what a source does is a
 compare-and-set or may be repeated. The cost follows what is due, not what exists.

@@ -217,8 +217,8 @@ class Signals(ServiceGroup):
 
     def __init__(self, connection: Connection, waits: Waits, *, clock: Callable[[], float]) -> None:
         """`clock` is the same in all gateways: an event counts from the start of a run on."""
-        self.sender = SignalSender(connection, clock=clock)
-        self.events = EventSender(connection, clock=clock)
+        self.signal_sender = SignalSender(connection, clock=clock)
+        self.event_sender = EventSender(connection, clock=clock)
         self.matching = WaitMatching(connection, waits.index, clock=clock)
         waits.on_writes(self.matching.take)
         self.parts = (self.matching,)
@@ -226,7 +226,7 @@ class Signals(ServiceGroup):
     @property
     def sent(self) -> dict[WaitKind, int]:
         """How many were accepted here."""
-        return {WaitKind.SIGNAL: self.sender.sent, WaitKind.EVENT: self.events.sent}
+        return {WaitKind.SIGNAL: self.signal_sender.sent, WaitKind.EVENT: self.event_sender.sent}
 
 
 class SharedCursors:

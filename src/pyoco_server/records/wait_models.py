@@ -46,7 +46,7 @@ def wait_id_of(run_id: str, node: str, name: str, arming: int) -> str:
     return f"{run_id}.{sha256(place).hexdigest()[:16]}"
 
 
-def run_id_of(wait_id: str) -> str:
+def run_id_of_wait(wait_id: str) -> str:
     return wait_id.partition(".")[0]
 
 
@@ -125,6 +125,12 @@ class Actor(Struct, kw_only=True, omit_defaults=True):
     user_agent: str | None = None
     # For whom, as the application that has the key says; it is not verified.
     on_behalf_of: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Who it was, as far as known."""
+        who = self.name or self.api_key_id or self.ip or "somebody"
+        return f"{who} on behalf of {self.on_behalf_of}" if self.on_behalf_of else who
 
 
 class Vote(Struct, kw_only=True, omit_defaults=True):

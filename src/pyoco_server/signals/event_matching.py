@@ -23,7 +23,7 @@ from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.json_pointers import matches
 from pyoco_server.records.models import RunSnapshot, WaitKind
 from pyoco_server.records.signal_models import EventRecord
-from pyoco_server.records.wait_models import WaitState, run_id_of
+from pyoco_server.records.wait_models import WaitState, run_id_of_wait
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.each_wait import for_each
 from pyoco_server.waits.index.wait_index import TopicWait, WaitIndex
@@ -73,7 +73,7 @@ class EventMatching:
     async def _look_back_at(self, tenant_id: str | None, topic: str, waits: Sequence[TopicWait]) -> None:
         if not await self._events.has(tenant_id, topic):
             return
-        starts = await asyncio.gather(*(self._start_of(wait) for wait in waits))
+        starts = await asyncio.gather(*(self._counting_from(wait) for wait in waits))
         # Those without an answer, and since when events count for each.
         left = {wait: since for wait, since in zip(waits, starts, strict=True) if since is not None}
         if not left:
@@ -84,20 +84,15 @@ class EventMatching:
                 for wait, since in left.items()
                 if event.at >= since and matches(wait.match, event.data)
             }
-            over: set[str] = set()
-
-            async def receive(wait_id: str, event: EventRecord = event, over: set[str] = over) -> None:
-                if await self._receive(wait_id, event):
-                    over.add(wait_id)
-
-            await for_each(receive, matching)
-            left = {wait: since for wait, since in left.items() if wait.wait_id not in over}
+            is_over = await for_each(partial(self._receive, event=event), matching)
+            left = {wait: since for wait, since in left.items() if not is_over.get(wait.wait_id)}
             if not left:
                 return
 
-    async def _start_of(self, wait: TopicWait) -> float | None:
-        run = await self._run(run_id_of(wait.wait_id))
-        return None if run is None else start_of(run)
+    async def _counting_from(self, wait: TopicWait) -> float | None:
+        """None: its run has ended, or cannot be read."""
+        run = await self._run(run_id_of_wait(wait.wait_id))
+        return None if run is None else events_count_from(run)
 
     async def _run(self, run_id: str) -> RunSnapshot | None:
         """The run, unless it has ended or cannot be read."""
@@ -109,7 +104,7 @@ class EventMatching:
 
     async def _receive(self, wait_id: str, event: EventRecord) -> bool:
         """Answer the wait with the event; false if this event does not count for it."""
-        run_id = run_id_of(wait_id)
+        run_id = run_id_of_wait(wait_id)
         while True:
             waits = await self._waits.of_run_from_leader(run_id)
             wait = next((each for each in waits if each.record.wait_id == wait_id), None)
@@ -119,7 +114,7 @@ class EventMatching:
             # A worker can write a wait in the name of another tenant.
             if run is None or run.tenant_id != event.tenant_id:
                 return True
-            if event.at < start_of(run) or event.event_id in _received_before(wait, waits):
+            if event.at < events_count_from(run) or event.event_id in _received_before(wait, waits):
                 return False
             outcome = satisfied(
                 wait.record, payload=event.data, decision_id=event.event_id, at=self._clock(), by=event.by
@@ -134,8 +129,8 @@ class EventMatching:
         return True
 
 
-def start_of(run: RunSnapshot) -> float:
-    """From when on events count for the run: its submission, or the time that it was to start at."""
+def events_count_from(run: RunSnapshot) -> float:
+    """Its submission, or the time that it was to start at."""
     return max(run.submitted_at or 0.0, run.start_at or 0.0)
 
 

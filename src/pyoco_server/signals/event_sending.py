@@ -9,7 +9,6 @@ from pyoco_server.broker.stores.event_store import EventStore
 from pyoco_server.records.ids import new_uuid
 from pyoco_server.records.signal_models import EventRecord
 from pyoco_server.records.wait_models import Actor
-from pyoco_server.waits.wait_transitions import name_of
 
 log = logging.getLogger(__name__)
 
@@ -40,5 +39,5 @@ class EventSender:
         if is_new:
             self.sent += 1
         again = "" if is_new else " again, and is not stored"
-        log.info("event %s (%s) was sent by %s%s", name, event.event_id, name_of(actor), again)
+        log.info("event %s (%s) was sent by %s%s", name, event.event_id, actor.label, again)
         return event.event_id, is_new

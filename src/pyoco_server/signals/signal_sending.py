@@ -21,7 +21,6 @@ from pyoco_server.records.signal_models import Mailbox, Signal
 from pyoco_server.records.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.signals.mailboxes import find_signal, received_by, trimmed, with_signal
-from pyoco_server.waits.wait_transitions import name_of
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +88,7 @@ class SignalSender:
             except RevisionConflict:
                 continue
             self.sent += 1
-            said = (name, signal.signal_id, name_of(actor))
+            said = (name, signal.signal_id, actor.label)
             log.info("signal %s (%s) was sent by %s", *said, extra={"run_id": run_id})
             return SentSignal(signal)
         raise self._connection.unavailable("too many signals are sent to this run at the same time")

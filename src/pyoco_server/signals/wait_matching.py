@@ -38,8 +38,8 @@ class WaitMatching:
         self._connection = connection
         self._index = index
         continuations = Continuations(connection)
-        self.events = EventMatching(connection, index, continuations, clock=clock)
-        self.signals = SignalDelivery(connection, continuations, clock=clock)
+        self.event_matching = EventMatching(connection, index, continuations, clock=clock)
+        self.signal_delivery = SignalDelivery(connection, continuations, clock=clock)
         self._loop = BackgroundLoop("matching of signals and events", self._step)
         self._event_feed = StreamFollower(
             connection, config.event_stream, f"{config.event_subject_prefix}.*.*.*", self._announce
@@ -67,7 +67,7 @@ class WaitMatching:
     @property
     def received(self) -> dict[WaitKind, int]:
         """How many waits have received a signal or an event here."""
-        return {WaitKind.SIGNAL: self.signals.received, WaitKind.EVENT: self.events.received}
+        return {WaitKind.SIGNAL: self.signal_delivery.received, WaitKind.EVENT: self.event_matching.received}
 
     def take(self, writes: Sequence[WaitWrite]) -> None:
         """Waits have changed; most of them wait for nothing that is sent."""
@@ -108,17 +108,17 @@ class WaitMatching:
         if not with_streams:
             return
         async for batch in self._event_feed.batches():
-            await self.events.take(batch, upto=self._reached)
+            await self.event_matching.take(batch, upto=self._reached)
         async for batch in self._signal_feed.batches():
             run_ids = {message.subject.removeprefix(self._signal_prefix) for message in batch}
             await self._deliver({run_id for run_id in run_ids if is_run_id(run_id)})
 
     async def _look_up_new_waits(self) -> None:
         while waits := await self._index.open_for_topics(after=self._reached, limit=_BATCH):
-            await self.events.look_back([wait for wait in waits if wait.kind is WaitKind.EVENT])
+            await self.event_matching.look_back([wait for wait in waits if wait.kind is WaitKind.EVENT])
             signalled = {wait.run_id for wait in waits if wait.kind is WaitKind.SIGNAL}
-            await for_each(self.signals.deliver, signalled)
+            await for_each(self.signal_delivery.deliver, signalled)
             self._reached = waits[-1].revision
 
     async def _deliver(self, run_ids: set[str]) -> None:
-        await for_each(self.signals.deliver, await self._index.waiting_for_signals(run_ids))
+        await for_each(self.signal_delivery.deliver, await self._index.waiting_for_signals(run_ids))

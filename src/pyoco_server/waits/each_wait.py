@@ -4,29 +4,32 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.wait_models import run_id_of
+from pyoco_server.records.wait_models import run_id_of_wait
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _CONCURRENT: Final = 32
 
 
 async def for_each(
-    act: Callable[[str], Awaitable[object]],
+    act: Callable[[str], Awaitable[T]],
     ids: Iterable[str],
     *,
     concurrent: int = _CONCURRENT,
     pause_share: float = 0.0,
-) -> None:
-    """Log what fails and go on; NatsUnavailable ends it.
+) -> dict[str, T]:
+    """What it returned for each. Log what fails and go on; NatsUnavailable ends it.
 
     Between two groups it pauses for this share of the time that the last one took: requests go first.
     """
     waiting = list(ids)
+    results: dict[str, T] = {}
     for start in range(0, len(waiting), concurrent):
         some = waiting[start : start + concurrent]
         began = time.monotonic()
@@ -38,10 +41,13 @@ async def for_each(
                 raise outcome
             elif isinstance(outcome, BaseException):
                 log.error("processing a wait failed", exc_info=outcome, extra=_log_fields(each))
+            else:
+                results[each] = outcome
         if pause_share and start + concurrent < len(waiting):
             await asyncio.sleep((time.monotonic() - began) * pause_share)
+    return results
 
 
 def _log_fields(wait_or_run_id: str) -> dict[str, str]:
-    run_id = run_id_of(wait_or_run_id)
+    run_id = run_id_of_wait(wait_or_run_id)
     return {"run_id": run_id} if wait_or_run_id == run_id else {"run_id": run_id, "wait_id": wait_or_run_id}

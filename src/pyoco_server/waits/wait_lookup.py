@@ -4,9 +4,8 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import WaitConflict, WaitNotFound
 from pyoco_server.records.models import RunStatus
-from pyoco_server.records.wait_models import WaitRecord, is_wait_id
+from pyoco_server.records.wait_models import Actor, WaitRecord, is_wait_id
 from pyoco_server.runs.lifecycle.tenancy import Caller, hidden_from_others
-from pyoco_server.waits.wait_transitions import name_of
 
 
 async def find_wait(waits: WaitStore, wait_id: str, caller: Caller) -> StoredWait:
@@ -34,4 +33,5 @@ def check_asks_person(wait: WaitRecord) -> None:
 
 
 def withdrawn_error(wait: WaitRecord) -> WaitConflict:
-    return WaitConflict("invalid_state", f"the wait was withdrawn by {name_of(wait.decided_by)}: {wait.note}")
+    by = wait.decided_by or Actor()
+    return WaitConflict("invalid_state", f"the wait was withdrawn by {by.label}: {wait.note}")

@@ -19,7 +19,7 @@ from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.wait_models import WaitState, run_id_of
+from pyoco_server.records.wait_models import WaitState, run_id_of_wait
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 from pyoco_server.waits.continuation import MAY_HAVE_OPEN_WAITS, Continuations
 from pyoco_server.waits.each_wait import for_each
@@ -104,7 +104,7 @@ class WaitMaintenance:
     def take(self, writes: Sequence[WaitWrite]) -> None:
         """These waits were written: called by their feed."""
         for write in writes:
-            self._check_later(run_id_of(write.wait_id))
+            self._check_later(run_id_of_wait(write.wait_id))
 
     def _check_later(self, run_id: str) -> None:
         self._to_check.setdefault(run_id, time.monotonic() + self._grace_sec)
@@ -169,7 +169,7 @@ class WaitMaintenance:
             # After a conflict the wait may still be open.
             over = expired(wait.record, at=now)
             if await self._continuations.decide(wait, over):
-                await self._continuations.continue_run(run_id_of(wait_id), decided=over)
+                await self._continuations.continue_run(run_id_of_wait(wait_id), decided=over)
                 return
 
     async def _notify_due(self) -> None:
@@ -228,7 +228,7 @@ class WaitMaintenance:
         last = ""
         while found := await self._index.open_after(last, _BATCH):
             last = found[-1]
-            await self._close_unknown({run_id_of(wait_id) for wait_id in found})
+            await self._close_unknown({run_id_of_wait(wait_id) for wait_id in found})
         async for group in self._runs.groups():
             await self._continue(group)
 

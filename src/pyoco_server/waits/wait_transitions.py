@@ -162,18 +162,12 @@ def _late(wait: WaitRecord) -> str:
 
 
 def _withdrawn(wait: WaitRecord) -> str:
-    return f"{_asked(wait)}, withdrawn by {name_of(wait.decided_by)}: {(wait.note or '')[:_SHOWN_CHARS]}"
+    by = wait.decided_by or Actor()
+    return f"{_asked(wait)}, withdrawn by {by.label}: {(wait.note or '')[:_SHOWN_CHARS]}"
 
 
 def _asked(wait: WaitRecord) -> str:
     return f"task {wait.task} asked {wait.message[:_SHOWN_CHARS]!r} ({wait.name})"
-
-
-def name_of(actor: Actor | None) -> str:
-    """Who it was, as far as known."""
-    by = actor or Actor()
-    who = by.name or by.api_key_id or by.ip or "somebody"
-    return f"{who} on behalf of {by.on_behalf_of}" if by.on_behalf_of else who
 
 
 def next_wait_id(wait: WaitRecord) -> str:

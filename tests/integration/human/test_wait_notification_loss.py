@@ -25,7 +25,7 @@ from tests.integration.waits.test_wait_expiry import Clock, maintaining
 from tests.support.broker.stored_runs import snapshot
 from tests.support.running.gateway import running_gateway
 from tests.support.running.notifying import all_delivered, notified, running_notifier, wait_for_requests
-from tests.support.running.waiting_runs import waiting_run
+from tests.support.running.waiting_runs import wait_events_of, waiting_run
 from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
 
@@ -180,7 +180,7 @@ async def test_an_answer_between_asking_and_reporting_keeps_the_order(
         await ask_and_die(connection, run, monkeypatch)
         [wait] = await WaitStore(connection).of_run_from_leader(run.run_id)
         await AnswerHandler(connection).respond(wait.record.wait_id, ONE, ANYBODY, ANN)
-        kinds = [event.kind.value for event in await WaitEvents(connection).of_run(run.run_id)]
+        kinds = [event.kind.value for event in await wait_events_of(connection, run.run_id)]
         await wait_for_requests(receiver, times=2)
     assert kinds == ["opened", "answered"]
     bodies = {request.body["event"]["kind"]: request.body["event"] for request in receiver.requests}

@@ -201,7 +201,7 @@ async def test_a_crash_during_marker_removal_leaves_nothing(connection: Connecti
     runs = OpenRuns()
     retention = Retention(connection, runs, marker_sec=-1.0)
     assert await remove_ended(retention) == 1
-    late = await WaitEvents(connection).of_run(run.run_id)
+    late = await run.events()
     assert late == []
     await WaitEvents(connection).publish(event_of(run.waits[0], WaitEventKind.CANCELLED))
     runs.remember_marker(run.run_id)

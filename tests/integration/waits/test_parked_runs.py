@@ -11,13 +11,13 @@ from msgspec import UNSET, structs
 
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.wait_models import WaitRecord, WaitState
 from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.stored_waits import let_expire
 from tests.support.running.gateway import RunningGateway
+from tests.support.running.waiting_runs import wait_events_of
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
 
@@ -93,7 +93,7 @@ async def test_a_sleep_of_an_hour_holds_nothing(
     assert (ended["status"], ended["attempt"]) == ("COMPLETED", 1)
     assert notes.read_text().split() == ["prepare", "tell", "pay"]
     # Nobody was asked: there are no events, and so no notifications.
-    assert await WaitEvents(connection).of_run(run["run_id"]) == []
+    assert await wait_events_of(connection, run["run_id"]) == []
 
 
 async def test_people_do_not_see_a_sleep(gateway: RunningGateway, tmp_path: Path) -> None:

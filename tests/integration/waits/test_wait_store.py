@@ -92,7 +92,6 @@ async def test_an_event_that_is_sent_again_counts_once(connection: Connection) -
     assert sum(stored.values()) == 2
     # Beyond the server's memory of ids it is stored again.
     await publish_acked(connection, f"pyoco.wait_events.{wait.wait_id}.opened", encode(opened))
-    assert await events.of_run(wait.run_id) == [opened, closed]
     assert await events.of_wait(wait.wait_id) == [opened, closed]
 
 
@@ -128,7 +127,7 @@ async def test_a_malformed_event_does_not_hide_others(
     opened = event_of(wait_of(snapshot()), WaitEventKind.OPENED)
     await publish_acked(connection, f"pyoco.wait_events.{opened.wait_id}.opened", b"[]")
     await events.publish(opened)
-    assert await events.of_run(opened.run_id) == [opened]
+    assert await events.of_wait(opened.wait_id) == [opened]
     assert "A stored record cannot be read: wait_event " in caplog.text
 
 
@@ -145,7 +144,7 @@ async def test_waits_and_events_are_removed_with_their_run(config: NatsBackendCo
 
         store, events = WaitStore(connection), WaitEvents(connection)
         assert await store.of_run_from_leader(over.run_id) == []
-        assert await events.of_run(over.run_id) == []
+        assert await over.events() == []
         # Delete markers stay until that of the run is removed.
         assert (await stream_state(connection, "KV_pyoco_waits")).messages == 3
         # A worker that was paused for long says a last word.
@@ -155,6 +154,6 @@ async def test_waits_and_events_are_removed_with_their_run(config: NatsBackendCo
         async for _ in retention.remove_markers():
             pass
         assert (await stream_state(connection, "KV_pyoco_waits")).messages == 1
-        assert await events.of_run(over.run_id) == []
+        assert await over.events() == []
         assert [wait.record for wait in await store.of_run_from_leader(kept.run_id)] == kept.waits
         assert await kept.kinds() == ["opened"]

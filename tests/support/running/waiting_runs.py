@@ -84,7 +84,7 @@ class WaitingRun:
         return [(await self.wait(wait.wait_id)).state.value for wait in self.waits]
 
     async def events(self) -> list[WaitEvent]:
-        return await WaitEvents(self.connection).of_run(self.run_id)
+        return await wait_events_of(self.connection, self.run_id)
 
     async def kinds(self) -> list[str]:
         return [event.kind.value for event in await self.events()]
@@ -136,6 +136,11 @@ class WaitingRun:
         stored = await store.get_from_leader(self.run_id)
         assert stored is not None
         await store.replace(structs.replace(stored.snapshot, **fields), revision=stored.revision)
+
+
+async def wait_events_of(connection: Connection, run_id: str) -> list[WaitEvent]:
+    """The events of all waits of the run, in the order in which they were stored."""
+    return await WaitEvents(connection)._read(f"{connection.config.wait_event_subject_prefix}.{run_id}.*.*")
 
 
 async def jobs_in_queue(connection: Connection) -> list[Job]:

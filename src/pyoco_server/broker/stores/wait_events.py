@@ -38,10 +38,6 @@ class WaitEvents:
         """The events of the wait, each once, in the order in which they were stored."""
         return await self._read(f"{self._prefix}.{wait_id}.*")
 
-    async def of_run(self, run_id: str) -> list[WaitEvent]:
-        """The same for all waits of the run."""
-        return await self._read(f"{self._prefix}.{run_id}.*.*")
-
     def _subject(self, event: WaitEvent) -> str:
         return f"{self._prefix}.{event.wait_id}.{event.kind}"
 

@@ -22,7 +22,7 @@ from pyoco_server.records.wait_models import (
     decode_outbox,
     decode_wait,
     encode_wait,
-    run_id_of,
+    run_id_of_wait,
 )
 
 log = logging.getLogger(__name__)
@@ -139,4 +139,4 @@ def _stored(content: tuple[WaitRecord, list[WaitEvent]], entry: Entry) -> Stored
 
 
 def _log_fields(wait_id: str) -> dict[str, str]:
-    return {"run_id": run_id_of(wait_id), "wait_id": wait_id}
+    return {"run_id": run_id_of_wait(wait_id), "wait_id": wait_id}

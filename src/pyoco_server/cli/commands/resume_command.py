@@ -30,7 +30,7 @@ from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
 from pyoco_server.http_client.response_types import Receipt, Resumed, Wait, WaitItem
 from pyoco_server.records.models import UNANSWERED, Reason
-from pyoco_server.records.wait_models import Decision, WaitState, run_id_of
+from pyoco_server.records.wait_models import Decision, WaitState, run_id_of_wait
 
 _NOTHING_SENT: Final = "Nothing was sent; the run is still waiting."
 _MAX_WAITS: Final = 200
@@ -73,9 +73,9 @@ def resume(
     ] = None,
     output: OutputForm = None,
 ) -> None:
-    run_id = required_run_id(run, run_id, default=None if wait_id is None else run_id_of(wait_id))
+    run_id = required_run_id(run, run_id, default=None if wait_id is None else run_id_of_wait(wait_id))
     _check_options(decision, json_text, digest)
-    if wait_id is not None and run_id_of(wait_id) != run_id:
+    if wait_id is not None and run_id_of_wait(wait_id) != run_id:
         raise InvalidCliArgument(f"--wait-id {wait_id} is not a wait of the run {run_id}; use one of them")
     sender = Sender(decision_id=decision_id, on_behalf_of=on_behalf_of)
     if json_text is None and decision is None:

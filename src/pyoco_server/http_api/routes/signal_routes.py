@@ -28,7 +28,7 @@ async def send_signal(request: Request, run_id: str, name: str) -> Response:
     # No body is a signal without data.
     data = json_value(body) if body else None
     check_depth("", data)
-    sent = await gateway_of(request).signals.sender.send(
+    sent = await gateway_of(request).signals.signal_sender.send(
         run_id, name, data, caller_of(request), actor_of(request), key=idempotency_key(request)
     )
     return json_response(
@@ -40,7 +40,7 @@ async def send_signal(request: Request, run_id: str, name: str) -> Response:
 
 @handles(LIST_SIGNALS)
 async def list_signals(request: Request, run_id: str) -> Response:
-    sent = await gateway_of(request).signals.sender.sent_to(run_id, caller_of(request))
+    sent = await gateway_of(request).signals.signal_sender.sent_to(run_id, caller_of(request))
     items = [
         signal_types.SignalView(
             signal_id=each.signal.signal_id,
@@ -63,7 +63,7 @@ async def list_signals(request: Request, run_id: str) -> Response:
 async def send_event(request: Request) -> Response:
     event = json_record(await _body(request, more=_ENVELOPE_BYTES), signal_types.EventRequest)
     check_depth("data", event.data)
-    event_id, is_new = await gateway_of(request).signals.events.send(
+    event_id, is_new = await gateway_of(request).signals.event_sender.send(
         event.name, event.data, actor_of(request), event_id=event.id
     )
     accepted = signal_types.EventAccepted(event_id=event_id, duplicate=not is_new)

@@ -1,10 +1,7 @@
-"""Starting a run whose id was decided in advance, by a caller that has stored why.
+"""Starts a run with a predetermined id: a repeated call has no further effect.
 
 Unlike a submission, nothing is withdrawn: a caller that is interrupted calls again, with the same job.
 """
-
-import time
-from collections.abc import Callable
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
@@ -26,10 +23,8 @@ def run_id_for(kind: CauseKind, owner: str, incarnation: str | float, occurrence
 
 
 class DurableStarter:
-    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock` says which runs are to start later."""
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._clock = clock
         self._store = RunStore(connection)
         self._queue = WorkQueue(connection)
         self._journal = Journal(connection)
@@ -41,7 +36,7 @@ class DurableStarter:
         A run that was deleted since is created again, once NATS has forgotten its marker: a caller that
         knows that its run existed does not call.
         """
-        prepared = await prepare_run(self._connection, job, clock=self._clock)
+        prepared = await prepare_run(self._connection, job)
         if has_documents(job) and not await self._store.exists(job.run_id):
             await keep_documents(self._journal, job)
         try:

@@ -51,7 +51,7 @@ async def prepare_run(
 
 
 def has_documents(job: Job) -> bool:
-    """Whether the journal has a part of it."""
+    """Whether its flow.yaml or params are stored in the journal."""
     return job.workflow_yaml is not None or job.params_sha256 is not UNSET
 
 

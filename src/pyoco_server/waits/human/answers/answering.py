@@ -60,7 +60,7 @@ from pyoco_server.waits.wait_lookup import (
     find_wait,
     withdrawn_error,
 )
-from pyoco_server.waits.wait_transitions import expired, name_of, next_wait_id
+from pyoco_server.waits.wait_transitions import expired, next_wait_id
 
 log = logging.getLogger(__name__)
 
@@ -319,7 +319,8 @@ def _repeated(record: WaitRecord, answer: Answer, actor: Actor) -> Receipt:
 
 
 def _answered_by(record: WaitRecord) -> str:
-    return f"it was answered by {name_of(record.decided_by)} at {_utc(record.decided_at or 0.0)}"
+    by = record.decided_by or Actor()
+    return f"it was answered by {by.label} at {_utc(record.decided_at or 0.0)}"
 
 
 def _utc(seconds: float) -> str:
