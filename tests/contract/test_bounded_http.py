@@ -309,6 +309,7 @@ def test_the_dev_screen_shows_the_warning(host: str, warned: bool) -> None:
         worker_facts=facts,
         gateway_url="http://127.0.0.1:8000",
         nats=SimpleNamespace(url="nats://127.0.0.1:4222", data_dir=Path("nats")),
+        schedules=[],
     )
     text = io.StringIO()
     DevScreen(Console(file=text)).show_stack(stack)

@@ -1,10 +1,6 @@
-"""Garbage collection settings of a long-running process, and returning its freed memory to the system."""
+"""Garbage collection settings of a long-running process."""
 
-import asyncio
-import ctypes
 import gc
-import sys
-from typing import Final
 
 # Reference counting frees the objects of a run: collect cycles less often.
 _YOUNG_OBJECTS = 10_000
@@ -15,24 +11,3 @@ def freeze_loaded_code() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
-
-
-class FreedMemory:
-    """A source of the timekeeper, for what is free after a bucket was read, or many runs woke at once.
-
-    glibc keeps such memory: a gateway with 100,000 parked runs would hold two to three times what it needs.
-    """
-
-    name = "freed memory"
-    _EVERY_SEC: Final = 30.0
-
-    async def run_due(self, now: float) -> float:
-        await asyncio.to_thread(return_freed_memory)
-        return now + self._EVERY_SEC
-
-
-def return_freed_memory() -> None:
-    # Other C libraries do not have it, or do so by themselves.
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)

@@ -458,7 +458,7 @@ class Err:
         "データを小さくするか、大きなデータは参照だけを送ってください。",
     )
     CLOCK_DIFFERS: Final = ErrorSpec(
-        number=58,
+        number=51,
         en="The clocks of the gateway and the NATS server differ",
         ja="ゲートウェイと NATS サーバーの時計がずれています",
         cure_en="Synchronise the clocks of all machines, for example by NTP.",

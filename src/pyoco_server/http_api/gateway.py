@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from starlette.requests import HTTPConnection
 
-from pyoco_server.aio.garbage_collection import FreedMemory
+from pyoco_server.aio.freed_memory import FreedMemory
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.server_clock import ServerClock

@@ -30,7 +30,7 @@ async def test_a_wrong_clock_is_noticed_and_does_not_count(
     # Reported once.
     [warning] = caplog.records
     assert "ahead of this machine's" in warning.message
-    assert warning.err_id == "ERR-PYOCO-0058"  # type: ignore[attr-defined]
+    assert warning.err_id == "ERR-PYOCO-0051"  # type: ignore[attr-defined]
     assert clock.differs
     assert clock.offset_sec == pytest.approx(3600, abs=LIMIT_SEC)
     assert clock.now() == pytest.approx(time.time(), abs=LIMIT_SEC)

@@ -423,9 +423,14 @@ async def test_delivery_outcomes_are_counted(notifying: NatsBackendConfig, recei
         await opened(connection)
         await wait_for_requests(receiver, 3)
         await all_delivered(connection)
-        page = (await gateway.http.get("/metrics")).text
-    for outcome in ("delivered", "failed", "given_up"):
-        assert f'pyoco_notifications_total{{outcome="{outcome}"}} 1.0' in page
+        for outcome in ("delivered", "failed", "given_up"):
+            line = f'pyoco_notifications_total{{outcome="{outcome}"}} 1.0'
+
+            async def is_counted(line: str = line) -> bool:
+                return line in (await gateway.http.get("/metrics")).text
+
+            # An outcome is counted after its message is acknowledged.
+            await eventually(is_counted, describe=line)
 
 
 async def test_without_a_secret_nothing_is_signed(

@@ -120,11 +120,11 @@ async def test_the_memory_for_filling_it_is_given_back_when_it_is_full(index: Wa
 
         return await index._write(read) / 1024
 
-    assert await cache_mb() == 2
+    assert await cache_mb() == 0.5
     await index.begin("another bucket")
     assert await cache_mb() == 64
     await index.complete()
-    assert await cache_mb() == 2
+    assert await cache_mb() == 0.5
 
 
 async def test_queries_fail_until_the_index_is_complete(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from pyoco_server.aio.garbage_collection import FreedMemory
+from pyoco_server.aio.freed_memory import FreedMemory
 
 # Every thousandth value stays, so that the heap cannot shrink at its end.
 _PROGRAM = """
 from pathlib import Path
-from pyoco_server.aio.garbage_collection import return_freed_memory
+from pyoco_server.aio.freed_memory import return_freed_memory
 
 def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
