@@ -161,7 +161,7 @@ class ScheduleItem(Struct, kw_only=True):
     overlap: Overlap
     paused: bool
     note: str
-    # The next occurrence, unix seconds; None: there is none, or it is paused.
+    # When the next occurrence starts, with its jitter, unix seconds; None: there is none, or it is paused.
     next_at: float | None
     last_decision: ScheduleDecision | None
     # The newest run that it started, and its status as far as it is known.
@@ -223,7 +223,7 @@ class Backfilled(Struct, kw_only=True, rename={"from_": "from"}):
 
     schedule_id: str
     dry_run: bool
-    # Unix seconds, both included.
+    # Unix seconds: from included, to not.
     from_: float
     to: float
     # How many runs it starts, or would start.

@@ -443,7 +443,7 @@ class Err:
         number=49,
         status=409,
         en="The schedule has a run that has to end first",
-        ja="スケジュールの前の run がまだ終わっていません",
+        ja="このスケジュールで先に開始した run がまだ終わっていません",
         cure_en="Wait until it has ended; or allow both runs at once (`overlap`: `allow_all`).",
         cure_ja="前の run が終わるまで待つか、`overlap` に `allow_all` を指定して同時に実行してください。",
     )

@@ -112,7 +112,7 @@ class Outcome(StrEnum):
 class SkipReason(StrEnum):
     OVERLAP = "overlap"
     BUFFER_FULL = "buffer_full"
-    # A later occurrence took its place in the buffer.
+    # cancel_other, terminate_other: a later occurrence took its place in the buffer.
     REPLACED = "replaced"
     PAUSED = "paused"
     EDITED = "edited"
@@ -194,7 +194,7 @@ class VisibleSchedule(Struct, kw_only=True, omit_defaults=True):
     # Of the last edit, and how many there were: what gateways write while they decide does not count.
     updated_at: Timestamp
     revision: Count = 1
-    # Of whoever wrote it last; its runs have the same.
+    # The tenant that created it; the key of the last change.
     tenant_id: str | None = None
     api_key_id: str | None = None
     # What to run.

@@ -176,7 +176,9 @@ def with_backfill(
         raise InvalidRequest(problems=[FieldProblem("to", expected, value=str(to_at))])
     backfill_count(record, from_at=from_at, to_at=to_at)
     if len(record.backfills) >= MOST_BACKFILLS:
-        raise ScheduleBusy(f"{MOST_BACKFILLS} backfills are under way")
+        raise ScheduleConflict(
+            f"{MOST_BACKFILLS} backfills are in progress; start this one when one of them has ended"
+        )
     added = Backfill(
         backfill_id=backfill_id,
         from_at=from_at,

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from pyoco_server.errors import InvalidRequest, ScheduleBusy
+from pyoco_server.errors import InvalidRequest, ScheduleBusy, ScheduleConflict
 from pyoco_server.records.schedule_models import Overlap, ScheduleSpec, StartedBy
 from pyoco_server.schedules.deciding import backfill_count, edited, paused, triggered, with_backfill
 from tests.unit.schedules.simulation import NOON, Simulation, schedule
@@ -150,7 +150,7 @@ def test_the_number_of_backfills_is_limited() -> None:
     each = Simulation(schedule(HOURLY))
     for _ in range(10):
         _backfill(each, -7200, 0)
-    with pytest.raises(ScheduleBusy, match="10 backfills"):
+    with pytest.raises(ScheduleConflict, match="10 backfills"):
         _backfill(each, -7200, 0)
 
 

@@ -1,5 +1,6 @@
 /** What both screens of schedules do: pause with a note, resume, trigger. */
-import { useState } from "react";
+import { useRef, useState } from "react";
+import { Attempt } from "../api/idempotencyKey";
 import { useAct } from "../api/queries";
 import { href, pathTo } from "../app/router";
 import { useMessages } from "../i18n/messages";
@@ -9,19 +10,11 @@ import { ProblemBox } from "../ui/feedback";
 import { showToast } from "../ui/toasts";
 import { messages } from "./messages";
 import styles from "./Schedules.module.css";
-import { pauseSchedule, resumeSchedule, type ScheduleRef, triggerSchedule } from "./scheduleApi";
+import { pauseSchedule, resumeSchedule, triggerSchedule } from "./scheduleApi";
+import type { ScheduleRef } from "./scheduleRef";
 
 /** Everything that shows schedules or their runs. */
 export const REFRESH = [["schedules"], ["schedule"], ["schedule-runs"]];
-
-export const refOf = (schedule: { schedule_id: string; tenant_id?: string | null }): ScheduleRef => ({
-  id: schedule.schedule_id,
-  tenant: schedule.tenant_id ?? null,
-});
-
-/** `page` is a part of the path, such as `/edit`. */
-export const scheduleHref = ({ id, tenant }: ScheduleRef, page = ""): string =>
-  href(pathTo(`/schedules/:id${page}`, { id }), { tenant });
 
 export function useResume(ref: ScheduleRef) {
   const t = useMessages(messages);
@@ -34,10 +27,12 @@ export function useResume(ref: ScheduleRef) {
 /** Sends the request of a trigger, as JSON. */
 export function useTrigger(ref: ScheduleRef, options: { quiet?: boolean; onDone?: () => void } = {}) {
   const t = useMessages(messages);
-  return useAct((json: string) => triggerSchedule(ref, json), {
+  const attempt = useRef(new Attempt());
+  return useAct((json: string) => triggerSchedule(ref, json, attempt.current.keyFor(json)), {
     quiet: options.quiet,
     refresh: REFRESH,
     onDone: ({ run_id }) => {
+      attempt.current.accepted();
       showToast({
         tone: "good",
         title: t("triggered", { schedule: ref.id }),

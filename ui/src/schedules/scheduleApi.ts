@@ -2,17 +2,15 @@
 import { api, type Schemas } from "../api/client";
 import { parseJson } from "../lib/exactJson";
 import type { Schedule } from "./schedule";
-
-/** Names a schedule; an operator also names its tenant. */
-export interface ScheduleRef {
-  id: string;
-  tenant: string | null;
-}
+import type { ScheduleRef } from "./scheduleRef";
 
 const named = ({ id, tenant }: ScheduleRef) => ({
   path: { schedule_id: id },
   query: tenant ? { tenant } : {},
 });
+
+/** With the same key a repeated request has no further effect. */
+const keyed = (ref: ScheduleRef, key: string) => ({ ...named(ref), header: { "Idempotency-Key": key } });
 
 /** Sends a JSON text as it is, so that long numbers of params stay as they were typed. */
 const asTyped = <T>(json: string) => ({ body: {} as T, bodySerializer: () => json });
@@ -30,8 +28,11 @@ export async function readSchedule(ref: ScheduleRef, signal?: AbortSignal): Prom
   return { data: parseJson(data ?? "null") as Schedule };
 }
 
-export const createSchedule = (json: string) =>
-  api.POST("/schedules", asTyped<Schemas["ScheduleRequest"]>(json));
+export const createSchedule = (json: string, key: string) =>
+  api.POST("/schedules", {
+    params: { header: { "Idempotency-Key": key } },
+    ...asTyped<Schemas["ScheduleRequest"]>(json),
+  });
 
 export const changeSchedule = (ref: ScheduleRef, json: string) =>
   api.PATCH("/schedules/{schedule_id}", {
@@ -48,14 +49,18 @@ export const pauseSchedule = (ref: ScheduleRef, note: string) =>
 export const resumeSchedule = (ref: ScheduleRef) =>
   api.POST("/schedules/{schedule_id}/resume", { params: named(ref), body: {} });
 
-export const triggerSchedule = (ref: ScheduleRef, json: string) =>
+export const triggerSchedule = (ref: ScheduleRef, json: string, key: string) =>
   api.POST("/schedules/{schedule_id}/trigger", {
-    params: named(ref),
+    params: keyed(ref, key),
     ...asTyped<Schemas["TriggerRequest"]>(json),
   });
 
-export const backfillSchedule = (ref: ScheduleRef, body: Schemas["BackfillRequest"]) =>
-  api.POST("/schedules/{schedule_id}/backfill", { params: named(ref), body });
+export const backfillSchedule = (ref: ScheduleRef, body: Schemas["BackfillRequest"], key: string) =>
+  api.POST("/schedules/{schedule_id}/backfill", { params: keyed(ref, key), body });
+
+/** A dry run: nothing is started. */
+export const countBackfill = (ref: ScheduleRef, body: Schemas["BackfillRequest"]) =>
+  api.POST("/schedules/{schedule_id}/backfill", { params: named(ref), body: { ...body, dry_run: true } });
 
 export const previewSchedule = (json: string, signal: AbortSignal) =>
   api.POST("/schedules/preview", { ...asTyped<Schemas["PreviewRequest"]>(json), signal });

@@ -11,6 +11,7 @@ import {
 import { href, pathTo } from "../app/router";
 import { useMessages } from "../i18n/messages";
 import { visible } from "../lib/visible";
+import { refOf, scheduleHref } from "../schedules/scheduleRef";
 import styles from "./cause.module.css";
 import { messages } from "./messages";
 import { UserText } from "./UserText";
@@ -46,7 +47,7 @@ export function useCauseText(): (kind: string) => string {
 /** Where the cause is shown; null: it has no page. */
 function causeHref({ kind, id }: Cause, tenant?: string | null): string | null {
   if (!id) return null;
-  if (kind === "schedule") return href(pathTo("/schedules/:id", { id }), { tenant });
+  if (kind === "schedule") return scheduleHref(refOf({ schedule_id: id, tenant_id: tenant }));
   return kind === "rerun" || kind === "parent" ? href(pathTo("/runs/:id", { id })) : null;
 }
 

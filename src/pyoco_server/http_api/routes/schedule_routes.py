@@ -174,7 +174,7 @@ def _service(request: Request) -> ScheduleService:
 
 
 _EXPECTED: Final = {
-    "tenant": "expected the tenant of the schedule: letters, digits, _ or -",
+    "tenant": "expected the tenant of the schedule (letters, digits, _ or -), or `=` for none",
     "revision": "expected the revision of the schedule, a whole number",
     "n": f"expected a whole number from 1 to {types.NEXT_MAX}",
     "after": "expected a time in unix seconds, such as 1760000000.5",

@@ -14,7 +14,7 @@ import { type BulkRequest, useBulk } from "./useBulk";
 
 export type BulkAction = "cancel" | "rerun";
 type Mode = "start" | "failed";
-interface WorkerFilter {
+interface BulkOptions {
   reason: string;
   mode: Mode;
   keepAnswers: boolean;
@@ -30,7 +30,7 @@ export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
   return action && <OpenBulkDialog action={action} filter={filter} onClose={onClose} />;
 }
 
-function post(action: BulkAction, filter: string, wish: WorkerFilter, how: BulkRequest, key?: string) {
+function post(action: BulkAction, filter: string, options: BulkOptions, how: BulkRequest, key?: string) {
   const given = new URLSearchParams(filter);
   const query = Object.fromEntries([...new Set(given.keys())].map((name) => [name, given.getAll(name)]));
   // The parameters of the list, which were validated.
@@ -40,20 +40,20 @@ function post(action: BulkAction, filter: string, wish: WorkerFilter, how: BulkR
       params,
       body: body<Schemas["BulkRerunRequest"]>({
         ...how,
-        mode: wish.mode,
-        ...(wish.keepAnswers && { keep_answers: true }),
+        mode: options.mode,
+        ...(options.keepAnswers && { keep_answers: true }),
       }),
     });
   return api.POST("/bulk/cancel", {
     params,
-    body: body<Schemas["BulkCancelRequest"]>({ ...how, reason: wish.reason.trim() || null }),
+    body: body<Schemas["BulkCancelRequest"]>({ ...how, reason: options.reason.trim() || null }),
   });
 }
 
 function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action: BulkAction }) {
   const t = useMessages(messages);
-  const [wish, setWish] = useState<WorkerFilter>({ reason: "", mode: "start", keepAnswers: false });
-  const bulk = useBulk((asked, key) => post(action, filter, wish, asked, key), JSON.stringify(wish));
+  const [options, setOptions] = useState<BulkOptions>({ reason: "", mode: "start", keepAnswers: false });
+  const bulk = useBulk((asked, key) => post(action, filter, options, asked, key), JSON.stringify(options));
   const { matched, operation } = bulk;
   const isCancel = action === "cancel";
   return (
@@ -89,7 +89,9 @@ function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action:
         {operation ? (
           <Operation begun={operation} />
         ) : (
-          bulk.counted && <Question action={action} counted={bulk.counted} wish={wish} onWish={setWish} />
+          bulk.counted && (
+            <Question action={action} counted={bulk.counted} options={options} onOptions={setOptions} />
+          )
         )}
       </div>
     </Dialog>
@@ -99,11 +101,11 @@ function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action:
 interface QuestionProps {
   action: BulkAction;
   counted: Schemas["BulkAnswer"];
-  wish: WorkerFilter;
-  onWish: (wish: WorkerFilter) => void;
+  options: BulkOptions;
+  onOptions: (options: BulkOptions) => void;
 }
 
-function Question({ action, counted, wish, onWish }: QuestionProps) {
+function Question({ action, counted, options, onOptions }: QuestionProps) {
   const t = useMessages(messages);
   const count = counted.matched;
   if (count === 0) return <p>{t("matchesNone")}</p>;
@@ -127,9 +129,9 @@ function Question({ action, counted, wish, onWish }: QuestionProps) {
           {(wired) => (
             <Input
               {...wired}
-              value={wish.reason}
+              value={options.reason}
               maxLength={500}
-              onChange={(event) => onWish({ ...wish, reason: event.target.value })}
+              onChange={(event) => onOptions({ ...options, reason: event.target.value })}
             />
           )}
         </Field>
@@ -137,15 +139,15 @@ function Question({ action, counted, wish, onWish }: QuestionProps) {
         <div className={styles.options}>
           <Segments
             label={t("mode")}
-            value={wish.mode}
+            value={options.mode}
             options={(["start", "failed"] as const).map((value) => ({ value, label: t(`mode.${value}`) }))}
-            onChange={(mode) => onWish({ ...wish, mode })}
+            onChange={(mode) => onOptions({ ...options, mode })}
           />
           <label className={styles.check}>
             <input
               type="checkbox"
-              checked={wish.keepAnswers}
-              onChange={({ target }) => onWish({ ...wish, keepAnswers: target.checked })}
+              checked={options.keepAnswers}
+              onChange={({ target }) => onOptions({ ...options, keepAnswers: target.checked })}
             />
             {t("keepAnswers")}
           </label>

@@ -1,12 +1,14 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
+import { Attempt } from "../../api/idempotencyKey";
 import { useAct, useRead } from "../../api/queries";
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
-import { REFRESH, refOf } from "../../schedules/actions";
+import { REFRESH } from "../../schedules/actions";
 import { messages as common } from "../../schedules/messages";
 import { OVERLAPS, type Overlap, type Schedule, secondsOf } from "../../schedules/schedule";
-import { backfillSchedule } from "../../schedules/scheduleApi";
+import { backfillSchedule, countBackfill } from "../../schedules/scheduleApi";
+import { refOf } from "../../schedules/scheduleRef";
 import { useSettled } from "../../schedules/useSettled";
 import { addDays, dayOf, zonedTime } from "../../schedules/zones";
 import { Button, Field, Input, Select } from "../../ui/controls";
@@ -32,12 +34,14 @@ export function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onCl
   const period = useSettled(JSON.stringify({ from, to }));
   const count = useRead(
     ["schedule", "backfill", ref.id, ref.tenant, period],
-    () => backfillSchedule(ref, { ...JSON.parse(period), dry_run: true }),
+    () => countBackfill(ref, JSON.parse(period)),
     { enabled: from !== "" && to !== "" },
   );
   const isCounted = count.data !== undefined && period === JSON.stringify({ from, to });
   const counted = isCounted ? count.data : undefined;
-  const begin = useAct(() => backfillSchedule(ref, { ...request, dry_run: false }), {
+  const attempt = useRef(new Attempt());
+  const key = () => attempt.current.keyFor(JSON.stringify(request));
+  const begin = useAct(() => backfillSchedule(ref, { ...request, dry_run: false }, key()), {
     quiet: true,
     refresh: REFRESH,
     onDone: ({ count }) => {

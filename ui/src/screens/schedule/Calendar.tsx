@@ -4,8 +4,8 @@ import { type KeyboardEvent, useMemo, useRef, useState } from "react";
 import { useLanguage } from "../../i18n/language";
 import { listText, useMessages } from "../../i18n/messages";
 import { useNow } from "../../lib/clock";
-import { refOf } from "../../schedules/actions";
 import type { Schedule } from "../../schedules/schedule";
+import { refOf } from "../../schedules/scheduleRef";
 import {
   addDays,
   addMonths,

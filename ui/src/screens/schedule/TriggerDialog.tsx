@@ -1,8 +1,9 @@
 import { useState } from "react";
 import { useMessages } from "../../i18n/messages";
-import { refOf, useTrigger } from "../../schedules/actions";
+import { useTrigger } from "../../schedules/actions";
 import { messages as common } from "../../schedules/messages";
 import { OVERLAPS, type Schedule } from "../../schedules/schedule";
+import { refOf } from "../../schedules/scheduleRef";
 import { Button, Field, Select, TextArea } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";

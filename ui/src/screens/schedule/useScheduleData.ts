@@ -4,7 +4,8 @@ import { api, type Schemas } from "../../api/client";
 import { useRead } from "../../api/queries";
 import type { Spec } from "../../schedules/schedule";
 import { secondsOf } from "../../schedules/schedule";
-import { previewSchedule, readSchedule, type ScheduleRef } from "../../schedules/scheduleApi";
+import { previewSchedule, readSchedule } from "../../schedules/scheduleApi";
+import { NO_TENANT, type ScheduleRef } from "../../schedules/scheduleRef";
 import type { ScheduleRun } from "./occurrences";
 
 const EVERY_MS = 3_000;
@@ -40,7 +41,7 @@ function useRuns({ id, tenant }: ScheduleRef, period: { from: number; to: number
     { every: EVERY_MS, keep: true },
   );
   const items = (data as { items: RunRow[] } | undefined)?.items;
-  return useMemo(() => items?.filter((run) => (run.tenant_id ?? null) === tenant), [items, tenant]);
+  return useMemo(() => items?.filter((run) => (run.tenant_id ?? NO_TENANT) === tenant), [items, tenant]);
 }
 
 /** The newest runs. */

@@ -1,13 +1,15 @@
 /** One form: its draft, its request, and what is wrong with it. */
-import { useMemo, useState } from "react";
+import { useMemo, useRef, useState } from "react";
+import { Attempt } from "../../api/idempotencyKey";
 import type { FieldProblem, Problem } from "../../api/problem";
 import { useAct } from "../../api/queries";
 import { navigate } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useStore } from "../../lib/store";
-import { REFRESH, refOf, scheduleHref } from "../../schedules/actions";
+import { REFRESH } from "../../schedules/actions";
 import type { Schedule } from "../../schedules/schedule";
 import { changeSchedule, createSchedule, readSchedule } from "../../schedules/scheduleApi";
+import { refOf, scheduleHref } from "../../schedules/scheduleRef";
 import { showToast } from "../../ui/toasts";
 import { type Mark, parseParams } from "../submit/submission";
 import { changeJson, createJson, type Draft, draftOf, EMPTY, inputOf, merged } from "./draft";
@@ -40,10 +42,12 @@ export function useScheduleForm(stored: Schedule | null) {
     const from = before?.target === target ? before : now;
     kept.set({ ...from, draft: { ...from.draft, ...patch } });
   };
+  const attempt = useRef(new Attempt());
   const save = useAct(
     () => {
       if (stored) return changeSchedule(refOf(stored), changeJson(draft, base, revision));
-      return createSchedule(createJson(draft));
+      const json = createJson(draft);
+      return createSchedule(json, attempt.current.keyFor(json));
     },
     {
       quiet: true,
