@@ -13,6 +13,22 @@ import pytest
 from pyoco_server.http_api.gateway import Gateway
 
 
+class Clock:
+    """A clock that only the test moves: as a callable, or in place of the module `time`."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 class ShiftedTime:
     """The module `time` with a shifted time of day."""
 
@@ -30,6 +46,27 @@ def shifted_time(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> Shifted
     """Replace `time` in a module that has imported it."""
     clock = ShiftedTime()
     monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+class ShiftedMonotonic:
+    """The module `time` with a monotonic clock that is ahead."""
+
+    def __init__(self) -> None:
+        self.ahead_sec = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead_sec
+
+
+def shifted_monotonic(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> ShiftedMonotonic:
+    """Replace `time` in modules that have imported it."""
+    clock = ShiftedMonotonic()
+    for module in modules:
+        monkeypatch.setattr(module, "time", clock)
     return clock
 
 

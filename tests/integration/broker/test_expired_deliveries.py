@@ -1,10 +1,8 @@
 """A delivery that has passed AckWait is not handed back: its message may be with another worker by now."""
 
-import time
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,25 +15,17 @@ from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.worker import PyocoNatsWorker
+from tests.support.clocks import ShiftedMonotonic, shifted_monotonic
 from tests.support.inspection import started_pid
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import NEVER_SEC, eventually
 
 
-class Clock:
-    """The monotonic clock of the queue, which the test moves on."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.ahead = 0.0
-        for module in (work_queue, intake_module):
-            clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.ahead)
-            monkeypatch.setattr(module, "time", clock)
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+def clock(monkeypatch: pytest.MonkeyPatch) -> ShiftedMonotonic:
+    """That of the queue."""
+    return shifted_monotonic(monkeypatch, work_queue, intake_module)
 
 
 async def queue_job(connection: Connection) -> None:
@@ -48,7 +38,7 @@ async def give_to_the_next(delivery: Delivery) -> None:
 
 
 async def test_an_expired_delivery_is_not_nakked(
-    connection: Connection, intake: Intake, clock: Clock
+    connection: Connection, intake: Intake, clock: ShiftedMonotonic
 ) -> None:
     await queue_job(connection)
     first = await intake.take()
@@ -56,7 +46,7 @@ async def test_an_expired_delivery_is_not_nakked(
     second = await intake.take()
     assert (first.token, second.token) == ((1, 1), (1, 2))
     # The first one was kept for a slot when its worker was paused.
-    clock.ahead = NEVER_SEC
+    clock.ahead_sec = NEVER_SEC
     intake._buffer(first)
     await intake.hand_back_buffered()
     await queue_job(connection)
@@ -65,29 +55,29 @@ async def test_an_expired_delivery_is_not_nakked(
 
 
 async def test_a_delivery_in_progress_can_be_nakked(
-    connection: Connection, intake: Intake, clock: Clock
+    connection: Connection, intake: Intake, clock: ShiftedMonotonic
 ) -> None:
     await queue_job(connection)
     delivery = await intake.take()
     for _ in range(5):
-        clock.ahead += NEVER_SEC / 2
+        clock.ahead_sec += NEVER_SEC / 2
         await delivery.in_progress()
     await delivery.nak()
     assert (await intake.take()).token == (1, 2)
 
 
 async def test_in_progress_after_ack_wait_does_not_renew_a_delivery(
-    connection: Connection, intake: Intake, clock: Clock
+    connection: Connection, intake: Intake, clock: ShiftedMonotonic
 ) -> None:
     await queue_job(connection)
     delivery = await intake.take()
-    clock.ahead = NEVER_SEC
+    clock.ahead_sec = NEVER_SEC
     await delivery.in_progress()
     assert delivery.has_expired
 
 
 async def test_a_delivery_that_waited_in_the_socket_of_a_paused_process_has_expired(
-    intake: Intake, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    intake: Intake, clock: ShiftedMonotonic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [tag] = intake._tags
     received: list[Delivery] = []
@@ -100,7 +90,7 @@ async def test_a_delivery_that_waited_in_the_socket_of_a_paused_process_has_expi
 
     tag.tick()
     assert not read()
-    clock.ahead += NEVER_SEC
+    clock.ahead_sec += NEVER_SEC
     # Whichever the loop does first after the pause.
     assert read()
     tag.tick()

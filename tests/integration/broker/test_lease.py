@@ -8,19 +8,13 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import lease as lease_module
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.lease import Lease
+from tests.support.clocks import Clock
 
 TTL_SEC = 1.0
 
 
 def lease(connection: Connection, holder: str, ttl_sec: float = TTL_SEC) -> Lease:
     return Lease(connection, "sweep", ttl_sec=ttl_sec, holder=holder)
-
-
-class Clock:
-    now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 @pytest.fixture

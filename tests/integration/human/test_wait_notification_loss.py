@@ -21,8 +21,9 @@ from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.waits.human.reopen import retry_run
 from pyoco_server.worker.session.run_questions import RunQuestions
-from tests.integration.waits.test_wait_expiry import Clock, maintaining
+from tests.integration.waits.test_wait_expiry import maintaining
 from tests.support.broker.stored_runs import snapshot
+from tests.support.clocks import Clock
 from tests.support.running.gateway import running_gateway
 from tests.support.running.notifying import all_delivered, notified, running_notifier, wait_for_requests
 from tests.support.running.waiting_runs import wait_events_of, waiting_run

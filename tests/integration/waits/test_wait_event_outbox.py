@@ -28,8 +28,9 @@ from pyoco_server.waits.human.inbox_hub import InboxChange
 from pyoco_server.waits.index.wait_items import item_of
 from pyoco_server.waits.wait_event_outbox import flush_outbox
 from pyoco_server.waits.wait_transitions import event_of
-from tests.integration.waits.test_wait_expiry import Clock, maintaining
+from tests.integration.waits.test_wait_expiry import maintaining
 from tests.support.broker.stored_waits import a_wait
+from tests.support.clocks import Clock
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
 from tests.support.waiting import eventually

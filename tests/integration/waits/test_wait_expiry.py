@@ -29,6 +29,7 @@ from pyoco_server.waits.wait_maintenance import WaitMaintenance
 from pyoco_server.waits.wait_transitions import due_notice, event_for_state, expired
 from tests.support.broker.connections import connected
 from tests.support.broker.waits_in_bucket import SeenRuns, WaitsInBucket
+from tests.support.clocks import Clock
 from tests.support.running.waiting_runs import WaitingRun, jobs_in_queue, waiting_run
 from tests.support.waiting import eventually
 
@@ -39,14 +40,6 @@ ONE = Answer(payload=1)
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.1)
-
-
-class Clock:
-    def __init__(self, now: float | None = None) -> None:
-        self.now = time.time() if now is None else now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Maintained:
@@ -170,7 +163,7 @@ async def test_a_wait_expires_at_its_deadline_and_not_with_the_next_scan(connect
 
 
 async def test_a_timer_that_fires_early_is_set_again(connection: Connection) -> None:
-    clock = Clock()
+    clock = Clock(time.time())
     run = await waiting_run(connection, {"timeout_sec": 0.05})
     async with maintaining(connection, clock=clock) as maintained:
         await eventually(lambda: time.time() > run.waits[0].deadline_at, describe="its time on other clocks")

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from msgspec import UNSET, structs
@@ -14,6 +13,7 @@ from pyoco_server.records.models import Job, RunSnapshot, RunStatus, decode_snap
 from pyoco_server.runs.lifecycle import ownership
 from pyoco_server.runs.lifecycle.ownership import OwnedRun, claim
 from pyoco_server.runs.lifecycle.submission import new_job
+from tests.support.clocks import ShiftedMonotonic, shifted_monotonic
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.sweeping import CrashedWorker
 from tests.support.running.workers import serving_worker
@@ -43,20 +43,9 @@ def store(shared_connection: Connection) -> MeasuredStore:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> "Clock":
-    return Clock(monkeypatch)
-
-
-class Clock:
-    """The monotonic clock of a worker, which the test moves on."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._ahead = 0.0
-        moved = SimpleNamespace(time=time.time, monotonic=lambda: time.monotonic() + self._ahead)
-        monkeypatch.setattr(ownership, "time", moved)
-
-    def pass_by(self, seconds: float) -> None:
-        self._ahead += seconds
+def clock(monkeypatch: pytest.MonkeyPatch) -> ShiftedMonotonic:
+    """That of a worker."""
+    return shifted_monotonic(monkeypatch, ownership)
 
 
 async def limited_job(store: RunStore, **fields: object) -> Job:
@@ -106,23 +95,25 @@ async def test_a_worker_with_a_clock_ahead_does_not_end_a_run_that_it_takes_over
     assert (run["status"], run["attempt"]) == ("COMPLETED", 2), run["error"]
 
 
-async def test_every_write_of_the_owner_has_the_used_time(store: MeasuredStore, clock: Clock) -> None:
+async def test_every_write_of_the_owner_has_the_used_time(
+    store: MeasuredStore, clock: ShiftedMonotonic
+) -> None:
     job = await limited_job(store)
     owned = await claimed(store, job, (1, 1))
     assert hours((await stored(store, job)).used_sec) == 0
-    clock.pass_by(2 * HOUR_SEC)
+    clock.ahead_sec += 2 * HOUR_SEC
     await owned.write(unchanged)
     assert hours((await stored(store, job)).used_sec) == 2
-    clock.pass_by(HOUR_SEC)
+    clock.ahead_sec += HOUR_SEC
     assert hours(owned.used_sec) == 3
 
 
 async def test_time_without_an_owner_counts_by_the_clock_of_the_server(
-    store: MeasuredStore, clock: Clock
+    store: MeasuredStore, clock: ShiftedMonotonic
 ) -> None:
     job = await limited_job(store)
     first = await claimed(store, job, (1, 1))
-    clock.pass_by(2 * HOUR_SEC)
+    clock.ahead_sec += 2 * HOUR_SEC
     await first.write(unchanged)
     store.age = 5 * HOUR_SEC
     second = await claimed(store, job, (1, 2))
@@ -147,10 +138,12 @@ async def test_a_run_of_an_older_worker_is_counted_by_its_heartbeats(store: Meas
     assert hours(owned.used_sec) == 6
 
 
-async def test_a_run_that_was_not_started_has_used_no_time(store: MeasuredStore, clock: Clock) -> None:
+async def test_a_run_that_was_not_started_has_used_no_time(
+    store: MeasuredStore, clock: ShiftedMonotonic
+) -> None:
     job = await limited_job(store)
     owned = await claimed(store, job, (1, 1))
-    clock.pass_by(HOUR_SEC)
+    clock.ahead_sec += HOUR_SEC
     await owned.unclaim()
     assert (await stored(store, job)).used_sec is UNSET
 

@@ -10,15 +10,8 @@ import pytest
 from pyoco_server.aio import timekeeper
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.errors import NatsUnavailable
+from tests.support.clocks import Clock
 from tests.support.waiting import NEVER_SEC, eventually
-
-
-@dataclass
-class Clock:
-    now: float = 1000.0
-
-    def read(self) -> float:
-        return self.now
 
 
 @dataclass
@@ -54,7 +47,7 @@ def clock() -> Clock:
 async def keeper(clock: Clock) -> AsyncIterator[Timekeeper]:
     async def ready() -> None: ...
 
-    made = Timekeeper(ready, clock.read)
+    made = Timekeeper(ready, clock)
     yield made
     await made.close()
 

@@ -5,19 +5,13 @@ import pytest
 
 from pyoco_server.http_api.middleware import rate_limits
 from pyoco_server.http_api.middleware.rate_limits import TokenBuckets
+from tests.support.clocks import Clock
 from tests.support.offline_gateway import offline_gateway
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 def test_a_burst_is_free_and_then_the_rate_holds(clock: Clock) -> None:

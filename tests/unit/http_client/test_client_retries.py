@@ -15,6 +15,7 @@ from pyoco_server.http_client import (
     retry_policy,
     sync_client,
 )
+from tests.support.clocks import Clock
 from tests.support.http_stub import answer, stub, unavailable
 
 RUN = "00000000-0000-4000-8000-000000000000"
@@ -91,22 +92,9 @@ def test_without_retries_a_submit_needs_no_key() -> None:
         assert [request.get("idempotency-key") for request in seen] == [None]
 
 
-class Clock:
-    """A clock that only pauses move."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+    clock = Clock(100.0)
     monkeypatch.setattr(sync_client, "time", clock)
     monkeypatch.setattr(retry_policy, "time", clock)
     return clock
