@@ -83,6 +83,18 @@ async def test_a_removed_file_is_missed_twice_before_its_schedules_are_deleted(f
     assert folder.client.stored == {}
 
 
+async def test_an_emptied_file_deletes_nothing(folder: Folder) -> None:
+    folder.write(NIGHTLY)
+    await folder.look()
+    # As an editor does before it writes.
+    folder.file.write_text("")
+    [report] = await folder.look()
+    assert "the file is empty" in report
+    assert list(folder.client.stored) == ["nightly"]
+    folder.file.write_text("schedules: []")
+    assert await folder.look() == ["schedules.yaml: 0 added, 0 changed, 1 removed, 0 unchanged."]
+
+
 async def test_a_broken_file_is_reported_once_and_changes_nothing(folder: Folder) -> None:
     folder.write(NIGHTLY)
     await folder.look()

@@ -71,9 +71,87 @@ def test_a_flow_yaml_is_read_from_beside_the_file(tmp_path: Path) -> None:
     assert found.files == {tmp_path / "schedules.yaml", tmp_path / "flow.yaml"}
 
 
-@pytest.mark.parametrize("text", ["", "# nothing yet\n", "schedules: []\n"])
-def test_a_file_may_have_no_schedules(tmp_path: Path, text: str) -> None:
-    assert read_schedule_file(written(tmp_path, text)).schedules == []
+def test_a_file_may_have_no_schedules(tmp_path: Path) -> None:
+    assert read_schedule_file(written(tmp_path, "schedules: []\n")).schedules == []
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n"])
+def test_an_empty_file_does_not_mean_no_schedules(tmp_path: Path, text: str) -> None:
+    assert problems(tmp_path, text) == ["the file is empty; for no schedules, write 'schedules: []'"]
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        (
+            "{d: 2027-01-01}",
+            'schedules[0].params.d="2027-01-01": YAML reads this as a date',
+        ),
+        ("{a: [1, .nan]}", 'schedules[0].params.a[1]="nan": expected a finite number'),
+        ("{f: -.inf}", 'schedules[0].params.f="-inf": expected a finite number'),
+        ("{b: !!binary aGk=}", "schedules[0].params.b: JSON has no value of this kind (bytes)"),
+        ("{s: !!set {a, b}}", "schedules[0].params.s: JSON has no value of this kind (set)"),
+        ("{1: a}", "schedules[0].params.1: expected text as the name of a field; write it in quotes"),
+        ("&p {self: *p}", "schedules[0].params.self: an alias (*name) contains itself; write the value out"),
+    ],
+)
+def test_a_value_that_json_does_not_have_is_named_by_its_path(
+    tmp_path: Path, params: str, expected: str
+) -> None:
+    text = f"schedules: [{{schedule_id: a, flow_name: a, spec: {{every_sec: 60}}, params: {params}}}]"
+    [problem] = problems(tmp_path, text)
+    assert problem.startswith(expected)
+
+
+def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    params = "{a: " * 120 + "1" + "}" * 120
+    text = f"schedules: [{{schedule_id: a, flow_name: a, spec: {{every_sec: 60}}, params: {params}}}]"
+    assert "deep" in problems(tmp_path, text)[0]
+
+
+def test_an_alias_that_is_used_twice_is_no_problem(tmp_path: Path) -> None:
+    text = """
+schedules:
+  - {schedule_id: a, flow_name: a, spec: &often {every_sec: 60}}
+  - {schedule_id: b, flow_name: b, spec: *often}
+"""
+    first, second = read_schedule_file(written(tmp_path, text)).schedules
+    assert first.spec == second.spec
+
+
+def test_every_problem_of_an_entry_is_reported(tmp_path: Path) -> None:
+    text = """
+schedules:
+  - schedule_id: has.dot
+    overlaps: skip
+    overlap: sometimes
+    tags: 5
+    params: {f: .nan}
+    workflow_yaml: "version: 2"
+    spec: {every_sec: 1e1, jitter_sec: -1, timezone: Asia/Tokio, crons: []}
+"""
+    places = [problem.partition("=")[0].partition(":")[0] for problem in problems(tmp_path, text)]
+    assert sorted(places) == [
+        "schedules[0].flow_name",
+        "schedules[0].overlap",
+        "schedules[0].overlaps",
+        "schedules[0].params.f",
+        "schedules[0].schedule_id",
+        "schedules[0].spec.crons",
+        "schedules[0].spec.every_sec",
+        "schedules[0].spec.jitter_sec",
+        "schedules[0].spec.timezone",
+        "schedules[0].tags",
+        "schedules[0].workflow_yaml.flow.graph (line 1, column 1)",
+        "schedules[0].workflow_yaml.version",
+    ]
+
+
+def test_a_number_that_yaml_reads_as_text_has_a_cure(tmp_path: Path) -> None:
+    text = "schedules: [{schedule_id: a, flow_name: a, spec: {every_sec: 1e1}}]"
+    [problem] = problems(tmp_path, text)
+    assert problem.startswith('schedules[0].spec.every_sec="1e1": expected a number')
+    assert "1.0e+1" in problem
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def _list(client: PyocoHttpClient, filters: WaitFilter, limit: int | None, outpu
     if output_form(output) is Output.TABLE:
         if limit is not None and next(pages, None) is not None:
             print_note("More waits exist: use --all or a larger --limit.")
-        if any(wait["state"] == "open" for wait in items):
+        if any(wait["state"] == "open" and wait["kind"] == "human" for wait in items):
             print_note(f"Answer with: {with_server('pyoco-client resume RUN_ID')}")
 
 
