@@ -246,6 +246,8 @@ class NextTimes(Struct, kw_only=True):
     # ISO 8601 with the offset of the time zone then.
     times: list[str]
     timezone: str
+    # So many times are excluded that it was searched up to here only; later ones are perhaps there.
+    searched_until: str | None = None
 
 
 class ScheduleDeleted(Struct, kw_only=True):

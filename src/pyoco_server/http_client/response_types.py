@@ -166,7 +166,7 @@ Schedule = TypedDict("Schedule", {
     "running": list[StartedRun], "decisions": list[ScheduleDecision], "counts": dict[str, int],
     "next_times": list[str],
 })
-NextTimes = TypedDict("NextTimes", {"times": list[str], "timezone": str})
+NextTimes = TypedDict("NextTimes", {"times": list[str], "timezone": str, "searched_until": str | None})
 ScheduleDeleted = TypedDict("ScheduleDeleted", {"schedule_id": str, "deleted": bool})
 Triggered = TypedDict("Triggered", {"schedule_id": str, "run_id": str, "outcome": str})
 Backfilled = TypedDict("Backfilled", {

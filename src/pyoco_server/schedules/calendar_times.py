@@ -6,13 +6,13 @@ hour (`*/30 * * * *`) follows elapsed time.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from hashlib import sha256
-from heapq import merge
-from itertools import islice, takewhile
+from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -31,12 +31,31 @@ NAMED_CRONS: Final = {
 }
 # The last year that Python's dates have leaves room for a time zone.
 _LAST: Final = datetime(9998, 1, 1, tzinfo=UTC).timestamp()
-# So many exclusions in a row end a search: everything may be excluded.
-_MOST_SKIPPED: Final = 5_000
+# How long the search for one occurrence may take, and that for many, in steps of about ten microseconds.
+_STEPS: Final = 10_000
+_MOST_STEPS: Final = 50_000
+# What takes as long as a step: days that do not match, and exclusions that do not apply.
+_SEC_PER_STEP: Final = 10 * 86_400
+_EXCLUSIONS_PER_STEP: Final = 10
 
 
 class ImpossibleCron(ValueError):
     """Not a cron expression of five fields, or one that never occurs."""
+
+
+class SearchLimit(Exception):
+    """A search takes too long; all occurrences up to `reached` were found."""
+
+    def __init__(self, reached: float) -> None:
+        super().__init__(f"searched until {reached:.3f}")
+        self.reached = reached
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    times: list[float]
+    # How far it was searched; None: these are all that were asked for.
+    searched_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +63,8 @@ class Counted:
     count: int
     # Whether there are perhaps more.
     at_least: bool = False
+    # The last of them, unless there are perhaps more.
+    last: float | None = field(default=None, compare=False)
 
 
 @lru_cache(maxsize=512)
@@ -77,32 +98,56 @@ def cron_fields(expression: str) -> str:
 
 
 def next_times(spec: ScheduleSpec, *, after: float, n: int) -> list[float]:
-    """The next `n` occurrences; fewer if there are no more."""
-    return list(islice(occurrences(spec, after=after), n))
+    return search_times(spec, after=after, n=n).times
+
+
+def search_times(spec: ScheduleSpec, *, after: float, n: int) -> Found:
+    """The next `n` occurrences; fewer if there are no more, or if the search takes too long."""
+    found: list[float] = []
+    try:
+        found.extend(islice(occurrences(spec, after=after, steps=_MOST_STEPS), n))
+    except SearchLimit as limit:
+        return Found(found, limit.reached)
+    return Found(found)
 
 
 def next_time(spec: ScheduleSpec, *, after: float) -> float | None:
+    """The next occurrence, None if there is none; SearchLimit if it is not found."""
     return next(occurrences(spec, after=after), None)
 
 
-def occurrences(spec: ScheduleSpec, *, after: float) -> Iterator[float]:
-    """Every occurrence later than `after`, in order, without end unless the spec has one."""
+def occurrences(spec: ScheduleSpec, *, after: float, steps: int = _STEPS) -> Iterator[float]:
+    """Every occurrence later than `after`, in order, without end unless the spec has one.
+
+    SearchLimit after so many steps in total, of which each takes about ten microseconds.
+    """
     if spec.start_at is not None:
         # The first may be exactly there.
         after = max(after, just_before(spec.start_at))
+    end = _LAST if spec.end_at is None else min(_LAST, spec.end_at)
+    if after >= end:
+        return
+    sources = _sources(spec)
+    heads = [after] * len(sources)
     excluded = [_exclusion(text) for text in spec.exclude]
-    skipped = 0
-    while skipped < _MOST_SKIPPED:
-        for at in _times(spec, after):
-            until = _excluded_until(excluded, at, spec.timezone)
-            if until is not None:
-                skipped += 1
-                after = just_before(until)
-                break
-            skipped = 0
-            yield at
-        else:
+    per_exclusion = 1 + len(excluded) // _EXCLUSIONS_PER_STEP
+    while True:
+        for number, source in enumerate(sources):
+            if heads[number] <= after:
+                heads[number] = source(after)
+                # A rare expression is searched day by day.
+                days = number < len(spec.cron)
+                steps -= 1 + (int((min(heads[number], end) - after) / _SEC_PER_STEP) if days else 0)
+        at = min(heads)
+        if at >= end:
             return
+        steps -= per_exclusion
+        until = _excluded_until(excluded, at, spec.timezone)
+        if until is None:
+            yield at
+        after = at if until is None else max(at, just_before(until))
+        if steps < 0:
+            raise SearchLimit(after)
 
 
 def count_between(spec: ScheduleSpec, start: float, end: float, *, limit: int) -> Counted:
@@ -111,10 +156,18 @@ def count_between(spec: ScheduleSpec, start: float, end: float, *, limit: int) -
     Those of a plain interval are computed, however many.
     """
     if _is_plain_interval(spec):
-        return Counted(_interval_count(spec, start, end))
-    times = takewhile(lambda at: at <= end, occurrences(spec, after=start))
-    count = sum(1 for _ in islice(times, limit + 1))
-    return Counted(min(count, limit), at_least=count > limit)
+        return _interval_count(spec, start, end)
+    count, last = 0, None
+    try:
+        for at in occurrences(spec, after=start, steps=_MOST_STEPS):
+            if at > end:
+                break
+            if count == limit:
+                return Counted(count, at_least=True)
+            count, last = count + 1, at
+    except SearchLimit as reached:
+        return Counted(count, at_least=reached.reached < end, last=last if reached.reached >= end else None)
+    return Counted(count, last=last)
 
 
 def just_before(at: float) -> float:
@@ -129,44 +182,41 @@ def due_at(schedule: str, spec: ScheduleSpec, nominal: float) -> float:
     """
     if not spec.jitter_sec:
         return nominal
-    following = next_time(spec, after=nominal)
+    try:
+        following = next_time(spec, after=nominal)
+    except SearchLimit as limit:
+        # The same in every gateway.
+        following = limit.reached
     room = spec.jitter_sec if following is None else min(spec.jitter_sec, following - nominal)
     digest = sha256(f"{schedule}:{nominal:.3f}".encode()).digest()
     return nominal + room * int.from_bytes(digest[:8]) / 2**64
 
 
-def _times(spec: ScheduleSpec, after: float) -> Iterator[float]:
-    """The occurrences, and the times that are excluded."""
-    sources = [_cron_times(cron_fields(each), spec.timezone, after) for each in spec.cron]
-    sources.append(_interval_times(spec, after))
-    sources.append(iter(sorted(at for at in spec.at if at > after)))
-    end = _LAST if spec.end_at is None else spec.end_at
-    last = after
-    for at in merge(*sources):
-        if at >= end:
-            return
-        if at > last:
-            last = at
-            yield at
+# The first time of a cron expression, an interval or a list that is later than a moment; infinity: none.
+_Source = Callable[[float], float]
 
 
-def _cron_times(fields: str, zone: str, after: float) -> Iterator[float]:
-    if after >= _LAST:
-        return
-    for local in CronSim(fields, local_time(after, zone)):
-        at = local.timestamp()
+def _sources(spec: ScheduleSpec) -> list[_Source]:
+    sources: list[_Source] = [_cron_source(cron_fields(each), spec.timezone) for each in spec.cron]
+    if spec.every_sec is not None:
+        sources.append(lambda after: _interval_at(spec, _interval_number(spec, after) + 1))
+    if spec.at:
+        moments = sorted(spec.at)
+        sources.append(lambda after: next(iter(moments[bisect_right(moments, after) :]), math.inf))
+    return sources
+
+
+def _cron_source(fields: str, zone: str) -> _Source:
+    # Its clock is set for each search: it is parsed once.
+    cron = CronSim(fields, local_time(0.0, zone))
+
+    def first(after: float) -> float:
+        local = local_time(after, zone).replace(microsecond=0)
+        cron.dt = local if cron.fixup_tz is None else local.replace(tzinfo=None, fold=0)
         # In the hour that occurs twice, fixed hours have their first time, which may be over.
-        if at > after:
-            yield at
+        return next((at for found in cron if (at := found.timestamp()) > after), math.inf)
 
-
-def _interval_times(spec: ScheduleSpec, after: float) -> Iterator[float]:
-    if spec.every_sec is None:
-        return
-    number = _interval_number(spec, after) + 1
-    while True:
-        yield _interval_at(spec, number)
-        number += 1
+    return first
 
 
 def _interval_at(spec: ScheduleSpec, number: int) -> float:
@@ -179,19 +229,18 @@ def _interval_number(spec: ScheduleSpec, at: float) -> int:
     """Of the last time of the interval that is not later than `at`."""
     assert spec.every_sec is not None
     number = math.floor((at - (spec.anchor or 0.0)) / spec.every_sec)
-    while _interval_at(spec, number) > at:
-        number -= 1
-    while _interval_at(spec, number + 1) <= at:
-        number += 1
-    return number
+    # The division is rounded: it may be one too many or too few.
+    return next((each for each in (number + 1, number) if _interval_at(spec, each) <= at), number - 1)
 
 
-def _interval_count(spec: ScheduleSpec, start: float, end: float) -> int:
+def _interval_count(spec: ScheduleSpec, start: float, end: float) -> Counted:
     if spec.start_at is not None:
         start = max(start, just_before(spec.start_at))
     if spec.end_at is not None:
         end = min(end, just_before(spec.end_at))
-    return max(0, _interval_number(spec, end) - _interval_number(spec, start))
+    last = _interval_number(spec, end)
+    count = max(0, last - _interval_number(spec, start))
+    return Counted(count, last=_interval_at(spec, last) if count else None)
 
 
 def _is_plain_interval(spec: ScheduleSpec) -> bool:
@@ -216,7 +265,8 @@ class _Exclusion:
             return None
         in_minute = timedelta(seconds=local.second, microseconds=local.microsecond)
         if len(self.cron.minutes) < 60:
-            return timedelta(minutes=1) - in_minute
+            free = (minute for minute in range(local.minute, 60) if minute not in self.cron.minutes)
+            return timedelta(minutes=next(free, 60) - local.minute) - in_minute
         if len(self.cron.hours) < 24:
             return timedelta(minutes=60 - local.minute) - in_minute
         return _next_midnight(local)

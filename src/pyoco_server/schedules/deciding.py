@@ -19,7 +19,7 @@ from pyoco_server.records.schedule_models import (
     SkipReason,
     StartedBy,
 )
-from pyoco_server.schedules.calendar_times import count_between, due_at, just_before, next_time
+from pyoco_server.schedules.calendar_times import SearchLimit, count_between, due_at, just_before, next_time
 from pyoco_server.schedules.schedule_draft import Decided, Draft, Facts, run_id_of
 from pyoco_server.schedules.spec_problems import MOST_OCCURRENCES, exceeds
 
@@ -56,7 +56,11 @@ def next_look(record: ScheduleRecord) -> float | None:
     """When the next occurrence is due; None if there is none, or none that is to be decided."""
     if record.paused or record.remaining_runs == 0:
         return None
-    following = next_time(record.spec, after=record.cursor)
+    try:
+        following = next_time(record.spec, after=record.cursor)
+    except SearchLimit as limit:
+        # The search goes on from there.
+        return limit.reached
     return None if following is None else due_at(record.key, record.spec, following)
 
 
@@ -156,7 +160,10 @@ def backfill_count(record: ScheduleRecord, *, from_at: float, to_at: float) -> i
         raise InvalidRequest(problems=[FieldProblem("to", "expected a time after from", value=str(to_at))])
     start, end = just_before(from_at), just_before(to_at)
     if exceeds(record.spec, start, end):
-        message = f"a backfill starts at most {MOST_OCCURRENCES} runs, and this period has more; shorten it"
+        message = (
+            f"a backfill starts at most {MOST_OCCURRENCES} runs, and this period has more, or exclusions "
+            "that are too many to count them; shorten it"
+        )
         raise InvalidRequest(problems=[FieldProblem("to", message, value=str(to_at))])
     return count_between(record.spec, start, end, limit=MOST_OCCURRENCES).count
 

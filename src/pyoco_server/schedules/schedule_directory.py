@@ -163,9 +163,10 @@ class ScheduleDirectory:
 
     # What the runner does
 
-    def put(self, stored: StoredSchedule) -> None:
+    async def put(self, stored: StoredSchedule) -> None:
         """This gateway has written or read this record."""
-        self._put(row_of(stored.record, stored.revision))
+        # Exclusions make a search long.
+        self._put(await asyncio.to_thread(row_of, stored.record, stored.revision))
 
     def remove(self, key: str) -> None:
         row = self._rows.pop(key, None)

@@ -21,6 +21,7 @@ from pyoco_server.records.schedule_models import (
 from pyoco_server.runs.lifecycle.durable_start import run_id_for
 from pyoco_server.schedules.calendar_times import (
     Counted,
+    SearchLimit,
     count_between,
     due_at,
     just_before,
@@ -141,10 +142,21 @@ class Draft:
         """Decide the occurrences that are due; whether there may be more."""
         if self._paused or self._remaining == 0:
             return False
-        spec, key = self._record.spec, self._record.key
+        spec = self._record.spec
         oldest = self._now - self._record.window_sec
         # Whatever the jitter.
         self.pass_over(just_before(oldest - spec.jitter_sec), Outcome.MISSED, SkipReason.CATCHUP_WINDOW)
+        try:
+            return self._take_due(oldest)
+        except SearchLimit as limit:
+            # Nothing is due up to there; the search goes on from there, then.
+            if limit.reached > self._now:
+                return False
+            self._cursor = max(self._cursor, limit.reached)
+            return True
+
+    def _take_due(self, oldest: float) -> bool:
+        spec, key = self._record.spec, self._record.key
         for nominal in occurrences(spec, after=self._cursor):
             due = due_at(key, spec, nominal)
             if due > self._now or self._remaining == 0:
@@ -167,27 +179,36 @@ class Draft:
         first = next_time(spec, after=self._cursor) if counted.count else None
         if first is not None:
             self._cursor = until
-            self._note_passed(outcome, reason, first, until, counted)
+            self._note_passed(outcome, reason, first, counted.last or until, counted)
 
     def continue_backfills(self) -> bool:
         """Decide the occurrences of the backfills, in their order; whether there may be more."""
         while self._backfills:
-            backfill = self._backfills[0]
-            for nominal in occurrences(self._record.spec, after=backfill.cursor):
-                if nominal >= backfill.to_at:
-                    break
-                if self._is_full():
+            try:
+                if (more := self._continue_backfill()) is not None:
+                    return more
+            except SearchLimit as limit:
+                self._backfills[0] = structs.replace(self._backfills[0], cursor=limit.reached)
+                if limit.reached < self._backfills[0].to_at:
                     return True
-                # Not in the buffer, which is smaller than a backfill may be.
-                if backfill.overlap is Overlap.BUFFER_ALL and (self._running or self._buffer):
-                    return False
-                backfill = structs.replace(backfill, cursor=nominal)
-                self._backfills[0] = backfill
-                self.place(
-                    self._start_of(nominal, StartedBy.BACKFILL, backfill.overlap, backfill.backfill_id)
-                )
             self._backfills.pop(0)
         return False
+
+    def _continue_backfill(self) -> bool | None:
+        """None: the first backfill is done."""
+        backfill = self._backfills[0]
+        for nominal in occurrences(self._record.spec, after=backfill.cursor):
+            if nominal >= backfill.to_at:
+                break
+            if self._is_full():
+                return True
+            # Not in the buffer, which is smaller than a backfill may be.
+            if backfill.overlap is Overlap.BUFFER_ALL and (self._running or self._buffer):
+                return False
+            backfill = structs.replace(backfill, cursor=nominal)
+            self._backfills[0] = backfill
+            self.place(self._start_of(nominal, StartedBy.BACKFILL, backfill.overlap, backfill.backfill_id))
+        return None
 
     def _start_of(
         self, nominal: float, by: StartedBy, overlap: Overlap, backfill_id: str = ""

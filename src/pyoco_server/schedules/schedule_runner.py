@@ -88,11 +88,11 @@ class ScheduleRunner:
         """Start what is decided and not known to be stored, also by another gateway."""
         found = await self._store.get_from_leader(key)
         if found is not None:
-            self._directory.put(await self._start_all(found, found.record.starts))
+            await self._directory.put(await self._start_all(found, found.record.starts))
 
-    def noticed(self, written: StoredSchedule) -> None:
+    async def noticed(self, written: StoredSchedule) -> None:
         """This gateway has created or changed a schedule."""
-        self._directory.put(written)
+        await self._directory.put(written)
         # A run that a change waits for may have ended unnoticed.
         self._directory.postpone(written.record.key, self._now())
         self._directory.wake()
@@ -121,7 +121,8 @@ class ScheduleRunner:
         before = found.record
         facts = await self._facts(asked_runs(before))
         now = self._now()
-        decided = decide(before, now=now, facts=facts)
+        # Exclusions make a search long.
+        decided = await asyncio.to_thread(decide, before, now=now, facts=facts)
         if decided.record != before:
             try:
                 revision = await self._store.replace(decided.record, revision=found.revision)
@@ -138,7 +139,7 @@ class ScheduleRunner:
         ]
         found = await self._start_all(found, mine)
         await self._end_others(found.record, decided, facts)
-        self._directory.put(found)
+        await self._directory.put(found)
         if found.record == before:
             # It waits for what another gateway has begun.
             self._directory.rest(before.key, _NO_PROGRESS_SEC)

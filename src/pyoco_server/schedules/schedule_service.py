@@ -4,6 +4,7 @@ Each change is a compare-and-set on the record, which the runner of any gateway 
 change that lost the race is made again on the newer record.
 """
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
@@ -123,11 +124,11 @@ class ScheduleService:
             updated_at=now,
             # Nothing before its creation is started.
             cursor=now,
-            spec=checked_spec(spec, now=now),
+            spec=await asyncio.to_thread(checked_spec, spec, now=now),
             paused_at=now if fields.get("paused") else None,
             **fields,
         )
-        _check_limits(record, now)
+        await asyncio.to_thread(_check_limits, record, now)
         record = with_request(record, request, now=now)
         try:
             revision = await self._store.create(record)
@@ -136,7 +137,7 @@ class ScheduleService:
             if stored is None or earlier_request(stored.record, request) is None:
                 raise ScheduleConflict(f"there is a schedule {schedule_id!r} already") from None
             return Created(stored, replayed=True)
-        return Created(self._noticed(record, revision, "created"))
+        return Created(await self._noticed(record, revision, "created"))
 
     async def find(self, name: ScheduleName) -> StoredSchedule:
         """As the leader knows it; ScheduleNotFound when there is none that the caller may see."""
@@ -155,14 +156,15 @@ class ScheduleService:
             new = dict(fields)
             if spec:
                 given = {**msgspec.to_builtins(record.spec), **spec}
-                new["spec"] = checked_spec(msgspec.convert(given, SpecInput), now=now)
+                as_input = msgspec.convert(given, SpecInput)
+                new["spec"] = await asyncio.to_thread(checked_spec, as_input, now=now)
             changed = structs.replace(record, **new)
             if changed == record:
                 return record
-            _check_limits(changed, now)
+            await asyncio.to_thread(_check_limits, changed, now)
             if name.caller.tenant_id == record.tenant_id:
                 changed.api_key_id = name.caller.api_key_id
-            return deciding.edited(record, changed, now=now)
+            return await asyncio.to_thread(deciding.edited, record, changed, now=now)
 
         return await self._write(name, change, "changed", revision=revision, settled=True)
 
@@ -173,7 +175,7 @@ class ScheduleService:
             text = record.note if note is None else note
             if record.paused and record.note == text:
                 return record
-            return deciding.paused(record, note=text, now=now)
+            return await asyncio.to_thread(deciding.paused, record, note=text, now=now)
 
         return await self._write(name, change, "paused")
 
@@ -181,7 +183,7 @@ class ScheduleService:
         """Without a note, that of the pause is removed."""
 
         async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
-            return deciding.resumed(record, note=note or "", now=now)
+            return await asyncio.to_thread(deciding.resumed, record, note=note or "", now=now)
 
         return await self._write(name, change, "resumed")
 
@@ -247,14 +249,15 @@ class ScheduleService:
             if (earlier := earlier_request(record, request)) is not None:
                 done = Backfilled(earlier.count, replayed=True)
                 return record
-            changed, done = added(record, now), counted(record)
+            changed = await asyncio.to_thread(added, record, now)
+            done = await asyncio.to_thread(counted, record)
             return with_request(changed, request, now=now, count=done.count)
 
         if dry_run:
             stored = await self.find(name)
             # The same errors.
-            added(stored.record, self._now())
-            return counted(stored.record)
+            await asyncio.to_thread(added, stored.record, self._now())
+            return await asyncio.to_thread(counted, stored.record)
         await self._write(name, change, "backfilled")
         return done
 
@@ -293,7 +296,7 @@ class ScheduleService:
             except RevisionConflict:
                 continue
             self._runner.count(stored.record, record)
-            return self._noticed(record, written, done)
+            return await self._noticed(record, written, done)
         raise _too_busy()
 
     async def _settled(self, name: ScheduleName) -> StoredSchedule:
@@ -304,9 +307,9 @@ class ScheduleService:
         await self._runner.settle(stored.record.key)
         return await self.find(name)
 
-    def _noticed(self, record: ScheduleRecord, revision: int, done: str) -> StoredSchedule:
+    async def _noticed(self, record: ScheduleRecord, revision: int, done: str) -> StoredSchedule:
         stored = StoredSchedule(record, revision)
-        self._runner.noticed(stored)
+        await self._runner.noticed(stored)
         log.info("schedule %s", done, extra=_log_fields(record))
         return stored
 

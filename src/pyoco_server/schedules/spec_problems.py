@@ -12,6 +12,7 @@ from pyoco_server.records.moments import parse_moment
 from pyoco_server.records.schedule_models import Moment, ScheduleSpec, SpecInput
 from pyoco_server.schedules.calendar_times import (
     ImpossibleCron,
+    SearchLimit,
     count_between,
     cron_fields,
     excluded_day,
@@ -25,9 +26,9 @@ V = TypeVar("V")
 
 # Of occurrences that one request or one outage may decide.
 MOST_OCCURRENCES: Final = 10_000
-_MOST_CRONS: Final = 20
+_MOST_CRONS: Final = 10
 _MOST_MOMENTS: Final = 1_000
-_MOST_EXCLUSIONS: Final = 100
+_MOST_EXCLUSIONS: Final = 50
 _YEAR_SEC: Final = 366 * 86_400
 _DAY_SEC: Final = 86_400
 # Until the year 9000.
@@ -37,7 +38,15 @@ _LAST_MOMENT: Final = 221_845_392_000.0
 def checked_spec(given: SpecInput, *, now: float, field: str = "spec") -> ScheduleSpec:
     """The spec as it is stored; InvalidRequest if it is invalid, or never occurs again."""
     spec = valid_spec(given, field=field)
-    if next_time(spec, after=now) is None:
+    try:
+        found = next_time(spec, after=now)
+    except SearchLimit as limit:
+        message = (
+            f"no occurrence is found until {iso_in_zone(limit.reached, spec.timezone)}: almost everything is "
+            "excluded; exclude less, or give cron expressions that need fewer exclusions"
+        )
+        raise InvalidRequest(problems=[FieldProblem(f"{field}.exclude", message)]) from None
+    if found is None:
         message = f"there is no occurrence after {iso_in_zone(now, spec.timezone)}; {_cure(spec, now)}"
         raise InvalidRequest(problems=[FieldProblem(field, message)])
     return spec
@@ -61,7 +70,8 @@ def checked_window(spec: ScheduleSpec, window_sec: float, *, now: float, field: 
     start = max(now, spec.start_at or now)
     if exceeds(spec, start, start + window_sec):
         message = (
-            f"{MOST_OCCURRENCES} occurrences or fewer can be caught up, and this window has more; "
+            f"{MOST_OCCURRENCES} occurrences or fewer can be caught up, and this window has more, or "
+            "exclusions that are too many to count them; "
             "shorten it, or let the schedule run less often"
         )
         raise InvalidRequest(problems=[FieldProblem(field, message, value=shown)])

@@ -44,6 +44,9 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     (a_spec(start_at="tomorrow"), "spec.start_at", "2027-01-31T17:00:00+09:00"),
     (a_spec(jitter_sec=-1), "spec.jitter_sec", "expected 0 to"),
     (a_spec(exclude=["christmas"]), "spec.exclude[0]", "a date such as"),
+    (a_spec(exclude=["0-29 * * * *", "30-59 * * * *"]), "spec.exclude", "exclude less"),
+    (a_spec(cron=["@daily"] * 11), "spec.cron", "at most 10 entries"),
+    (a_spec(exclude=["2030-01-01"] * 51), "spec.exclude", "at most 50 entries"),
     (a_spec(anchor=0), "spec.anchor", "give every_sec as well"),
     ({"spec": {"every_sec": 0}}, "spec.every_sec", "expected 1 to"),
     ({"spec": {"at": ["2020-01-01"]}}, "spec", "give a time in the future"),
@@ -126,6 +129,9 @@ async def test_an_invalid_change_is_refused(
         ("POST", "/schedules/nightly/backfill", {"to": 1}, "from"),
         ("GET", "/schedules/nightly/next?n=0", None, "n"),
         ("GET", "/schedules/nightly/next?after=soon", None, "after"),
+        ("GET", "/schedules/nightly/next?after=1e300", None, "after"),
+        ("POST", "/schedules/preview", {"spec": {"every_sec": 60}, "after": 1e300}, "after"),
+        ("POST", "/schedules/preview", {"spec": {"every_sec": 60}, "n": 1001}, "n"),
         ("GET", "/schedules/nightly?revision=1", None, "revision"),
         ("DELETE", "/schedules/nightly?revision=x", None, "revision"),
     ],
@@ -155,7 +161,17 @@ async def test_a_preview_shows_times_in_the_zone_of_the_spec(http: httpx.AsyncCl
             "2027-03-30T02:30:00+02:00",
         ],
         "timezone": "Europe/Berlin",
+        "searched_until": None,
     }
+
+
+async def test_a_preview_says_how_far_it_was_searched(http: httpx.AsyncClient) -> None:
+    """One minute in a year, and a search of many years."""
+    spec = {"every_sec": 60, "exclude": ["* * * 1-11 *", "* * 1-30 12 *", "* 1-23 * * *", "1-59 * * * *"]}
+    response = await http.post("/schedules/preview", json={"spec": spec, "n": 1000})
+    found = response.json()
+    assert 1 <= len(found["times"]) < 1000
+    assert found["searched_until"] > found["times"][-1]
 
 
 @pytest.mark.parametrize(

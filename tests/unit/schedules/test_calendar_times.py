@@ -5,17 +5,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.records.schedule_models import ScheduleSpec
 from pyoco_server.schedules.calendar_times import (
     Counted,
+    SearchLimit,
     count_between,
     due_at,
     iso_in_zone,
     next_time,
     next_times,
+    occurrences,
+    search_times,
 )
 
 NOW = datetime(2026, 11, 17, 12, 0, tzinfo=UTC).timestamp()
@@ -187,9 +191,52 @@ def test_exclusions_of_an_interval_of_a_second(exclude: list[str], expected: str
     assert _next(spec, "2026-11-13T23:59:59", 1) == [expected]
 
 
-def test_everything_excluded_ends_the_search() -> None:
-    assert next_time(ScheduleSpec(every_sec=1, exclude=["* * * * *"]), after=NOW) is None
-    assert next_time(ScheduleSpec(every_sec=1, exclude=["0-29 * * * *", "30-59 * * * *"]), after=NOW) is None
+@pytest.mark.parametrize("exclude", [["* * * * *"], ["0-29 * * * *", "30-59 * * * *"]])
+def test_a_search_says_how_far_it_came_when_everything_is_excluded(exclude: list[str]) -> None:
+    spec = ScheduleSpec(every_sec=1, exclude=exclude)
+    with pytest.raises(SearchLimit) as ended:
+        next_time(spec, after=NOW)
+    assert ended.value.reached > NOW + 30 * 86_400
+    assert search_times(spec, after=NOW, n=3).times == []
+    assert count_between(spec, NOW, NOW + 1e10, limit=10) == Counted(0, at_least=True)
+
+
+def test_the_steps_of_a_search_are_limited_in_total() -> None:
+    # Each hour has an occurrence: none of the searches is in vain.
+    spec = ScheduleSpec(cron=["* * * * *"] * 10, exclude=["1-59 * * * *"] * 50)
+    hourly = occurrences(spec, after=NOW, steps=1_000)
+    found: list[float] = []
+    with pytest.raises(SearchLimit) as ended:
+        found.extend(hourly)
+    assert len(found) < 100
+    assert ended.value.reached >= found[-1]
+
+
+def test_an_exclusion_does_not_parse_the_expressions_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    class Counting(CronSim):
+        def __init__(self, expression: str, start: datetime) -> None:
+            parsed.append(expression)
+            super().__init__(expression, start)
+
+    spec = ScheduleSpec(cron=["*/7 * * * *"], exclude=["* 1-22 * * *"])
+    next_time(spec, after=NOW)
+    monkeypatch.setattr("pyoco_server.schedules.calendar_times.CronSim", Counting)
+    next_times(spec, after=NOW, n=100)
+    assert parsed == ["*/7 * * * *"]
+
+
+@pytest.mark.parametrize("after", [1e12, 1e17, 1e300])
+def test_nothing_occurs_after_the_last_year(after: float) -> None:
+    spec = ScheduleSpec(every_sec=3600, cron=["@hourly"])
+    assert next_times(spec, after=after, n=3) == []
+    assert count_between(ScheduleSpec(every_sec=3600), after, 2 * after, limit=3).count >= 0
+
+
+def test_the_last_of_what_is_counted_is_known() -> None:
+    assert count_between(ScheduleSpec(every_sec=10), NOW, NOW + 35, limit=9).last == NOW + 30
+    assert count_between(ScheduleSpec(cron=["* * * * *"]), NOW, NOW + 150, limit=9).last == NOW + 120
 
 
 def test_a_year_of_seconds_is_counted_without_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:

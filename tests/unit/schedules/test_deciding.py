@@ -407,3 +407,24 @@ def test_starts_are_in_the_order_of_their_times() -> None:
     assert len(each.times) > 15
     assert all(before < after for before, after in pairwise(each.times))
     assert all(decision.by is StartedBy.SCHEDULE for decision in each.record.decisions)
+
+
+def test_a_long_search_goes_on_later_and_ends_no_schedule() -> None:
+    spec = ScheduleSpec(every_sec=60, end_at=NOON + 20 * YEAR_SEC, exclude=["0-29 * * * *", "30-59 * * * *"])
+    each = Simulation(schedule(spec=spec, overlap=Overlap.ALLOW_ALL))
+    look = next_look(each.record)
+    assert look is not None
+    assert look > NOON + DAY_SEC
+    each.look(look - NOON + 1)
+    assert each.record.cursor >= look
+    following = next_look(each.record)
+    assert following is not None
+    assert following > look
+    assert each.decisions == []
+
+
+def test_missed_occurrences_end_with_the_last_of_them() -> None:
+    each = Simulation(schedule(catchup_window_sec=5, overlap=Overlap.ALLOW_ALL))
+    each.look(48)
+    [missed] = [found for found in each.record.decisions if found.outcome is Outcome.MISSED]
+    assert (missed.count, missed.until) == (4, NOON + 40)

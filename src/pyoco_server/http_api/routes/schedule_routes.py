@@ -30,7 +30,7 @@ from pyoco_server.http_api.routes.submit_routes import checked_flow
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunStatus, encode
 from pyoco_server.records.schedule_models import Moment, ScheduleSpec, VisibleSchedule
-from pyoco_server.schedules.calendar_times import iso_in_zone, just_before, next_times
+from pyoco_server.schedules.calendar_times import iso_in_zone, just_before, next_times, search_times
 from pyoco_server.schedules.schedule_directory import ScheduleRow
 from pyoco_server.schedules.schedule_lists import ScheduleFilter
 from pyoco_server.schedules.schedule_service import ScheduleName, ScheduleService
@@ -47,7 +47,7 @@ async def create_schedule(request: Request) -> Response:
     fields = await _checked_fields(request, body)
     schedule_id, spec = fields.pop("schedule_id"), fields.pop("spec")
     created = await _service(request).create(schedule_id, caller, spec, request=keyed, **fields)
-    return _view(request, created.stored, HTTPStatus.CREATED, replayed=created.replayed)
+    return await _view(request, created.stored, HTTPStatus.CREATED, replayed=created.replayed)
 
 
 @handles(endpoints.LIST_SCHEDULES)
@@ -78,21 +78,23 @@ async def list_schedules(request: Request) -> Response:
 async def preview_schedule(request: Request) -> Response:
     body = await _read(request, types.PreviewRequest)
     now = gateway_of(request).timekeeper.now()
-    spec = checked_spec(body.spec, now=now)
+    # Rare expressions are searched day by day.
+    spec = await asyncio.to_thread(checked_spec, body.spec, now=now)
     after = now if body.after is None else _moment("after", body.after, spec.timezone)
     return await _times(spec, after, body.n)
 
 
 @handles(endpoints.GET_SCHEDULE)
 async def get_schedule(request: Request, schedule_id: str) -> Response:
-    return _view(request, await _service(request).find(_name(request, schedule_id)))
+    return await _view(request, await _service(request).find(_name(request, schedule_id)))
 
 
 @handles(endpoints.NEXT_TIMES)
 async def get_next_times(request: Request, schedule_id: str) -> Response:
     query = _query(request, types.NextQuery)
+    now = gateway_of(request).timekeeper.now()
+    after = now if query.after is UNSET else _moment("after", query.after, "UTC")
     stored = await _service(request).find(_name(request, schedule_id, query))
-    after = gateway_of(request).timekeeper.now() if query.after is UNSET else query.after
     return await _times(stored.record.spec, after, query.n)
 
 
@@ -106,7 +108,7 @@ async def patch_schedule(request: Request, schedule_id: str) -> Response:
         message = f"nothing to change; give some of {', '.join(types.SchedulePatch.__struct_fields__)}"
         raise InvalidRequest(problems=[FieldProblem("", message)])
     stored = await _service(request).patch(name, fields, _given(spec), revision=revision)
-    return _view(request, stored)
+    return await _view(request, stored)
 
 
 @handles(endpoints.DELETE_SCHEDULE)
@@ -120,13 +122,13 @@ async def delete_schedule(request: Request, schedule_id: str) -> Response:
 @handles(endpoints.PAUSE_SCHEDULE)
 async def pause_schedule(request: Request, schedule_id: str) -> Response:
     name, note = _name(request, schedule_id), await _note(request)
-    return _view(request, await _service(request).pause(name, note))
+    return await _view(request, await _service(request).pause(name, note))
 
 
 @handles(endpoints.RESUME_SCHEDULE)
 async def resume_schedule(request: Request, schedule_id: str) -> Response:
     name, note = _name(request, schedule_id), await _note(request)
-    return _view(request, await _service(request).resume(name, note))
+    return await _view(request, await _service(request).resume(name, note))
 
 
 @handles(endpoints.TRIGGER_SCHEDULE)
@@ -155,7 +157,9 @@ async def backfill_schedule(request: Request, schedule_id: str) -> Response:
     done = await service.backfill(
         name, from_at=start, to_at=end, overlap=body.overlap, dry_run=body.dry_run, request=keyed
     )
-    first = next_times(spec, after=just_before(start), n=min(done.count, types.SHOWN_TIMES))
+    first = await asyncio.to_thread(
+        next_times, spec, after=just_before(start), n=min(done.count, types.SHOWN_TIMES)
+    )
     return json_response(
         types.Backfilled(
             schedule_id=schedule_id,
@@ -257,16 +261,20 @@ def _moment(field: str, given: Moment, zone: str) -> float:
     try:
         return moment_of(given, zone)
     except ValueError:
-        message = "expected a time such as 2027-01-31T17:00:00+09:00, or unix seconds"
+        message = "expected a time such as 2027-01-31T17:00:00+09:00, or unix seconds, before the year 9000"
         raise InvalidRequest(problems=[FieldProblem(field, message, value=shortened_json(given))]) from None
 
 
-def _view(
+async def _view(
     request: Request, stored: StoredSchedule, status: int = HTTPStatus.OK, *, replayed: bool = False
 ) -> Response:
     record = stored.record
     now = gateway_of(request).timekeeper.now()
-    coming = [] if record.paused else next_times(record.spec, after=now, n=types.SHOWN_TIMES)
+    coming = (
+        []
+        if record.paused
+        else await asyncio.to_thread(next_times, record.spec, after=now, n=types.SHOWN_TIMES)
+    )
     times = [iso_in_zone(at, record.spec.timezone) for at in coming]
     visible = {name: getattr(record, name) for name in VisibleSchedule.__struct_fields__}
     fields = {**visible, "spec": _whole(record.spec), "next_times": times}
@@ -309,7 +317,7 @@ def _item(row: ScheduleRow, statuses: Mapping[str, str]) -> types.ScheduleItem:
 
 
 async def _times(spec: ScheduleSpec, after: float, n: int) -> Response:
-    # Rare expressions are searched day by day.
-    found = await asyncio.to_thread(next_times, spec, after=after, n=n)
-    times = [iso_in_zone(at, spec.timezone) for at in found]
-    return json_response(types.NextTimes(times=times, timezone=spec.timezone))
+    found = await asyncio.to_thread(search_times, spec, after=after, n=n)
+    times = [iso_in_zone(at, spec.timezone) for at in found.times]
+    until = None if found.searched_until is None else iso_in_zone(found.searched_until, spec.timezone)
+    return json_response(types.NextTimes(times=times, timezone=spec.timezone, searched_until=until))
