@@ -69,29 +69,44 @@ class Continuations:
     async def flush_outbox(self, wait_id: str) -> None:
         await flush_outbox(self._waits, self._events, wait_id)
 
+    async def parked(self, run_id: str) -> StoredRun | None:
+        """The run as the leader knows it, if it is parked."""
+        stored = await self._repairer.stored(run_id)
+        return stored if stored is not None and stored.snapshot.status.parked else None
+
     async def continue_run(
-        self, run_id: str, *, has_job: bool = False, decided: WaitRecord | None = None
-    ) -> None:
+        self,
+        run_id: str,
+        *,
+        has_job: bool = False,
+        decided: WaitRecord | None = None,
+        parked: StoredRun | None = None,
+    ) -> bool:
         """Continue or fail the run, if its waits are decided; `has_job`: its job is in the queue.
 
-        `decided` is one of its waits that the caller has just decided, and that need not be read again.
+        `decided` is one of its waits that the caller has just decided, and that need not be read again, and
+        `parked` the run as it was before that. False if there is something left to do.
         """
         seen = 0
-        while (stored := await self._repairer.stored(run_id)) is not None and stored.revision != seen:
+        stored = parked if decided is not None and _waits_only_for(parked, decided) else None
+        stored = stored or await self._repairer.stored(run_id)
+        while stored is not None and stored.revision != seen:
             if stored.snapshot.status.terminal:
                 await self.close_waits(run_id)
-                return
+                return True
             waits = await self._awaited(stored.snapshot, decided)
             # The owner of a run that is executed decides itself what that means.
             missed = [] if stored.snapshot.delivery else [wait for wait in waits if ended_unanswered(wait)]
             if not missed:
                 if await self._continued(stored, waits, has_job=has_job):
-                    return
+                    return True
             elif await self._fail(stored, missed):
                 await self.close_waits(run_id)
-                return
+                return True
             # The run was written since, or its end cannot be written at all.
             seen = stored.revision
+            stored = await self._repairer.stored(run_id)
+        return False
 
     async def _continued(self, stored: StoredRun, waits: Sequence[WaitRecord], *, has_job: bool) -> bool:
         """Queue the run if it can go on, and remove decided waits from it; false if it was written since."""
@@ -174,3 +189,12 @@ class Continuations:
                 await publish_outbox(self._events, outbox)
             created.append(wait)
         return created
+
+
+def _waits_only_for(parked: StoredRun | None, wait: WaitRecord) -> bool:
+    """Whether a run that was read before the wait was decided is as good as one that is read after it.
+
+    Nothing else has continued it while the wait was open. Had it been written for another reason, the
+    compare-and-set fails, and it is read again.
+    """
+    return parked is not None and [each.wait_id for each in awaited_by(parked.snapshot)] == [wait.wait_id]

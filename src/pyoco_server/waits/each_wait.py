@@ -1,11 +1,10 @@
 """Does something for each of many waits or runs, a few at a time."""
 
-import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
 
+from pyoco_server.aio.groups import in_groups
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.wait_models import run_id_of_wait
@@ -24,17 +23,10 @@ async def for_each(
     concurrent: int = _CONCURRENT,
     pause_share: float = 0.0,
 ) -> dict[str, T]:
-    """What it returned for each. Log what fails and go on; NatsUnavailable ends it.
-
-    Between two groups it pauses for this share of the time that the last one took: requests go first.
-    """
-    waiting = list(ids)
+    """What it returned for each. Log what fails and go on; NatsUnavailable ends it."""
     results: dict[str, T] = {}
-    for start in range(0, len(waiting), concurrent):
-        some = waiting[start : start + concurrent]
-        began = time.monotonic()
-        outcomes = await asyncio.gather(*map(act, some), return_exceptions=True)
-        for each, outcome in zip(some, outcomes, strict=True):
+    async for group in in_groups(act, ids, size=concurrent, pause_share=pause_share):
+        for each, outcome in group:
             if isinstance(outcome, PayloadTooLarge):
                 log.error("a wait cannot be written: %s", outcome, extra=_log_fields(each))
             elif isinstance(outcome, NatsUnavailable):
@@ -43,8 +35,6 @@ async def for_each(
                 log.error("processing a wait failed", exc_info=outcome, extra=_log_fields(each))
             else:
                 results[each] = outcome
-        if pause_share and start + concurrent < len(waiting):
-            await asyncio.sleep((time.monotonic() - began) * pause_share)
     return results
 
 

@@ -6,6 +6,7 @@ moment later, when it or one of its waits was written. Everything is checked at 
 interruption of the connection, and now and then.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -16,10 +17,11 @@ from typing import Final
 from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.wait_models import WaitState, run_id_of_wait
+from pyoco_server.records.wait_models import WaitRecord, WaitState, run_id_of_wait
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 from pyoco_server.waits.continuation import MAY_HAVE_OPEN_WAITS, Continuations
 from pyoco_server.waits.each_wait import for_each
@@ -30,9 +32,9 @@ log = logging.getLogger(__name__)
 
 # Expired waits, or checked ones, per query.
 _BATCH: Final = 1000
-# When many waits are due, few are ended at a time, and then requests have the gateway for as long as that
-# took.
-_ENDED_AT_ONCE: Final = 8
+# When many waits are due, so many are ended at a time; then requests have the gateway for this share of the
+# time that it took.
+_ENDED_AT_ONCE: Final = 32
 _PAUSE_SHARE: Final = 1.0
 # The index lags a little behind a decision.
 _INDEX_LAG_SEC: Final = 0.05
@@ -80,6 +82,8 @@ class WaitMaintenance:
         self._due_until = 0.0
         # Expired here, and perhaps still open in the index.
         self._expired: set[str] = set()
+        # Ended here, with what follows: there is nothing to check when the feed shows them.
+        self._ended_here: set[str] = set()
         # Reminded or escalated here, and perhaps still due in the index.
         self._notified: set[str] = set()
         # Ids and revisions of the waits that had an outbox at the last round.
@@ -104,7 +108,10 @@ class WaitMaintenance:
     def take(self, writes: Sequence[WaitWrite]) -> None:
         """These waits were written: called by their feed."""
         for write in writes:
-            self._check_later(run_id_of_wait(write.wait_id))
+            if write.wait_id in self._ended_here:
+                self._ended_here.remove(write.wait_id)
+            else:
+                self._check_later(run_id_of_wait(write.wait_id))
 
     def _check_later(self, run_id: str) -> None:
         self._to_check.setdefault(run_id, time.monotonic() + self._grace_sec)
@@ -149,6 +156,7 @@ class WaitMaintenance:
             # The server may have lost the write of an expiry, or of a continuation.
             self._interruptions = self._connection.interruptions
             self._expired = set()
+            self._ended_here = set()
             self._notified = set()
             self._next_round_at = self._next_check_all_at = 0.0
 
@@ -161,16 +169,31 @@ class WaitMaintenance:
         self._due_until = now if len(due) < _BATCH else 0.0
 
     async def _expire(self, wait_id: str) -> None:
+        run_id = run_id_of_wait(wait_id)
         while True:
-            wait = await self._waits.find(wait_id)
+            # Together: a wake costs two reads and three writes, and many are due in the same minute.
+            wait, run = await asyncio.gather(self._waits.find(wait_id), self._continuations.parked(run_id))
             now = self._clock()
             if wait is None or wait.record.state is not WaitState.OPEN or now < wait.record.deadline_at:
                 return
             # After a conflict the wait may still be open.
-            over = expired(wait.record, at=now)
-            if await self._continuations.decide(wait, over):
-                await self._continuations.continue_run(run_id_of_wait(wait_id), decided=over)
+            if await self._end(wait, expired(wait.record, at=now), run):
                 return
+
+    async def _end(self, wait: StoredWait, over: WaitRecord, run: StoredRun | None) -> bool:
+        """Write the end of the wait and continue its run; false when the wait was written since."""
+        run_id, is_complete = over.run_id, False
+        # The feed may show it before the run has continued.
+        self._ended_here.add(over.wait_id)
+        try:
+            if not await self._continuations.decide(wait, over):
+                return False
+            is_complete = await self._continuations.continue_run(run_id, decided=over, parked=run)
+            return True
+        finally:
+            if not is_complete:
+                self._ended_here.discard(over.wait_id)
+                self._check_later(run_id)
 
     async def _notify_due(self) -> None:
         """Record the reminders and escalations that are due; each once, by compare-and-set on the wait."""

@@ -14,10 +14,10 @@ from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
-from pyoco_server.records.models import RunStatus, TaskStatus, encode, job_of
+from pyoco_server.records.models import RunStatus, TaskStatus, WaitKind, encode, job_of
 from pyoco_server.records.wait_models import Actor, OnTimeout, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
@@ -175,6 +175,86 @@ async def test_a_timer_that_fires_early_is_set_again(connection: Connection) -> 
         clock.now = run.waits[0].deadline_at
         await run.ends()
     assert (await run.wait()).decided_at == run.waits[0].deadline_at
+
+
+async def test_a_wake_costs_two_reads_and_three_writes(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await waiting_run(connection, {"timeout_sec": -1, "kind": WaitKind.SLEEP, "default": None})
+    maintenance = Maintained(connection).maintenance
+    tag = (await run.now()).tag
+    subjects = _requested(monkeypatch)
+    await maintenance._expire(run.wait_id)
+    reads = ["$JS.API.STREAM.MSG.GET.KV_pyoco_waits", "$JS.API.STREAM.MSG.GET.KV_pyoco_runs"]
+    written = [f"$KV.pyoco_waits.{run.wait_id}", f"pyoco.work.{tag}", f"$KV.pyoco_runs.{run.run_id}"]
+    assert subjects == reads + written
+    assert (await run.now()).status is RunStatus.PENDING
+
+
+async def test_a_run_that_was_written_while_its_wait_ended_is_read_again(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is read before the wait is written: perhaps it was written, or cancelled, since."""
+    parked, cancelled = [await waiting_run(connection, {"timeout_sec": -1, "default": None}) for _ in "ab"]
+    runs, maintenance = RunStore(connection), Maintained(connection).maintenance
+    decide = Continuations.decide
+
+    async def written_before(self: Continuations, wait: StoredWait, *args: Any) -> bool:
+        if wait.record.run_id == cancelled.run_id:
+            await cancel_run(connection, runs, cancelled.run_id, ANYBODY)
+        else:
+            now = await runs.get_from_leader(parked.run_id)
+            assert now is not None
+            await runs.replace(structs.replace(now.snapshot, updated_at=1.0), revision=now.revision)
+        return await decide(self, wait, *args)
+
+    monkeypatch.setattr(Continuations, "decide", written_before)
+    for run in (parked, cancelled):
+        await maintenance._expire(run.wait_id)
+    after = await parked.now()
+    assert (after.status, len(await parked.jobs())) == (RunStatus.PENDING, 1)
+    assert (await cancelled.now()).status is RunStatus.CANCELLED
+
+
+async def test_what_this_gateway_has_completed_is_not_checked_again(connection: Connection) -> None:
+    run = await waiting_run(connection, {"timeout_sec": -1, "default": None})
+    maintenance = Maintained(connection).maintenance
+    await maintenance._expire(run.wait_id)
+    maintenance.take([WaitWrite(run.wait_id, 1, None)])
+    assert maintenance._to_check == {}
+    # A later write of it is of somebody else.
+    maintenance.take([WaitWrite(run.wait_id, 2, None)])
+    assert list(maintenance._to_check) == [run.run_id]
+
+
+async def test_what_this_gateway_has_not_completed_is_checked_again(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await waiting_run(connection, {"timeout_sec": -1, "default": None})
+    maintenance = Maintained(connection).maintenance
+
+    async def fails(*_: object, **__: object) -> bool:
+        # The feed has shown the wait's end already.
+        maintenance.take([WaitWrite(run.wait_id, 1, None)])
+        raise NatsUnavailable("gone")
+
+    monkeypatch.setattr(Continuations, "continue_run", fails)
+    with pytest.raises(NatsUnavailable):
+        await maintenance._expire(run.wait_id)
+    assert list(maintenance._to_check) == [run.run_id]
+
+
+def _requested(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The subjects of all requests from now on."""
+    subjects: list[str] = []
+    request = Connection.request
+
+    async def recorded(self: Connection, subject: str, *args: Any) -> Any:
+        subjects.append(subject)
+        return await request(self, subject, *args)
+
+    monkeypatch.setattr(Connection, "request", recorded)
+    return subjects
 
 
 async def test_an_index_that_lags_expires_nothing_twice(connection: Connection) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.jetstream import bucket_feed
-from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
+from pyoco_server.broker.jetstream.bucket_feed import BucketFeed, gather_sec
 from pyoco_server.broker.jetstream.feed_history import Checkpoint
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 
@@ -104,3 +104,10 @@ async def test_it_does_not_rest_while_somebody_follows() -> None:
     await feed._rest_while_busy()
     assert connection.looks_left == 20
     assert await _limit(feed) == bucket_feed._BATCH
+
+
+def test_announced_writes_are_gathered_for_longer_while_reading_them_takes_long() -> None:
+    assert gather_sec(0.0) == gather_sec(0.004) == bucket_feed._GATHER_SEC
+    assert gather_sec(0.02) == pytest.approx(0.08)
+    # A person who waits for a list notices no more.
+    assert gather_sec(3.0) == bucket_feed._MAX_GATHER_SEC

@@ -25,8 +25,10 @@ from pyoco_server.errors.error_table import Err, ErrorSpec
 log = logging.getLogger(__name__)
 
 _LOOK_SEC: Final = 1.0
-# Writes come in groups, and are announced before they can be read.
+# Writes come in groups, and are announced before they can be read...
 _GATHER_SEC: Final = 0.02
+# ... and while very many come, reading them a few at a time would cost more than what they are written for.
+_MAX_GATHER_SEC: Final = 0.25
 # After this long, an announced write is stored, or was refused.
 _STORED_SEC: Final = 0.1
 _BATCH: Final = 512
@@ -78,6 +80,8 @@ class BucketFeed:
         self._up_to_date_at = -math.inf
         self._up_to_date_sent = 0
         self._look_sec = _LOOK_SEC
+        # How long it took to read what had been written.
+        self._read_sec = 0.0
         # Whether many requests came when it was last looked.
         self._busy = False
         self._reported_problem = False
@@ -129,7 +133,9 @@ class BucketFeed:
             await self._rest_while_busy()
             # Before reading: a write after what is read now is then announced.
             subscribed = await self._follow_writes()
+            began = time.monotonic()
             await self._catch_up()
+            self._read_sec = time.monotonic() - began
             # An announced write may not be stored yet; and another server of a cluster may not know of the
             # subscription yet, and announces nothing meanwhile.
             self._look_sec = _STORED_SEC if announced or subscribed else _LOOK_SEC
@@ -147,7 +153,7 @@ class BucketFeed:
         """Wait for a reason to read; return whether it is an announced write."""
         await self._loop.pause(0 if self._barriers else self._look_sec)
         if self._announced and not self._barriers:
-            await self._loop.pause(_GATHER_SEC)
+            await self._loop.pause(gather_sec(self._read_sec))
         announced, self._announced = self._announced, False
         return announced
 
@@ -291,6 +297,11 @@ class BucketFeed:
     async def _read(self, *, after: int) -> list[StreamMessage]:
         limit = _SMALL_BATCH if self._may_pause and not self._busy else _BATCH
         return await self._cursor.read(after=after, limit=limit, max_bytes=_BATCH_BYTES)
+
+
+def gather_sec(last_read_sec: float) -> float:
+    """How long to wait for more writes after an announced one: reading takes a fifth of the time at most."""
+    return min(max(_GATHER_SEC, last_read_sec * _PAUSE_PER_BATCH), _MAX_GATHER_SEC)
 
 
 class _Barriers:

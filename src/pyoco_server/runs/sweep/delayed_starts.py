@@ -4,13 +4,12 @@ A release is a compare-and-set from SCHEDULED to PENDING, then the publish of th
 and one of them wins. If that one is killed in between, the sweep finds a PENDING run without a job.
 """
 
-import asyncio
 import heapq
 import logging
-import time
 from collections.abc import Sequence
 from typing import Final
 
+from pyoco_server.aio.groups import in_groups
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import RunStatus
 from pyoco_server.runs.sweep.open_runs import OpenRuns
@@ -18,10 +17,10 @@ from pyoco_server.runs.sweep.run_repair import RunRepairer
 
 log = logging.getLogger(__name__)
 
-# How many are released in one call of the timekeeper, and at the same time.
+# How many are released in one call of the timekeeper, and at the same time; then requests have the gateway
+# for this share of the time that it took, also while ten thousand runs are due.
 _BATCH: Final = 256
-_CONCURRENT: Final = 8
-# As long as these took: requests get half of the gateway's time, also while ten thousand runs are due.
+_CONCURRENT: Final = 32
 _PAUSE_SHARE: Final = 1.0
 # After an unexpected error with one of them.
 _RETRY_SEC: Final = 5.0
@@ -47,18 +46,19 @@ class DelayedStarts:
         return self._queue[0] == (start_at, run_id)
 
     async def run_due(self, now: float) -> float | None:
-        due = self._take_due(now)
-        while due:
-            some, due = due[:_CONCURRENT], due[_CONCURRENT:]
-            began = time.monotonic()
-            try:
-                await self._release(some, now)
-            except NatsUnavailable:
-                for start in due:
+        left = set(due := self._take_due(now))
+
+        async def release(start: tuple[float, str]) -> bool:
+            return await self._repairer.release(start[1], now)
+
+        async for group in in_groups(release, due, size=_CONCURRENT, pause_share=_PAUSE_SHARE):
+            left.difference_update(start for start, _ in group)
+            outages = [outcome for _, outcome in group if isinstance(outcome, NatsUnavailable)]
+            self._queue_again(group, now)
+            if outages:
+                for start in left:
                     heapq.heappush(self._queue, start)
-                raise
-            if due:
-                await asyncio.sleep((time.monotonic() - began) * _PAUSE_SHARE)
+                raise outages[0]
         return self._queue[0][0] if self._queue else None
 
     def _take_due(self, now: float) -> list[tuple[float, str]]:
@@ -70,21 +70,16 @@ class DelayedStarts:
                 due[run_id] = start_at
         return [(start_at, run_id) for run_id, start_at in due.items()]
 
-    async def _release(self, starts: Sequence[tuple[float, str]], now: float) -> None:
-        """NatsUnavailable: those that were not released are in the queue again."""
-        releases = (self._repairer.release(run_id, now) for _, run_id in starts)
-        outage: NatsUnavailable | None = None
-        for start, outcome in zip(
-            starts, await asyncio.gather(*releases, return_exceptions=True), strict=True
-        ):
+    def _queue_again(
+        self, released: Sequence[tuple[tuple[float, str], bool | BaseException]], now: float
+    ) -> None:
+        """Put back those that were not released."""
+        for start, outcome in released:
             if isinstance(outcome, NatsUnavailable):
                 heapq.heappush(self._queue, start)
-                outage = outcome
             elif isinstance(outcome, BaseException):
                 log.error("a run cannot be released", exc_info=outcome, extra={"run_id": start[1]})
                 heapq.heappush(self._queue, (now + _RETRY_SEC, start[1]))
-        if outage is not None:
-            raise outage
 
     def _is_scheduled(self, run_id: str) -> bool:
         run = self._runs.get(run_id)
