@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.records.models import Cause, CauseKind, RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.causes import Cause, CauseKind
+from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab
 from tests.support.broker.stored_runs import ended, snapshot, write_many

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from pyoco_server.records.causes import cause_of
 from pyoco_server.records.models import (
     Labels,
     NewFlowName,
@@ -14,7 +15,6 @@ from pyoco_server.records.models import (
     RunTimeout,
     Tag,
     TaskStatus,
-    cause_of,
 )
 from pyoco_server.records.moments import TEN_YEARS_SEC
 from pyoco_server.runs.index.pagination import SortField

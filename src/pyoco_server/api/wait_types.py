@@ -5,7 +5,8 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from pyoco_server.api.run_types import Cursor, Text, WatchTimeout
-from pyoco_server.records.models import LAST_TIME, RunId, Timestamp, WaitKind
+from pyoco_server.records.models import RunId, WaitKind
+from pyoco_server.records.moments import LAST_TIME, Timestamp
 from pyoco_server.records.wait_models import Decision, WaitEvent, WaitId, WaitRecord, WaitState
 from pyoco_server.waits.human.asking import MAX_ASSIGNEES
 from pyoco_server.waits.index.wait_items import WaitItem

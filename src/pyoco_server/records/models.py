@@ -15,8 +15,11 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from pyoco_server.errors import UnreadableRecord
+from pyoco_server.records.causes import Cause
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.ids import new_uuid
+from pyoco_server.records.moments import Seconds, Timestamp
+from pyoco_server.records.open_enum import OpenStrEnum
 from pyoco_server.records.params_preview import params_preview
 
 T = TypeVar("T")
@@ -51,10 +54,6 @@ RunTimeout = Annotated[
     float, Meta(gt=0, le=RUN_TIMEOUT_MAX_SEC, description="How long the run may take, in seconds.")
 ]
 RunId = Annotated[str, Meta(pattern=RUN_ID_PATTERN, description="A lower-case UUID.")]
-# Of stored records: finite, and within the years that dates can show.
-LAST_TIME = 253_402_300_800.0
-Timestamp = Annotated[float, Meta(ge=-1e10, lt=LAST_TIME)]
-Seconds = Annotated[float, Meta(ge=0, lt=LAST_TIME)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 StoredTag = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,64}$(?!\n)")]
 StoredName = Annotated[str, Meta(max_length=200)]
@@ -62,7 +61,6 @@ StoredName = Annotated[str, Meta(max_length=200)]
 _RUN_ID = re.compile(RUN_ID_PATTERN)
 _TAG = re.compile(TAG_PATTERN)
 _NO_TAG: Final = b'"tag":null'
-_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}|[a-z][a-z0-9_]{0,39}")
 
 
 def is_run_id(text: str) -> bool:
@@ -74,28 +72,6 @@ def is_tag(text: str) -> bool:
 
 
 new_run_id: Final = new_uuid
-
-
-class OpenStrEnum(StrEnum):
-    """A StrEnum that also accepts names of a newer version, which are kept and shown as they are.
-
-    They are in upper case or in lower case, as its own are.
-    """
-
-    @classmethod
-    def _missing_(cls, value: object) -> "OpenStrEnum | None":
-        if not isinstance(value, str) or _NAME.fullmatch(value) is None:
-            return None
-        if value.isupper() != next(iter(cls)).isupper():
-            return None
-        member = str.__new__(cls, value)
-        member._name_ = member._value_ = value
-        return member
-
-    @property
-    def known(self) -> bool:
-        """Whether this version has it."""
-        return self._name_ in type(self).__members__
 
 
 class RunStatus(OpenStrEnum):
@@ -173,41 +149,6 @@ class RerunMode(StrEnum):
     START = "start"
     FAILED = "failed"
     TASK = "task"
-
-
-class CauseKind(OpenStrEnum):
-    """What has started a run."""
-
-    API = "api"
-    SCHEDULE = "schedule"
-    EVENT = "event"
-    REQUEST = "request"
-    RERUN = "rerun"
-    # A task of another run.
-    PARENT = "parent"
-
-
-class Cause(Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """Why a run exists: the kind of its cause, and which one."""
-
-    kind: CauseKind
-    # Of the schedule, the event, the request or the run.
-    id: Annotated[str, Meta(max_length=200)] | None = None
-    # The time that a schedule has started it for.
-    at: Timestamp | None = None
-
-    def __str__(self) -> str:
-        return self.kind if self.id is None else f"{self.kind}:{self.id}"
-
-
-BY_API: Final = Cause(kind=CauseKind.API)
-
-
-def cause_of(cause: Cause | UnsetType, origin_run_id: str | None) -> Cause:
-    """The cause of a run; one without a stored cause was submitted, or is a rerun."""
-    if cause is not UNSET:
-        return cause
-    return BY_API if origin_run_id is None else Cause(kind=CauseKind.RERUN, id=origin_run_id)
 
 
 class WorkerState(StrEnum):

@@ -3,10 +3,16 @@
 import math
 import re
 from datetime import datetime, tzinfo
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta
 
 # The longest delay or sleep, with its leap days.
 TEN_YEARS_SEC: Final = 3653 * 86_400
+# Of stored records: finite, and within the years that dates can show.
+LAST_TIME = 253_402_300_800.0
+Timestamp = Annotated[float, Meta(ge=-1e10, lt=LAST_TIME)]
+Seconds = Annotated[float, Meta(ge=0, lt=LAST_TIME)]
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 
 

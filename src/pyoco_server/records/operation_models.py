@@ -5,7 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pyoco_server.records.models import Count, RerunMode, Timestamp
+from pyoco_server.records.models import Count, RerunMode
+from pyoco_server.records.moments import Timestamp
 
 # How many items one bulk operation may have.
 MAX_BULK_ITEMS: Final = 100_000

@@ -13,7 +13,8 @@ from msgspec import Meta, Struct
 
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.models import TAG_PATTERN, Count, FlowName, RunId, Seconds, Tag, Timestamp
+from pyoco_server.records.models import TAG_PATTERN, Count, FlowName, RunId, Tag
+from pyoco_server.records.moments import Seconds, Timestamp
 
 SCHEDULE_ID_PATTERN: Final = TAG_PATTERN
 SCHEDULE_ID_EXPECTED: Final = "expected 1 to 64 letters, digits, '_' or '-' (no '.')"

@@ -8,7 +8,8 @@ from msgspec import Meta, Struct
 
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.models import RunId, Timestamp, is_tag
+from pyoco_server.records.models import RunId, is_tag
+from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.wait_models import TOPIC_EXPECTED, TOPIC_PATTERN, Actor
 
 EVENT_ID_PATTERN: Final = r"^[\x21-\x7e]{1,255}$(?!\n)"

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, structs
 
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import RUN_ID_PATTERN, Count, RunId, Seconds, Timestamp, WaitKind
+from pyoco_server.records.models import RUN_ID_PATTERN, Count, RunId, WaitKind
+from pyoco_server.records.moments import Seconds, Timestamp
 
 # The stored `deadline_at` of a wait without one: the last second that dates can show. Never shown.
 NO_DEADLINE: Final = 253_402_300_799.0

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import structs
 
-from pyoco_server.records.models import CauseKind
+from pyoco_server.records.causes import CauseKind
 from pyoco_server.records.schedule_models import (
     MOST_DECISIONS,
     Outcome,

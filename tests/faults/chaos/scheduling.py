@@ -16,7 +16,8 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.resources import resources
 from pyoco_server.broker.stores.schedule_store import ScheduleStore
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import Cause, CauseKind, decode_snapshot
+from pyoco_server.records.causes import Cause, CauseKind
+from pyoco_server.records.models import decode_snapshot
 from pyoco_server.records.schedule_models import (
     Outcome,
     Overlap,

@@ -3,7 +3,8 @@
 import pytest
 from msgspec import structs
 
-from pyoco_server.records.models import Cause, CauseKind, new_run_id
+from pyoco_server.records.causes import Cause, CauseKind
+from pyoco_server.records.models import new_run_id
 from pyoco_server.records.schedule_models import (
     Outcome,
     ScheduleDecision,

@@ -14,7 +14,8 @@ from msgspec import structs
 
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Cause, CauseKind, RunStatus
+from pyoco_server.records.causes import Cause, CauseKind
+from pyoco_server.records.models import RunStatus
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.sweep.delayed_starts import DelayedStarts

@@ -9,7 +9,8 @@ import pytest
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import Cause, CauseKind, Job, is_run_id
+from pyoco_server.records.causes import Cause, CauseKind
+from pyoco_server.records.models import Job, is_run_id
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter, run_id_for
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.integration.submit.test_submit import queued_job

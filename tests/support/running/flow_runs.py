@@ -9,7 +9,8 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.records.models import Cause, JournalEntry, LogLine
+from pyoco_server.records.causes import Cause
+from pyoco_server.records.models import JournalEntry, LogLine
 from pyoco_server.records.wait_models import Question, WaitRecord, encode
 from pyoco_server.worker.child.task_output import TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener

@@ -4,12 +4,10 @@ import msgspec
 import pytest
 from msgspec import UNSET, structs
 
+from pyoco_server.records.causes import Cause, CauseKind, cause_of
 from pyoco_server.records.models import (
-    Cause,
-    CauseKind,
     RerunMode,
     RunStatus,
-    cause_of,
     decode_job,
     decode_snapshot,
     encode,

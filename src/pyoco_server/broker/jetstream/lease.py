@@ -18,7 +18,7 @@ from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import Seconds
+from pyoco_server.records.moments import Seconds
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,8 @@ from pyoco_server.broker.jetstream.stream_reads import (
     stream_state,
 )
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import Count, Timestamp
+from pyoco_server.records.models import Count
+from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.unreadable_records import RecordKind
 
 _KEY: Final = "key."

@@ -15,7 +15,8 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import RunId, Timestamp
+from pyoco_server.records.models import RunId
+from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.unreadable_records import RecordKind
 
 

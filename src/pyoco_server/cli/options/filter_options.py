@@ -7,7 +7,8 @@ import typer
 from pyoco_server.cli.options.shared_options import one_of, option, text_option
 from pyoco_server.cli.options.time_formats import parse_time
 from pyoco_server.http_client import LetterFilter, RunFilter, ScheduleFilter, WaitFilter
-from pyoco_server.records.models import CauseKind, Reason, RunStatus, WaitKind
+from pyoco_server.records.causes import CauseKind
+from pyoco_server.records.models import Reason, RunStatus, WaitKind
 from pyoco_server.records.wait_models import WaitState
 
 

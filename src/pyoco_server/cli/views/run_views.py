@@ -13,15 +13,8 @@ from rich.text import Text
 from pyoco_server.cli.options.time_formats import duration, local_time, time_left
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.copied_commands import command_line, with_server
-from pyoco_server.records.models import (
-    PARKED,
-    TERMINAL,
-    UNANSWERED,
-    CauseKind,
-    RunStatus,
-    TaskStatus,
-    WaitKind,
-)
+from pyoco_server.records.causes import CauseKind
+from pyoco_server.records.models import PARKED, TERMINAL, UNANSWERED, RunStatus, TaskStatus, WaitKind
 
 Json = Mapping[str, Any]
 

@@ -12,7 +12,8 @@ from pyoco_server.api.invalid_fields import invalid_fields
 from pyoco_server.api.run_types import RunFilterQuery
 from pyoco_server.errors import FieldProblem, InvalidListQuery, PyocoError, shortened
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.records.models import CauseKind, RunStatus, is_run_id
+from pyoco_server.records.causes import CauseKind
+from pyoco_server.records.models import RunStatus, is_run_id
 from pyoco_server.runs.index.pagination import BadCursor, Cursors, SortKey
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
 from pyoco_server.runs.lifecycle.tenancy import Caller

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyoco_server.records.models import CauseKind
+from pyoco_server.records.causes import CauseKind
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
 
 TRIGRAM: Final = 3

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyoco_server.records.models import Cause, cause_of
+from pyoco_server.records.causes import Cause, cause_of
 from pyoco_server.runs.index.run_summary import RunSummary, searched
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 

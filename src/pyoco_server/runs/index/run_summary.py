@@ -7,20 +7,10 @@ from unicodedata import normalize
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from pyoco_server.records.causes import Cause, CauseKind, cause_of
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import (
-    PARKED,
-    Cause,
-    CauseKind,
-    Count,
-    RunId,
-    RunStatus,
-    Seconds,
-    StoredName,
-    Timestamp,
-    cause_of,
-    snapshot_decoder,
-)
+from pyoco_server.records.models import PARKED, Count, RunId, RunStatus, StoredName, snapshot_decoder
+from pyoco_server.records.moments import Seconds, Timestamp
 
 _SHOWN_ERROR: Final = 300
 _SHOWN_MESSAGE: Final = 300

@@ -8,8 +8,9 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.records.causes import CauseKind
 from pyoco_server.records.ids import uuid_of
-from pyoco_server.records.models import CauseKind, Job, RunStatus
+from pyoco_server.records.models import Job, RunStatus
 from pyoco_server.runs.lifecycle.prepared_run import has_documents, keep_documents, prepare_run
 
 

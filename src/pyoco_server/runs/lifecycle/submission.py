@@ -22,7 +22,8 @@ from pyoco_server.broker.stores.idempotency_keys import KeyRecord
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable, RunNotFound
-from pyoco_server.records.models import Cause, Job, RerunMode, RunSnapshot, new_run_id
+from pyoco_server.records.causes import Cause
+from pyoco_server.records.models import Job, RerunMode, RunSnapshot, new_run_id
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.prepared_run import (

@@ -17,15 +17,8 @@ from sys import intern
 import msgspec
 
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.records.models import (
-    PARKED,
-    Count,
-    RunStatus,
-    Seconds,
-    StoredTag,
-    Timestamp,
-    snapshot_decoder,
-)
+from pyoco_server.records.models import PARKED, Count, RunStatus, StoredTag, snapshot_decoder
+from pyoco_server.records.moments import Seconds, Timestamp
 
 _GROUP = 1000
 

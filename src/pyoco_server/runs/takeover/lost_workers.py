@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from pyoco_server.records.models import Tag, Timestamp, WorkerState
+from pyoco_server.records.models import Tag, WorkerState
+from pyoco_server.records.moments import Timestamp
 
 # At least this many probes must find a worker disconnected.
 _MIN_MISSES = 2

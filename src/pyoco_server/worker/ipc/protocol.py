@@ -12,7 +12,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Cause, JournalEntry, LogLine, Seconds, Timestamp
+from pyoco_server.records.causes import Cause
+from pyoco_server.records.models import JournalEntry, LogLine
+from pyoco_server.records.moments import Seconds, Timestamp
 
 _LENGTH = struct.Struct("!I")
 # A worker that waits for NATS may send nothing for some seconds.

@@ -12,10 +12,10 @@ from pyoco_server.broker.client.connection import NoAnswer, PayloadTooLarge
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.errors import NatsCannotWrite, NatsUnavailable
 from pyoco_server.errors.error_table import Err
+from pyoco_server.records.causes import Cause, cause_of
 from pyoco_server.records.journal_order import last_number
 from pyoco_server.records.models import (
     PARKED,
-    Cause,
     Job,
     JournalEntry,
     LogLine,
@@ -24,7 +24,6 @@ from pyoco_server.records.models import (
     RunSnapshot,
     RunStatus,
     TaskStatus,
-    cause_of,
     encode,
 )
 from pyoco_server.records.operation_models import LAST_SEQUENCE
