@@ -29,8 +29,8 @@ _CHECKS = (
     "unsupported_method",
     "allow_header_conformance",
 )
-# Endless streams have their own tests.
-_ENDLESS = ("/runs/watch", "/waits/watch")
+# Endless streams have their own tests: a run that no worker executes is followed for ever.
+_ENDLESS = ("/runs/watch", "/runs/{run_id}/watch", "/waits/watch")
 
 
 def test_every_response_conforms_to_the_document(nats_url: str, tmp_path: Path) -> None:
