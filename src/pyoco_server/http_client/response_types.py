@@ -141,8 +141,8 @@ ScheduleItem = TypedDict("ScheduleItem", {
     "schedule_id": str, "tenant_id": str | None, "flow_name": str, "has_workflow_yaml": bool, "tag": str,
     "tags": list[str], "spec": ScheduleSpec, "overlap": str, "paused": bool, "note": str,
     "next_at": float | None, "last_decision": ScheduleDecision | None, "last_run_id": str | None,
-    "last_run_status": str | None, "last_scheduled_for": float | None, "created_at": float,
-    "updated_at": float, "revision": int,
+    "last_run_status": str | None, "last_scheduled_for": float | None, "problem": str | None,
+    "created_at": float, "updated_at": float, "revision": int,
 })
 SchedulePage = TypedDict("SchedulePage", {
     "items": list[ScheduleItem], "next_cursor": str | None, "total": int,
@@ -164,7 +164,7 @@ Schedule = TypedDict("Schedule", {
     "remaining_runs": int | None, "paused": bool, "paused_at": float | None, "note": str, "cursor": float,
     "starts": list[ScheduledStart], "buffer": list[ScheduledStart], "backfills": list[Backfill],
     "running": list[StartedRun], "decisions": list[ScheduleDecision], "counts": dict[str, int],
-    "next_times": list[str],
+    "next_times": list[str], "problem": str | None,
 })
 NextTimes = TypedDict("NextTimes", {"times": list[str], "timezone": str, "searched_until": str | None})
 ScheduleDeleted = TypedDict("ScheduleDeleted", {"schedule_id": str, "deleted": bool})

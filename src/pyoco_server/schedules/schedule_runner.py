@@ -11,6 +11,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
@@ -26,6 +27,7 @@ from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.schedules.deciding import asked_runs, decide, start_failed, stored
+from pyoco_server.schedules.record_size import check_room, fitted
 from pyoco_server.schedules.schedule_directory import GRACE_SEC, ScheduleDirectory
 from pyoco_server.schedules.schedule_draft import Decided, Facts, RunFact
 
@@ -63,6 +65,8 @@ class ScheduleRunner:
         self._starter = DurableStarter(connection)
         # By outcome, the occurrences that this gateway has decided.
         self.decided: Counter[str] = Counter()
+        # By key, why a schedule cannot be decided at present.
+        self.problems: dict[str, str] = {}
 
     async def run_due(self, now: float) -> float | None:
         if not self._directory.ready:
@@ -101,11 +105,20 @@ class ScheduleRunner:
     def removed(self, key: str) -> None:
         """This gateway has deleted a schedule."""
         self._directory.remove(key)
+        self.problems.pop(key, None)
 
     async def facts_of(self, record: ScheduleRecord) -> Facts:
         """What the leader knows of all earlier runs that are perhaps open."""
         unstored = {start.run_id for start in record.starts}
         return await self._facts(run.run_id for run in record.running if run.run_id not in unstored)
+
+    def fitted(self, record: ScheduleRecord) -> ScheduleRecord:
+        """Without what NATS does not accept any more: a schedule that is too large goes on."""
+        return fitted(record, most_bytes=self._connection.max_record_bytes, now=self._now())
+
+    def check_room(self, record: ScheduleRecord) -> None:
+        """ScheduleBusy if its triggers take too much."""
+        check_room(record, most_bytes=self._connection.max_record_bytes)
 
     async def _look(self, key: str) -> None:
         """Decide what is due of one schedule, and do it."""
@@ -113,9 +126,10 @@ class ScheduleRunner:
         while more:
             found = await self._store.get_from_leader(key)
             if found is None:
-                self._directory.remove(key)
+                self.removed(key)
                 return
             more = await self._decide(found)
+        self.problems.pop(key, None)
 
     async def _decide(self, found: StoredSchedule) -> bool:
         """Whether there is more to decide at once, or it was changed meanwhile."""
@@ -124,6 +138,7 @@ class ScheduleRunner:
         now = self._now()
         # Exclusions make a search long.
         decided = await asyncio.to_thread(decide, before, now=now, facts=facts)
+        decided = replace(decided, record=self.fitted(decided.record))
         if decided.record != before:
             try:
                 revision = await self._store.replace(decided.record, revision=found.revision)
@@ -181,6 +196,7 @@ class ScheduleRunner:
             for run_id, problem in done.items():
                 if problem is not None:
                     record = start_failed(record, run_id, problem, now=self._now())
+            record = self.fitted(record)
             if record == found.record:
                 return found
             try:
@@ -247,6 +263,7 @@ class ScheduleRunner:
 
     def _report(self, key: str, error: BaseException) -> None:
         """One schedule that fails stops no other."""
+        self.problems[key] = _reason(error)
         if isinstance(error, PyocoError):
             log.warning("schedule %s cannot be decided: %s", key, error, extra=error.error.log_fields())
         else:
@@ -274,8 +291,13 @@ def job_of_start(record: ScheduleRecord, start: ScheduledStart) -> Job:
 def _failed(record: ScheduleRecord, start: ScheduledStart, error: Exception) -> str:
     fields = {"run_id": start.run_id}
     if isinstance(error, PyocoError):
-        reason = "; ".join(map(str, error.problems)) or str(error)
+        reason = _reason(error)
         log.error("schedule %s cannot start a run: %s", record.key, reason, extra=fields)
         return reason
     log.error("schedule %s cannot start a run", record.key, exc_info=error, extra=fields)
-    return str(error) or type(error).__name__
+    return _reason(error)
+
+
+def _reason(error: BaseException) -> str:
+    problems = error.problems if isinstance(error, PyocoError) else ()
+    return "; ".join(map(str, problems)) or str(error) or type(error).__name__

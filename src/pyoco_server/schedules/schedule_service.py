@@ -208,6 +208,7 @@ class ScheduleService:
             placed = deciding.triggered(
                 record, now=now, trigger_id=trigger_id, facts=facts, params=params, overlap=overlap
             )
+            self._runner.check_room(placed.record)
             is_buffered = any(start.run_id == placed.run_id for start in placed.record.buffer)
             started = Started(placed.run_id, Outcome.BUFFERED if is_buffered else Outcome.STARTED)
             return with_request(
@@ -291,6 +292,9 @@ class ScheduleService:
             record = await change(stored.record, self._now())
             if record == stored.record:
                 return stored
+            if not settled:
+                # A person can pause or trigger one whose record is full.
+                record = self._runner.fitted(record)
             try:
                 written = await self._store.replace(record, revision=stored.revision)
             except RevisionConflict:

@@ -354,3 +354,13 @@ async def test_lists_follow_what_was_stored(world: ScheduleWorld) -> None:
     assert row.last_run is not None
     assert row.last_run.scheduled_for == START + 10
     assert gateway.runner.decided == {"started": 4, "skipped": 4}
+
+
+async def test_a_schedule_that_cannot_be_decided_says_why(
+    world: ScheduleWorld, connection: Connection
+) -> None:
+    await world.create(params={"text": "x" * (connection.max_record_bytes - 400)})
+    gateway = await world.gateway()
+    await gateway.look(10.5)
+    [problem] = gateway.runner.problems.values()
+    assert "the NATS server accepts" in problem

@@ -164,6 +164,9 @@ def _details(schedule: Schedule) -> Iterator[tuple[str, RenderableType]]:
         yield "state", Text("paused", style="yellow")
     if schedule["note"]:
         yield "note", printable(schedule["note"])
+    # A gateway of an earlier version does not have it.
+    if problem := schedule.get("problem"):
+        yield "problem", Text(printable(problem), style="red")
     yield "revision", str(schedule["revision"])
     for text in schedule["next_times"]:
         yield "next", f"{text}  {_here(text)}"

@@ -278,6 +278,7 @@ async def _view(
     times = [iso_in_zone(at, record.spec.timezone) for at in coming]
     visible = {name: getattr(record, name) for name in VisibleSchedule.__struct_fields__}
     fields = {**visible, "spec": _whole(record.spec), "next_times": times}
+    fields["problem"] = gateway_of(request).schedules.runner.problems.get(record.key)
     headers = REPLAYED if replayed else None
     return json_response(types.ScheduleView(**fields), headers, status=status)
 
@@ -288,10 +289,11 @@ def _whole(spec: ScheduleSpec) -> types.SpecView:
 
 async def _items(gateway: Gateway, rows: list[ScheduleRow]) -> list[types.ScheduleItem]:
     statuses = await gateway.listing.lists.statuses_of(row.last_run.run_id for row in rows if row.last_run)
-    return [_item(row, statuses) for row in rows]
+    problems = gateway.schedules.runner.problems
+    return [_item(row, statuses, problems.get(row.key)) for row in rows]
 
 
-def _item(row: ScheduleRow, statuses: Mapping[str, str]) -> types.ScheduleItem:
+def _item(row: ScheduleRow, statuses: Mapping[str, str], problem: str | None) -> types.ScheduleItem:
     last_run = row.last_run
     status = None if last_run is None else statuses.get(last_run.run_id)
     return types.ScheduleItem(
@@ -310,6 +312,7 @@ def _item(row: ScheduleRow, statuses: Mapping[str, str]) -> types.ScheduleItem:
         last_run_id=None if last_run is None else last_run.run_id,
         last_run_status=None if status is None else RunStatus(status),
         last_scheduled_for=None if last_run is None else last_run.scheduled_for,
+        problem=problem,
         created_at=row.created_at,
         updated_at=row.updated_at,
         revision=row.revision,
