@@ -31,7 +31,7 @@ from pyoco_server.records.schedule_models import (
 )
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.tenancy import visible_to
-from pyoco_server.schedules.deciding import next_look, waits_for_runs
+from pyoco_server.schedules.schedule_transitions import next_due_at, waits_for_runs
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def row_of(record: ScheduleRecord, stored_revision: int) -> ScheduleRow:
         paused=record.paused,
         note=record.note,
         remaining_runs=record.remaining_runs,
-        next_at=next_look(record),
+        next_at=next_due_at(record),
         last=record.decisions[-1] if record.decisions else None,
         last_run=_last_run(record),
         counts=record.counts,

@@ -26,10 +26,10 @@ from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from pyoco_server.schedules.deciding import asked_runs, decide, start_failed, stored
+from pyoco_server.schedules.occurrence_rules import Decided, EarlierRun, EarlierRuns
 from pyoco_server.schedules.record_size import check_room, fitted
 from pyoco_server.schedules.schedule_directory import GRACE_SEC, ScheduleDirectory
-from pyoco_server.schedules.schedule_draft import Decided, Facts, RunFact
+from pyoco_server.schedules.schedule_transitions import decide, runs_to_read, start_failed, stored
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class ScheduleRunner:
         self._directory.remove(key)
         self.problems.pop(key, None)
 
-    async def facts_of(self, record: ScheduleRecord) -> Facts:
+    async def earlier_runs_of(self, record: ScheduleRecord) -> EarlierRuns:
         """What the leader knows of all earlier runs that are perhaps open."""
         unstored = {start.run_id for start in record.starts}
         return await self._facts(run.run_id for run in record.running if run.run_id not in unstored)
@@ -134,7 +134,7 @@ class ScheduleRunner:
     async def _decide(self, found: StoredSchedule) -> bool:
         """Whether there is more to decide at once, or it was changed meanwhile."""
         before = found.record
-        facts = await self._facts(asked_runs(before))
+        facts = await self._facts(runs_to_read(before))
         now = self._now()
         # Exclusions make a search long.
         decided = await asyncio.to_thread(decide, before, now=now, facts=facts)
@@ -209,10 +209,10 @@ class ScheduleRunner:
                 return found
             found = newer
 
-    async def _end_others(self, record: ScheduleRecord, decided: Decided, facts: Facts) -> None:
+    async def _end_others(self, record: ScheduleRecord, decided: Decided, facts: EarlierRuns) -> None:
         """Cancel the open runs that the next one waits for."""
         policy = "terminate_other" if decided.terminate else "cancel_other"
-        for run_id in decided.to_end:
+        for run_id in decided.runs_to_cancel:
             fact = facts.get(run_id)
             if fact is not None and (fact.forced if decided.terminate else fact.cancelling):
                 continue
@@ -232,20 +232,20 @@ class ScheduleRunner:
             except (RunConflict, UnreadableRecord) as error:
                 log.warning("the earlier run cannot be cancelled: %s", error, extra={"run_id": run_id})
 
-    async def _facts(self, run_ids: Iterable[str]) -> Facts:
+    async def _facts(self, run_ids: Iterable[str]) -> EarlierRuns:
         asked = list(run_ids)
         return dict(zip(asked, await asyncio.gather(*map(self._fact, asked)), strict=True))
 
-    async def _fact(self, run_id: str) -> RunFact:
+    async def _fact(self, run_id: str) -> EarlierRun:
         try:
             found = await self._runs.get_from_leader(run_id)
         except UnreadableRecord:
             # It must not hold up the schedule for good.
             found = None
         if found is None:
-            return RunFact(is_open=False)
+            return EarlierRun(is_open=False)
         run = found.snapshot
-        return RunFact(
+        return EarlierRun(
             is_open=not run.status.terminal,
             failed=run.status is RunStatus.FAILED,
             cancelling=run.cancel_requested_at is not None,

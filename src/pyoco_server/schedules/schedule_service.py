@@ -36,7 +36,7 @@ from pyoco_server.records.schedule_models import (
 )
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest
 from pyoco_server.runs.lifecycle.tenancy import Caller, hidden_from_others
-from pyoco_server.schedules import deciding
+from pyoco_server.schedules import schedule_transitions
 from pyoco_server.schedules.repeated_requests import earlier_request, id_of, with_request
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.spec_problems import checked_spec, checked_window
@@ -164,7 +164,7 @@ class ScheduleService:
             await asyncio.to_thread(_check_limits, changed, now)
             if name.caller.tenant_id == record.tenant_id:
                 changed.api_key_id = name.caller.api_key_id
-            return await asyncio.to_thread(deciding.edited, record, changed, now=now)
+            return await asyncio.to_thread(schedule_transitions.edited, record, changed, now=now)
 
         return await self._write(name, change, "changed", revision=revision, settled=True)
 
@@ -175,7 +175,7 @@ class ScheduleService:
             text = record.note if note is None else note
             if record.paused and record.note == text:
                 return record
-            return await asyncio.to_thread(deciding.paused, record, note=text, now=now)
+            return await asyncio.to_thread(schedule_transitions.paused, record, note=text, now=now)
 
         return await self._write(name, change, "paused")
 
@@ -183,7 +183,7 @@ class ScheduleService:
         """Without a note, that of the pause is removed."""
 
         async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
-            return await asyncio.to_thread(deciding.resumed, record, note=note or "", now=now)
+            return await asyncio.to_thread(schedule_transitions.resumed, record, note=note or "", now=now)
 
         return await self._write(name, change, "resumed")
 
@@ -204,8 +204,8 @@ class ScheduleService:
             if (earlier := earlier_request(record, request)) is not None:
                 started = Started(earlier.run_id or "", earlier.outcome or Outcome.STARTED, replayed=True)
                 return record
-            facts = await self._runner.facts_of(record)
-            placed = deciding.triggered(
+            facts = await self._runner.earlier_runs_of(record)
+            placed = schedule_transitions.triggered(
                 record, now=now, trigger_id=trigger_id, facts=facts, params=params, overlap=overlap
             )
             self._runner.check_room(placed.record)
@@ -238,12 +238,12 @@ class ScheduleService:
         done = Backfilled(0)
 
         def added(record: ScheduleRecord, now: float) -> ScheduleRecord:
-            return deciding.with_backfill(
+            return schedule_transitions.with_backfill(
                 record, now=now, backfill_id=backfill_id, from_at=from_at, to_at=to_at, overlap=overlap
             )
 
         def counted(record: ScheduleRecord) -> Backfilled:
-            return Backfilled(deciding.backfill_count(record, from_at=from_at, to_at=to_at))
+            return Backfilled(schedule_transitions.backfill_count(record, from_at=from_at, to_at=to_at))
 
         async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
             nonlocal done

@@ -25,7 +25,7 @@ from pyoco_server.records.schedule_models import (
     ScheduleSpec,
     decode_schedule,
 )
-from pyoco_server.schedules.deciding import paused
+from pyoco_server.schedules.schedule_transitions import paused
 from tests.faults.chaos.history import read_everything
 from tests.support.waiting import eventually
 

@@ -23,9 +23,9 @@ from pyoco_server.records.schedule_models import (
 )
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
-from pyoco_server.schedules.deciding import triggered, with_backfill
 from pyoco_server.schedules.schedule_directory import GRACE_SEC
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
+from pyoco_server.schedules.schedule_transitions import triggered, with_backfill
 from tests.support.running.schedule_gateways import START, ScheduleWorld, schedule_world
 
 
@@ -275,7 +275,7 @@ async def test_a_trigger_is_settled_at_once(world: ScheduleWorld) -> None:
     key = await world.create()
     gateway = await world.gateway()
     found = await world.stored()
-    facts = await gateway.runner.facts_of(found.record)
+    facts = await gateway.runner.earlier_runs_of(found.record)
     done = triggered(found.record, now=START + 5, trigger_id="t", facts=facts, params={"x": 2})
     await world.store.replace(done.record, revision=found.revision)
     await gateway.runner.settle(key)

@@ -12,8 +12,8 @@ from pyoco_server.records.schedule_models import (
     ScheduleSpec,
     StartedBy,
 )
-from pyoco_server.schedules.deciding import decide, stored
-from pyoco_server.schedules.schedule_draft import Decided, RunFact
+from pyoco_server.schedules.occurrence_rules import Decided, EarlierRun
+from pyoco_server.schedules.schedule_transitions import decide, stored
 
 NOON = datetime(2026, 11, 17, 12, 0, tzinfo=UTC).timestamp()
 
@@ -38,7 +38,7 @@ class Simulation:
     """Decides as a gateway does; starts are stored at once, and runs are open until the test ends them."""
 
     record: ScheduleRecord
-    facts: dict[str, RunFact] = field(default_factory=dict)
+    facts: dict[str, EarlierRun] = field(default_factory=dict)
     # Run id to nominal time, in seconds after noon.
     started: dict[str, float] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class Simulation:
         for start in record.starts:
             assert start.run_id not in self.started, "started twice"
             self.started[start.run_id] = start.scheduled_for - NOON
-            self.facts[start.run_id] = RunFact(is_open=True, status="RUNNING")
+            self.facts[start.run_id] = EarlierRun(is_open=True, status="RUNNING")
         self.record = stored(record, {start.run_id for start in record.starts})
 
     def run_until(self, end: int, *, takes: float | None = None) -> list[Decided]:
@@ -70,7 +70,7 @@ class Simulation:
 
     def end(self, run_id: str, *, failed: bool = False) -> None:
         status = "FAILED" if failed else "COMPLETED"
-        self.facts[run_id] = RunFact(is_open=False, failed=failed, status=status)
+        self.facts[run_id] = EarlierRun(is_open=False, failed=failed, status=status)
 
     def end_all(self) -> None:
         for run_id in self.open_runs:

@@ -20,7 +20,7 @@ from pyoco_server.records.schedule_models import (
     StartedBy,
 )
 from pyoco_server.schedules.calendar_times import SearchLimit, count_between, due_at, just_before, next_time
-from pyoco_server.schedules.schedule_draft import Decided, Draft, Facts, run_id_of
+from pyoco_server.schedules.occurrence_rules import Decided, Draft, EarlierRuns, occurrence_run_id
 from pyoco_server.schedules.spec_problems import MOST_OCCURRENCES, exceeds
 
 MOST_BACKFILLS: Final = 10
@@ -32,7 +32,7 @@ class Triggered:
     run_id: str
 
 
-def asked_runs(record: ScheduleRecord) -> list[str]:
+def runs_to_read(record: ScheduleRecord) -> list[str]:
     """The earlier runs that a decision depends on."""
     waits_for_end = record.buffer or record.backfills or record.overlap is not Overlap.ALLOW_ALL
     if not waits_for_end and not record.pause_on_failure:
@@ -41,7 +41,7 @@ def asked_runs(record: ScheduleRecord) -> list[str]:
     return [run.run_id for run in record.running if run.run_id not in unstored]
 
 
-def decide(record: ScheduleRecord, *, now: float, facts: Facts) -> Decided:
+def decide(record: ScheduleRecord, *, now: float, facts: EarlierRuns) -> Decided:
     """Decide what is due: occurrences, buffered starts and backfills."""
     draft = Draft(record, now, facts)
     draft.drop_ended()
@@ -52,7 +52,7 @@ def decide(record: ScheduleRecord, *, now: float, facts: Facts) -> Decided:
     return draft.decided(more=more)
 
 
-def next_look(record: ScheduleRecord) -> float | None:
+def next_due_at(record: ScheduleRecord) -> float | None:
     """When the next occurrence is due; None if there is none, or none that is to be decided."""
     if record.paused or record.remaining_runs == 0:
         return None
@@ -88,9 +88,9 @@ def edited(record: ScheduleRecord, changed: ScheduleRecord, *, now: float) -> Sc
         raise ScheduleConflict("a run of the schedule is being started; repeat the change")
     settled = record
     if changed.spec != record.spec:
-        settled = _passed_over(record, now, SkipReason.EDITED)
+        settled = _with_skipped(record, now, SkipReason.EDITED)
     elif record.remaining_runs == 0 and changed.remaining_runs != 0:
-        settled = _passed_over(record, now, SkipReason.REMAINING_RUNS)
+        settled = _with_skipped(record, now, SkipReason.REMAINING_RUNS)
     if changed.paused and not record.paused:
         settled = _paused(settled, changed.note, now)
     elif record.paused and not changed.paused:
@@ -128,7 +128,7 @@ def triggered(
     *,
     now: float,
     trigger_id: str,
-    facts: Facts,
+    facts: EarlierRuns,
     params: dict[str, Any] | None = None,
     overlap: Overlap | None = None,
 ) -> Triggered:
@@ -141,7 +141,7 @@ def triggered(
     draft.drop_ended()
     draft.start_buffered()
     start = ScheduledStart(
-        run_id=run_id_of(record, f"trigger:{trigger_id}"),
+        run_id=occurrence_run_id(record, f"trigger:{trigger_id}"),
         scheduled_for=round(now, 3),
         decided_at=now,
         by=StartedBy.TRIGGER,
@@ -198,17 +198,17 @@ def with_backfill(
 
 
 def _paused(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:
-    draft = Draft(_passed_over(record, now, SkipReason.PAUSED), now, {})
+    draft = Draft(_with_skipped(record, now, SkipReason.PAUSED), now, {})
     draft.pause(note)
     return draft.decided().record
 
 
 def _resumed(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:
-    passed = _passed_over(record, now, SkipReason.PAUSED)
+    passed = _with_skipped(record, now, SkipReason.PAUSED)
     return structs.replace(passed, paused=False, paused_at=None, note=note)
 
 
-def _passed_over(record: ScheduleRecord, now: float, reason: SkipReason) -> ScheduleRecord:
+def _with_skipped(record: ScheduleRecord, now: float, reason: SkipReason) -> ScheduleRecord:
     """Skip what is not decided until now, as one decision."""
     draft = Draft(record, now, {})
     draft.pass_over(now, Outcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)

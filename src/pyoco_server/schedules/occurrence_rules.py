@@ -1,4 +1,4 @@
-"""The next record of a schedule, while it is being made: starts, skips and their reasons."""
+"""What becomes of an occurrence: started, buffered, skipped or missed. Builds the next record."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -50,8 +50,8 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class RunFact:
-    """What the leader knows of an earlier run; without one, it counts as open."""
+class EarlierRun:
+    """An earlier run as the leader has it. A run that is missing in the mapping counts as open."""
 
     is_open: bool
     failed: bool = False
@@ -61,27 +61,27 @@ class RunFact:
     status: str = ""
 
 
-Facts = Mapping[str, RunFact]
+EarlierRuns = Mapping[str, EarlierRun]
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
     record: ScheduleRecord
     # Open runs that are to end, so that the next one can start.
-    to_end: tuple[str, ...] = ()
+    runs_to_cancel: tuple[str, ...] = ()
     terminate: bool = False
     # Whether there is more to decide at once.
     more: bool = False
 
 
-def run_id_of(record: ScheduleRecord, occurrence: str) -> str:
+def occurrence_run_id(record: ScheduleRecord, occurrence: str) -> str:
     return run_id_for(CauseKind.SCHEDULE, record.key, record.incarnation, occurrence)
 
 
 class Draft:
     """The next record, while it is being made."""
 
-    def __init__(self, record: ScheduleRecord, now: float, facts: Facts) -> None:
+    def __init__(self, record: ScheduleRecord, now: float, facts: EarlierRuns) -> None:
         self._record = record
         self._now = now
         self._facts = facts
@@ -115,7 +115,7 @@ class Draft:
         if not self._buffer or not self._buffer[0].overlap.ends_others:
             return Decided(record, more=more)
         terminate = self._buffer[0].overlap is Overlap.TERMINATE_OTHER
-        return Decided(record, to_end=tuple(self._open_stored()), terminate=terminate, more=more)
+        return Decided(record, runs_to_cancel=tuple(self._open_stored()), terminate=terminate, more=more)
 
     # Earlier runs
 
@@ -214,7 +214,7 @@ class Draft:
         self, nominal: float, by: StartedBy, overlap: Overlap, backfill_id: str = ""
     ) -> ScheduledStart:
         occurrence = f"{nominal:.3f}" if not backfill_id else f"backfill:{backfill_id}:{nominal:.3f}"
-        run_id = run_id_of(self._record, occurrence)
+        run_id = occurrence_run_id(self._record, occurrence)
         return ScheduledStart(
             run_id=run_id, scheduled_for=nominal, decided_at=self._now, by=by, overlap=overlap
         )
@@ -246,7 +246,7 @@ class Draft:
             if start.overlap.ends_others:
                 self._drop_buffered(SkipReason.REPLACED, lambda each: each.overlap.ends_others)
             self._buffer.append(start)
-            self._note(start, Outcome.BUFFERED, run_id=start.run_id)
+            self._record_decision(start, Outcome.BUFFERED, run_id=start.run_id)
 
     def start_buffered(self) -> None:
         while self._buffer and not self._is_full():
@@ -269,7 +269,9 @@ class Draft:
         for start in failed:
             self._forget(start)
             self._count(Outcome.STARTED, -1)
-            self._note(start, Outcome.FAILED, run_id=run_id, reason=SkipReason.START_FAILED, detail=detail)
+            self._record_decision(
+                start, Outcome.FAILED, run_id=run_id, reason=SkipReason.START_FAILED, detail=detail
+            )
             self._count(Outcome.FAILED, 1)
         if failed and self._record.pause_on_failure and not self._paused:
             self.pause(f"paused because run {run_id} could not be started")
@@ -294,7 +296,7 @@ class Draft:
         self._starts.append(structs.replace(start, decided_at=self._now))
         self._running.append(StartedRun(run_id=start.run_id, scheduled_for=start.scheduled_for))
         self._forget(start)
-        self._note(start, Outcome.STARTED, run_id=start.run_id)
+        self._record_decision(start, Outcome.STARTED, run_id=start.run_id)
         self._count(Outcome.STARTED, 1)
         if start.by is StartedBy.SCHEDULE and self._remaining is not None:
             self._remaining -= 1
@@ -302,7 +304,9 @@ class Draft:
     def _skip(self, start: ScheduledStart, reason: SkipReason) -> None:
         self._forget(start)
         blocking = self._running[0].run_id if reason is SkipReason.OVERLAP and self._running else None
-        self._note(start, Outcome.SKIPPED, run_id=blocking, reason=reason, detail=self.described(reason))
+        self._record_decision(
+            start, Outcome.SKIPPED, run_id=blocking, reason=reason, detail=self.described(reason)
+        )
         self._count(Outcome.SKIPPED, 1)
 
     def _drop_buffered(self, reason: SkipReason, which: Callable[[ScheduledStart], bool]) -> None:
@@ -330,7 +334,7 @@ class Draft:
         )
         self._count(outcome, counted.count)
 
-    def _note(
+    def _record_decision(
         self,
         start: ScheduledStart,
         outcome: Outcome,
