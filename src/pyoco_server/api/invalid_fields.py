@@ -34,6 +34,10 @@ _EXPECTED: Final = {
     "delay_sec": DELAY_EXPECTED,
     "mode": f"expected one of {', '.join(RerunMode)}",
     "overlap": f"expected one of {', '.join(Overlap)}",
+    "spec.every_sec": "expected a number of seconds without quotes, such as 60, or null",
+    "spec.jitter_sec": "expected a number of seconds without quotes, such as 30",
+    "catchup_window_sec": "expected a number of seconds without quotes, such as 3600, or null",
+    "remaining_runs": "expected a whole number without quotes, such as 10, or null for no limit",
 }
 
 

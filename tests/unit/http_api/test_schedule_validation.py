@@ -55,7 +55,10 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"catchup_window_sec": -1}, "catchup_window_sec", "expected 0 to"),
     ({"overlap": "sometimes"}, "overlap", "expected one of skip, buffer_one"),
     ({"remaining_runs": -1}, "remaining_runs", "expected a whole number"),
-    ({"remaining_runs": 1.5}, "remaining_runs", "int"),
+    ({"remaining_runs": 1.5}, "remaining_runs", "expected a whole number without quotes"),
+    ({"spec": {"every_sec": "60"}}, "spec.every_sec", "a number of seconds without quotes"),
+    (a_spec(jitter_sec="5"), "spec.jitter_sec", "a number of seconds without quotes"),
+    ({"catchup_window_sec": "1h"}, "catchup_window_sec", "a number of seconds without quotes"),
     ({"note": "x" * 1001}, "note", "length"),
 ]
 
