@@ -76,7 +76,7 @@ async def test_a_buffered_start_follows_the_earlier_run(
 async def test_terminate_other_gives_the_earlier_run_no_grace_period(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
-    params = {"counter": str(tmp_path / "began"), "seconds": 600}
+    params = {"counter": str(tmp_path / "began"), "seconds": 20}
     async with serving_worker(config, concurrency=2):
         read = await _create(
             gateway, flow_name="counting", params=params, overlap=Overlap.TERMINATE_OTHER, remaining_runs=2

@@ -39,4 +39,4 @@ def test_names_of_fields(document: Any, kind: type[msgspec.Struct], field: str, 
 def test_value_is_shown() -> None:
     field, message, value = problem_of({"spec": {"every_sec": "2h"}}, Outer)
     assert (field, value) == ("spec.every_sec", '"2h"')
-    assert "Expected `float | null`" in message
+    assert "expected a number of seconds without quotes" in message

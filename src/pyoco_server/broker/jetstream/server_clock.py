@@ -62,8 +62,7 @@ class ServerClock:
         took_sec = time.monotonic() - sent_at
         if took_sec > _LONGEST_REPLY_SEC and self._monotonic_zero is not None:
             return False
-        # As if the reply took no time: this clock is a little late, and nothing starts before its time.
-        self._monotonic_zero = server_time - sent_at - took_sec
+        self._monotonic_zero = server_time - sent_at - took_sec / 2
         self.offset_sec = self.now() - time.time()
         return True
 
