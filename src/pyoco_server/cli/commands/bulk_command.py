@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from pyoco_server.cli.commands.run_commands import From, KeepAnswers
 from pyoco_server.cli.entry import CommandFailed
+from pyoco_server.cli.forms.dialogue import TerminalDialogue, confirmed
 from pyoco_server.cli.options.client_options import OutputForm, RepeatKey, client_command
 from pyoco_server.cli.options.filter_options import run_filter
 from pyoco_server.cli.options.shared_options import flag, text_option
@@ -129,7 +129,9 @@ def run_bulk(
     if bulk.dry_run or not (counted["matched"] or bulk.idempotency_key):
         show(counted, bulk.output, _counted_view)
         return
-    if not bulk.yes and not typer.confirm(f"{action.capitalize()} ({counted['matched']})?", err=True):
+    if not bulk.yes and not confirmed(
+        TerminalDialogue(), f"{action.capitalize()} ({counted['matched']})?", default=False
+    ):
         raise CommandFailed("Nothing was done.")
     started = request(idempotency_key=bulk.idempotency_key, **BulkConsent(token=counted["token"] or ""))
     operation = started["operation"]

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import typer
 
+from pyoco_server.cli.forms.typed_lines import typed_line
 from pyoco_server.cli.views.console import print_note, printable
 
 
@@ -17,14 +18,11 @@ class Dialogue(Protocol):
 
 class TerminalDialogue:
     def ask(self, question: str) -> str:
-        answer: str = typer.prompt(
-            printable(question),
-            default="",
-            show_default=False,
-            prompt_suffix=" " if question.endswith("?") else ": ",
-            err=True,
-        )
-        return answer
+        suffix = " " if question.endswith("?") else ": "
+        try:
+            return typed_line(printable(question) + suffix)
+        except EOFError:
+            raise typer.Abort from None
 
     def print(self, line: str) -> None:
         print_note(line)
