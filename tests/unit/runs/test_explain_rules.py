@@ -406,9 +406,14 @@ class TestEnded:
 
     @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.CANCEL_FORCED])
     def test_every_reason_has_its_own_code(self, reason: Reason) -> None:
-        found = self.ended(RunStatus.FAILED, reason=reason, error="it broke")
+        tasks = {"a": TaskStatus.FAILED}
+        found = self.ended(RunStatus.FAILED, reason=reason, error="it broke", tasks=tasks)
         assert codes(found) == [f"failed_{reason}"]
         assert only(found, f"failed_{reason}")["error"] == "it broke"
+
+    def test_a_flow_that_failed_without_a_failed_task(self) -> None:
+        found = self.ended(RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error="'a:b' cannot be called")
+        assert codes(found) == ["failed_outside_tasks"]
 
     @pytest.mark.parametrize("reason", [None, "a_word_of_a_newer_worker"])
     def test_an_unknown_reason_has_the_generic_code(self, reason: str | None) -> None:

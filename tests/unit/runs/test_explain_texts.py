@@ -83,6 +83,7 @@ EXAMPLES: dict[str, Finding] = {
                 facts(run(RunStatus.FAILED)),
                 facts(run(RunStatus.FAILED, reason="invalid_job", error="ERR-PYOCO-0044: changed")),
                 *(facts(run(RunStatus.FAILED, reason=reason)) for reason in Reason),
+                facts(run(RunStatus.FAILED, reason="execution_error", tasks={"a": TaskStatus.FAILED})),
             ]
             for finding in explain(found)
         ),

@@ -395,6 +395,8 @@ def _ended(run: RunSnapshot) -> Finding:
         return Finding("cancel_forced" if run.reason == Reason.CANCEL_FORCED else "cancelled", evidence)
     if run.reason == Reason.INVALID_JOB and (run.error or "").startswith(Err.UNVERIFIED_RUN.err_id):
         return Finding("failed_unverified", evidence)
+    if run.reason == Reason.EXECUTION_ERROR and not failed:
+        return Finding("failed_outside_tasks", evidence)
     return Finding(f"failed_{run.reason}" if run.reason in _KNOWN_REASONS else "failed", evidence)
 
 

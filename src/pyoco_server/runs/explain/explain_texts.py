@@ -481,6 +481,11 @@ TEXTS: Final[Mapping[str, Text]] = {
         ja="フローのコードでエラーが発生しました（{failed_tasks}）: {error}",
         actions=(LOGS, RERUN_FAILED, RERUN, SEE_DEAD_LETTERS),
     ),
+    "failed_outside_tasks": _ended(
+        en="The flow failed outside of its tasks: {error}",
+        ja="タスクの外でフローのエラーが発生しました: {error}",
+        actions=(LOGS, RERUN, SEE_DEAD_LETTERS),
+    ),
     "failed_flow_not_found": _ended(
         en="Worker {worker_id} does not have the flow: {error}",
         ja="ワーカー {worker_id} にフローがありません: {error}",
