@@ -40,8 +40,7 @@ async def test_a_gateway_killed_inside_a_release_starts_the_run_once(tmp_path: P
             await gateway.start()
             await deployment.ends(accepted["run_id"])
             run = await deployment.answer("GET", f"/runs/{accepted['run_id']}")
-            # The gateways know the time of the server to half the duration of a reply.
-            assert run["start_time"] >= run["start_at"] - 0.5, crash_point
+            assert run["start_time"] >= run["start_at"], crash_point
             executed = read_execution_log(stack.execution_log)[accepted["run_id"]]
             assert len(executed) == 1, (crash_point, executed)
 

@@ -12,17 +12,15 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.broker.stores.event_store import EventStore
+from pyoco_server.broker.stores.event_store import EventStore, StoredEvent
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.json_pointers import matches
 from pyoco_server.records.models import RunSnapshot, WaitKind
-from pyoco_server.records.signal_models import EventRecord
 from pyoco_server.records.wait_models import WaitState, run_id_of_wait
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.each_wait import for_each
@@ -30,9 +28,6 @@ from pyoco_server.waits.index.wait_index import TopicWait, WaitIndex
 from pyoco_server.waits.wait_transitions import satisfied
 
 log = logging.getLogger(__name__)
-
-# The clocks of gateways and of NATS may differ by so much: events are read from this long before a start.
-_CLOCK_MARGIN_SEC: Final = 60.0
 
 
 class EventMatching:
@@ -58,8 +53,9 @@ class EventMatching:
             event = self._events.decoded(message)
             if event is None:
                 continue
-            waits = await self._index.open_for_event(event.tenant_id, event.name, upto=upto)
-            matching = {wait.wait_id for wait in waits if matches(wait.match, event.data)}
+            record = event.record
+            waits = await self._index.open_for_event(record.tenant_id, record.name, upto=upto)
+            matching = {wait.wait_id for wait in waits if matches(wait.match, record.data)}
             await for_each(partial(self._receive, event=event), matching)
 
     async def look_back(self, waits: Sequence[TopicWait]) -> None:
@@ -78,11 +74,11 @@ class EventMatching:
         left = {wait: since for wait, since in zip(waits, starts, strict=True) if since is not None}
         if not left:
             return
-        async for event in self._events.since(tenant_id, topic, min(left.values()) - _CLOCK_MARGIN_SEC):
+        async for event in self._events.since(tenant_id, topic, min(left.values())):
             matching = {
                 wait.wait_id
                 for wait, since in left.items()
-                if event.at >= since and matches(wait.match, event.data)
+                if event.stored_at >= since and matches(wait.match, event.record.data)
             }
             is_over = await for_each(partial(self._receive, event=event), matching)
             left = {wait: since for wait, since in left.items() if not is_over.get(wait.wait_id)}
@@ -102,9 +98,9 @@ class EventMatching:
             return None
         return None if stored is None or stored.snapshot.status.terminal else stored.snapshot
 
-    async def _receive(self, wait_id: str, event: EventRecord) -> bool:
+    async def _receive(self, wait_id: str, event: StoredEvent) -> bool:
         """Answer the wait with the event; false if this event does not count for it."""
-        run_id = run_id_of_wait(wait_id)
+        run_id, record = run_id_of_wait(wait_id), event.record
         while True:
             waits = await self._waits.of_run_from_leader(run_id)
             wait = next((each for each in waits if each.record.wait_id == wait_id), None)
@@ -112,18 +108,19 @@ class EventMatching:
                 return True
             run = await self._run(run_id)
             # A worker can write a wait in the name of another tenant.
-            if run is None or run.tenant_id != event.tenant_id:
+            if run is None or run.tenant_id != record.tenant_id:
                 return True
-            if event.at < events_count_from(run) or event.event_id in _received_before(wait, waits):
+            is_earlier = event.stored_at < events_count_from(run)
+            if is_earlier or record.event_id in _received_before(wait, waits):
                 return False
             outcome = satisfied(
-                wait.record, payload=event.data, decision_id=event.event_id, at=self._clock(), by=event.by
+                wait.record, payload=record.data, decision_id=record.event_id, at=self._clock(), by=record.by
             )
             # After a conflict it may still be open.
             if await self._continuations.decide(wait, outcome):
                 break
         self.received += 1
-        said = (wait.record.task, event.name, event.event_id)
+        said = (wait.record.task, record.name, record.event_id)
         log.info("task %s has received event %s (%s)", *said, extra={"run_id": run_id})
         await self._continuations.continue_run(run_id)
         return True

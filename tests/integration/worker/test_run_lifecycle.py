@@ -37,7 +37,7 @@ async def test_a_submitted_run_is_executed_and_read_back(served: RunningGateway)
     assert run["attempt"] == 1
     assert run["worker_id"] == "worker"
     assert run["error"] is None
-    assert before - 0.5 <= run["submitted_at"] <= run["start_time"] <= run["end_time"] <= run["updated_at"]
+    assert before <= run["submitted_at"] <= run["start_time"] <= run["end_time"] <= run["updated_at"]
 
     records = run["task_records"]
     assert records["store"]["output"] == {"stored": 5}

@@ -2,6 +2,10 @@
 
 Gateways with wrong clocks agree by it. It is measured before a new connection is used and then regularly,
 and runs on by the monotonic clock in between: setting the clock of this machine makes nothing due.
+
+A reply tells the server's time only to its own duration. A clock of this machine that may be right is taken
+for it: then all processes on a machine agree exactly. Otherwise the earliest possible time is: nothing is
+due before its time.
 """
 
 import logging
@@ -20,6 +24,8 @@ _INTERVAL_SEC: Final = 30.0
 # A reply that took longer says too little about the time at which it was sent.
 _LONGEST_REPLY_SEC: Final = 1.0
 _RETRY_SEC: Final = 2.0
+# This process may be stopped between the readings of two clocks: the closest of these pairs counts.
+_READINGS: Final = 5
 
 
 class ServerClock:
@@ -59,11 +65,13 @@ class ServerClock:
         """Whether the reply came soon enough. The first one counts in any case: no other time is known."""
         sent_at = time.monotonic()
         server_time = (await stream_state(self._connection, self._stream)).server_time
-        took_sec = time.monotonic() - sent_at
-        if took_sec > _LONGEST_REPLY_SEC and self._monotonic_zero is not None:
+        received_at = time.monotonic()
+        if received_at - sent_at > _LONGEST_REPLY_SEC and self._monotonic_zero is not None:
             return False
-        self._monotonic_zero = server_time - sent_at - took_sec / 2
-        self.offset_sec = self.now() - time.time()
+        earliest, latest = server_time - received_at, server_time - sent_at
+        machine = _machine_monotonic_zero()
+        self._monotonic_zero = machine if earliest <= machine <= latest else earliest
+        self.offset_sec = self._monotonic_zero - machine
         return True
 
     def _warn(self) -> None:
@@ -78,3 +86,10 @@ class ServerClock:
                 extra=Err.CLOCK_DIFFERS.log_fields(),
             )
         self._warned = self.differs
+
+
+def _machine_monotonic_zero() -> float:
+    """The time of this machine when its monotonic clock was 0."""
+    readings = ((time.monotonic(), time.time(), time.monotonic()) for _ in range(_READINGS))
+    before, machine_time, _ = min(readings, key=lambda reading: reading[2] - reading[0])
+    return machine_time - before

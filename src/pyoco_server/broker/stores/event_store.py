@@ -1,6 +1,7 @@
 """Stored events: each id has a subject of its own, and is stored once while its event is kept."""
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,6 +19,13 @@ from pyoco_server.records.signal_models import (
 from pyoco_server.records.unreadable_records import RecordKind
 
 _FIRST_ON_SUBJECT: Final = {"Nats-Expected-Last-Subject-Sequence": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    record: EventRecord
+    # By the server's clock, in unix seconds: the same for whoever reads it, whichever gateway sent it.
+    stored_at: float
 
 
 class EventStore:
@@ -38,16 +46,17 @@ class EventStore:
             return False
         return True
 
-    def decoded(self, message: StreamMessage) -> EventRecord | None:
+    def decoded(self, message: StreamMessage) -> StoredEvent | None:
         """The event in a message of the stream; None if it cannot be read."""
-        return self._reader.in_stream("", message)
+        record = self._reader.in_stream("", message)
+        return None if record is None else StoredEvent(record, message.stored_at)
 
     async def has(self, tenant_id: str | None, name: str) -> bool:
         """Whether there is an event of this name, as the leader knows it."""
         subject = f"{self._subject(tenant_id, name)}.*"
         return await newest_info(self._connection, self.stream, subject) is not None
 
-    async def since(self, tenant_id: str | None, name: str, at: float) -> AsyncIterator[EventRecord]:
+    async def since(self, tenant_id: str | None, name: str, at: float) -> AsyncIterator[StoredEvent]:
         """The events of this name that were stored at this time or later, in order.
 
         Nothing that was acknowledged before the call is missing.
@@ -56,7 +65,9 @@ class EventStore:
         newest = await newest_info(self._connection, self.stream, subject)
         if newest is None or newest.stored_ns < at * 1e9:
             return
-        since, after = datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z"), 0
+        # Rounded down: never after the newest one.
+        start = datetime.fromtimestamp(int(at * 1e6) / 1e6, UTC)
+        since, after = start.isoformat().replace("+00:00", "Z"), 0
         while after < newest.sequence:
             batch = await read_batch(
                 self._connection, self.stream, subject, after=after, since="" if after else since
