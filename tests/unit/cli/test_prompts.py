@@ -59,6 +59,16 @@ def test_the_typed_line_is_the_answer(keyboard: Keyboard, capsys: pytest.Capture
     assert capsys.readouterr() == ("", "Sure? Note: More? ")
 
 
+def test_lines_that_arrive_together_through_a_pipe_are_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its writer stays open, so that nothing else arrives."""
+    reading, writing = os.pipe()
+    os.write(writing, b"first\nsecond\n")
+    with open(reading, encoding="utf-8") as pipe:
+        monkeypatch.setattr(sys, "stdin", pipe)
+        assert [TerminalDialogue().ask("Sure?") for _ in range(2)] == ["first", "second"]
+    os.close(writing)
+
+
 def test_ctrl_d_ends_the_command(keyboard: Keyboard) -> None:
     keyboard.type(CTRL_D)
     with pytest.raises(typer.Abort):

@@ -18,8 +18,9 @@ def typed_line(prompt: str) -> str:
     with _signal_descriptor() as signals:
         sys.stderr.write(prompt)
         sys.stderr.flush()
-        # A terminal can be read when a whole line was typed. Handlers are called when `select` returns.
-        while sys.stdin not in select.select([sys.stdin, signals], [], [])[0]:
+        # Only a terminal: it hands out one line at a time, so that none is in a buffer, where `select` would
+        # not see it. Handlers are called when `select` returns.
+        while sys.stdin.isatty() and sys.stdin not in select.select([sys.stdin, signals], [], [])[0]:
             os.read(signals, 1)
         line = sys.stdin.readline()
     if not line:
