@@ -57,6 +57,8 @@ export default defineConfig({
               test: /src\/app\/(router|routes)\.ts$|node_modules\/react\//,
               priority: 2,
             },
+            // By itself, since it is also the script of a thread.
+            { name: "schemaWorker", test: /schemaWorker\.ts$|node_modules\/@cfworker/, priority: 2 },
             // What every screen needs, in one piece: a browser has few connections to one host.
             {
               name: "page",

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { type Check, errorsOf, schemaErrors } from "./schemaErrors";
+import { schemaErrors } from "./schemaErrors";
+import { type Check, errorsOf } from "./schemaWorker";
 
 const CHECK: Check = { value: "aaaa!", schema: { type: "string", pattern: "^(a+)+$" } };
 
