@@ -61,7 +61,7 @@ async def test_a_schedule_is_created_with_a_preview_of_its_times(tab: Tab) -> No
     await page.get_by_label("Labels").fill("sales, daily")
     await page.get_by_label("Except").fill("2026-12-25")
     await page.get_by_label("Jitter in seconds").fill("30")
-    await page.get_by_label("If a run is still open").select_option("Queue one run")
+    await page.get_by_label("If a run is still open").select_option("Buffer one run")
     await page.get_by_label("Catch-up window in seconds").fill("600")
     await page.get_by_label("Remaining runs").fill("5")
     await page.get_by_label("Pause the schedule when a run fails").check()

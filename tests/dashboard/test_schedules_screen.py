@@ -187,6 +187,77 @@ async def test_a_schedule_shows_what_became_of_each_occurrence(tab: Tab, worker:
     await expect(page.locator("[data-run]")).to_have_count(1)
 
 
+async def test_a_skip_is_not_shown_as_the_run_that_was_open(tab: Tab, worker: PyocoNatsWorker) -> None:
+    """A skip names that run; the calendar and the decisions show the skip, with a link to it."""
+    run_id = await tab.gateway.submit("noop")
+    now = time.time()
+    noon = now - now % DAY - DAY / 2
+    started = ScheduleDecision(at=now, outcome=Outcome.STARTED, scheduled_for=noon, run_id=run_id)
+    skipped = ScheduleDecision(
+        at=now,
+        outcome=Outcome.SKIPPED,
+        scheduled_for=noon + 10,
+        until=noon + 30,
+        count=3,
+        reason=SkipReason.OVERLAP,
+        run_id=run_id,
+    )
+    spec = ScheduleSpec(cron=["0 12 * * *"])
+    schedule = a_schedule(
+        schedule_id="overlapping", flow_name="noop", spec=spec, cursor=now, decisions=[started, skipped]
+    )
+    await tab.gateway.inside.schedules.store.create(schedule)
+    refused: list[str] = []
+    tab.page.on("response", lambda answer: refused.append(answer.url) if answer.status >= 400 else None)
+    await tab.open("/schedules/overlapping")
+    newest = part(tab, "Recent decisions").get_by_role("listitem").first
+    await expect(newest).to_contain_text("Skipped")
+    await expect(newest).to_contain_text("12:00:10 UTC to 12:00:30")
+    await expect(newest).to_contain_text("An earlier run was still open.")
+    await expect(newest.get_by_role("link")).to_have_attribute("href", f"#/runs/{run_id}")
+    calendar = part(tab, "Calendar")
+    await calendar.locator("[aria-current=date]").press("ArrowLeft")
+    yesterday = calendar.locator("[aria-pressed=true]")
+    await expect(yesterday).to_contain_text("3 not started")
+    # With seconds everywhere, since some have them.
+    await expect(calendar.get_by_role("listitem").first).to_contain_text("12:00:00")
+    await expect(part(tab, "Runs")).to_contain_text("No runs yet.")
+    assert refused == []
+
+
+async def test_a_schedule_without_remaining_runs_has_ended(tab: Tab) -> None:
+    await create(tab, "over", HOURLY, remaining_runs=0)
+    await create(tab, "twice", {"cron": ["0 0 1 * *"]}, remaining_runs=2)
+    await tab.open("/schedules/over")
+    await expect(tab.page.locator("main [data-schedule-state=ended]")).to_be_visible()
+    await expect(tab.page.locator("dl").filter(has_text="Next run")).to_contain_text("no further run")
+    await expect(part(tab, "Calendar").locator("[data-day]").filter(has_text="coming")).to_have_count(0)
+    await tab.open("/schedules/twice")
+    calendar = part(tab, "Calendar")
+    for _ in range(2):
+        await calendar.get_by_role("button", name="Next month").click()
+        await expect(calendar.locator("[aria-pressed=true]")).to_contain_text("1 coming")
+    await calendar.get_by_role("button", name="Next month").click()
+    await expect(calendar.locator("[aria-pressed=true]")).to_contain_text("no occurrences")
+
+
+async def test_a_long_day_is_shown_from_now_on(tab: Tab) -> None:
+    now = time.time()
+    schedule = a_schedule(
+        schedule_id="often", spec=ScheduleSpec(every_sec=20), cursor=now + DAY, paused=True, tag="gpu-farm"
+    )
+    await tab.gateway.inside.schedules.store.create(schedule)
+    await tab.open("/schedules/often")
+    calendar = part(tab, "Calendar")
+    await expect(calendar.get_by_text("Only the next 1,000 occurrences are shown.")).to_be_visible()
+    await expect(calendar.locator("[data-day]").filter(has_text="+ coming")).to_have_count(1)
+    await expect(calendar.get_by_text("more on this day.")).to_be_visible()
+    await expect(tab.page.get_by_text("No worker serves the tag gpu-farm right now")).to_be_visible()
+    await tab.screenshots("schedule-often")
+    await tab.open("/schedules?q=often", lang="en")
+    await expect(row(tab, "often")).to_contain_text("no worker for the tag gpu-farm")
+
+
 async def test_a_backfill_counts_before_it_starts_runs(tab: Tab, worker: PyocoNatsWorker) -> None:
     await create(tab, "fill", HOURLY)
     await tab.open("/schedules/fill")

@@ -98,6 +98,13 @@ async def test_a_stale_revision_is_a_conflict(shared_gateway: RunningGateway) ->
     assert (await http.delete("/schedules/stale", params={"revision": 2})).status_code == 200
 
 
+async def test_no_more_times_are_shown_than_runs_remain(shared_gateway: RunningGateway) -> None:
+    assert len((await create(shared_gateway, "last-two", remaining_runs=2))["next_times"]) == 2
+    changed = await shared_gateway.http.patch("/schedules/last-two", json={"remaining_runs": 0})
+    assert changed.json()["next_times"] == []
+    assert (await shared_gateway.http.get("/schedules/last-two/next")).json()["times"] == []
+
+
 async def test_decisions_do_not_make_a_revision_stale(shared_gateway: RunningGateway) -> None:
     await create(shared_gateway, "busy", {"every_sec": 1})
 

@@ -24,9 +24,23 @@ function formatter(key: string, make: () => Intl.DateTimeFormat): Intl.DateTimeF
   return known;
 }
 
-/** "Wed, Nov 18, 02:00 GMT+9"; with seconds if there are any, and with the year if it is another one. */
-export function zonedTime(at: number, zone: string, language: Language, { bare = false } = {}): string {
-  const seconds = Math.round(at) % 60 !== 0;
+/** Whether a time has to be shown with its seconds. Times in one list are alike: all or none. */
+export const hasSeconds = (at: number): boolean => Math.round(at) % 60 !== 0;
+
+interface TimeOptions {
+  /** Without the zone. */
+  bare?: boolean;
+  /** Default: if there are any. */
+  seconds?: boolean;
+}
+
+/** "Wed, Nov 18, 02:00 GMT+9"; with the year if it is another one. */
+export function zonedTime(
+  at: number,
+  zone: string,
+  language: Language,
+  { bare = false, seconds = hasSeconds(at) }: TimeOptions = {},
+): string {
   const year = dayOf(at, zone).slice(0, 4) !== dayOf(Date.now() / 1000, zone).slice(0, 4);
   return formatter(`time ${language} ${zone} ${seconds} ${year} ${bare}`, () => {
     return new Intl.DateTimeFormat(language, {
@@ -44,12 +58,24 @@ export function zonedTime(at: number, zone: string, language: Language, { bare =
   }).format(at * 1000);
 }
 
+interface ClockOptions {
+  /** Default: if there are any. */
+  seconds?: boolean;
+  /** "Tue 02:00". */
+  weekday?: boolean;
+}
+
 /** "02:00", or with seconds "02:00:30". */
-export function clockTime(at: number, zone: string, language: Language): string {
-  const seconds = Math.round(at) % 60 !== 0;
-  return formatter(`clock ${language} ${zone} ${seconds}`, () => {
+export function clockTime(
+  at: number,
+  zone: string,
+  language: Language,
+  { seconds = hasSeconds(at), weekday = false }: ClockOptions = {},
+): string {
+  return formatter(`clock ${language} ${zone} ${seconds} ${weekday}`, () => {
     return new Intl.DateTimeFormat(language, {
       timeZone: usableZone(zone),
+      ...(weekday && { weekday: "short" as const }),
       hour: "2-digit",
       minute: "2-digit",
       hourCycle: "h23",

@@ -29,7 +29,7 @@ from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routes.submit_routes import checked_flow
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunStatus, encode
-from pyoco_server.records.schedule_models import Moment, ScheduleSpec, VisibleSchedule
+from pyoco_server.records.schedule_models import Moment, ScheduleRecord, ScheduleSpec, VisibleSchedule
 from pyoco_server.schedules.calendar_times import iso_in_zone, just_before, next_times, search_times
 from pyoco_server.schedules.schedule_directory import ScheduleRow
 from pyoco_server.schedules.schedule_lists import ScheduleFilter
@@ -95,7 +95,7 @@ async def get_next_times(request: Request, schedule_id: str) -> Response:
     now = gateway_of(request).timekeeper.now()
     after = now if query.after is UNSET else _moment("after", query.after, "UTC")
     stored = await _service(request).find(_name(request, schedule_id, query))
-    return await _times(stored.record.spec, after, query.n)
+    return await _times(stored.record.spec, after, _remaining(stored.record, query.n))
 
 
 @handles(endpoints.PATCH_SCHEDULE)
@@ -273,7 +273,9 @@ async def _view(
     coming = (
         []
         if record.paused
-        else await asyncio.to_thread(next_times, record.spec, after=now, n=types.SHOWN_TIMES)
+        else await asyncio.to_thread(
+            next_times, record.spec, after=now, n=_remaining(record, types.SHOWN_TIMES)
+        )
     )
     times = [iso_in_zone(at, record.spec.timezone) for at in coming]
     visible = {name: getattr(record, name) for name in VisibleSchedule.__struct_fields__}
@@ -281,6 +283,11 @@ async def _view(
     fields["problem"] = gateway_of(request).schedules.runner.problems.get(record.key)
     headers = REPLAYED if replayed else None
     return json_response(types.ScheduleView(**fields), headers, status=status)
+
+
+def _remaining(record: ScheduleRecord, most: int) -> int:
+    """How many more runs it starts, at most `most`."""
+    return most if record.remaining_runs is None else min(most, record.remaining_runs)
 
 
 def _whole(spec: ScheduleSpec) -> types.SpecView:

@@ -18,12 +18,13 @@ import {
   weeksOf,
 } from "../../schedules/zones";
 import { Button, IconButton, joined } from "../../ui/controls";
+import { ProblemBox } from "../../ui/feedback";
 import { useStatusText } from "../../ui/status";
 import { Panel } from "../run/Panel";
 import { DayList } from "./DayList";
 import { MarkIcon, markClass } from "./marks";
 import { messages } from "./messages";
-import { byDay, marksOf, type Occurrence, occurrencesOf } from "./occurrences";
+import { byDay, type Mark, marksOf, type Occurrence, occurrencesOf } from "./occurrences";
 import styles from "./Schedule.module.css";
 import { MOST_COMING, MOST_RUNS, type RunRow, useComing, useRunsWithin } from "./useScheduleData";
 
@@ -40,7 +41,7 @@ export function Calendar({ schedule, recent }: CalendarProps) {
   const [chosen, setChosen] = useState<Day | null>(null);
   const day = chosen ?? today;
   const month = `${day.slice(0, 7)}-01`;
-  const { days, isCut, isCutAhead } = useOccurrences(schedule, recent, month, today);
+  const { days, isCut, isCutAhead, error } = useOccurrences(schedule, recent, month, today);
   const move = (to: Day) => setChosen(to === today ? null : to);
   return (
     <Panel
@@ -68,9 +69,10 @@ export function Calendar({ schedule, recent }: CalendarProps) {
         </div>
       }
     >
+      {error && <ProblemBox problem={error} />}
       <div className={styles.calendar}>
         <Month month={month} days={days} day={day} today={today} onChoose={move} />
-        <DayList day={day} occurrences={days.get(day) ?? []} zone={zone} paused={schedule.paused} />
+        <DayList key={day} day={day} occurrences={days.get(day) ?? []} zone={zone} paused={schedule.paused} />
       </div>
       {isCut && <p className={styles.cut}>{t("moreRuns", { count: MOST_RUNS })}</p>}
       {isCutAhead && <p className={styles.cut}>{t("moreComing", { count: MOST_COMING })}</p>}
@@ -79,11 +81,11 @@ export function Calendar({ schedule, recent }: CalendarProps) {
 }
 
 function useOccurrences(schedule: Schedule, recent: readonly RunRow[], month: Day, today: Day) {
-  const { spec, decisions } = schedule;
+  const { spec, decisions, remaining_runs: remaining } = schedule;
   const weeks = weeksOf(month);
   const from = startOfDay(weeks[0]?.[0] ?? month, spec.timezone);
   const to = startOfDay(addDays(weeks.at(-1)?.at(-1) ?? month, 1), spec.timezone);
-  const within = useRunsWithin(refOf(schedule), from, to);
+  const { runs: within = NONE, error } = useRunsWithin(refOf(schedule), from, to);
   const now = Math.floor(useNow());
   // Asked again at the start of a day and when one has passed, not every second.
   const decided = decisions.at(-1)?.scheduled_for ?? 0;
@@ -94,15 +96,30 @@ function useOccurrences(schedule: Schedule, recent: readonly RunRow[], month: Da
   const coming = useComing(spec, after, after < to);
   return useMemo(() => {
     const runs = new Map([...within, ...recent].map((run) => [run.run_id, run]));
-    const ahead = coming.filter((at) => at > now && at < to);
-    const last = coming.at(-1);
+    const left = remaining ?? Number.POSITIVE_INFINITY;
+    const ahead = coming.filter((at) => at > now).slice(0, left);
+    const last = ahead.at(-1) ?? to;
+    const isCutAhead = coming.length >= MOST_COMING && ahead.length < left && last < to;
+    const shown = occurrencesOf(
+      [...runs.values()],
+      decisions,
+      ahead.filter((at) => at < to),
+    );
     return {
-      days: byDay(occurrencesOf([...runs.values()], decisions, ahead), spec.timezone),
+      // How many the last day has is not known.
+      days: byDay(isCutAhead ? shown.map((each) => endingAt(each, last)) : shown, spec.timezone),
       isCut: within.length >= MOST_RUNS,
-      isCutAhead: coming.length >= MOST_COMING && last !== undefined && last < to,
+      isCutAhead,
+      error,
     };
-  }, [within, recent, decisions, coming, now, to, spec.timezone]);
+  }, [within, recent, decisions, coming, now, to, spec.timezone, remaining, error]);
 }
+
+const NONE: RunRow[] = [];
+
+/** The last that was read: more may follow it. */
+const endingAt = (each: Occurrence, last: number): Occurrence =>
+  each.kind === "coming" && each.at === last ? { ...each, atLeast: true } : each;
 
 interface MonthProps {
   month: Day;
@@ -177,7 +194,8 @@ function DayCell({ day, occurrences, chosen, isToday, outside, onChoose, onKeyDo
   const word = useMarkText();
   const marks = marksOf(occurrences);
   const title = dayTitle(day, language);
-  const said = listText(marks.map(([mark, count]) => t("countOf", { count, what: word(mark) })));
+  const number = (mark: Mark) => t(mark.atLeast ? "atLeast" : "exactly", { count: mark.count });
+  const said = listText(marks.map((each) => t("countOf", { count: number(each), what: word(each.mark) })));
   return (
     <button
       type="button"
@@ -201,10 +219,10 @@ function DayCell({ day, occurrences, chosen, isToday, outside, onChoose, onKeyDo
         {Number(day.slice(8))}
       </span>
       <span className={styles.marks} aria-hidden>
-        {marks.map(([mark, count]) => (
-          <span key={mark} className={joined(styles.mark, markClass(mark))}>
-            <MarkIcon mark={mark} />
-            {count}
+        {marks.map((each) => (
+          <span key={each.mark} className={joined(styles.mark, markClass(each.mark))}>
+            <MarkIcon mark={each.mark} />
+            {number(each)}
           </span>
         ))}
       </span>

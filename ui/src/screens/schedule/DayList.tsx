@@ -1,8 +1,17 @@
 /** The occurrences of one day, or the recent decisions: when, and what became of each. */
+import { useRef } from "react";
 import { href, pathTo } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
-import { clockTime, type Day, dayTitle, usableZone, viewerZone } from "../../schedules/zones";
+import {
+  clockTime,
+  type Day,
+  dayOf,
+  dayTitle,
+  hasSeconds,
+  localText,
+  viewerZone,
+} from "../../schedules/zones";
 import { joined } from "../../ui/controls";
 import { StatusBadge } from "../../ui/status";
 import { Tags } from "../../ui/Tags";
@@ -13,6 +22,8 @@ import { markOf, type Occurrence } from "./occurrences";
 import styles from "./Schedule.module.css";
 
 const MOST_SHOWN = 200;
+/** Of a long day, so many past ones before the next one. */
+const MOST_BEFORE = 50;
 
 interface DayListProps {
   day: Day;
@@ -24,35 +35,69 @@ interface DayListProps {
 export function DayList({ day, occurrences, zone, paused }: DayListProps) {
   const t = useMessages(messages);
   const language = useLanguage();
+  const { list, next } = useNextInView();
+  const coming = occurrences.findIndex(({ kind }) => kind === "coming");
+  const last = coming < 0 ? occurrences.length : coming + MOST_SHOWN - MOST_BEFORE;
+  const from = Math.max(0, Math.min(last, occurrences.length) - MOST_SHOWN);
+  const shown = occurrences.slice(from, from + MOST_SHOWN);
+  const seconds = shown.some(({ at, until }) => hasSeconds(at) || (until !== null && hasSeconds(until)));
+  const isElsewhere = shown.some(({ at }) => localText(at, zone) !== localText(at, viewerZone));
+  const rest = occurrences.length - from - shown.length;
   return (
-    <div className={styles.dayList}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard
+    <section ref={list} className={styles.dayList} aria-label={dayTitle(day, language)} tabIndex={0}>
       <h3>{dayTitle(day, language)}</h3>
+      {isElsewhere && <p className={styles.soft}>{t("yourTimes", { zone: viewerZone })}</p>}
       {occurrences.length === 0 && <p className={styles.soft}>{t("dayNothing")}</p>}
+      {from > 0 && <p className={styles.soft}>{t("earlierOfDay", { count: from })}</p>}
       <ol className={styles.occurrences}>
-        {occurrences.slice(0, MOST_SHOWN).map((each) => (
-          <li key={`${each.at} ${each.kind} ${each.runId ?? ""}`} className={styles.occurrence}>
-            <When occurrence={each} zone={zone} />
+        {shown.map((each, index) => (
+          <li
+            key={`${each.at} ${each.kind} ${each.runId ?? ""}`}
+            ref={from + index === coming ? next : undefined}
+            className={styles.occurrence}
+          >
+            <When occurrence={each} zone={zone} seconds={seconds} />
             <What occurrence={each} paused={paused} />
           </li>
         ))}
       </ol>
-      {occurrences.length > MOST_SHOWN && (
-        <p className={styles.soft}>{t("moreOfDay", { count: occurrences.length - MOST_SHOWN })}</p>
-      )}
-    </div>
+      {rest > 0 && <p className={styles.soft}>{t("moreOfDay", { count: rest })}</p>}
+    </section>
   );
 }
 
-function When({ occurrence: { at, until }, zone }: { occurrence: Occurrence; zone: string }) {
-  const t = useMessages(messages);
+/** Shows the next occurrence first when a day is opened. */
+function useNextInView() {
+  const list = useRef<HTMLElement>(null);
+  const isDone = useRef(false);
+  const next = (row: HTMLElement | null) => {
+    if (!row || !list.current || isDone.current) return;
+    isDone.current = true;
+    // Not scrollIntoView, which moves the page too. The row before stays in view.
+    list.current.scrollTop = row.offsetTop - list.current.offsetTop - list.current.clientHeight / 3;
+  };
+  return { list, next };
+}
+
+interface WhenProps {
+  occurrence: Occurrence;
+  zone: string;
+  seconds: boolean;
+}
+
+/** The time in the schedule's zone, and below it that of the viewer if it differs. */
+function When({ occurrence: { at, until }, zone, seconds }: WhenProps) {
   const language = useLanguage();
-  const own = clockTime(at, viewerZone, language);
-  const isElsewhere = usableZone(zone) !== viewerZone && own !== clockTime(at, zone, language);
+  const isElsewhere = localText(at, zone) !== localText(at, viewerZone);
+  const weekday = dayOf(at, zone) !== dayOf(at, viewerZone);
   return (
     <span className={styles.at}>
-      <time dateTime={new Date(at * 1000).toISOString()}>{clockTime(at, zone, language)}</time>
-      {until !== null && <span>–{clockTime(until, zone, language)}</span>}
-      {isElsewhere && <span className={styles.soft}>{t("yourTime", { time: own })}</span>}
+      <time dateTime={new Date(at * 1000).toISOString()}>{clockTime(at, zone, language, { seconds })}</time>
+      {until !== null && <span>–{clockTime(until, zone, language, { seconds })}</span>}
+      {isElsewhere && (
+        <span className={styles.soft}>{clockTime(at, viewerZone, language, { seconds, weekday })}</span>
+      )}
     </span>
   );
 }
@@ -71,7 +116,7 @@ const REASONS = [
 /** The run with its status, or why there is none. */
 export function What({ occurrence, paused = false }: { occurrence: Occurrence; paused?: boolean }) {
   const t = useMessages(messages);
-  const { kind, status, runId, by, reason, detail, count, atLeast } = occurrence;
+  const { kind, status, runId, blockedBy, by, reason, detail, count, atLeast } = occurrence;
   const known = REASONS.find((each) => each === reason);
   const mark = markOf(occurrence);
   const word =
@@ -87,11 +132,7 @@ export function What({ occurrence, paused = false }: { occurrence: Occurrence; p
             {word}
           </span>
         )}
-        {runId && (
-          <a className="mono" href={href(pathTo("/runs/:id", { id: runId }))} title={runId}>
-            {runId.slice(0, 8)}
-          </a>
-        )}
+        {runId && <RunLink id={runId} />}
         {count > 1 && (
           <span className={styles.soft}>{t(atLeast ? "severalAtLeast" : "several", { count })}</span>
         )}
@@ -99,9 +140,16 @@ export function What({ occurrence, paused = false }: { occurrence: Occurrence; p
       </span>
       {(known || detail || reason) && (
         <span className={styles.soft}>
-          {known ? t(`reason.${known}`) : <UserText text={detail ?? reason ?? ""} />}
+          {known ? t(`reason.${known}`) : <UserText text={detail ?? reason ?? ""} />}{" "}
+          {blockedBy && <RunLink id={blockedBy} />}
         </span>
       )}
     </span>
   );
 }
+
+const RunLink = ({ id }: { id: string }) => (
+  <a className="mono" href={href(pathTo("/runs/:id", { id }))} title={id}>
+    {id.slice(0, 8)}
+  </a>
+);

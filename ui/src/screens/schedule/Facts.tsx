@@ -4,6 +4,7 @@ import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { duration } from "../../i18n/time";
+import { cronShape } from "../../schedules/cron";
 import { specText } from "../../schedules/describe";
 import { messages as common } from "../../schedules/messages";
 import { type Schedule, secondsOf } from "../../schedules/schedule";
@@ -30,7 +31,7 @@ export function Facts({ schedule }: { schedule: Schedule }) {
       </Fact>
       <Fact name={t("when")}>
         <span>{specText(spec, language)}</span>
-        {spec.cron.length > 0 && <code className={styles.soft}>{spec.cron.join(" | ")}</code>}
+        {spec.cron.some(cronShape) && <code className={styles.soft}>{spec.cron.join(" | ")}</code>}
       </Fact>
       <Fact name={t("zone")}>{spec.timezone}</Fact>
       <Fact name={t("next")}>

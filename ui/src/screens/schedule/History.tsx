@@ -4,13 +4,13 @@ import { href, pathTo } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import type { Schedule } from "../../schedules/schedule";
-import { zonedTime } from "../../schedules/zones";
+import { clockTime, dayOf, hasSeconds, zonedTime } from "../../schedules/zones";
 import { StatusBadge } from "../../ui/status";
 import { Ago, Duration } from "../../ui/time";
 import { Panel } from "../run/Panel";
 import { What } from "./DayList";
 import { messages } from "./messages";
-import { occurrencesOf } from "./occurrences";
+import { occurrencesOf, ownRun } from "./occurrences";
 import styles from "./Schedule.module.css";
 import type { RunRow } from "./useScheduleData";
 
@@ -20,6 +20,14 @@ export function Decisions({ schedule, runs }: { schedule: Schedule; runs: readon
   const t = useMessages(messages);
   const language = useLanguage();
   const newest = [...schedule.decisions].reverse();
+  const zone = schedule.spec.timezone;
+  const seconds = newest.some(
+    ({ scheduled_for: at, until }) => hasSeconds(at) || (until != null && hasSeconds(until)),
+  );
+  const untilText = (at: number, until: number) =>
+    dayOf(at, zone) === dayOf(until, zone)
+      ? clockTime(until, zone, language, { seconds })
+      : zonedTime(until, zone, language, { seconds });
   return (
     <Panel
       title={t("decisions")}
@@ -33,16 +41,16 @@ export function Decisions({ schedule, runs }: { schedule: Schedule; runs: readon
       {newest.length === 0 && <p className={styles.nothing}>{t("noDecisions")}</p>}
       <ol className={styles.rows}>
         {newest.map((decision) => {
-          const started = runs.filter((run) => run.run_id === decision.run_id);
+          const started = runs.filter((run) => run.run_id === ownRun(decision));
           const [occurrence] = occurrencesOf(started, [decision], []);
-          const from = zonedTime(decision.scheduled_for, schedule.spec.timezone, language);
-          const until = decision.until ? zonedTime(decision.until, schedule.spec.timezone, language) : null;
+          const { scheduled_for: at, until } = decision;
+          const from = zonedTime(at, zone, language, { seconds });
           return (
             <li
               key={`${decision.at} ${decision.scheduled_for} ${decision.outcome} ${decision.run_id ?? ""}`}
               className={styles.decision}
             >
-              <span>{until ? t("range", { from, until }) : from}</span>
+              <span>{until ? t("range", { from, until: untilText(at, until) }) : from}</span>
               {occurrence ? <What occurrence={occurrence} /> : <span>{decision.outcome}</span>}
               <span className={styles.ago} title={t("decidedAt")}>
                 <Ago at={decision.at} />

@@ -1,5 +1,6 @@
 /** The screen of one schedule: its rules, its calendar and its history. */
-import { CirclePause, FileJson, SearchX } from "lucide-react";
+import { CirclePause, FileJson, type LucideIcon, SearchX, TriangleAlert } from "lucide-react";
+import type { ReactNode } from "react";
 import { href, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
@@ -13,6 +14,7 @@ import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { JsonValue } from "../run/details/JsonValue";
 import { Panel } from "../run/Panel";
+import { useServedTags } from "../submit/suggestions";
 import { Calendar } from "./Calendar";
 import { Facts } from "./Facts";
 import { Decisions, Runs } from "./History";
@@ -56,28 +58,53 @@ function ScheduleScreen({ id, tenant }: { id: string; tenant: string | null }) {
   );
 }
 
+/** Why nothing starts, or why what starts does not go on. */
+function Notices({ schedule }: { schedule: Schedule }) {
+  const t = useMessages(messages);
+  const { isUnserved } = useServedTags();
+  return (
+    <>
+      {schedule.paused && (
+        <Notice icon={CirclePause}>
+          <p>{schedule.note ? <UserText text={schedule.note} /> : t("pausedNoNote")}</p>
+          {schedule.paused_at !== null && (
+            <p className={styles.soft}>
+              {t("pausedSince")} <Ago at={schedule.paused_at} />
+            </p>
+          )}
+        </Notice>
+      )}
+      {schedule.problem && (
+        <Notice icon={TriangleAlert}>
+          {t("undecided")} <UserText text={schedule.problem} />
+        </Notice>
+      )}
+      {isUnserved(schedule.tag) && (
+        <Notice icon={TriangleAlert}>{t("noWorker", { tag: schedule.tag })}</Notice>
+      )}
+    </>
+  );
+}
+
+function Notice({ icon: Icon, children }: { icon: LucideIcon; children: ReactNode }) {
+  return (
+    <div className={styles.notice} role="status">
+      <Icon size={16} aria-hidden />
+      <div>{children}</div>
+    </div>
+  );
+}
+
 function Shown({ schedule }: { schedule: Schedule }) {
   const t = useMessages(messages);
-  const recent = useRecentRuns(refOf(schedule));
+  const { runs: recent } = useRecentRuns(refOf(schedule));
   return (
     <Page
       title={schedule.schedule_id}
       note={<StateBadge paused={schedule.paused} ended={schedule.next_times.length === 0} />}
       actions={<ScheduleActions schedule={schedule} />}
     >
-      {schedule.paused && (
-        <div className={styles.paused} role="status">
-          <CirclePause size={16} aria-hidden />
-          <div>
-            <p>{schedule.note ? <UserText text={schedule.note} /> : t("pausedNoNote")}</p>
-            {schedule.paused_at !== null && (
-              <p className={styles.soft}>
-                {t("pausedSince")} <Ago at={schedule.paused_at} />
-              </p>
-            )}
-          </div>
-        </div>
-      )}
+      <Notices schedule={schedule} />
       <Facts schedule={schedule} />
       <div className={styles.parts}>
         <Calendar schedule={schedule} recent={recent ?? []} />

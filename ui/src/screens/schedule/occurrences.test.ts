@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Decision } from "../../schedules/schedule";
-import { byDay, marksOf, occurrencesOf, type ScheduleRun } from "./occurrences";
+import { byDay, marksOf, occurrencesOf, ownRun, type ScheduleRun } from "./occurrences";
 
 const HOUR = 3600;
 const at = (iso: string) => Date.parse(iso) / 1000;
@@ -41,6 +41,16 @@ describe("occurrences", () => {
     expect(found[0]?.by).toBe("backfill");
   });
 
+  it("are skipped because of an earlier run, which is not theirs", () => {
+    const skip = decision({ outcome: "skipped", reason: "overlap", run_id: "a", scheduled_for: 2 * HOUR });
+    const found = occurrencesOf([run("a", HOUR)], [decision({ run_id: "a", scheduled_for: HOUR }), skip], []);
+    expect(found).toMatchObject([
+      { at: HOUR, kind: "run", runId: "a" },
+      { at: 2 * HOUR, kind: "skipped", blockedBy: "a", runId: undefined },
+    ]);
+    expect(ownRun(skip)).toBeUndefined();
+  });
+
   it("show a run that was deleted since by its decision", () => {
     const [only] = occurrencesOf([], [decision({ run_id: "a", scheduled_for: HOUR })], []);
     expect(only).toMatchObject({ kind: "started", runId: "a" });
@@ -73,7 +83,19 @@ describe("a day", () => {
     const skips = decision({ outcome: "skipped", scheduled_for: night, until: night + 48 * HOUR, count: 3 });
     const days = byDay(occurrencesOf([], [skips], []), "UTC");
     expect([...days.keys()]).toEqual(["2026-11-17", "2026-11-18", "2026-11-19"]);
-    expect(marksOf(days.get("2026-11-18") ?? [])).toEqual([["skipped", 1]]);
+    expect(marksOf(days.get("2026-11-18") ?? [])).toEqual([{ mark: "skipped", count: 1, atLeast: true }]);
+  });
+
+  it("shows rare skips on the first and the last day only", () => {
+    const skips = decision({ outcome: "skipped", scheduled_for: night, until: night + 168 * HOUR, count: 2 });
+    const days = byDay(occurrencesOf([], [skips], []), "UTC");
+    expect([...days.keys()]).toEqual(["2026-11-17", "2026-11-24"]);
+  });
+
+  it("counts all skips of one day", () => {
+    const skips = decision({ outcome: "skipped", scheduled_for: night, until: night + HOUR, count: 4 });
+    const days = byDay(occurrencesOf([], [skips], []), "UTC");
+    expect(marksOf(days.get("2026-11-17") ?? [])).toEqual([{ mark: "skipped", count: 4, atLeast: false }]);
   });
 
   it("counts by mark", () => {
@@ -82,7 +104,7 @@ describe("a day", () => {
       [decision({ outcome: "missed", scheduled_for: 4, count: 5 })],
       [6, 7],
     );
-    expect(marksOf(found)).toEqual([
+    expect(marksOf(found).map(({ mark, count }) => [mark, count])).toEqual([
       ["COMPLETED", 2],
       ["FAILED", 1],
       ["skipped", 5],

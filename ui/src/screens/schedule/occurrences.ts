@@ -22,13 +22,21 @@ export interface Occurrence {
   /** Of a run. */
   status?: string;
   runId?: string;
+  /** The earlier run because of which it has not started. */
+  blockedBy?: string;
   /** `schedule`, `trigger` or `backfill`. */
   by?: string;
   reason?: string;
   detail?: string;
+  /** Of several over days: how many are on one day is not known. */
+  isSpread?: boolean;
 }
 
 const KINDS = ["started", "buffered", "skipped", "missed", "failed"] as const;
+/** The run of a decision. A skip names the earlier run that was still open. */
+export const ownRun = ({ outcome, run_id }: Decision): string | undefined =>
+  outcome === "skipped" ? undefined : (run_id ?? undefined);
+
 const one = (at: number) => ({ at, until: null, count: 1, atLeast: false });
 
 /** One occurrence per run or reason, oldest first. A run says more than the decision that started it. */
@@ -37,7 +45,7 @@ export function occurrencesOf(
   decisions: readonly Decision[],
   coming: readonly number[],
 ): Occurrence[] {
-  const decided = new Map(decisions.flatMap((each) => (each.run_id ? [[each.run_id, each] as const] : [])));
+  const decided = new Map(decisions.map((each) => [ownRun(each), each] as const));
   const known = new Set(runs.map((run) => run.run_id));
   const found: Occurrence[] = runs.map((run) => {
     const decision = decided.get(run.run_id);
@@ -47,8 +55,9 @@ export function occurrencesOf(
   const started = new Set(found.map(({ at }) => at));
   for (const each of decisions) {
     const kind = KINDS.find((word) => word === each.outcome);
+    const runId = ownRun(each);
     // A later version may have other outcomes; what was buffered may have started since.
-    if (!kind || (each.run_id && known.has(each.run_id))) continue;
+    if (!kind || (runId && known.has(runId))) continue;
     if (kind === "buffered" && started.has(each.scheduled_for)) continue;
     found.push({
       at: each.scheduled_for,
@@ -56,7 +65,8 @@ export function occurrencesOf(
       count: each.count ?? 1,
       atLeast: each.at_least ?? false,
       kind,
-      runId: each.run_id ?? undefined,
+      runId,
+      blockedBy: runId ? undefined : (each.run_id ?? undefined),
       by: each.by,
       reason: each.reason ?? undefined,
       detail: each.detail ?? undefined,
@@ -66,19 +76,24 @@ export function occurrencesOf(
   return found.sort((a, b) => a.at - b.at);
 }
 
-/** By day of the schedule's zone. Several in a row are on each of their days. */
+/** By day of the schedule's zone. Several in a row are on their first and last day, and between if they suffice. */
 export function byDay(occurrences: readonly Occurrence[], zone: string): Map<Day, Occurrence[]> {
   const days = new Map<Day, Occurrence[]>();
   const add = (day: Day, each: Occurrence) => days.set(day, [...(days.get(day) ?? []), each]);
   for (const each of occurrences) {
-    const last = each.until === null ? null : dayOf(each.until, zone);
-    let day = dayOf(each.at, zone);
-    add(day, each);
-    while (last !== null && day < last) {
-      day = addDays(day, 1);
-      add(day, each);
+    const all = daysBetween(dayOf(each.at, zone), dayOf(each.until ?? each.at, zone));
+    const isDaily = each.count >= all.length;
+    for (const [index, day] of all.entries()) {
+      if (isDaily || index === 0 || index === all.length - 1)
+        add(day, all.length > 1 ? { ...each, isSpread: true } : each);
     }
   }
+  return days;
+}
+
+function daysBetween(first: Day, last: Day): Day[] {
+  const days = [first];
+  for (let day = addDays(first, 1); day <= last; day = addDays(day, 1)) days.push(day);
   return days;
 }
 
@@ -86,10 +101,24 @@ export function byDay(occurrences: readonly Occurrence[], zone: string): Map<Day
 export const markOf = ({ kind, status }: Occurrence): string =>
   kind === "run" ? (status ?? "") : kind === "missed" || kind === "failed" ? "skipped" : kind;
 
+export interface Mark {
+  mark: string;
+  count: number;
+  /** Whether there are perhaps more. */
+  atLeast: boolean;
+}
+
 /** The marks of a day with their counts, in order of their first occurrence. */
-export function marksOf(occurrences: readonly Occurrence[]): [string, number][] {
-  const counts = new Map<string, number>();
-  for (const each of occurrences)
-    counts.set(markOf(each), (counts.get(markOf(each)) ?? 0) + (each.until === null ? each.count : 1));
-  return [...counts];
+export function marksOf(occurrences: readonly Occurrence[]): Mark[] {
+  const marks = new Map<string, Mark>();
+  for (const each of occurrences) {
+    const mark = markOf(each);
+    const before = marks.get(mark);
+    marks.set(mark, {
+      mark,
+      count: (before?.count ?? 0) + (each.isSpread ? 1 : each.count),
+      atLeast: (before?.atLeast ?? false) || each.atLeast || (each.isSpread ?? false),
+    });
+  }
+  return [...marks.values()];
 }

@@ -9,8 +9,11 @@ import { NO_TENANT, type ScheduleRef } from "../../schedules/scheduleRef";
 import type { ScheduleRun } from "./occurrences";
 
 const EVERY_MS = 3_000;
+/** A month has more runs; the newest are read anyway. */
+const MONTH_EVERY_MS = 15_000;
 export const MOST_COMING = 1_000;
-export const MOST_RUNS = 500;
+export const MOST_RUNS = 1_000;
+const MOST_PER_PAGE = 200;
 const RECENT = 50;
 
 export function useSchedule(ref: ScheduleRef) {
@@ -21,37 +24,42 @@ export function useSchedule(ref: ScheduleRef) {
 
 export type RunRow = Schemas["RunPage"]["items"][number] & ScheduleRun;
 
-/** Of this tenant: for an operator, others may have a schedule of the same name. */
-function useRuns({ id, tenant }: ScheduleRef, period: { from: number; to: number } | null) {
-  const { data } = useRead(
-    ["schedule-runs", id, period?.from, period?.to],
-    (signal) =>
-      api.GET("/runs", {
-        params: {
-          query: {
-            cause: `schedule:${id}`,
-            sort: "submitted_at",
-            paged: true,
-            limit: period ? MOST_RUNS : RECENT,
-            ...(period && { submitted_after: period.from, submitted_before: period.to }),
-          },
-        },
-        signal,
-      }),
-    { every: EVERY_MS, keep: true },
-  );
-  const items = (data as { items: RunRow[] } | undefined)?.items;
-  return useMemo(() => items?.filter((run) => (run.tenant_id ?? NO_TENANT) === tenant), [items, tenant]);
+type Period = { submitted_after: number; submitted_before: number };
+
+/** The newest runs of a schedule, as many pages as it takes. */
+async function readRuns(id: string, most: number, period: Period | null, signal: AbortSignal) {
+  const found: RunRow[] = [];
+  let cursor: string | null = null;
+  do {
+    const limit = Math.min(most, MOST_PER_PAGE);
+    const query = { cause: `schedule:${id}`, sort: "submitted_at" as const, paged: true, limit, ...period };
+    const { data } = await api.GET("/runs", {
+      params: { query: { ...query, ...(cursor && { cursor }) } },
+      signal,
+    });
+    const page = data as { items: RunRow[]; next_cursor: string | null };
+    found.push(...page.items);
+    cursor = page.next_cursor;
+  } while (cursor && found.length < most);
+  return { data: found };
 }
 
-/** The newest runs. */
-export const useRecentRuns = (ref: ScheduleRef): RunRow[] | undefined => useRuns(ref, null);
+/** Of this tenant: for an operator, others may have a schedule of the same name. */
+function useRuns({ id, tenant }: ScheduleRef, most: number, period: Period | null) {
+  const { data, error } = useRead(
+    ["schedule-runs", id, period?.submitted_after, period?.submitted_before],
+    (signal) => readRuns(id, most, period, signal),
+    { every: period ? MONTH_EVERY_MS : EVERY_MS, keep: true },
+  );
+  const runs = useMemo(() => data?.filter((run) => (run.tenant_id ?? NO_TENANT) === tenant), [data, tenant]);
+  return { runs, error };
+}
+
+export const useRecentRuns = (ref: ScheduleRef) => useRuns(ref, RECENT, null);
 
 /** The runs that were submitted within a period, newest first. */
-export const useRunsWithin = (ref: ScheduleRef, from: number, to: number): RunRow[] =>
-  useRuns(ref, { from, to }) ?? NONE;
-
-const NONE: RunRow[] = [];
+export const useRunsWithin = (ref: ScheduleRef, from: number, to: number) =>
+  useRuns(ref, MOST_RUNS, { submitted_after: from, submitted_before: to });
 
 /** The occurrences after a moment, in unix seconds. */
 export function useComing(spec: Spec, after: number, enabled: boolean): number[] {

@@ -4,7 +4,7 @@ import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { specText } from "../../schedules/describe";
 import { EMPTY_SPEC, type Spec, secondsOf } from "../../schedules/schedule";
-import { usableZone, viewerZone, zonedTime } from "../../schedules/zones";
+import { hasSeconds, usableZone, viewerZone, zonedTime } from "../../schedules/zones";
 import { ProblemBox } from "../../ui/feedback";
 import { Ago } from "../../ui/time";
 import type { Draft } from "./draft";
@@ -15,16 +15,21 @@ import styles from "./ScheduleForm.module.css";
 interface PreviewProps {
   draft: Draft;
   times: readonly string[] | undefined;
+  /** Times after this were not searched. */
+  searchedUntil: string | null;
   problem: Problem | null;
   /** Whether every error is shown at its field. */
   isPlaced: boolean;
 }
 
-export function Preview({ draft, times, problem, isPlaced }: PreviewProps) {
+export function Preview({ draft, times, searchedUntil, problem, isPlaced }: PreviewProps) {
   const t = useMessages(messages);
   const language = useLanguage();
   const zone = draft.timezone.trim() || "UTC";
   const isElsewhere = usableZone(zone) !== viewerZone;
+  const seconds = times?.some((time) => hasSeconds(secondsOf(time)));
+  const inZone = (time: string, where: string) =>
+    zonedTime(secondsOf(time), where, language, { bare: true, seconds });
   const spec = specOf(draft);
   const words = specText(
     {
@@ -41,7 +46,11 @@ export function Preview({ draft, times, problem, isPlaced }: PreviewProps) {
       <p>{words}</p>
       {problem && !isPlaced && <ProblemBox problem={problem} />}
       {problem && isPlaced && <p className={styles.soft}>{t("previewWrong")}</p>}
-      {!problem && times?.length === 0 && <p className={styles.none}>{t("previewNone")}</p>}
+      {!problem && times?.length === 0 && (
+        <p className={styles.none}>
+          {searchedUntil ? t("previewUnknown", { time: inZone(searchedUntil, zone) }) : t("previewNone")}
+        </p>
+      )}
       {!problem && times && times.length > 0 && (
         <table className={styles.times}>
           <thead>
@@ -56,8 +65,8 @@ export function Preview({ draft, times, problem, isPlaced }: PreviewProps) {
           <tbody>
             {times.map((time) => (
               <tr key={time}>
-                <td>{zonedTime(secondsOf(time), zone, language, { bare: true })}</td>
-                {isElsewhere && <td>{zonedTime(secondsOf(time), viewerZone, language, { bare: true })}</td>}
+                <td>{inZone(time, zone)}</td>
+                {isElsewhere && <td>{inZone(time, viewerZone)}</td>}
                 <td className={styles.soft}>
                   <Ago at={secondsOf(time)} />
                 </td>

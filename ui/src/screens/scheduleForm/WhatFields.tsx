@@ -23,7 +23,6 @@ export function WhatFields({ isNew, paramMarks, yamlMarks, onSubmit }: WhatField
   const flows = useFlowSuggestions();
   const served = useServedTags();
   const parsed = parseParams(draft.params);
-  const isUnserved = served.known && draft.tag.trim() !== "" && !served.tags.includes(draft.tag.trim());
   return (
     <>
       <div className={styles.row}>
@@ -90,7 +89,7 @@ export function WhatFields({ isNew, paramMarks, yamlMarks, onSubmit }: WhatField
         <TextField
           name="tag"
           label={t("tag")}
-          hint={isUnserved ? t("noWorkerForTag") : t("tagHint")}
+          hint={served.isUnserved(draft.tag) ? t("noWorkerForTag") : t("tagHint")}
           list="known-tags"
         />
         <SuggestionList id="known-tags" values={served.tags} />

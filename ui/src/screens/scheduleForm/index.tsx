@@ -114,6 +114,7 @@ function ScheduleForm({ stored }: { stored: Schedule | null }) {
           <Preview
             draft={draft}
             times={preview.times}
+            searchedUntil={preview.searchedUntil}
             problem={preview.problem}
             isPlaced={!told.hasRest && Object.keys(told.fields).length > 0}
           />
@@ -131,7 +132,7 @@ function usePreview(spec: string) {
     (signal) => previewSchedule(`{"spec":${settled},"n":${PREVIEWED}}`, signal),
     { keep: true },
   );
-  return { times: data?.times, problem: error };
+  return { times: data?.times, searchedUntil: data?.searched_until ?? null, problem: error };
 }
 
 function Rules({ isNew }: { isNew: boolean }) {

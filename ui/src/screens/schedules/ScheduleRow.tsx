@@ -21,7 +21,13 @@ import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import styles from "./ScheduleList.module.css";
 
-export function ScheduleRow({ item }: { item: ScheduleItem }) {
+interface ScheduleRowProps {
+  item: ScheduleItem;
+  /** Whether no worker serves its tag. */
+  isUnserved: boolean;
+}
+
+export function ScheduleRow({ item, isUnserved }: ScheduleRowProps) {
   const t = useMessages(messages);
   const language = useLanguage();
   const { schedule_id: id, flow_name: flow, spec, paused, note } = item;
@@ -46,6 +52,12 @@ export function ScheduleRow({ item }: { item: ScheduleItem }) {
             <UserText text={note} />
           </p>
         )}
+        {item.problem && (
+          <p className={styles.note}>
+            <UserText text={item.problem} />
+          </p>
+        )}
+        {isUnserved && <p className={styles.skipped}>{t("noWorker", { tag: item.tag })}</p>}
       </div>
       <div className={styles.when}>
         <span title={spec.cron.join("\n") || undefined}>{specText(spec, language)}</span>

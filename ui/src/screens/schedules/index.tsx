@@ -12,6 +12,7 @@ import { FilterChips, FilterRow } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
+import { useServedTags } from "../submit/suggestions";
 import { apiQuery, isFiltered, NO_FILTERS, parseTyped, STATES, stateOf, WORDS } from "./filters";
 import { messages } from "./messages";
 import styles from "./ScheduleList.module.css";
@@ -112,11 +113,16 @@ function Filters() {
 
 function ScheduleList({ items }: { items: readonly ScheduleItem[] }) {
   const t = useMessages(messages);
+  const { isUnserved } = useServedTags();
   const list = useRowKeys<HTMLUListElement>({ next: t("keyNext"), previous: t("keyPrevious") });
   return (
     <ul ref={list} className={styles.list} aria-label={t("list")}>
       {items.map((item) => (
-        <ScheduleRow key={`${item.tenant_id ?? ""} ${item.schedule_id}`} item={item} />
+        <ScheduleRow
+          key={`${item.tenant_id ?? ""} ${item.schedule_id}`}
+          item={item}
+          isUnserved={isUnserved(item.tag)}
+        />
       ))}
     </ul>
   );

@@ -134,9 +134,8 @@ function TagField({ error }: { error: string | undefined }) {
   const t = useMessages(messages);
   const { tag } = useStore(draft);
   const served = useServedTags();
-  const isUnserved = served.known && tag.trim() !== "" && !served.tags.includes(tag.trim());
   return (
-    <Field label={t("tag")} hint={isUnserved ? t("noWorkerForTag") : t("tagHint")} error={error}>
+    <Field label={t("tag")} hint={served.isUnserved(tag) ? t("noWorkerForTag") : t("tagHint")} error={error}>
       {(wired) => (
         <>
           <Input

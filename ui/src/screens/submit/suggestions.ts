@@ -15,18 +15,16 @@ export function useFlowSuggestions(): string[] {
 
 export interface ServedTags {
   tags: string[];
-  /** Whether it is loaded. */
-  known: boolean;
+  /** Whether no worker serves a tag, as far as that is known. */
+  isUnserved: (tag: string) => boolean;
 }
 
 export function useServedTags(): ServedTags {
   const { data } = useRead(["workers", "tags"], (signal) => api.GET("/workers", { signal }), {
     every: 10_000,
   });
-  return {
-    tags: [...new Set((data ?? []).flatMap((worker) => worker.tags))].sort(),
-    known: data !== undefined,
-  };
+  const tags = [...new Set((data ?? []).flatMap((worker) => worker.tags))].sort();
+  return { tags, isUnserved: (tag) => data !== undefined && tag.trim() !== "" && !tags.includes(tag.trim()) };
 }
 
 /** The params of the newest run of a flow, as text; null: there is none. */
