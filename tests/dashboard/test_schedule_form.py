@@ -33,6 +33,8 @@ async def test_a_schedule_is_created_with_a_preview_of_its_times(tab: Tab) -> No
     await page.get_by_role("button", name="Create").click()
     await expect(page.get_by_text("An id is required.")).to_be_visible()
     await expect(page.get_by_text("A name is required.")).to_be_visible()
+    # The button is far below.
+    await expect(page.get_by_label("Schedule id")).to_be_focused()
 
     await page.get_by_label("Schedule id").fill("a.b")
     await page.get_by_label("Flow", exact=True).fill("daily_sales")
@@ -95,6 +97,31 @@ async def test_an_id_that_is_taken_is_said_at_its_field(tab: Tab) -> None:
     await page.get_by_role("button", name="Create").click()
     await expect(page).to_have_url(f"{tab.url}/#/schedules/free")
     assert (await stored(tab, "free"))["tag"] == "default"
+
+
+async def test_every_error_is_at_its_field_at_once(tab: Tab) -> None:
+    await tab.open("/new-schedule")
+    page = tab.page
+    await page.get_by_label("Schedule id").fill("many wrongs")
+    await page.get_by_label("Flow", exact=True).fill("etl")
+    await page.get_by_label("Cron expressions").fill("0 0 31 2 *\n61 * * * *")
+    await page.get_by_label("Timeout in seconds").fill("-1")
+    await page.get_by_label("Catch-up window in seconds").fill("soon")
+    await page.get_by_label("Remaining runs").fill("1.5")
+    await page.get_by_role("button", name="Create").click()
+    for label in ("Timeout in seconds", "Catch-up window in seconds", "Remaining runs"):
+        await expect(page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
+    wrong = page.get_by_role("alert").filter(has_text="61 * * * *")
+    first, second = (await wrong.inner_text()).splitlines()
+    assert "0 0 31 2 *" in first
+    assert "61 * * * *" in second
+    await expect(preview(tab)).not_to_contain_text("March")
+    for label in ("Timeout in seconds", "Catch-up window in seconds", "Remaining runs"):
+        await page.get_by_label(label).fill("")
+    await page.get_by_label("Cron expressions").fill("0 2 * * *")
+    await page.get_by_role("button", name="Create").click()
+    await expect(page.get_by_label("Schedule id")).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_label("Schedule id")).to_be_focused()
 
 
 async def test_an_interval_and_moments_are_combined(tab: Tab) -> None:

@@ -45,10 +45,13 @@ export function cronShape(expression: string): CronShape | null {
   if (month === "*") return { kind: "monthly", days, times };
   const months = numbers(month, 1, 12);
   const [only] = days;
-  return months?.length === 1 && days.length === 1 && only !== undefined
-    ? { kind: "yearly", month: months[0] ?? 1, day: only, times }
-    : null;
+  if (months?.length !== 1 || days.length !== 1 || only === undefined) return null;
+  const [inMonth = 1] = months;
+  return only <= daysIn(inMonth) ? { kind: "yearly", month: inMonth, day: only, times } : null;
 }
+
+/** In a leap year: 29 for February. */
+const daysIn = (month: number): number => new Date(Date.UTC(2024, month, 0)).getUTCDate();
 
 /** `*` and `*` with a step that divides the whole evenly: else the last interval is shorter. */
 function stepOf(field: string, whole: number): number | null {

@@ -41,7 +41,7 @@ export function Calendar({ schedule, recent }: CalendarProps) {
   const [chosen, setChosen] = useState<Day | null>(null);
   const day = chosen ?? today;
   const month = `${day.slice(0, 7)}-01`;
-  const { days, isCut, isCutAhead, error } = useOccurrences(schedule, recent, month, today);
+  const { days, isCut, isCutAhead, error } = useOccurrences(schedule, recent, month);
   const move = (to: Day) => setChosen(to === today ? null : to);
   return (
     <Panel
@@ -80,19 +80,15 @@ export function Calendar({ schedule, recent }: CalendarProps) {
   );
 }
 
-function useOccurrences(schedule: Schedule, recent: readonly RunRow[], month: Day, today: Day) {
+function useOccurrences(schedule: Schedule, recent: readonly RunRow[], month: Day) {
   const { spec, decisions, remaining_runs: remaining } = schedule;
   const weeks = weeksOf(month);
   const from = startOfDay(weeks[0]?.[0] ?? month, spec.timezone);
   const to = startOfDay(addDays(weeks.at(-1)?.at(-1) ?? month, 1), spec.timezone);
   const { runs: within = NONE, error } = useRunsWithin(refOf(schedule), from, to);
   const now = Math.floor(useNow());
-  // Asked again at the start of a day and when one has passed, not every second.
-  const decided = decisions.at(-1)?.scheduled_for ?? 0;
-  const after = useMemo(
-    () => Math.max(from, startOfDay(today, spec.timezone), decided),
-    [from, today, spec.timezone, decided],
-  );
+  // Read once a minute, not every second.
+  const after = Math.max(from, now - (now % 60));
   const coming = useComing(spec, after, after < to);
   return useMemo(() => {
     const runs = new Map([...within, ...recent].map((run) => [run.run_id, run]));

@@ -44,32 +44,34 @@ export function DayList({ day, occurrences, zone, paused }: DayListProps) {
   const isElsewhere = shown.some(({ at }) => localText(at, zone) !== localText(at, viewerZone));
   const rest = occurrences.length - from - shown.length;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard
-    <section ref={list} className={styles.dayList} aria-label={dayTitle(day, language)} tabIndex={0}>
+    <section className={styles.dayPart} aria-label={dayTitle(day, language)}>
       <h3>{dayTitle(day, language)}</h3>
       {isElsewhere && <p className={styles.soft}>{t("yourTimes", { zone: viewerZone })}</p>}
       {occurrences.length === 0 && <p className={styles.soft}>{t("dayNothing")}</p>}
-      {from > 0 && <p className={styles.soft}>{t("earlierOfDay", { count: from })}</p>}
-      <ol className={styles.occurrences}>
-        {shown.map((each, index) => (
-          <li
-            key={`${each.at} ${each.kind} ${each.runId ?? ""}`}
-            ref={from + index === coming ? next : undefined}
-            className={styles.occurrence}
-          >
-            <When occurrence={each} zone={zone} seconds={seconds} />
-            <What occurrence={each} paused={paused} />
-          </li>
-        ))}
-      </ol>
-      {rest > 0 && <p className={styles.soft}>{t("moreOfDay", { count: rest })}</p>}
+      {/* What scrolls must be reachable with the keyboard. */}
+      <div ref={list} className={styles.dayList} tabIndex={occurrences.length > 0 ? 0 : undefined}>
+        {from > 0 && <p className={styles.soft}>{t("earlierOfDay", { count: from })}</p>}
+        <ol className={styles.occurrences}>
+          {shown.map((each, index) => (
+            <li
+              key={`${each.at} ${each.kind} ${each.runId ?? ""}`}
+              ref={from + index === coming ? next : undefined}
+              className={styles.occurrence}
+            >
+              <When occurrence={each} zone={zone} seconds={seconds} />
+              <What occurrence={each} paused={paused} />
+            </li>
+          ))}
+        </ol>
+        {rest > 0 && <p className={styles.soft}>{t("moreOfDay", { count: rest })}</p>}
+      </div>
     </section>
   );
 }
 
 /** Shows the next occurrence first when a day is opened. */
 function useNextInView() {
-  const list = useRef<HTMLElement>(null);
+  const list = useRef<HTMLDivElement>(null);
   const isDone = useRef(false);
   const next = (row: HTMLElement | null) => {
     if (!row || !list.current || isDone.current) return;

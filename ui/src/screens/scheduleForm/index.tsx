@@ -1,6 +1,6 @@
 /** The form of a new schedule, or of one that is edited. */
 import { Save } from "lucide-react";
-import type { KeyboardEvent } from "react";
+import { type KeyboardEvent, useRef } from "react";
 import { useRead } from "../../api/queries";
 import { href, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
@@ -12,6 +12,7 @@ import { refOf, scheduleHref } from "../../schedules/scheduleRef";
 import { useSettled } from "../../schedules/useSettled";
 import { Button, ButtonLink, Field, Select } from "../../ui/controls";
 import { Loading, ProblemBox } from "../../ui/feedback";
+import { useFirstInvalid } from "../../ui/firstInvalid";
 import { Card, Page } from "../../ui/Page";
 import { specOf } from "./draft";
 import { CheckField, FormContext, TextField, useForm } from "./fields";
@@ -51,6 +52,8 @@ function ScheduleForm({ stored }: { stored: Schedule | null }) {
   const t = useMessages(messages);
   const form = useScheduleForm(stored);
   const { draft, change, problem, submit } = form;
+  const element = useRef<HTMLFormElement>(null);
+  useFirstInvalid(element, form.refused);
   const preview = usePreview(JSON.stringify(specOf(draft)));
   const told = placed(preview.problem);
   const wrong = { ...told.fields, ...form.wrong };
@@ -63,6 +66,7 @@ function ScheduleForm({ stored }: { stored: Schedule | null }) {
     <Page title={stored ? t("editTitle", { schedule: stored.schedule_id }) : t("title")}>
       <FormContext value={{ draft, change, wrong }}>
         <form
+          ref={element}
           className={styles.form}
           noValidate
           onKeyDown={onKeyDown}

@@ -35,6 +35,8 @@ export function useScheduleForm(stored: Schedule | null) {
   const now = found?.target === target ? found : initial;
   const { draft, base, revision } = now;
   const [tried, setTried] = useState(false);
+  /** How often the form was refused. */
+  const [refused, setRefused] = useState(0);
   const [answered, setAnswered] = useState<Answered | null>(null);
   const [both, setBoth] = useState<(keyof Draft)[] | null>(null);
   const change = (patch: Partial<Draft>) => {
@@ -71,10 +73,20 @@ export function useScheduleForm(stored: Schedule | null) {
   const own = useOwnFindings(draft);
   const submit = () => {
     setTried(true);
-    if (save.isPending || Object.keys(own.fields).length > 0) return;
+    if (save.isPending) return;
+    const refuse = () => setRefused((count) => count + 1);
+    if (Object.keys(own.fields).length > 0) {
+      refuse();
+      return;
+    }
     setAnswered(null);
     setBoth(null);
-    save.mutate(undefined, { onError: (problem) => setAnswered({ draft, problem }) });
+    save.mutate(undefined, {
+      onError: (problem) => {
+        setAnswered({ draft, problem });
+        refuse();
+      },
+    });
   };
   const problem = answered?.draft === draft ? answered.problem : null;
   // A conflict is a change of somebody else or, for a new schedule, an id that is taken.
@@ -101,6 +113,7 @@ export function useScheduleForm(stored: Schedule | null) {
     isPending: save.isPending,
     isChanged: now !== initial,
     submit,
+    refused,
     discard: () => kept.set(null),
   };
 }
@@ -120,7 +133,7 @@ export function placed(problem: Problem | null) {
     const input = inputOf(each.field);
     if (input === "yaml" && each.line)
       marks.push({ line: each.line, column: each.column ?? 1, message: each.message });
-    else if (input) fields[input] = fields[input] ? `${fields[input]} ${messageOf(each)}` : messageOf(each);
+    else if (input) fields[input] = fields[input] ? `${fields[input]}\n${messageOf(each)}` : messageOf(each);
     else hasRest = true;
   }
   return { fields, marks, hasRest };
@@ -129,16 +142,22 @@ export function placed(problem: Problem | null) {
 /** Validation without the gateway. */
 function useOwnFindings(draft: Draft) {
   const t = useMessages(messages);
-  const { id, flowName, kind, params } = draft;
+  const { id, flowName, kind, params, timeoutSec, catchupSec, remainingRuns } = draft;
   return useMemo(() => {
     const fields: Wrong = {};
     const parsed = kind === "flow" ? parseParams(params) : { json: "{}" };
     if (id.trim() === "") fields.id = t("requiredId");
     if (flowName.trim() === "") fields.flowName = t("required");
+    if (!isNumber(timeoutSec)) fields.timeoutSec = t("badNumber");
+    if (!isNumber(catchupSec)) fields.catchupSec = t("badNumber");
+    if (!/^\d*$/.test(remainingRuns.trim())) fields.remainingRuns = t("badWhole");
     if (!("place" in parsed)) return { fields, marks: NO_MARKS };
     const { place } = parsed;
     const message = place ? t("badJson", { line: place.line, column: place.column }) : t("badObject");
     fields.params = message;
     return { fields, marks: place ? [{ ...place, message }] : NO_MARKS };
-  }, [t, id, flowName, kind, params]);
+  }, [t, id, flowName, kind, params, timeoutSec, catchupSec, remainingRuns]);
 }
+
+/** Empty, or a number that is not negative. The gateway knows the limits. */
+const isNumber = (typed: string): boolean => typed.trim() === "" || Number(typed) >= 0;

@@ -42,6 +42,7 @@ export function EditorField(props: EditorFieldProps) {
       <div
         className={joined(styles.editor, tall && styles.tall, (error || marks.length > 0) && styles.wrong)}
         data-editor={language}
+        data-invalid={error || marks.length > 0 ? true : undefined}
       >
         {editor ? (
           <editor.default

@@ -6,13 +6,13 @@ import { fieldOf, initialOf } from "../../schemaForm/fields";
 import { problemsOf } from "../../schemaForm/validation";
 import { Button } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
+import { useFirstInvalid } from "../../ui/firstInvalid";
 import styles from "./Answer.module.css";
 import { AnswerEditor } from "./AnswerEditor";
 import { useDraft } from "./draft";
 import { messages } from "./messages";
 import { onSendShortcut, SEND_KEYS } from "./sendShortcut";
 import { useAnswering } from "./useAnswering";
-import { useFirstProblem } from "./useFirstProblem";
 import type { Answerable, Wait } from "./wait";
 import { schemaOf } from "./wait";
 
@@ -27,7 +27,7 @@ export function AnswerForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
     waitId: wait.wait_id,
     ...handlers,
   });
-  useFirstProblem(form, problems);
+  useFirstInvalid(form, problems.size > 0 ? problems : null);
   const submit = () => void send(value, () => problemsOf(value, schema, language));
   return (
     <form

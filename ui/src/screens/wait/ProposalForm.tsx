@@ -9,6 +9,7 @@ import type { Json } from "../../schemaForm/json";
 import { NO_PROBLEMS, problemsOf } from "../../schemaForm/validation";
 import { Button, Field, Segments, TextArea } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
+import { useFirstInvalid } from "../../ui/firstInvalid";
 import { UserText } from "../../ui/UserText";
 import styles from "./Answer.module.css";
 import { AnswerEditor } from "./AnswerEditor";
@@ -18,7 +19,6 @@ import { JsonView } from "./JsonView";
 import { messages } from "./messages";
 import { onSendShortcut, SEND_KEYS } from "./sendShortcut";
 import { useAnswering } from "./useAnswering";
-import { useFirstProblem } from "./useFirstProblem";
 import { type Answerable, schemaOf, type Wait } from "./wait";
 
 const NOTE_CHARS = 10_000;
@@ -34,7 +34,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
     waitId: wait.wait_id,
     ...handlers,
   });
-  useFirstProblem(form, problems);
+  useFirstInvalid(form, problems.size > 0 ? problems : null);
   const schema = schemaOf(wait);
   const edited = useMemo(() => schema ?? schemaLike(wait.proposal), [schema, wait.proposal]);
   const submit = () => {
