@@ -67,7 +67,7 @@ class Target:
                     response += block
             except ConnectionResetError:
                 # The gateway closes with unread input; its response may have arrived before.
-                pass
+                return response
         return response
 
     def body_of(self, response: bytes) -> bytes:

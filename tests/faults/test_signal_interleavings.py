@@ -4,12 +4,8 @@ Each order is drawn from its own seed, which a failure names: `SIGNAL_SEED=<seed
 that one alone, request by request.
 """
 
-import asyncio
 import logging
-import os
-import secrets
 import time
-from collections import Counter
 from random import Random
 from typing import Any
 
@@ -26,16 +22,12 @@ from pyoco_server.signals.signal_delivery import SignalDelivery
 from pyoco_server.signals.signal_sending import SentSignal, SignalSender
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.wait_transitions import expired
-from tests.support.broker.connections import connected
-from tests.support.running.interleaving import RequestScheduler
+from tests.support.running.interleaving import RequestScheduler, Seeds, outcomes_of
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
 
-INTERLEAVINGS = int(os.environ.get("INTERLEAVINGS", "400"))
+SEEDS = Seeds.drawn("SIGNAL_SEED", count=400)
 CONCURRENCY = 100
 KILL_PROBABILITY = 0.3
-ONLY = os.environ.get("SIGNAL_SEED")
-_SHARED = int(os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8), 16)
-FIRST_SEED = int(ONLY) if ONLY else _SHARED % 10**6 * INTERLEAVINGS
 WAIT: dict[str, Any] = {
     "kind": WaitKind.SIGNAL,
     "topic": "go",
@@ -117,27 +109,18 @@ class Interleaving:
         return f"{len(answered)} received, {len(ids) - len(taken)} free"
 
 
-@pytest.mark.parametrize("first_seed", [FIRST_SEED])
+@pytest.mark.parametrize("seeds", [SEEDS], ids=lambda seeds: str(seeds.first))
 async def test_each_signal_is_received_at_most_once_and_none_is_lost(
-    config: NatsBackendConfig, first_seed: int, caplog: pytest.LogCaptureFixture
+    config: NatsBackendConfig, seeds: Seeds, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
-    seen: Counter[str] = Counter()
-
-    async def run_some(seeds: list[int], connections: list[Connection]) -> None:
-        while seeds:
-            seed = seeds.pop()
-            try:
-                seen[await Interleaving(seed, connections).run()] += 1
-            except BaseException as error:
-                error.add_note(f"repeat it with SIGNAL_SEED={seed}")
-                raise
-
-    seeds = [first_seed + number for number in range(1 if ONLY else INTERLEAVINGS)]
-    async with connected(config) as one, connected(config) as other, asyncio.TaskGroup() as tasks:
-        for _ in range(CONCURRENCY):
-            tasks.create_task(run_some(seeds, [one, other]))
-    if not ONLY:
+    seen = await outcomes_of(
+        seeds,
+        lambda seed, connections: Interleaving(seed, connections).run(),
+        config,
+        concurrency=CONCURRENCY,
+    )
+    if not seeds.is_single:
         # Each outcome occurs often enough to mean something.
         for received, free in ((0, 1), (1, 0), (1, 1), (2, 0)):
-            assert seen[f"{received} received, {free} free"] > INTERLEAVINGS / 100, seen
+            assert seen[f"{received} received, {free} free"] > seeds.count / 100, seen

@@ -4,12 +4,10 @@ Each order is drawn from its own seed, which a failure names: `WAIT_SEED=<seed> 
 that one alone, request by request.
 """
 
-import asyncio
 import logging
-import os
-import secrets
 import time
 from collections import Counter
+from contextlib import suppress
 from itertools import groupby, pairwise
 from random import Random
 from typing import Any
@@ -18,7 +16,7 @@ import pytest
 from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.jetstream.stream_reads import read_batch
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -48,21 +46,15 @@ from pyoco_server.waits.wait_transitions import (
     next_wait_id,
     unanswered_reason,
 )
-from tests.support.broker.connections import connected
 from tests.support.broker.waits_in_bucket import SeenRuns, WaitsInBucket
-from tests.support.running.interleaving import Killed, RequestScheduler
+from tests.support.running.interleaving import Killed, RequestScheduler, Seeds, outcomes_of
 from tests.support.running.waiting_runs import WaitingRun, wait_events_of, waiting_run
 
-# Each test run draws others; INTERLEAVINGS=20000 in the environment draws more.
-INTERLEAVINGS = int(os.environ.get("INTERLEAVINGS", "2000"))
+SEEDS = Seeds.drawn("WAIT_SEED", count=2000)
 ENDS = ("COMPLETED", "FAILED", "CANCELLED")
 CONCURRENCY = 250
 KILL_PROBABILITY = 0.4
 FAR_IN_THE_FUTURE = 1e11
-# The processes of one test run must agree on it.
-_SHARED = int(os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8), 16)
-ONLY = os.environ.get("WAIT_SEED")
-FIRST_SEED = int(ONLY) if ONLY else _SHARED % 10**6 * INTERLEAVINGS
 
 
 class Interleaving:
@@ -153,27 +145,30 @@ class Interleaving:
     async def _works(self, connection: Connection) -> None:
         """What a worker does with each message that it gets."""
         queue = WorkQueue(connection)
-        config = connection.config
-        for message in await read_batch(connection, config.work_stream, f"pyoco.work.t{self.seed}"):
-            self._deliveries += 1
-            job = decode_job(message.data)
+        stream = connection.config.work_stream
+        for message in await read_batch(connection, stream, f"pyoco.work.t{self.seed}"):
             try:
-                owned = await claim(
-                    RunStore(connection),
-                    queue,
-                    job,
-                    delivery=(message.sequence, self._deliveries),
-                    expected_revision=None,
-                    worker_id=f"w{self._deliveries}",
-                    max_bytes=100_000,
-                )
-                assert owned.snapshot.generation == job.generation, "a job is for one generation"
-                await self._execute(connection, owned)
+                # Also when another delivery claims the run meanwhile, the message is done with.
+                with suppress(NotOwner):
+                    await self._execute(connection, await self._claimed(connection, queue, message))
             except RunTaken:
                 continue
-            except NotOwner:
-                pass
             await queue.remove(message.sequence)
+
+    async def _claimed(self, connection: Connection, queue: WorkQueue, message: StreamMessage) -> OwnedRun:
+        self._deliveries += 1
+        job = decode_job(message.data)
+        owned = await claim(
+            RunStore(connection),
+            queue,
+            job,
+            delivery=(message.sequence, self._deliveries),
+            expected_revision=None,
+            worker_id=f"w{self._deliveries}",
+            max_bytes=100_000,
+        )
+        assert owned.snapshot.generation == job.generation, "a job is for one generation"
+        return owned
 
     async def _execute(self, connection: Connection, owned: OwnedRun) -> None:
         waits = latest_waits(await self._waits(connection))
@@ -283,30 +278,20 @@ class Interleaving:
         assert set(published.values()) == {1}
 
 
-@pytest.mark.parametrize("first_seed", [FIRST_SEED])
+@pytest.mark.parametrize("seeds", [SEEDS], ids=lambda seeds: str(seeds.first))
 async def test_every_wait_gets_exactly_one_outcome(
-    config: NatsBackendConfig, first_seed: int, caplog: pytest.LogCaptureFixture
+    config: NatsBackendConfig, seeds: Seeds, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Runs fail here as expected.
     caplog.set_level(logging.CRITICAL)
-    ended: Counter[str] = Counter()
-
-    async def run_some(seeds: list[int], connections: list[Connection]) -> None:
-        while seeds:
-            seed = seeds.pop()
-            try:
-                ended[await Interleaving(seed, connections).run()] += 1
-            except BaseException as error:
-                error.add_note(f"repeat it with WAIT_SEED={seed}")
-                raise
-
-    seeds = [first_seed + number for number in range(1 if ONLY else INTERLEAVINGS)]
-    async with connected(config) as one, connected(config) as other, asyncio.TaskGroup() as tasks:
-        for _ in range(CONCURRENCY):
-            tasks.create_task(run_some(seeds, [one, other]))
-    if not ONLY:
-        assert sum(ended.values()) == INTERLEAVINGS
+    ended = await outcomes_of(
+        seeds,
+        lambda seed, connections: Interleaving(seed, connections).run(),
+        config,
+        concurrency=CONCURRENCY,
+    )
+    if not seeds.is_single:
         # Each outcome occurs often enough to mean something.
         for end in ENDS:
-            assert ended[end] > INTERLEAVINGS / 20, ended
-            assert ended[f"{end} after a retry"] > INTERLEAVINGS / 200, ended
+            assert ended[end] > seeds.count / 20, ended
+            assert ended[f"{end} after a retry"] > seeds.count / 200, ended

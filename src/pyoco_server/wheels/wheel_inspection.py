@@ -142,15 +142,13 @@ class _Inspection:
         metadata = self._headers(f"{folder}/METADATA")
         self._compare(f"{folder}/METADATA", str(metadata["Name"]), str(metadata["Version"]))
         python = str(metadata["Requires-Python"] or "")
-        try:
-            if len(python) <= _MAX_PYTHON_CHARS:
-                return SpecifierSet(python)
-        except InvalidSpecifier:
-            pass
-        raise InvalidWheel(
-            f"{folder}/METADATA says Requires-Python {python[:_MAX_PYTHON_CHARS]!r}; "
-            "expected versions such as >=3.11,<4"
-        )
+        versions = _python_versions(python)
+        if versions is None:
+            raise InvalidWheel(
+                f"{folder}/METADATA says Requires-Python {python[:_MAX_PYTHON_CHARS]!r}; "
+                "expected versions such as >=3.11,<4"
+            )
+        return versions
 
     def _compare(self, where: str, package: str, version: str) -> None:
         expected = f"{self.name.package} {self.name.version}"
@@ -259,3 +257,11 @@ def _path_problem(entry: zipfile.ZipInfo) -> str | None:
 
 def _encoded(digest: bytes) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _python_versions(text: str) -> SpecifierSet | None:
+    """None for a text that names no versions, or is longer than any list of them."""
+    try:
+        return SpecifierSet(text) if len(text) <= _MAX_PYTHON_CHARS else None
+    except InvalidSpecifier:
+        return None

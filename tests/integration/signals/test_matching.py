@@ -50,14 +50,14 @@ async def opened_wait(connection: Connection, run_id: str, fields: dict[str, Any
     return WaitingRun(connection, stored.snapshot, [wait])
 
 
-async def answered_by(run: WaitingRun, *decision_ids: str | None) -> None:
+async def answered_by(run: WaitingRun, *decision_ids: str | None) -> bool:
     """Wait until its waits have these decisions, in the order in which they were opened."""
 
     async def there() -> bool:
         waits = [await run.wait(wait.wait_id) for wait in run.waits]
         return [wait.decision_id for wait in waits] == list(decision_ids)
 
-    await eventually(there, describe=f"the waits are answered by {decision_ids}")
+    return await eventually(there, describe=f"the waits are answered by {decision_ids}")
 
 
 async def has_looked_up(gateway: RunningGateway) -> None:
@@ -76,7 +76,7 @@ async def test_a_gateway_completes_what_was_stored_while_none_was_running(
     await publish(connection, "e-7", {"id": 7})
     assert await run.states() == ["open", "open"]
     async with running_gateway(config):
-        await answered_by(run, signal_id, "e-7")
+        assert await answered_by(run, signal_id, "e-7")
         await run.has_jobs(1)
     assert [(await run.wait(wait.wait_id)).payload for wait in run.waits] == [{"n": 1}, {"id": 7}]
     assert (await run.now()).status is RunStatus.PENDING
@@ -89,7 +89,7 @@ async def test_a_signal_that_was_taken_before_a_crash_is_delivered_to_its_wait(
     taken = Signal(signal_id="s1", name="go", at=1.0, data="kept", taken_by=run.wait_id)
     await MailboxStore(connection).replace(Mailbox(run_id=run.run_id, signals=[taken]), revision=0)
     async with running_gateway(config):
-        await answered_by(run, "s1")
+        assert await answered_by(run, "s1")
     assert (await run.wait()).payload == "kept"
 
 
@@ -139,7 +139,7 @@ async def test_two_gateways_deliver_each_signal_and_event_once(
         run = await waiting_run(connection, FOR_SIGNAL, FOR_SIGNAL, FOR_EVENT)
         ids = [await send(connection, run, number) for number in range(3)]
         await publish(connection, "e-1")
-        await answered_by(run, ids[0], ids[1], "e-1")
+        assert await answered_by(run, ids[0], ids[1], "e-1")
         await run.has_jobs(1)
         counts = [gateway.inside.signals.matching.received for gateway in (one, two)]
         assert {kind: sum(count[kind] for count in counts) for kind in counts[0]} == {
@@ -162,11 +162,11 @@ async def test_events_of_another_tenant_or_before_the_start_do_not_count(
         # Both sides: those before were looked up, and these are followed.
         await publish(connection, "other-name", tenant_id="acme", name="paid.not")
         await publish(connection, "counts", tenant_id="acme", at=time.time() - HOUR)
-        await answered_by(run, "counts")
+        assert await answered_by(run, "counts")
         # When this one is received, all that follows from the others is done.
         last = await waiting_run(connection, FOR_EVENT, tenant_id="acme", submitted_at=time.time())
         await publish(connection, "last", tenant_id="acme")
-        await answered_by(last, "last")
+        assert await answered_by(last, "last")
     assert await later.states() == ["open"]
 
 
@@ -186,7 +186,7 @@ async def test_events_count_from_the_start_on_although_the_clocks_of_gateways_di
                 sent = await two.http.post("/events", json={"name": "paid", "id": event_id})
             assert sent.status_code == 202, sent.text
             run = await opened_wait(connection, run_id, FOR_EVENT)
-            await answered_by(run, event_id)
+            assert await answered_by(run, event_id)
 
 
 async def test_a_wait_in_the_name_of_another_tenant_receives_nothing(
@@ -197,12 +197,12 @@ async def test_a_wait_in_the_name_of_another_tenant_receives_nothing(
     own = await waiting_run(connection, FOR_EVENT, tenant_id="acme")
     await publish(connection, "looked-up", tenant_id="acme")
     async with running_gateway(config):
-        await answered_by(own, "looked-up")
+        assert await answered_by(own, "looked-up")
         for event_id in ("followed", "next"):
             # When the second one is received, all that follows from the first one is done.
             own = await waiting_run(connection, FOR_EVENT, tenant_id="acme")
             await publish(connection, event_id, tenant_id="acme")
-            await answered_by(own, event_id)
+            assert await answered_by(own, event_id)
     assert await forged.states() == ["open"]
 
 
@@ -214,7 +214,7 @@ async def test_a_run_with_a_later_start_ignores_events_before_it(
     run = await waiting_run(connection, FOR_EVENT, submitted_at=submitted_at, start_at=time.time())
     await publish(connection, "after")
     async with running_gateway(config):
-        await answered_by(run, "after")
+        assert await answered_by(run, "after")
 
 
 async def test_a_wait_receives_the_first_event_that_counts(
@@ -224,7 +224,7 @@ async def test_a_wait_receives_the_first_event_that_counts(
     for number, event_id in ((0, "e0"), (1, "e1"), (1, "e2")):
         await publish(connection, event_id, {"n": number})
     async with running_gateway(config):
-        await answered_by(run, "e1")
+        assert await answered_by(run, "e1")
 
 
 async def test_an_event_that_an_earlier_wait_has_received_does_not_count_again(
@@ -245,9 +245,9 @@ async def test_an_event_that_an_earlier_wait_has_received_does_not_count_again(
         await WaitStore(connection).create(wait)
         run.waits.append(wait)
     async with running_gateway(config):
-        await answered_by(run, "e1", None, "e1")
+        assert await answered_by(run, "e1", None, "e1")
         await publish(connection, "e2")
-        await answered_by(run, "e1", "e2", "e1")
+        assert await answered_by(run, "e1", "e2", "e1")
 
 
 async def test_matching_goes_on_after_a_restart_of_nats(
@@ -265,5 +265,5 @@ async def test_matching_goes_on_after_a_restart_of_nats(
         after = await waiting_run(connection, FOR_SIGNAL, FOR_EVENT)
         ids = [await send(connection, run) for run in (before, after)]
         await publish(connection, "e-1")
-        await answered_by(before, ids[0], "e-1")
-        await answered_by(after, ids[1], "e-1")
+        assert await answered_by(before, ids[0], "e-1")
+        assert await answered_by(after, ids[1], "e-1")

@@ -5,13 +5,18 @@ participant can be killed at any request: before it is sent, or before the reply
 """
 
 import asyncio
-from collections import deque
+import os
+import secrets
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
+from pyoco_server.config import NatsBackendConfig
+from tests.support.broker.connections import connected
 
 
 class Killed(BaseException):
@@ -155,3 +160,51 @@ class RequestScheduler:
     def writes(self, subject: str) -> list[bytes]:
         """What was stored under the subject, in order."""
         return [payload for at, payload in self._stored if at == subject]
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """The orders that a test draws: `count` of them, others in each test run."""
+
+    # The environment variable that names a single seed, to repeat what has failed.
+    variable: str
+    first: int
+    count: int
+    is_single: bool
+
+    @classmethod
+    def drawn(cls, variable: str, *, count: int) -> "Seeds":
+        """INTERLEAVINGS=20000 in the environment draws more."""
+        count = int(os.environ.get("INTERLEAVINGS", count))
+        if single := os.environ.get(variable):
+            return cls(variable, int(single), 1, is_single=True)
+        # The processes of one test run must agree on it.
+        shared = int(os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8), 16)
+        return cls(variable, shared % 10**6 * count, count, is_single=False)
+
+
+async def outcomes_of(
+    seeds: Seeds,
+    interleaving: Callable[[int, list[Connection]], Awaitable[str]],
+    config: NatsBackendConfig,
+    *,
+    concurrency: int,
+) -> Counter[str]:
+    """How often each outcome occurred; an exception has a note that names its seed."""
+    outcomes: Counter[str] = Counter()
+    left = list(range(seeds.first, seeds.first + seeds.count))
+
+    async def run_some(connections: list[Connection]) -> None:
+        while left:
+            seed = left.pop()
+            try:
+                outcomes[await interleaving(seed, connections)] += 1
+            except BaseException as error:
+                error.add_note(f"repeat it with {seeds.variable}={seed}")
+                raise
+
+    async with connected(config) as one, connected(config) as other, asyncio.TaskGroup() as tasks:
+        for _ in range(concurrency):
+            tasks.create_task(run_some([one, other]))
+    assert outcomes.total() == seeds.count
+    return outcomes

@@ -99,18 +99,21 @@ async def _add_runs(listing: RunListing, page: MetricPage, tenant: str | None = 
 
 
 async def _add_waits(waits: Waits, page: MetricPage, tenant: str | None) -> None:
+    await _add_open_waits(waits, page, tenant)
+    # After the query, which has caught up with the feed.
+    for state, count in waits.decided.of(tenant).items():
+        page.put("pyoco_waits_decided_total", count, state)
+
+
+async def _add_open_waits(waits: Waits, page: MetricPage, tenant: str | None) -> None:
     try:
         waiting = await waits.lists.open_of(tenant)
     except IndexNotReady:
         # No value rather than a wrong one.
-        pass
-    else:
-        page.put("pyoco_waits_open", waiting.count)
-        age = 0.0 if waiting.oldest_at is None else max(0.0, time.time() - waiting.oldest_at)
-        page.put("pyoco_waits_oldest_open_seconds", age)
-    # After the query, which has caught up with the feed.
-    for state, count in waits.decided.of(tenant).items():
-        page.put("pyoco_waits_decided_total", count, state)
+        return
+    page.put("pyoco_waits_open", waiting.count)
+    age = 0.0 if waiting.oldest_at is None else max(0.0, time.time() - waiting.oldest_at)
+    page.put("pyoco_waits_oldest_open_seconds", age)
 
 
 async def _add_schedules(schedules: Schedules, page: MetricPage, tenant: str | None) -> None:
