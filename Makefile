@@ -31,7 +31,7 @@ demo: .venv/package ui ## Start everything, run an example, and serve until Ctrl
 
 test: browser ## Check the code, then run every test
 	@# In parallel: they wait for downloads, and no step uses two cores.
-	@$(MAKE) --no-print-directory --jobs=2 check-python check-ui
+	@$(MAKE) --no-print-directory --jobs=2 check-python check-ui compiled-tests
 	@$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 test-unit: .venv/tools ## Run the tests that need no NATS and start no program, in less than a minute
@@ -52,7 +52,7 @@ lock: .venv/package ## Update requirements.lock to the newest versions that pypr
 	  .venv/lock/bin/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools; } > requirements.lock
 	@rm -rf .venv/lock
 
-.PHONY: check-python check-ui
+.PHONY: check-python check-ui compiled-tests
 check-python: .venv/tools
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -62,6 +62,10 @@ check-python: .venv/tools
 check-ui: ui
 	@$(WITH_NPM) npm --prefix ui run --silent lint
 	@$(WITH_NPM) npm --prefix ui test
+
+# Once here, or each of the test processes compiles all of them. The tests report what cannot be imported.
+compiled-tests: .venv/tools
+	@$(BIN)/pytest --collect-only -qq >/dev/null || true
 
 ui: ## Build the dashboard, if it has changed (needs Node 20 or newer)
 	@$(WITH_NPM) $(MAKE) --no-print-directory $(DASHBOARD)
