@@ -1,16 +1,14 @@
 """Answers the open waits for events that an event matches.
 
-Both sides look: a new event for the open waits, a new wait for the events since the start of its run. Every
-gateway does so; the compare-and-set on the wait decides.
+Both sides look: a new event for the open waits, a new wait for the events since the start of its run
+(event_look_back.py). Every gateway does so; the compare-and-set on the wait decides.
 
 An event counts for a wait if it came after the start of the run, and if no earlier wait of the run for the
 same name and match has received it. Waits that are open at the same time all receive it.
 """
 
-import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from pyoco_server.broker.client.connection import Connection
@@ -22,6 +20,7 @@ from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.json_pointers import matches
 from pyoco_server.records.models import RunSnapshot, WaitKind
 from pyoco_server.records.wait_models import WaitState, run_id_of_wait
+from pyoco_server.signals.event_look_back import EventLookBack
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.each_wait import for_each
 from pyoco_server.waits.index.wait_index import TopicWait, WaitIndex
@@ -38,13 +37,22 @@ class EventMatching:
         continuations: Continuations,
         *,
         clock: Callable[[], float],
+        on_room: Callable[[], None],
     ) -> None:
+        """`on_room` is called when there is room for more look-backs."""
         self._index = index
         self._events = EventStore(connection)
         self._runs = RunStore(connection)
         self._waits = WaitStore(connection)
         self._continuations = continuations
         self._clock = clock
+        self.look_back = EventLookBack(
+            connection,
+            self._events,
+            counting_from=self._counting_from,
+            receive=self._receive,
+            on_room=on_room,
+        )
         self.received = 0
 
     async def take(self, batch: Iterable[StreamMessage], *, upto: int) -> None:
@@ -55,35 +63,9 @@ class EventMatching:
                 continue
             record = event.record
             waits = await self._index.open_for_event(record.tenant_id, record.name, upto=upto)
-            matching = {wait.wait_id for wait in waits if matches(wait.match, record.data)}
-            await for_each(partial(self._receive, event=event), matching)
-
-    async def look_back(self, waits: Sequence[TopicWait]) -> None:
-        """New waits: answer those that an event since the start of their run matches."""
-        by_topic: dict[tuple[str | None, str], list[TopicWait]] = defaultdict(list)
-        for wait in waits:
-            by_topic[wait.tenant_id, wait.topic].append(wait)
-        for (tenant_id, topic), of_topic in by_topic.items():
-            await self._look_back_at(tenant_id, topic, of_topic)
-
-    async def _look_back_at(self, tenant_id: str | None, topic: str, waits: Sequence[TopicWait]) -> None:
-        if not await self._events.has(tenant_id, topic):
-            return
-        starts = await asyncio.gather(*(self._counting_from(wait) for wait in waits))
-        # Those without an answer, and since when events count for each.
-        left = {wait: since for wait, since in zip(waits, starts, strict=True) if since is not None}
-        if not left:
-            return
-        async for event in self._events.since(tenant_id, topic, min(left.values())):
-            matching = {
-                wait.wait_id
-                for wait, since in left.items()
-                if event.stored_at >= since and matches(wait.match, event.record.data)
-            }
-            is_over = await for_each(partial(self._receive, event=event), matching)
-            left = {wait: since for wait, since in left.items() if not is_over.get(wait.wait_id)}
-            if not left:
-                return
+            ready = self.look_back.ready_for(event, waits)
+            matching = {wait.wait_id for wait in ready if matches(wait.match, record.data)}
+            await for_each(partial(self._receive, event), matching)
 
     async def _counting_from(self, wait: TopicWait) -> float | None:
         """None: its run has ended, or cannot be read."""
@@ -98,7 +80,7 @@ class EventMatching:
             return None
         return None if stored is None or stored.snapshot.status.terminal else stored.snapshot
 
-    async def _receive(self, wait_id: str, event: StoredEvent) -> bool:
+    async def _receive(self, event: StoredEvent, wait_id: str) -> bool:
         """Answer the wait with the event; false if this event does not count for it."""
         run_id, record = run_id_of_wait(wait_id), event.record
         while True:

@@ -1,9 +1,9 @@
 """Brings signals and events to the waits for them: one background loop in each gateway.
 
 It follows the stream of events, the bucket of signals, and the index of waits by revision. A wait that the
-loop has not reached yet is left out when an event arrives: it is looked up later, with all events since the
-start of its run. So an event is missed by neither side, and a wait receives the first one that counts. After
-a start the loop reaches every open wait, and completes what a gateway that stopped has left undone.
+loop has not reached yet is left out when an event arrives: it is looked up later, beside the loop, with all
+events since the start of its run (event_look_back.py). After a start the loop reaches every open wait, and
+completes what a gateway that stopped has left undone.
 """
 
 import logging
@@ -38,9 +38,11 @@ class WaitMatching:
         self._connection = connection
         self._index = index
         continuations = Continuations(connection)
-        self.event_matching = EventMatching(connection, index, continuations, clock=clock)
-        self.signal_delivery = SignalDelivery(connection, continuations, clock=clock)
         self._loop = BackgroundLoop("matching of signals and events", self._step)
+        self.event_matching = EventMatching(
+            connection, index, continuations, clock=clock, on_room=self._loop.wake
+        )
+        self.signal_delivery = SignalDelivery(connection, continuations, clock=clock)
         self._event_feed = StreamFollower(
             connection, config.event_stream, f"{config.event_subject_prefix}.*.*.*", self._announce
         )
@@ -48,7 +50,7 @@ class WaitMatching:
         self._signal_feed = StreamFollower(
             connection, f"KV_{config.signals_kv_bucket}", f"{self._signal_prefix}*", self._announce
         )
-        # The waits up to this revision of their bucket have been looked up.
+        # The waits up to this revision of their bucket have been looked up, or this has begun.
         self._reached = 0
         # Of which bucket this is the revision.
         self._created = ""
@@ -61,6 +63,7 @@ class WaitMatching:
 
     async def close(self) -> None:
         await self._loop.close()
+        await self.event_matching.look_back.close()
         await self._event_feed.close()
         await self._signal_feed.close()
 
@@ -100,10 +103,11 @@ class WaitMatching:
         # Their positions first: what is stored after them is read from there, what is before is looked up.
         for feed in (self._event_feed, self._signal_feed):
             if await feed.begin():
-                self._reached = 0
+                await self._look_up_all_again()
         indexed = self._index.checkpoint
         if indexed.created != self._created or indexed.revision < self._reached:
-            self._reached, self._created = 0, indexed.created
+            await self._look_up_all_again()
+            self._created = indexed.created
         await self._look_up_new_waits()
         if not with_streams:
             return
@@ -113,11 +117,19 @@ class WaitMatching:
             run_ids = {message.subject.removeprefix(self._signal_prefix) for message in batch}
             await self._deliver({run_id for run_id in run_ids if is_run_id(run_id)})
 
+    async def _look_up_all_again(self) -> None:
+        self._reached = 0
+        await self.event_matching.look_back.close()
+
     async def _look_up_new_waits(self) -> None:
-        while waits := await self._index.open_for_topics(after=self._reached, limit=_BATCH):
-            await self.event_matching.look_back([wait for wait in waits if wait.kind is WaitKind.EVENT])
+        look_back = self.event_matching.look_back
+        while not look_back.is_full:
+            waits = await self._index.open_for_topics(after=self._reached, limit=_BATCH)
+            if not waits:
+                return
             signalled = {wait.run_id for wait in waits if wait.kind is WaitKind.SIGNAL}
             await for_each(self.signal_delivery.deliver, signalled)
+            look_back.begin(wait for wait in waits if wait.kind is WaitKind.EVENT)
             self._reached = waits[-1].revision
 
     async def _deliver(self, run_ids: set[str]) -> None:

@@ -1,12 +1,17 @@
 """Waits for signals and events that the test has stored, and gateways that come and go."""
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.event_store import EventStore
+from pyoco_server.broker.jetstream.stream_reads import MessageInfo
+from pyoco_server.broker.stores.event_store import EventStore, StoredEvent
 from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -63,7 +68,10 @@ async def answered_by(run: WaitingRun, *decision_ids: str | None) -> bool:
 async def has_looked_up(gateway: RunningGateway) -> None:
     """Wait until the gateway has looked for earlier events for the waits that were stored."""
     matching = gateway.inside.signals.matching
-    await eventually(lambda: matching._reached > 0, describe="the waits are looked up")
+    await eventually(
+        lambda: matching._reached > 0 and matching.event_matching.look_back.is_complete,
+        describe="the waits are looked up",
+    )
 
 
 async def test_a_gateway_completes_what_was_stored_while_none_was_running(
@@ -248,6 +256,42 @@ async def test_an_event_that_an_earlier_wait_has_received_does_not_count_again(
         assert await answered_by(run, "e1", None, "e1")
         await publish(connection, "e2")
         assert await answered_by(run, "e1", "e2", "e1")
+
+
+async def test_a_slow_look_back_delays_no_other_topic_and_no_new_event(
+    config: NatsBackendConfig, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a topic of very many stored events. Its own waits receive the first event that counts."""
+    is_reading, may_read, read = asyncio.Event(), asyncio.Event(), EventStore.up_to
+
+    async def read_slowly(
+        store: EventStore, newest: MessageInfo, **bounds: Any
+    ) -> AsyncIterator[StoredEvent]:
+        if newest.subject.startswith(slow_subject):
+            is_reading.set()
+            await may_read.wait()
+        async for event in read(store, newest, **bounds):
+            yield event
+
+    monkeypatch.setattr(EventStore, "up_to", read_slowly)
+    slow_subject = EventStore(connection)._subject(None, "slow")
+    for_slow = {**FOR_EVENT, "topic": "slow"}
+    slow = await waiting_run(connection, for_slow, {**for_slow, "match": {"/n": 2}})
+    await publish(connection, "slow-1", {"n": 1}, name="slow")
+    async with running_gateway(config) as gateway:
+        await asyncio.wait_for(is_reading.wait(), LIMIT_SEC)
+        # New waits for earlier and for new events.
+        earlier_id = await gateway.submit("noop")
+        await publish(connection, "e-1")
+        await answered_by(await opened_wait(connection, earlier_id, FOR_EVENT), "e-1")
+        await publish(connection, "slow-2", {"n": 2}, name="slow")
+        run = await waiting_run(connection, FOR_EVENT, submitted_at=time.time())
+        await publish(connection, "e-2")
+        # All new events before this one have been matched, too.
+        await answered_by(run, "e-2")
+        assert await slow.states() == ["open", "open"]
+        may_read.set()
+        await answered_by(slow, "slow-1", "slow-2")
 
 
 async def test_matching_goes_on_after_a_restart_of_nats(

@@ -1,0 +1,175 @@
+"""Finds the events that came before a wait for them, beside the matching of new events.
+
+Each topic has a task of its own, which reads its events since the start of the runs: a topic with many stored
+events delays no other one, and no new event. While a wait is looked up, new events pass it over, and the
+look-up reads on until it has seen them: the wait misses none, and receives the first one that counts.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from pyoco_server.aio.groups import in_groups
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.stream_reads import MessageInfo
+from pyoco_server.broker.stores.event_store import EventStore, StoredEvent
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors.error_table import Err
+from pyoco_server.records.json_pointers import matches
+from pyoco_server.waits.each_wait import for_each
+from pyoco_server.waits.index.wait_index import TopicWait
+
+log = logging.getLogger(__name__)
+
+# With so many topics at a time, no more waits are taken.
+_MOST_TOPICS: Final = 256
+_RUNS_AT_ONCE: Final = 32
+_RETRY_SEC: Final = 0.5
+
+
+@dataclass(slots=True)
+class _Topic:
+    tenant_id: str | None
+    name: str
+    task: asyncio.Task[None] | None = None
+    # Those to look up next, by their ids.
+    waits: dict[str, TopicWait] = field(default_factory=dict)
+    # The ids of all whose look-up is not complete.
+    incomplete: set[str] = field(default_factory=set)
+    # The newest event that has passed one of them over.
+    passed_over: int = 0
+
+
+class EventLookBack:
+    def __init__(
+        self,
+        connection: Connection,
+        events: EventStore,
+        *,
+        counting_from: Callable[[TopicWait], Awaitable[float | None]],
+        receive: Callable[[StoredEvent, str], Awaitable[bool]],
+        on_room: Callable[[], None],
+    ) -> None:
+        """`counting_from` is since when events count for a wait (None: it needs none). `receive` gives a wait
+        an event, and returns whether it needs no other. `on_room` is called when it is no longer full.
+        """
+        self._connection = connection
+        self._events = events
+        self._counting_from = counting_from
+        self._receive = receive
+        self._on_room = on_room
+        self._topics: dict[tuple[str | None, str], _Topic] = {}
+        self._reported_failure = False
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._topics) >= _MOST_TOPICS
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._topics
+
+    def begin(self, waits: Iterable[TopicWait]) -> None:
+        for wait in waits:
+            key = wait.tenant_id, wait.topic
+            topic = self._topics.setdefault(key, _Topic(*key))
+            topic.waits[wait.wait_id] = wait
+            topic.incomplete.add(wait.wait_id)
+            if topic.task is None:
+                topic.task = asyncio.create_task(self._look_up_topic(topic), name=f"look-back {wait.topic}")
+
+    async def close(self) -> None:
+        """Give up what is not complete."""
+        tasks = [topic.task for topic in self._topics.values() if topic.task is not None]
+        self._topics = {}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def ready_for(self, event: StoredEvent, waits: Sequence[TopicWait]) -> Sequence[TopicWait]:
+        """Those of the waits that may receive this new event: the others are looked up, and will find it."""
+        topic = self._topics.get((event.record.tenant_id, event.record.name))
+        if topic is None:
+            return waits
+        ready = [wait for wait in waits if wait.wait_id not in topic.incomplete]
+        if len(ready) < len(waits):
+            topic.passed_over = max(topic.passed_over, event.sequence)
+        return ready
+
+    async def _look_up_topic(self, topic: _Topic) -> None:
+        while topic.waits:
+            waits, topic.waits = topic.waits, {}
+            while not await self._succeeds(topic, list(waits.values())):
+                await asyncio.sleep(_RETRY_SEC)
+                await self._connection.wait_ready()
+            topic.incomplete.difference_update(waits.keys() - topic.waits.keys())
+        was_full = self.is_full
+        del self._topics[topic.tenant_id, topic.name]
+        if was_full:
+            self._on_room()
+
+    async def _succeeds(self, topic: _Topic, waits: Sequence[TopicWait]) -> bool:
+        try:
+            await self._look_up(topic, waits)
+        except NatsUnavailable as error:
+            if not self._reported_failure:
+                extra = Err.NATS_UNAVAILABLE.log_fields()
+                log.warning("looking for earlier events failed: %s", error, extra=extra)
+            self._reported_failure = True
+            return False
+        except Exception:
+            log.exception("looking for earlier events %s: unexpected error, retrying", topic.name)
+            return False
+        self._reported_failure = False
+        return True
+
+    async def _look_up(self, topic: _Topic, waits: Sequence[TopicWait]) -> None:
+        # Those that need an event, and since when events count for each; None: not known yet.
+        left: dict[TopicWait, float] | None = None
+        after = 0
+        while True:
+            passed_over = topic.passed_over
+            newest = await self._events.newest(topic.tenant_id, topic.name)
+            if newest is not None:
+                if left is None:
+                    left = await self._starts(waits)
+                left = await self._without_answer(left, newest, after)
+                after = newest.sequence
+            # No await from here on, so that no event can pass these waits over unseen. One that did may have
+            # been removed since: then there is nothing more to read.
+            if left == {} or topic.passed_over <= after or topic.passed_over == passed_over:
+                return
+
+    async def _starts(self, waits: Sequence[TopicWait]) -> dict[TopicWait, float]:
+        starts: dict[TopicWait, float] = {}
+        async for group in in_groups(self._counting_from, waits, size=_RUNS_AT_ONCE):
+            for wait, since in group:
+                if isinstance(since, BaseException):
+                    raise since
+                if since is not None:
+                    starts[wait] = since
+        return starts
+
+    async def _without_answer(
+        self, left: dict[TopicWait, float], newest: MessageInfo, after: int
+    ) -> dict[TopicWait, float]:
+        """Give the waits the events after this one, up to the newest; those that still need one."""
+        if not left:
+            return left
+        async for event in self._events.up_to(newest, since=min(left.values()), after=after):
+            matching = {
+                wait.wait_id
+                for wait, since in left.items()
+                if event.stored_at >= since and matches(wait.match, event.record.data)
+            }
+            if not matching:
+                continue
+            is_over = await for_each(partial(self._receive, event), matching)
+            left = {wait: since for wait, since in left.items() if not is_over.get(wait.wait_id)}
+            if not left:
+                break
+        return left
