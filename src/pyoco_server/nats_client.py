@@ -69,6 +69,8 @@ class PyocoNatsClient:
         connection.add_hook(lambda: ensure_resources(connection))
         connection.add_hook(lambda: trust_nothing_if_empty(connection))
         client = cls(connection)
+        # Gateways date by it, and events count from the submission on.
+        connection.add_hook(client._clock.on_connect)
         async with AsyncExitStack() as cleanup:
             cleanup.push_async_callback(connection.close)
             await connection.start()

@@ -12,6 +12,7 @@ from pyoco_server.errors import IdempotencyConflict, InvalidRequest, NatsUnavail
 from pyoco_server.records.models import new_run_id
 from tests.integration.submit.test_large_params import PARAMS
 from tests.integration.submit.test_rerun import YAML
+from tests.support.clocks import machine_clock_shifted
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import LIMIT_SEC
@@ -64,6 +65,15 @@ async def test_a_key_stands_for_one_run(client: PyocoNatsClient) -> None:
     assert await client.submit_run("noop", {"x": 1}, "nobody", idempotency_key=key) == first
     with pytest.raises(IdempotencyConflict):
         await client.submit_run("noop", {"x": 2}, "nobody", idempotency_key=key)
+
+
+async def test_runs_are_dated_by_the_clock_of_the_server(shared_config: NatsBackendConfig) -> None:
+    with machine_clock_shifted(3600.0):
+        async with await PyocoNatsClient.connect(shared_config) as wrong:
+            run_id = (await wrong.submit_run("noop", tag="nobody"))["run_id"]
+            run = await wrong.get_run(run_id)
+            await wrong.cancel_run(run_id)
+    assert run["submitted_at"] < time.time()
 
 
 async def test_a_run_starts_later(client: PyocoNatsClient, shared_gateway: RunningGateway) -> None:
