@@ -13,6 +13,7 @@ from msgspec import structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.http_client import PyocoHttpClient
+from pyoco_server.records.models import WaitKind
 from tests.support.broker.connections import SyncConnection
 from tests.support.commands import ClientCommand
 from tests.support.programs import WORKER, running
@@ -118,6 +119,19 @@ def test_the_table_of_waits_has_the_command_to_answer(client: ClientCommand, que
     elsewhere = client(*words, "--server", f"{client.server}/", PYOCO_SERVER="http://127.0.0.1:1")
     assert f"Answer with: pyoco-client --server {client.server}/ resume RUN_ID" in elsewhere.stderr
     assert "tabled" in client.table("waits", "--flow", "tabled", columns=160)
+
+
+def test_the_table_of_waits_that_nobody_answers_has_no_such_command(
+    client: ClientCommand, questions: Questions
+) -> None:
+    asleep = questions.ask({"kind": WaitKind.SLEEP}, flow_name="asleep")
+    words = ("waits", "--flow", "asleep", "--output", "table", "--kind", "sleep")
+    done = client(*words, COLUMNS="160")
+    assert asleep.run_id in done.stdout
+    assert "Answer with" not in done.stderr
+    # Unless one among them is for people.
+    questions.ask(flow_name="asleep")
+    assert "Answer with: pyoco-client resume RUN_ID" in client(*words, "--kind", "human").stderr
 
 
 def test_one_wait_is_shown_with_its_history(client: ClientCommand, questions: Questions) -> None:

@@ -11,6 +11,7 @@ from pyoco_server.auth.scopes import Scope
 from pyoco_server.config import NatsBackendConfig
 from tests.support.problems import assert_problem
 from tests.support.running.tenants import OPERATOR, Tenant, a_key, having_tenants
+from tests.support.samples.schedules import a_schedule
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -65,6 +66,22 @@ async def test_an_operator_names_the_tenant(tenants: list[Tenant]) -> None:
     )
     # Its runs stay those of acme's key.
     assert changed.json()["api_key_id"] == acme.api_key_id
+
+
+async def test_an_operator_names_a_schedule_without_a_tenant(tenants: list[Tenant]) -> None:
+    acme, _, operator = tenants
+    # As a gateway that asked for no API keys has stored it.
+    await operator.inside.schedules.store.create(a_schedule("unowned", tag="unserved", paused=True))
+    without = {"tenant": "="}
+    found = await operator.json("/schedules/unowned", **without)
+    assert (found["schedule_id"], found["tenant_id"]) == ("unowned", None)
+    for params in ({}, without):
+        assert_problem(await acme.http.get("/schedules/unowned", params=params), 404, 47)
+        assert_problem(await acme.http.delete("/schedules/unowned", params=params), 404, 47)
+    assert_problem(await operator.http.get("/schedules/unowned"), 404, 47)
+    noted = await operator.http.post("/schedules/unowned/pause", params=without, json={"note": "until May"})
+    assert (noted.json()["note"], noted.json()["tenant_id"]) == ("until May", None)
+    assert (await operator.http.delete("/schedules/unowned", params=without)).is_success
 
 
 @pytest.mark.parametrize(
