@@ -17,6 +17,7 @@ from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.fork_server import fork_executors, fork_server
 from tests.support.order import module_of, spread
+from tests.support.programs import accept_ctrl_c
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 from tests.support.settings import PatientConfig
@@ -29,6 +30,10 @@ settings.register_profile(
 settings.load_profile("any-machine")
 
 ACCOUNTS = 2000  # a start with all of them takes 0.6 s
+
+
+def pytest_configure() -> None:
+    accept_ctrl_c()
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

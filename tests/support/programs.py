@@ -64,7 +64,6 @@ class Program:
 
     def __init__(self, start: Callable[[int, int], subprocess.Popen[bytes] | ForkedProcess]) -> None:
         """`start` gets the files for the standard output and the standard error."""
-        _accept_ctrl_c()
         pipes = {"stdout": os.pipe(), "stderr": os.pipe()}
         self.process = start(pipes["stdout"][1], pipes["stderr"][1])
         for _, writing in pipes.values():
@@ -217,7 +216,7 @@ def _announcing(
         yield program, ready
 
 
-def _accept_ctrl_c() -> None:
-    """A shell has its background processes ignore SIGINT, which children inherit."""
+def accept_ctrl_c() -> None:
+    """A shell has its background processes ignore SIGINT, which children inherit. In the main thread only."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -3,7 +3,6 @@
 import _thread
 import os
 import pty
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -76,15 +75,6 @@ def test_ctrl_d_ends_the_command(keyboard: Keyboard) -> None:
         TerminalDialogue().ask("Sure?")
 
 
-@pytest.fixture
-def _signal_handler() -> Iterator[None]:
-    """As in a program that was started on a terminal: one in the background of a shell ignores Ctrl-C."""
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, previous)
-
-
-@pytest.mark.usefixtures("_signal_handler")
 def test_ctrl_c_that_interrupts_no_read_is_not_lost(
     keyboard: Keyboard, meanwhile: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
