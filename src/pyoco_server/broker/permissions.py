@@ -132,52 +132,72 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
     )
     return UserAccess(
         publish=[
-            f"{_API}.INFO",
-            *(f"{_API}.STREAM.{call}.{name}" for call in ("INFO", "CREATE", "MSG.GET") for name in streams),
-            *(f"{_API}.DIRECT.GET.{name}{rest}" for name in streams for rest in ("", ".>")),
-            *(
-                f"{_API}.STREAM.MSG.DELETE.{name}"
-                for name in (config.work_stream, config.dlq_stream, config.advisory_stream)
-            ),
-            *(f"{_API}.STREAM.PURGE.{name}" for name in cleaned),
-            f"{_API}.CONSUMER.INFO.{config.work_stream}.*",
-            f"{_API}.CONSUMER.LIST.{config.work_stream}",
-            # To hand over the deliveries of a worker that is gone.
-            f"{ack_subject(config.work_stream, '*')}.>",
-            *notify_access(config),
-            *intake_access(config),
-            *(subject for stream in followed for subject in reader_access(stream)),
+            *_gateway_requests(config, streams=streams, followed=followed, cleaned=cleaned),
             *(f"$KV.{bucket}.>" for bucket in buckets),
-            # When a key was used; the keys themselves are written by administrators only.
-            f"$KV.{config.auth_kv_bucket}.used.*",
-            f"$O.{wheels}.>",
-            f"{config.work_subject_prefix}.>",
-            f"{config.dlq_subject_prefix}.>",
-            f"{config.journal_subject_prefix}.*.*",
-            f"{config.run_log_subject_prefix}.*",
-            f"{config.wait_event_subject_prefix}.*.*.*",
-            f"{config.event_subject_prefix}.*.*.*",
-            f"{config.audit_subject_prefix}.>",
-            f"{config.event_intake_subject_prefix}.>",
-            wake_up_subject("*"),
+            *_gateway_messages(config),
         ],
-        subscribe=[
-            _INBOXES,
-            f"$KV.{config.runs_kv_bucket}.*",
-            f"$KV.{config.waits_kv_bucket}.>",
-            f"$KV.{config.schedules_kv_bucket}.>",
-            f"$KV.{config.signals_kv_bucket}.>",
-            *(f"$KV.{bucket}.>" for bucket in reserved_buckets),
-            f"$KV.{config.workers_kv_bucket}.*",
-            f"$KV.{config.auth_kv_bucket}.>",
-            f"$O.{wheels}.M.>",
-            f"{config.journal_subject_prefix}.>",
-            f"{config.run_log_subject_prefix}.*",
-            f"{config.event_subject_prefix}.*.*.*",
-            f"{config.audit_subject_prefix}.>",
-            advisory_subject(config),
-        ],
+        subscribe=[_INBOXES, *_gateway_subscriptions(config, reserved_buckets)],
     )
+
+
+def _gateway_requests(
+    config: NatsBackendConfig, *, streams: Sequence[str], followed: Sequence[str], cleaned: Sequence[str]
+) -> list[str]:
+    """Requests to JetStream, and acknowledgements."""
+    return [
+        f"{_API}.INFO",
+        *(f"{_API}.STREAM.{call}.{name}" for call in ("INFO", "CREATE", "MSG.GET") for name in streams),
+        *(f"{_API}.DIRECT.GET.{name}{rest}" for name in streams for rest in ("", ".>")),
+        *(
+            f"{_API}.STREAM.MSG.DELETE.{name}"
+            for name in (config.work_stream, config.dlq_stream, config.advisory_stream)
+        ),
+        *(f"{_API}.STREAM.PURGE.{name}" for name in cleaned),
+        f"{_API}.CONSUMER.INFO.{config.work_stream}.*",
+        f"{_API}.CONSUMER.LIST.{config.work_stream}",
+        # To hand over the deliveries of a worker that is gone.
+        f"{ack_subject(config.work_stream, '*')}.>",
+        *notify_access(config),
+        *intake_access(config),
+        *(subject for stream in followed for subject in reader_access(stream)),
+    ]
+
+
+def _gateway_messages(config: NatsBackendConfig) -> list[str]:
+    """What gateways write besides the records of their buckets."""
+    return [
+        # When a key was used; the keys themselves are written by administrators only.
+        f"$KV.{config.auth_kv_bucket}.used.*",
+        f"$O.{config.wheel_object_store_bucket}.>",
+        f"{config.work_subject_prefix}.>",
+        f"{config.dlq_subject_prefix}.>",
+        f"{config.journal_subject_prefix}.*.*",
+        f"{config.run_log_subject_prefix}.*",
+        f"{config.wait_event_subject_prefix}.*.*.*",
+        f"{config.event_subject_prefix}.*.*.*",
+        f"{config.audit_subject_prefix}.>",
+        f"{config.event_intake_subject_prefix}.>",
+        wake_up_subject("*"),
+    ]
+
+
+def _gateway_subscriptions(config: NatsBackendConfig, reserved_buckets: Sequence[str]) -> list[str]:
+    """What each gateway follows."""
+    return [
+        f"$KV.{config.runs_kv_bucket}.*",
+        f"$KV.{config.waits_kv_bucket}.>",
+        f"$KV.{config.schedules_kv_bucket}.>",
+        f"$KV.{config.signals_kv_bucket}.>",
+        *(f"$KV.{bucket}.>" for bucket in reserved_buckets),
+        f"$KV.{config.workers_kv_bucket}.*",
+        f"$KV.{config.auth_kv_bucket}.>",
+        f"$O.{config.wheel_object_store_bucket}.M.>",
+        f"{config.journal_subject_prefix}.>",
+        f"{config.run_log_subject_prefix}.*",
+        f"{config.event_subject_prefix}.*.*.*",
+        f"{config.audit_subject_prefix}.>",
+        advisory_subject(config),
+    ]
 
 
 def intake_access(config: NatsBackendConfig) -> list[str]:
