@@ -101,7 +101,7 @@ class Gateway:
         return service
 
     def _release_delayed_starts(self) -> None:
-        starts = DelayedStarts(self.sweeper.repairer, self.listing.open_runs)
+        starts = DelayedStarts(self.sweeper.repairer, self.listing.open_runs, self.connection.urgent)
         self.timekeeper.add(starts)
 
         def on_scheduled(run_id: str, start_at: float) -> None:

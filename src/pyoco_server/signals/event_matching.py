@@ -41,6 +41,7 @@ class EventMatching:
     ) -> None:
         """`on_room` is called when there is room for more look-backs."""
         self._index = index
+        self._urgent = connection.urgent
         self._events = EventStore(connection)
         self._runs = RunStore(connection)
         self._waits = WaitStore(connection)
@@ -65,7 +66,7 @@ class EventMatching:
             waits = await self._index.open_for_event(record.tenant_id, record.name, upto=upto)
             ready = self.look_back.ready_for(event, waits)
             matching = {wait.wait_id for wait in ready if matches(wait.match, record.data)}
-            await for_each(partial(self._receive, event), matching)
+            await for_each(partial(self._receive, event), matching, urgent=self._urgent)
 
     async def _counting_from(self, wait: TopicWait) -> float | None:
         """None: its run has ended, or cannot be read."""

@@ -128,9 +128,10 @@ class WaitMatching:
             if not waits:
                 return
             signalled = {wait.run_id for wait in waits if wait.kind is WaitKind.SIGNAL}
-            await for_each(self.signal_delivery.deliver, signalled)
+            await for_each(self.signal_delivery.deliver, signalled, urgent=self._connection.urgent)
             look_back.begin(wait for wait in waits if wait.kind is WaitKind.EVENT)
             self._reached = waits[-1].revision
 
     async def _deliver(self, run_ids: set[str]) -> None:
-        await for_each(self.signal_delivery.deliver, await self._index.waiting_for_signals(run_ids))
+        waiting = await self._index.waiting_for_signals(run_ids)
+        await for_each(self.signal_delivery.deliver, waiting, urgent=self._connection.urgent)

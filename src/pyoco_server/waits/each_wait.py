@@ -4,7 +4,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
 
-from pyoco_server.aio.groups import in_groups
+from pyoco_server.aio.parallel import for_each_item
+from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.wait_models import run_id_of_wait
@@ -13,28 +14,31 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_CONCURRENT: Final = 32
+# Few: each of them may be several requests, and those of users come between them.
+_AT_ONCE: Final = 8
 
 
 async def for_each(
-    act: Callable[[str], Awaitable[T]],
-    ids: Iterable[str],
-    *,
-    concurrent: int = _CONCURRENT,
-    pause_share: float = 0.0,
+    act: Callable[[str], Awaitable[T]], ids: Iterable[str], *, urgent: UrgentWork
 ) -> dict[str, T]:
     """What it returned for each. Log what fails and go on; NatsUnavailable ends it."""
     results: dict[str, T] = {}
-    async for group in in_groups(act, ids, size=concurrent, pause_share=pause_share):
-        for each, outcome in group:
-            if isinstance(outcome, PayloadTooLarge):
-                log.error("a wait cannot be written: %s", outcome, extra=_log_fields(each))
-            elif isinstance(outcome, NatsUnavailable):
-                raise outcome
-            elif isinstance(outcome, BaseException):
-                log.error("processing a wait failed", exc_info=outcome, extra=_log_fields(each))
-            else:
-                results[each] = outcome
+    outages: list[NatsUnavailable] = []
+
+    async def act_or_log(each: str) -> bool:
+        try:
+            results[each] = await act(each)
+        except PayloadTooLarge as error:
+            log.error("a wait cannot be written: %s", error, extra=_log_fields(each))
+        except NatsUnavailable as error:
+            outages.append(error)
+        except Exception:
+            log.exception("processing a wait failed", extra=_log_fields(each))
+        return not outages
+
+    await for_each_item(act_or_log, ids, at_once=_AT_ONCE, urgent=urgent)
+    if outages:
+        raise outages[0]
     return results
 
 

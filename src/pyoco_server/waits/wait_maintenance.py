@@ -32,10 +32,6 @@ log = logging.getLogger(__name__)
 
 # Expired waits, or checked ones, per query.
 _BATCH: Final = 1000
-# When many waits are due, so many are ended at a time; then requests have the gateway for this share of the
-# time that it took.
-_ENDED_AT_ONCE: Final = 32
-_PAUSE_SHARE: Final = 1.0
 # The index lags a little behind a decision.
 _INDEX_LAG_SEC: Final = 0.05
 # Time for whoever has decided a wait to continue its run.
@@ -162,10 +158,10 @@ class WaitMaintenance:
 
     async def _expire_due(self) -> None:
         now = self._clock()
-        due = set(await self._index.due(now, _BATCH))
-        pending = due - self._expired
-        await for_each(self._expire, pending, concurrent=_ENDED_AT_ONCE, pause_share=_PAUSE_SHARE)
-        self._expired = due
+        due = await self._index.due(now, _BATCH)
+        # In the order of their deadlines.
+        await self._for_each(self._expire, [wait_id for wait_id in due if wait_id not in self._expired])
+        self._expired = set(due)
         self._due_until = now if len(due) < _BATCH else 0.0
 
     async def _expire(self, wait_id: str) -> None:
@@ -198,7 +194,7 @@ class WaitMaintenance:
     async def _notify_due(self) -> None:
         """Record the reminders and escalations that are due; each once, by compare-and-set on the wait."""
         due = set(await self._index.notices_due(self._clock(), _BATCH))
-        await for_each(self._notify, due - self._notified)
+        await self._for_each(self._notify, due - self._notified)
         self._notified = due
 
     async def _notify(self, wait_id: str) -> None:
@@ -211,7 +207,7 @@ class WaitMaintenance:
 
     async def _close_ended(self) -> None:
         ended, self._ended = self._ended, set()
-        await for_each(self._continuations.close_waits, ended)
+        await self._for_each(self._continuations.close_waits, ended)
 
     async def _check_due(self) -> None:
         """Check the runs that were written a moment ago, or whose waits were."""
@@ -245,7 +241,7 @@ class WaitMaintenance:
         """Publish what has been in an outbox since the last round: its writer did not."""
         before, self._with_outbox = self._with_outbox, set(await self._index.with_outbox(_BATCH))
         unpublished = {wait_id for wait_id, _ in before & self._with_outbox}
-        await for_each(self._continuations.flush_outbox, unpublished)
+        await self._for_each(self._continuations.flush_outbox, unpublished)
 
     async def _check_all(self) -> None:
         last = ""
@@ -266,7 +262,7 @@ class WaitMaintenance:
         """Close the waits of runs that have ended, or were deleted."""
         # `close_waits` asks NATS whether such a run has ended: an unknown one may be new.
         unknown = [run_id for run_id in run_ids if run_id not in self._runs]
-        await for_each(self._continuations.close_waits, unknown)
+        await self._for_each(self._continuations.close_waits, unknown)
 
     async def _continue(self, runs: Sequence[OpenRun]) -> None:
         """Continue the runs whose waits are decided, or remove the waits from those that are queued again."""
@@ -285,10 +281,13 @@ class WaitMaintenance:
             async for _ in self._queued.read():
                 pass
         with_job = {run.run_id for run in stuck if self._has_job(run)}
-        await for_each(
+        await self._for_each(
             lambda run_id: self._continuations.continue_run(run_id, has_job=run_id in with_job),
             [run.run_id for run in stuck],
         )
+
+    async def _for_each(self, act: Callable[[str], Awaitable[object]], ids: Iterable[str]) -> None:
+        await for_each(act, ids, urgent=self._connection.urgent)
 
     def _has_job(self, run: OpenRun) -> bool:
         return self._queued.has_job(run.run_id, run.state.generation)

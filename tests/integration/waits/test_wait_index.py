@@ -18,7 +18,13 @@ from pyoco_server.errors import IndexNotReady
 from pyoco_server.records.models import WaitKind, new_run_id
 from pyoco_server.records.wait_models import NO_DEADLINE, WaitRecord, WaitState
 from pyoco_server.waits.index.wait_feed import WaitFeedReader
-from pyoco_server.waits.index.wait_index import OPEN_FOR_EVENT, TOPIC_WAITS, WaitIndex, WaitWrite
+from pyoco_server.waits.index.wait_index import (
+    NEW_FOR_TOPICS,
+    OPEN_FOR_EVENT,
+    TOPIC_WAITS,
+    WaitIndex,
+    WaitWrite,
+)
 from pyoco_server.waits.index.wait_items import OPEN, WaitFilter, item_of
 from tests.support.broker.stored_waits import a_wait, ask, decide, decided
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -283,6 +289,52 @@ async def test_waits_for_an_event_are_found_by_tenant_and_name(index: WaitIndex)
     assert [each.revision for each in reached] == [2, 3, 4]
 
 
+async def cost(index: WaitIndex, query: str, values: list[Any]) -> tuple[str, int, int]:
+    """The plan, how many rows were found, and how many times a hundred steps of SQLite's machine it took."""
+
+    def read(db: sqlite3.Connection) -> tuple[str, int, int]:
+        steps = 0
+
+        def count() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        [(*_, plan)] = db.execute(f"EXPLAIN QUERY PLAN {query}", values)
+        db.set_progress_handler(count, 100)
+        found = len(db.execute(query, values).fetchall())
+        db.set_progress_handler(None, 100)
+        return plan, found, steps
+
+    return await index._read(read)
+
+
+async def test_sleeping_runs_cost_the_look_for_new_topics_nothing(index: WaitIndex) -> None:
+    """It is done every second, also with a hundred thousand sleepers."""
+    sleeping = [wait(kind=WaitKind.SLEEP) for _ in range(10_000)]
+    writes = [WaitWrite(each.wait_id, number, item_of(each)) for number, each in enumerate(sleeping, start=1)]
+    await index.apply(writes, upto=len(writes))
+    await put(index, for_event("paid"))
+    _, found, steps = await cost(index, NEW_FOR_TOPICS, [0, 100])
+    assert found == 1
+    assert steps <= 2
+
+
+async def test_a_wait_that_is_written_twice_in_a_batch(index: WaitIndex) -> None:
+    """Each write is returned with what was known before it; the last one counts."""
+    one, other, gone = wait(), wait(), wait()
+    await put(index, one, gone)
+    writes = [
+        WaitWrite(one.wait_id, 11, item_of(decided(one))),
+        WaitWrite(other.wait_id, 12, item_of(other)),
+        WaitWrite(gone.wait_id, 13, None, deleted=True),
+        WaitWrite(other.wait_id, 14, item_of(decided(other))),
+    ]
+    assert await index.apply(writes, upto=14) == [item_of(one), None, item_of(gone), item_of(other)]
+    assert (index.entries, index.marker_count) == (2, 1)
+    assert await index.open_among([one.wait_id, other.wait_id, gone.wait_id]) == set()
+
+
 async def test_waits_for_other_events_cost_an_event_nothing(index: WaitIndex) -> None:
     others = [for_event(f"other-{number}") for number in range(10_000)]
     writes = [
@@ -293,22 +345,8 @@ async def test_waits_for_other_events_cost_an_event_nothing(index: WaitIndex) ->
     await put(index, for_event("paid"))
     values = [WaitKind.EVENT, "paid", None, 2**40]
 
-    def cost(db: sqlite3.Connection) -> tuple[str, int]:
-        """The plan, and how many times a hundred steps of SQLite's machine the query takes."""
-        query, steps = f"{TOPIC_WAITS} WHERE {OPEN_FOR_EVENT}", 0
-
-        def count() -> int:
-            nonlocal steps
-            steps += 1
-            return 0
-
-        [(*_, plan)] = db.execute(f"EXPLAIN QUERY PLAN {query}", values)
-        db.set_progress_handler(count, 100)
-        assert len(db.execute(query, values).fetchall()) == 1
-        db.set_progress_handler(None, 100)
-        return plan, steps
-
-    plan, steps = await index._read(cost)
+    plan, found, steps = await cost(index, f"{TOPIC_WAITS} WHERE {OPEN_FOR_EVENT}", values)
+    assert found == 1
     assert "by_topic (kind=? AND topic=? AND tenant=?)" in plan
     assert steps <= 2
     [found] = await index.open_for_event(None, "other-7", upto=2**40)

@@ -1,11 +1,13 @@
 """When the feed of a bucket reads while many requests come."""
 
+import asyncio
 import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.broker.jetstream import bucket_feed
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed, gather_sec
 from pyoco_server.broker.jetstream.feed_history import Checkpoint
@@ -21,6 +23,7 @@ class _Connection:
     interruptions = 0
 
     def __init__(self, *sent: int) -> None:
+        self.urgent = UrgentWork()
         self._sent = list(sent)
         self._total = 0
 
@@ -103,7 +106,42 @@ async def test_it_does_not_rest_while_somebody_follows() -> None:
     feed.set_live(True)
     await feed._rest_while_busy()
     assert connection.looks_left == 20
-    assert await _limit(feed) == bucket_feed._BATCH
+    # Not more: a submit waits behind a batch.
+    assert await _limit(feed) == bucket_feed._LIVE_BATCH
+
+
+async def test_it_gives_way_to_a_submit_unless_a_list_waits() -> None:
+    connection = _Connection()
+    feed = _feed(connection)
+    with connection.urgent:
+        reading = asyncio.create_task(_limit(feed))
+        await asyncio.sleep(0)
+        assert not reading.done()
+        waiting = feed._barriers.add()
+        assert await _limit(feed) == bucket_feed._BATCH
+    await reading
+    waiting.cancel()
+
+
+def _compared(feed: BucketFeed, *, after: int, sec: float) -> list[int]:
+    """Up to where keys are compared, when messages 11 to 100 were read in this time."""
+    found: list[int] = []
+    removed: Any = SimpleNamespace(compare_all=lambda *, upto: found.append(upto))
+    feed._removed = removed
+    reader: Any = feed._reader
+    reader.checkpoint, reader.entries, reader.markers = Checkpoint("", 100), 100, 0
+    state: Any = SimpleNamespace(last_sequence=100, messages=100)
+    feed._look_for_removed_keys(state, time.monotonic() - sec, after)
+    return found
+
+
+def test_what_was_read_a_moment_ago_is_not_compared_with_the_bucket() -> None:
+    """A gateway that has filled its index is idle then."""
+    away = _feed(_Connection(), now=2 * bucket_feed._AWAY_SEC)
+    assert _compared(away, after=10, sec=5.0) == [10]
+    # While it was read for so long, something may have been removed unseen.
+    assert _compared(away, after=10, sec=2 * bucket_feed._AWAY_SEC) == [100]
+    assert _compared(_feed(_Connection()), after=10, sec=5.0) == []
 
 
 def test_announced_writes_are_gathered_for_longer_while_reading_them_takes_long() -> None:

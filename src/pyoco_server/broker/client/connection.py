@@ -22,6 +22,7 @@ from nats.aio.subscription import Subscription
 
 from pyoco_server.aio.background import repeat
 from pyoco_server.aio.deadlines import DeadlineQueue
+from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.broker.client.credentials import connect_options, tls_required
 from pyoco_server.broker.client.direct_client import PublicClient, new_client
 from pyoco_server.broker.client.message import Message, MessageSink
@@ -194,6 +195,8 @@ class Connection:
         # What was read on this connection and could not be decoded.
         self.unreadable = UnreadableRecords()
         self.writes = WriteState()
+        # Submits, which what wakes and what is read in the background gives way to.
+        self.urgent = UrgentWork()
 
     @property
     def client(self) -> PublicClient:

@@ -32,6 +32,8 @@ _MAX_GATHER_SEC: Final = 0.25
 # After this long, an announced write is stored, or was refused.
 _STORED_SEC: Final = 0.1
 _BATCH: Final = 512
+# Once it is filled: what arrives for a request waits behind a batch, here and in the connection.
+_LIVE_BATCH: Final = 128
 # While nobody waits for it and few requests come: each of these waits for a batch.
 _SMALL_BATCH: Final = 64
 _BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -180,6 +182,7 @@ class BucketFeed:
         state = await stream_state(self._connection, self._stream)
         await self._begin(state, interruptions)
         self._barriers.set_goal(barriers, state.last_sequence)
+        began_at, began_after = time.monotonic(), self._reader.checkpoint.revision
         while self._reader.checkpoint.revision < state.last_sequence != self._last_missing:
             after = self._reader.checkpoint.revision
             batch = await self._read(after=after)
@@ -198,7 +201,7 @@ class BucketFeed:
             await self._pass_barriers(state)
             await self._yield_to_requests(time.monotonic() - started)
         self._last = max(self._reader.checkpoint.revision, self._last)
-        self._look_for_removed_keys(state)
+        self._look_for_removed_keys(state, began_at, began_after)
         await self._reader.up_to_date(state)
         self._up_to_date_at, self._up_to_date_sent = time.monotonic(), self._connection.messages_sent
         self._barriers.passed(upto=state.last_sequence)
@@ -281,21 +284,30 @@ class BucketFeed:
                 self._last = newer.last_sequence
                 self._barriers.set_goal(barriers, newer.last_sequence)
 
-    def _look_for_removed_keys(self, state: StreamState) -> None:
-        """Markers may have been removed unread; some were, if the bucket has fewer messages."""
+    def _look_for_removed_keys(self, state: StreamState, began_at: float, began_after: int) -> None:
+        """Markers may have been removed unread; some were, if the bucket has fewer messages.
+
+        What came after `began_after` was read since `began_at`.
+        """
         reader = self._reader
         known = reader.entries + reader.markers
         if not known:
             return
         revision = reader.checkpoint.revision
         if time.monotonic() - self._up_to_date_at > _AWAY_SEC:
-            self._removed.compare_all(upto=revision)
+            # What was read a moment ago is there: a gateway that fills its index compares nothing.
+            is_recent = time.monotonic() - began_at < _AWAY_SEC
+            self._removed.compare_all(upto=began_after if is_recent else revision)
         # A count that is older than what was read says nothing.
         if revision <= state.last_sequence and known > state.messages:
             self._removed.explain(known - state.messages, upto=revision)
 
     async def _read(self, *, after: int) -> list[StreamMessage]:
+        if self._reader.ready and not self._barriers:
+            await self._connection.urgent.give_way()
         limit = _SMALL_BATCH if self._may_pause and not self._busy else _BATCH
+        if self._live and self._reader.ready:
+            limit = min(limit, _LIVE_BATCH)
         return await self._cursor.read(after=after, limit=limit, max_bytes=_BATCH_BYTES)
 
 

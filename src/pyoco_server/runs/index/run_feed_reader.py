@@ -4,7 +4,9 @@ In this order: a client that is notified of a change finds it in a list.
 """
 
 import logging
+from collections.abc import Sequence
 
+from pyoco_server.aio.turns import in_turns
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState
 from pyoco_server.errors import UnreadableRecord, shortened
@@ -15,6 +17,7 @@ from pyoco_server.runs.index.index_writer import RunWrite
 from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_summary import summary_of
 from pyoco_server.runs.sweep.open_runs import OpenRuns, decode_state
+from pyoco_server.runs.watch.recent_changes import Before
 from pyoco_server.runs.watch.run_hub import RunChange, RunHub
 
 log = logging.getLogger(__name__)
@@ -51,6 +54,10 @@ class RunFeedReader(IndexFeedReader[RunIndex, RunWrite]):
                 writes, upto=last.sequence, stored_ns=last.stored_ns, with_before=with_before
             ),
         )
+        async for some in in_turns(applied):
+            await self._report_changes(some)
+
+    async def _report_changes(self, applied: Sequence[tuple[RunWrite, Before]]) -> None:
         for write, _ in applied:
             self._open_runs.apply(write.run_id, write.revision, write.state)
             if write.deleted:

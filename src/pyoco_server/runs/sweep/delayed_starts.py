@@ -6,10 +6,10 @@ and one of them wins. If that one is killed in between, the sweep finds a PENDIN
 
 import heapq
 import logging
-from collections.abc import Sequence
 from typing import Final
 
-from pyoco_server.aio.groups import in_groups
+from pyoco_server.aio.parallel import for_each_item
+from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import RunStatus
 from pyoco_server.runs.sweep.open_runs import OpenRuns
@@ -17,11 +17,10 @@ from pyoco_server.runs.sweep.run_repair import RunRepairer
 
 log = logging.getLogger(__name__)
 
-# How many are released in one call of the timekeeper, and at the same time; then requests have the gateway
-# for this share of the time that it took, also while ten thousand runs are due.
+# How many are released in one call of the timekeeper, and at once: few, so that requests come between them,
+# also while ten thousand runs are due.
 _BATCH: Final = 256
-_CONCURRENT: Final = 32
-_PAUSE_SHARE: Final = 1.0
+_AT_ONCE: Final = 8
 # After an unexpected error with one of them.
 _RETRY_SEC: Final = 5.0
 
@@ -31,8 +30,9 @@ class DelayedStarts:
 
     name = "delayed starts"
 
-    def __init__(self, repairer: RunRepairer, runs: OpenRuns) -> None:
+    def __init__(self, repairer: RunRepairer, runs: OpenRuns, urgent: UrgentWork) -> None:
         self._repairer = repairer
+        self._urgent = urgent
         self._runs = runs
         # The start and id of each. One that was cancelled or released is found out when its time comes.
         self._queue: list[tuple[float, str]] = []
@@ -46,40 +46,36 @@ class DelayedStarts:
         return self._queue[0] == (start_at, run_id)
 
     async def run_due(self, now: float) -> float | None:
-        left = set(due := self._take_due(now))
+        left = self._take_due(now)
+        outages: list[NatsUnavailable] = []
 
-        async def release(start: tuple[float, str]) -> bool:
-            return await self._repairer.release(start[1], now)
+        async def release(run_id: str) -> bool:
+            try:
+                await self._repairer.release(run_id, now)
+            except NatsUnavailable as error:
+                outages.append(error)
+                return False
+            except Exception:
+                log.exception("a run cannot be released", extra={"run_id": run_id})
+                heapq.heappush(self._queue, (now + _RETRY_SEC, run_id))
+            del left[run_id]
+            return True
 
-        async for group in in_groups(release, due, size=_CONCURRENT, pause_share=_PAUSE_SHARE):
-            left.difference_update(start for start, _ in group)
-            outages = [outcome for _, outcome in group if isinstance(outcome, NatsUnavailable)]
-            self._queue_again(group, now)
-            if outages:
-                for start in left:
-                    heapq.heappush(self._queue, start)
-                raise outages[0]
+        await for_each_item(release, list(left), at_once=_AT_ONCE, urgent=self._urgent)
+        if outages:
+            for run_id, start_at in left.items():
+                heapq.heappush(self._queue, (start_at, run_id))
+            raise outages[0]
         return self._queue[0][0] if self._queue else None
 
-    def _take_due(self, now: float) -> list[tuple[float, str]]:
-        """The first ones; each once, also if it was written twice."""
+    def _take_due(self, now: float) -> dict[str, float]:
+        """The first ones, with their starts; each once, also if it was written twice."""
         due: dict[str, float] = {}
         while self._queue and self._queue[0][0] <= now and len(due) < _BATCH:
             start_at, run_id = heapq.heappop(self._queue)
             if self._is_scheduled(run_id):
                 due[run_id] = start_at
-        return [(start_at, run_id) for run_id, start_at in due.items()]
-
-    def _queue_again(
-        self, released: Sequence[tuple[tuple[float, str], bool | BaseException]], now: float
-    ) -> None:
-        """Put back those that were not released."""
-        for start, outcome in released:
-            if isinstance(outcome, NatsUnavailable):
-                heapq.heappush(self._queue, start)
-            elif isinstance(outcome, BaseException):
-                log.error("a run cannot be released", exc_info=outcome, extra={"run_id": start[1]})
-                heapq.heappush(self._queue, (now + _RETRY_SEC, start[1]))
+        return due
 
     def _is_scheduled(self, run_id: str) -> bool:
         run = self._runs.get(run_id)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from pyoco_server.aio.turns import in_turns
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
@@ -76,13 +77,17 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         if not self._index.ready:
             # Most of these are old; followers get all open waits when the index is ready.
             return
+        async for some in in_turns(applied):
+            self._report_writes(some)
+        self._report_changes()
+
+    def _report_writes(self, applied: Sequence[tuple[WaitWrite, WaitItem | None]]) -> None:
         for write, was in applied:
             self._decided.take(was, write.item)
         self._inbox.publish([InboxChange(write.revision, write.item, was) for write, was in applied])
         writes = [write for write, _ in applied]
         for on_writes in self._on_writes:
             on_writes(writes)
-        self._report_changes()
 
     def _became_ready(self) -> None:
         self._inbox.begin(self.checkpoint.created, self.checkpoint.revision)

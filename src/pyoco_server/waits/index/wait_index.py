@@ -17,6 +17,7 @@ from pyoco_server.records.wait_models import NO_DEADLINE
 from pyoco_server.runs.index.filter_sql import Condition, among, where
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.index_file import FileSchema
+from pyoco_server.runs.index.index_writer import BatchStatement
 from pyoco_server.runs.index.pagination import SortKey
 from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE, SqliteIndex, SqliteWriter
 from pyoco_server.waits.index.wait_items import OPEN, WaitFilter, WaitItem
@@ -54,23 +55,32 @@ CREATE INDEX by_tenant ON waits (tenant, kind, state, created_at, wait_id);
 CREATE INDEX by_run ON waits (run_id);
 CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
 CREATE INDEX by_topic ON waits (kind, topic, tenant, wait_id) WHERE state = 'open' AND topic IS NOT NULL;
+CREATE INDEX by_topic_revision ON waits (revision) WHERE state = 'open' AND topic IS NOT NULL;
 CREATE INDEX open_ids ON waits (wait_id) WHERE state = 'open';
 CREATE INDEX by_notice ON waits (notice_at) WHERE notice_at IS NOT NULL;
 CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 SCHEMA: Final = FileSchema(
     "waits",
-    8,
+    9,
     _TABLES,
     probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
     reader_cache=1024,
 )
 
 TOPIC_WAITS: Final = "SELECT revision, wait_id, run_id, tenant, kind, topic, match FROM waits"
+# Asked for every second: without this index SQLite reads all waits that sleep or ask a person.
+NEW_FOR_TOPICS: Final = (
+    f"{TOPIC_WAITS} INDEXED BY by_topic_revision "
+    "WHERE revision > ? AND state = 'open' AND topic IS NOT NULL ORDER BY revision LIMIT ?"
+)
 # However many waits there are for other events, this costs the same (`by_topic`).
 OPEN_FOR_EVENT: Final = (
     "state = 'open' AND topic IS NOT NULL AND kind = ? AND topic = ? AND tenant IS ? AND revision <= ?"
 )
+
+_TAKE_OUT: Final = BatchStatement("DELETE FROM waits WHERE wait_id IN ({}) RETURNING wait_id, item", "?")
+_PUT: Final = BatchStatement("INSERT INTO waits VALUES {}", f"({', '.join('?' * 17)})")
 
 _encode = msgspec.json.Encoder().encode
 _decode_item = msgspec.json.Decoder(WaitItem).decode
@@ -140,23 +150,19 @@ class WaitWriter(SqliteWriter):
 
     def apply(self, batch: Sequence[WaitWrite], *, upto: int, stored_ns: int = 0) -> list[WaitItem | None]:
         """Store what was read up to that revision; what was known of each wait before."""
-        before: list[WaitItem | None] = []
         # A wait may have been written twice while the batch was read.
         newest = {write.wait_id: write for write in batch}
         deleted = [(write.revision, write.wait_id) for write in newest.values() if write.deleted]
+        rows = [_row(write, write.item) for write in newest.values() if write.item is not None]
         with self._transaction():
-            for write in batch:
-                before.append(self._take_out(write.wait_id))
-                if write.item is not None:
-                    self._insert(write, write.item)
+            stored = dict(_TAKE_OUT.query(self._db, [(wait_id,) for wait_id in newest]))
+            _PUT.execute(self._db, rows)
             self.markers.store(newest, deleted)
             self.unreadable.store(newest)
             self._db.execute("UPDATE held SET revision = ?, stored_ns = ?", [upto, stored_ns])
         self.revision, self.stored_ns = upto, stored_ns
-        self.entries += sum(write.item is not None for write in batch) - sum(
-            was is not None for was in before
-        )
-        return before
+        self.entries += len(rows) - len(stored)
+        return _before(batch, stored)
 
     def drop(self, revisions: Sequence[int]) -> list[WaitItem]:
         """Remove the waits with these revisions; what was known of them."""
@@ -168,33 +174,38 @@ class WaitWriter(SqliteWriter):
         self.entries -= len(dropped)
         return [_decode_item(item) for (item,) in dropped]
 
-    def _take_out(self, wait_id: str) -> WaitItem | None:
-        found = self._db.execute("DELETE FROM waits WHERE wait_id = ? RETURNING item", [wait_id]).fetchall()
-        return _decode_item(found[0][0]) if found else None
 
-    def _insert(self, write: WaitWrite, item: WaitItem) -> None:
-        self._db.execute(
-            f"INSERT INTO waits VALUES ({', '.join('?' * 17)})",
-            (
-                write.revision,
-                item.wait_id,
-                item.run_id,
-                item.tenant_id,
-                item.state,
-                item.kind,
-                item.topic,
-                _encode(write.match) if write.match else None,
-                item.flow_name,
-                item.tag,
-                item.task,
-                item.created_at,
-                NO_DEADLINE if item.deadline_at is None else item.deadline_at,
-                json.dumps(item.assignees),
-                write.has_outbox,
-                write.notice_at,
-                _encode(item),
-            ),
-        )
+def _before(batch: Sequence[WaitWrite], stored: Mapping[str, bytes]) -> list[WaitItem | None]:
+    """Each wait as it was before its write."""
+    known = {wait_id: _decode_item(item) for wait_id, item in stored.items()}
+    before: list[WaitItem | None] = []
+    for write in batch:
+        before.append(known.pop(write.wait_id, None))
+        if write.item is not None:
+            known[write.wait_id] = write.item
+    return before
+
+
+def _row(write: WaitWrite, item: WaitItem) -> tuple[object, ...]:
+    return (
+        write.revision,
+        item.wait_id,
+        item.run_id,
+        item.tenant_id,
+        item.state,
+        item.kind,
+        item.topic,
+        _encode(write.match) if write.match else None,
+        item.flow_name,
+        item.tag,
+        item.task,
+        item.created_at,
+        NO_DEADLINE if item.deadline_at is None else item.deadline_at,
+        json.dumps(item.assignees) if item.assignees else "[]",
+        write.has_outbox,
+        write.notice_at,
+        _encode(item),
+    )
 
 
 class WaitIndex(SqliteIndex[WaitWriter]):
@@ -301,12 +312,12 @@ class WaitIndex(SqliteIndex[WaitWriter]):
 
     async def open_for_topics(self, *, after: int, limit: int) -> builtins.list[TopicWait]:
         """The open waits for signals and events after this revision, in the order of their revisions."""
-        condition = "revision > ? AND state = 'open' AND topic IS NOT NULL ORDER BY revision LIMIT ?"
-        return await self._topic_waits(condition, [after, limit])
+        return await self._topic_waits(NEW_FOR_TOPICS, [after, limit])
 
     async def open_for_event(self, tenant: str | None, topic: str, *, upto: int) -> builtins.list[TopicWait]:
         """The open waits of the tenant for events of this name, up to this revision."""
-        return await self._topic_waits(OPEN_FOR_EVENT, [WaitKind.EVENT, topic, tenant, upto])
+        query = f"{TOPIC_WAITS} WHERE {OPEN_FOR_EVENT}"
+        return await self._topic_waits(query, [WaitKind.EVENT, topic, tenant, upto])
 
     async def waiting_for_signals(self, run_ids: Collection[str]) -> set[str]:
         """Those of these runs that have an open wait for a signal."""
@@ -315,8 +326,7 @@ class WaitIndex(SqliteIndex[WaitWriter]):
         values = [*among_runs.values, WaitKind.SIGNAL]
         return await self._read(lambda db: {run_id for (run_id,) in db.execute(query, values)})
 
-    async def _topic_waits(self, condition: str, values: Sequence[object]) -> builtins.list[TopicWait]:
-        query = f"{TOPIC_WAITS} WHERE {condition}"
+    async def _topic_waits(self, query: str, values: Sequence[object]) -> builtins.list[TopicWait]:
         return await self._read(lambda db: [_topic_wait(row) for row in db.execute(query, values)])
 
     async def with_outbox(self, limit: int) -> builtins.list[tuple[str, int]]:

@@ -1,0 +1,37 @@
+"""Does something for each of many items, a few at once.
+
+They do not begin together, in groups: a group sends its requests in one burst, and a submit that comes then
+waits behind all of them, in this process and in NATS.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from pyoco_server.aio.urgent_work import UrgentWork
+
+T = TypeVar("T")
+
+
+async def for_each_item(
+    act: Callable[[T], Awaitable[bool]], items: Iterable[T], *, at_once: int, urgent: UrgentWork
+) -> None:
+    """`act` returns whether to go on: after a False what has begun is completed, and no other begins.
+
+    No item begins while something urgent is in progress.
+    """
+    left = iter(items)
+    going_on = True
+
+    async def work() -> None:
+        nonlocal going_on
+        for item in left:
+            if not await act(item):
+                going_on = False
+            await urgent.give_way()
+            if not going_on:
+                return
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(work())

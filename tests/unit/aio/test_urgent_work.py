@@ -1,0 +1,65 @@
+"""Background work gives way to urgent work, but not for ever."""
+
+import asyncio
+
+from pyoco_server.aio.parallel import for_each_item
+from pyoco_server.aio.urgent_work import UrgentWork
+
+
+async def test_it_waits_until_nothing_urgent_is_in_progress() -> None:
+    urgent, order = UrgentWork(), list[str]()
+
+    async def background() -> None:
+        await urgent.give_way(longest_sec=60)
+        order.append("background")
+
+    with urgent:
+        with urgent:
+            waiting = asyncio.create_task(background())
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        order.append("urgent")
+    await waiting
+    assert order == ["urgent", "background"]
+
+
+async def test_it_does_not_wait_for_ever() -> None:
+    urgent = UrgentWork()
+    with urgent:
+        await urgent.give_way(longest_sec=0.001)
+        # Whoever comes later waits for the same end.
+        again = asyncio.create_task(urgent.give_way(longest_sec=60))
+        await asyncio.sleep(0)
+        assert not again.done()
+    await again
+
+
+async def test_no_item_begins_while_something_urgent_is_in_progress() -> None:
+    """A submit that comes while many runs wake has to wait only for what has begun."""
+    urgent, begun = UrgentWork(), list[int]()
+    came, may_end = asyncio.Event(), asyncio.Event()
+
+    async def act(number: int) -> bool:
+        begun.append(number)
+        if number == 3:
+            came.set()
+        # Until the submit is in progress.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return True
+
+    async def submit() -> None:
+        await came.wait()
+        with urgent:
+            before = len(begun)
+            # Enough turns for all of them, were they not held back.
+            for _ in range(8):
+                await asyncio.sleep(0)
+            assert len(begun) == before
+        may_end.set()
+
+    submitting = asyncio.create_task(submit())
+    await for_each_item(act, range(20), at_once=4, urgent=urgent)
+    await submitting
+    assert may_end.is_set()
+    assert sorted(begun) == list(range(20))
