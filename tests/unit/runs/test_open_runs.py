@@ -118,3 +118,34 @@ def test_a_run_that_names_other_waits_is_reported() -> None:
         heard.clear()
         runs.apply("a", revision, state)
         assert heard == (["a"] if reported else []), state
+
+
+def test_queued_runs_share_their_state() -> None:
+    """A hundred thousand runs that have woken take little memory."""
+    runs = OpenRuns()
+    for number in range(100):
+        woken = RunState("PENDING", 1.0 + number, "gpu", generation=2, start_time=number, waited_sec=9.0)
+        runs.apply(f"woken-{number}", 1, woken)
+        runs.apply(f"new-{number}", 1, RunState("PENDING", 1.0 + number, "gpu"))
+    held = {id(run.state): run.state for name in runs._runs if (run := runs.get(name)) is not None}
+    assert [(state.tag, state.generation, state.start_time is None) for state in held.values()] == [
+        ("gpu", 2, False),
+        ("gpu", 0, True),
+    ]
+    assert sorted(runs.started) == sorted(f"woken-{number}" for number in range(100))
+
+
+def test_a_state_that_the_sweep_decides_by_is_not_shared() -> None:
+    runs = OpenRuns()
+    states = (
+        RunState("RUNNING", 5.0, delivery=(1, 1)),
+        RunState("PENDING", 5.0, delivery=(1, 1), timeout_sec=3.0, used_sec=1.0),
+        RunState("PENDING", 5.0, cancel_requested_at=4.0),
+        RunState("PENDING", 5.0, open_waits=(AwaitedId("d.w"),)),
+        RunState("SCHEDULED", 5.0, start_at=9.0),
+    )
+    for number, state in enumerate(states):
+        runs.apply(str(number), 1, state)
+        held = runs.get(str(number))
+        assert held is not None
+        assert held.state is state

@@ -14,8 +14,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import (
@@ -43,13 +42,23 @@ class QueueCount:
     first_sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class _QueuedJob:
+class _QueuedJob(NamedTuple):
+    """What is held of a job. Many runs share one: a hundred thousand may be queued."""
+
     generation: int
     subject: str
-    # 0 for one that this gateway published and has not read yet.
-    sequence: int = 0
-    stored_ns: int = 0
+    # False for one that this gateway published and has not read yet.
+    is_read: bool
+
+
+class _Position(NamedTuple):
+    """Where a job was read."""
+
+    sequence: int
+    stored_ns: int
+
+
+_NOT_READ: Final = _Position(0, 0)
 
 
 class QueuedRuns:
@@ -62,8 +71,11 @@ class QueuedRuns:
         self._created = ""
         # The connection's count of interruptions when the history was last compared.
         self._interruptions = 0
-        # The newest job of each run, in the order in which they were read.
+        # The newest job of each run.
         self._jobs: dict[str, _QueuedJob] = {}
+        self._shared: dict[_QueuedJob, _QueuedJob] = {}
+        # Of the newest jobs, in the order in which they were read.
+        self._newest: dict[str, _Position] = {}
         self._count_by_subject: Counter[str] = Counter()
 
     def has_job(self, run_id: str, generation: int) -> bool:
@@ -91,18 +103,19 @@ class QueuedRuns:
         while batch := await self._next_batch():
             for message in batch:
                 head = head_of(message.data)
-                job = _QueuedJob(head.generation, message.subject, message.sequence, message.stored_ns)
-                self._add(head.run_id, job)
+                job = _QueuedJob(head.generation, message.subject, is_read=True)
+                self._add(head.run_id, job, _Position(message.sequence, message.stored_ns))
             self._after = batch[-1].sequence
             yield
 
     def add(self, run_id: str, subject: str, *, generation: int) -> None:
         """A job was published for the run."""
-        self._add(run_id, _QueuedJob(generation, subject))
+        self._add(run_id, _QueuedJob(generation, subject, is_read=False), _NOT_READ)
 
     def forget(self, run_id: str) -> None:
         """The run has ended, and its job leaves the queue."""
         job = self._jobs.pop(run_id, None)
+        self._newest.pop(run_id, None)
         if job is not None:
             self._count_by_subject[job.subject] -= 1
 
@@ -111,18 +124,23 @@ class QueuedRuns:
         if not self.has_job(run_id, generation):
             self.forget(run_id)
 
-    def _add(self, run_id: str, job: _QueuedJob) -> None:
+    def _add(self, run_id: str, job: _QueuedJob, position: _Position) -> None:
         known = self._jobs.get(run_id)
         if not run_id or (known is not None and not _replaces(job, known)):
             return
         # A job of an earlier generation has left the queue: its run was parked since.
         self.forget(run_id)
-        self._jobs[run_id] = job
+        self._jobs[run_id] = self._shared.setdefault(job, job)
         self._count_by_subject[job.subject] += 1
+        self._newest[run_id] = position
+        if len(self._newest) > _MOST_COMPARED:
+            del self._newest[next(iter(self._newest))]
 
     def _forget_all(self) -> None:
         self._after = 0
         self._jobs.clear()
+        self._shared.clear()
+        self._newest.clear()
         self._count_by_subject.clear()
 
     async def _next_batch(self) -> list[StreamMessage]:
@@ -140,7 +158,7 @@ class QueuedRuns:
         interruptions = self._connection.interruptions
         if interruptions == self._interruptions:
             return
-        newest = list(islice(reversed(self._jobs.items()), _MOST_COMPARED))
+        newest = list(reversed(self._newest.items()))
         for start in range(0, len(newest), _CONCURRENT_REQUESTS):
             if await self._go_back_to_one_of(newest[start : start + _CONCURRENT_REQUESTS]):
                 break
@@ -148,23 +166,23 @@ class QueuedRuns:
             self._forget_all()
         self._interruptions = interruptions
 
-    async def _go_back_to_one_of(self, jobs: list[tuple[str, _QueuedJob]]) -> bool:
-        infos = await asyncio.gather(*(self._stored(job) for _, job in jobs))
-        for (run_id, job), info in zip(jobs, infos, strict=True):
-            if info is not None and info.stored_ns == job.stored_ns:
-                self._after = job.sequence
+    async def _go_back_to_one_of(self, jobs: list[tuple[str, _Position]]) -> bool:
+        infos = await asyncio.gather(*(self._stored(position) for _, position in jobs))
+        for (run_id, position), info in zip(jobs, infos, strict=True):
+            if info is not None and info.stored_ns == position.stored_ns:
+                self._after = position.sequence
                 return True
             # The run may have another job by now.
-            if self._jobs.get(run_id) is job:
+            if self._newest.get(run_id) is position:
                 self.forget(run_id)
         return False
 
-    async def _stored(self, job: _QueuedJob) -> MessageInfo | None:
-        return await info_at(self._connection, self._stream, job.sequence) if job.sequence else None
+    async def _stored(self, position: _Position) -> MessageInfo | None:
+        return await info_at(self._connection, self._stream, position.sequence) if position.sequence else None
 
 
 def _replaces(job: _QueuedJob, known: _QueuedJob) -> bool:
     """Whether it is newer, or was only published before and is read now."""
     if job.generation != known.generation:
         return job.generation > known.generation
-    return bool(job.sequence) and not known.sequence
+    return job.is_read and not known.is_read
