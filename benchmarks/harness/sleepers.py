@@ -19,7 +19,12 @@ from pyoco_server.records.models import Job, RunSnapshot, TaskStatus, WaitKind, 
 from pyoco_server.records.schedule_models import ScheduleRecord, ScheduleSpec
 from pyoco_server.records.wait_models import WaitRecord, wait_id_of
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
+from pyoco_server.runs.lifecycle.prepared_run import prepare_run
+from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.waiting_state import waiting
+
+DELAYED_TAG: Final = "delayed"
+SLEEPER_TAG: Final = "sleepers"
 
 _AT_ONCE: Final = 256
 _TASK: Final = "nap"
@@ -39,6 +44,18 @@ async def seed_sleepers(config: NatsBackendConfig, deadlines: Iterable[float]) -
             await waits.create(wait)
 
         await _for_each(store, deadlines)
+
+
+async def seed_delayed_starts(config: NatsBackendConfig, count: int, start_at: float) -> None:
+    """Runs that are to start at this time."""
+    async with connected(config) as connection:
+        runs = RunStore(connection)
+
+        async def store(_: int) -> None:
+            job = new_job(flow_name="delayed", tag=DELAYED_TAG, start_at=start_at)
+            await runs.create((await prepare_run(connection, job)).snapshot)
+
+        await _for_each(store, range(count))
 
 
 async def seed_schedules(config: NatsBackendConfig, count: int) -> None:
@@ -77,7 +94,7 @@ async def connected(config: NatsBackendConfig) -> AsyncIterator[Connection]:
 
 def _sleeper(deadline_at: float) -> tuple[RunSnapshot, WaitRecord]:
     now = time.time()
-    job = Job(run_id=new_run_id(), flow_name="sleeper", tag="sleepers", submitted_at=now)
+    job = Job(run_id=new_run_id(), flow_name="sleeper", tag=SLEEPER_TAG, submitted_at=now)
     node = f"{_TASK}||0"
     wait = WaitRecord(
         wait_id=wait_id_of(job.run_id, node, "sleep", 1),
