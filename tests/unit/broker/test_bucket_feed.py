@@ -112,13 +112,13 @@ async def test_it_does_not_rest_while_somebody_follows() -> None:
 
 async def test_it_gives_way_to_a_submit_unless_a_list_waits() -> None:
     connection = _Connection()
-    feed = _feed(connection)
+    feed, listed = _feed(connection), _feed(connection)
+    waiting = listed._barriers.add()
     with connection.urgent:
         reading = asyncio.create_task(_limit(feed))
+        assert await _limit(listed) == bucket_feed._BATCH
         await asyncio.sleep(0)
         assert not reading.done()
-        waiting = feed._barriers.add()
-        assert await _limit(feed) == bucket_feed._BATCH
     await reading
     waiting.cancel()
 
