@@ -94,7 +94,7 @@ bench-watch: .venv/tools ## Measure how soon 2,000 watchers of one gateway recei
 bench-waits: .venv/tools ## Measure 10,000 runs that wait for people, and how soon one continues after its answer
 	@$(BIN)/python -m benchmarks.scenarios.waits $(ARGS)
 
-bench-time: .venv/tools ## Measure 100,000 runs that sleep and 10,000 schedules: idle cost, and all waking in one minute, in about 9 minutes
+bench-time: .venv/tools ## Measure 100,000 runs that sleep and 10,000 schedules: idle cost, and all waking in one minute; and 20,000 delayed starts, in about 7 minutes
 	@$(BIN)/python -m benchmarks.scenarios.time $(ARGS)
 
 bench-auth: .venv/tools ## Measure the cost of API keys, and whether the time of a 404 leaks anything, in about 5 minutes
