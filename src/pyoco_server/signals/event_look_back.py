@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from pyoco_server.aio.groups import in_groups
+from pyoco_server.aio.parallel import for_each_item
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import MessageInfo
 from pyoco_server.broker.stores.event_store import EventStore, StoredEvent
@@ -146,12 +146,21 @@ class EventLookBack:
 
     async def _starts(self, waits: Sequence[TopicWait]) -> dict[TopicWait, float]:
         starts: dict[TopicWait, float] = {}
-        async for group in in_groups(self._counting_from, waits, size=_RUNS_AT_ONCE):
-            for wait, since in group:
-                if isinstance(since, BaseException):
-                    raise since
-                if since is not None:
-                    starts[wait] = since
+        failures: list[Exception] = []
+
+        async def find(wait: TopicWait) -> bool:
+            try:
+                since = await self._counting_from(wait)
+            except Exception as error:  # noqa: BLE001 - raised below, alone
+                failures.append(error)
+                return False
+            if since is not None:
+                starts[wait] = since
+            return True
+
+        await for_each_item(find, waits, at_once=_RUNS_AT_ONCE, urgent=self._connection.urgent)
+        if failures:
+            raise failures[0]
         return starts
 
     async def _without_answer(
@@ -168,7 +177,7 @@ class EventLookBack:
             }
             if not matching:
                 continue
-            is_over = await for_each(partial(self._receive, event), matching)
+            is_over = await for_each(partial(self._receive, event), matching, urgent=self._connection.urgent)
             left = {wait: since for wait, since in left.items() if not is_over.get(wait.wait_id)}
             if not left:
                 break

@@ -345,8 +345,8 @@ async def test_waits_for_other_events_cost_an_event_nothing(index: WaitIndex) ->
     await put(index, for_event("paid"))
     values = [WaitKind.EVENT, "paid", None, 2**40]
 
-    plan, found, steps = await cost(index, f"{TOPIC_WAITS} WHERE {OPEN_FOR_EVENT}", values)
-    assert found == 1
+    plan, rows, steps = await cost(index, f"{TOPIC_WAITS} WHERE {OPEN_FOR_EVENT}", values)
+    assert rows == 1
     assert "by_topic (kind=? AND topic=? AND tenant=?)" in plan
     assert steps <= 2
     [found] = await index.open_for_event(None, "other-7", upto=2**40)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import MessageInfo
 from pyoco_server.broker.stores.event_store import EventStore, StoredEvent
@@ -80,7 +81,7 @@ async def look_back(
 
     monkeypatch.setattr(event_look_back, "_RETRY_SEC", 0.0)
     made = EventLookBack(
-        cast(Connection, SimpleNamespace(wait_ready=ready)),
+        cast(Connection, SimpleNamespace(wait_ready=ready, urgent=UrgentWork())),
         cast(EventStore, events),
         counting_from=waits.counting_from,
         receive=waits.receive,
