@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-auth bench-outage bench-growth bench-dashboard chaos clean
+.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-auth bench-outage bench-growth bench-dashboard chaos chaos-schedules clean
 .SUFFIXES:
 # Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
@@ -111,6 +111,9 @@ bench-dashboard: .venv/tools ui browser ## Measure the dashboard with 100,000 ru
 
 chaos: .venv/tools ## Execute 20,000 runs while processes are killed, and check every promise
 	@$(BIN)/python -m tests.faults.chaos $(ARGS)
+
+chaos-schedules: .venv/tools ## Kill gateways every 20 s for five minutes while schedules run every 2 s, and check every occurrence
+	@PYOCO_FAULT_SCHEDULES=full $(BIN)/pytest -q -s tests/faults/test_schedules_killed.py $(ARGS)
 
 clean: ## Remove everything that make and the product created here, including the data of the demo
 	@rm -rf .venv .pyoco .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis artifacts build dist \

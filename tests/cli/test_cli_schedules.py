@@ -68,6 +68,22 @@ def test_a_backfill_is_counted_first(client: ClientCommand) -> None:
     client.json("schedules", "delete", "filled")
 
 
+def test_a_backfill_is_listed_and_cancelled(client: ClientCommand) -> None:
+    create(client, "mistaken", "--cron", "@hourly", "--tag", "unserved")
+    period = ("--from", "2026-01-01", "--to", "2026-01-02")
+    backfill_id = client.json("schedules", "backfill", "mistaken", *period)["backfill_id"]
+    assert backfill_id in client.table("schedules", "backfills", "mistaken")
+    [listed] = client.json("schedules", "backfills", "mistaken")
+    assert (listed["backfill_id"], listed["count"]) == (backfill_id, 24)
+    shown = client.table("schedules", "cancel-backfill", "mistaken", backfill_id)
+    assert "(these runs stay)" in shown
+    assert "pyoco-client bulk cancel --cause schedule:mistaken --dry-run" in shown
+    again = client("schedules", "cancel-backfill", "mistaken", backfill_id)
+    assert again.returncode == 1
+    assert "ERR-PYOCO-0052" in again.stderr
+    client.json("schedules", "delete", "mistaken")
+
+
 def test_a_file_is_applied(client: ClientCommand, http: PyocoHttpClient, tmp_path: Path) -> None:
     file = tmp_path / "schedules.yaml"
     file.write_text(

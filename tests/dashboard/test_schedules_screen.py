@@ -294,3 +294,26 @@ async def test_a_schedule_is_deleted_after_a_confirmation(tab: Tab) -> None:
     await tab.open("/schedules/doomed")
     await expect(page.get_by_text("Schedule not found")).to_be_visible()
     await tab.is_accessible()
+
+
+async def test_a_backfill_in_progress_is_cancelled(tab: Tab) -> None:
+    # No worker has this tag: its first run stays open.
+    await create(tab, "mistaken", HOURLY, tag="unserved")
+    body = {"from": "2026-01-01", "to": "2026-01-21T20:00"}
+    begun = (await tab.gateway.http.post("/schedules/mistaken/backfill", json=body)).json()
+    await tab.open("/schedules/mistaken")
+    page = tab.page
+    listed = page.locator(f"[data-backfill='{begun['backfill_id']}']")
+    await expect(listed).to_contain_text("1 started, 499 remaining")
+    await tab.screenshots("schedule-backfills")
+    await tab.set_language("en")
+    await listed.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog", name="Cancel this backfill?")
+    await expect(dialog).to_contain_text("499 occurrences that have not started yet will be skipped.")
+    await expect(dialog).to_contain_text("1 run that it has started stays")
+    await tab.is_accessible()
+    await tab.screenshot("schedule-cancel-backfill")
+    await dialog.get_by_role("button", name="Cancel the backfill").click()
+    await expect(listed).to_have_count(0)
+    await expect(part(tab, "Recent decisions")).to_contain_text("The backfill was cancelled.")
+    assert (await stored(tab, "mistaken"))["backfills"] == []

@@ -176,7 +176,12 @@ _BULK_ERRORS = (
 _LETTER_BULK_ERRORS = tuple(error for error in _BULK_ERRORS if error is not Err.INDEX_NOT_READY)
 _SCHEDULE_ERRORS = (Err.SCHEDULE_NOT_FOUND, _UNREADABLE, Err.INVALID_REQUEST, _NATS)
 _SCHEDULE_CHANGE_ERRORS = (*_SCHEDULE_ERRORS, Err.SCHEDULE_CONFLICT)
-_SCHEDULE_START_ERRORS = (*_SCHEDULE_CHANGE_ERRORS, Err.SCHEDULE_BUSY, Err.IDEMPOTENCY_CONFLICT)
+_SCHEDULE_START_ERRORS = (
+    *_SCHEDULE_CHANGE_ERRORS,
+    Err.SCHEDULE_BUSY,
+    Err.SCHEDULE_FULL,
+    Err.IDEMPOTENCY_CONFLICT,
+)
 _RANGE_NOT_SATISFIABLE: Final = replace(Err.INVALID_REQUEST, status=416)
 
 SUBMIT_RUN = Endpoint(
@@ -469,6 +474,23 @@ BACKFILL_SCHEDULE = Endpoint(
     Body(schedules.BackfillRequest),
     schedules.TenantQuery,
     creates="backfill",
+)
+LIST_BACKFILLS = Endpoint(
+    "GET /schedules/{schedule_id}/backfills",
+    READ,
+    "The backfills of a schedule that are in progress, in the order of their requests.",
+    schedules.BackfillList,
+    _SCHEDULE_ERRORS,
+    query=schedules.TenantQuery,
+)
+# Not repeatable, as the deletion of a schedule.
+CANCEL_BACKFILL = Endpoint(
+    "DELETE /schedules/{schedule_id}/backfills/{backfill_id}",
+    PAUSE,
+    "Cancel a backfill: it starts nothing more. The runs that it has started stay.",
+    schedules.BackfillCancelled,
+    (*_SCHEDULE_CHANGE_ERRORS, Err.BACKFILL_NOT_FOUND),
+    query=schedules.TenantQuery,
 )
 NEXT_TIMES = Endpoint(
     "GET /schedules/{schedule_id}/next",

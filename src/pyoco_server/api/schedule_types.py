@@ -234,6 +234,43 @@ class Backfilled(Struct, kw_only=True, rename={"from_": "from"}):
     count: int
     # The first of them, ISO 8601 in the schedule's time zone.
     times: list[str]
+    # To cancel it; None: a dry run.
+    backfill_id: str | None = None
+
+
+class BackfillItem(Struct, kw_only=True, rename={"from_": "from"}):
+    """A backfill in progress."""
+
+    backfill_id: str
+    # Unix seconds: from included, to not.
+    from_: float
+    to: float
+    overlap: Overlap
+    requested_at: float
+    # The API key; None without authentication.
+    requested_by: str | None
+    # How many occurrences the period had when it was requested; None: it is not known.
+    count: int | None
+    started: int
+    # Not started and not skipped yet; those of a changed schedule are counted anew.
+    remaining: int
+
+
+class BackfillList(Struct, kw_only=True):
+    """The backfills of a schedule that are in progress."""
+
+    items: list[BackfillItem]
+
+
+class BackfillCancelled(Struct, kw_only=True):
+    """What a cancelled backfill has done."""
+
+    schedule_id: str
+    backfill_id: str
+    # The runs that it had started, which stay.
+    started: int
+    # The occurrences that are skipped now.
+    skipped: int
 
 
 class PreviewRequest(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -97,6 +97,12 @@ COMMANDS: dict[str, Command | Group] = {
             "backfill": Command(
                 "Start the runs of a past period, one after the other.", _schedules("backfill")
             ),
+            "backfills": Command(
+                "List the backfills of a schedule that are in progress.", _schedules("backfills")
+            ),
+            "cancel-backfill": Command(
+                "Cancel a backfill. The runs that it has started stay.", _schedules("cancel_backfill")
+            ),
             "next": Command("Show the next times of a schedule.", _schedules("next_times")),
             "apply": Command(
                 "Create and change schedules as in a file; with --prune, delete the others.",

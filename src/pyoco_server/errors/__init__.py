@@ -45,6 +45,8 @@
     ├── ScheduleNotFound        ERR-PYOCO-0047   404
     ├── ScheduleConflict        ERR-PYOCO-0048   409
     │   └── ScheduleBusy        ERR-PYOCO-0049   409
+    │       └── ScheduleFull    ERR-PYOCO-0053   409
+    ├── BackfillNotFound        ERR-PYOCO-0052   404
     ├── MailboxFull             ERR-PYOCO-0050   409
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
@@ -374,6 +376,14 @@ class ScheduleConflict(PyocoError):
 
 class ScheduleBusy(ScheduleConflict):
     error = Err.SCHEDULE_BUSY
+
+
+class ScheduleFull(ScheduleBusy):
+    error = Err.SCHEDULE_FULL
+
+
+class BackfillNotFound(PyocoError):
+    error = Err.BACKFILL_NOT_FOUND
 
 
 class MailboxFull(PyocoError):

@@ -464,6 +464,26 @@ class Err:
         cure_en="Synchronise the clocks of all machines, for example by NTP.",
         cure_ja="すべてのマシンの時計を NTP などで同期してください。",
     )
+    BACKFILL_NOT_FOUND: Final = ErrorSpec(
+        number=52,
+        status=404,
+        en="There is no such backfill in progress",
+        ja="指定されたバックフィルは実行中ではありません",
+        cure_en="It has ended, or was cancelled: GET /schedules/{schedule_id}/backfills lists those in "
+        "progress, and the schedule's decisions what became of the others.",
+        cure_ja="すでに終了したか、中止されています。実行中のものは GET /schedules/{schedule_id}/backfills、"
+        "結果はスケジュールの decisions で確認できます。",
+    )
+    SCHEDULE_FULL: Final = ErrorSpec(
+        number=53,
+        status=409,
+        en="The schedule has too much in progress",
+        ja="このスケジュールで実行中または待機中のものが上限に達しています",
+        cure_en="Wait until some of its runs or backfills have ended, or cancel a backfill "
+        "(DELETE /schedules/{schedule_id}/backfills/{backfill_id}).",
+        cure_ja="run やバックフィルが終わるまで待つか、バックフィルを中止してください"
+        "（DELETE /schedules/{schedule_id}/backfills/{backfill_id}）。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(

@@ -36,6 +36,8 @@ PAUSE_SCHEDULE = ClientEndpoint("POST", "/schedules/{schedule_id}/pause", repeat
 RESUME_SCHEDULE = ClientEndpoint("POST", "/schedules/{schedule_id}/resume", repeatable=True)
 TRIGGER_SCHEDULE = ClientEndpoint("POST", "/schedules/{schedule_id}/trigger")
 BACKFILL_SCHEDULE = ClientEndpoint("POST", "/schedules/{schedule_id}/backfill")
+LIST_BACKFILLS = ClientEndpoint("GET", "/schedules/{schedule_id}/backfills", repeatable=True)
+CANCEL_BACKFILL = ClientEndpoint("DELETE", "/schedules/{schedule_id}/backfills/{backfill_id}")
 NEXT_TIMES = ClientEndpoint("GET", "/schedules/{schedule_id}/next", repeatable=True)
 SEND_SIGNAL = ClientEndpoint("POST", "/runs/{run_id}/signals/{name}")
 LIST_SIGNALS = ClientEndpoint("GET", "/runs/{run_id}/signals", repeatable=True)

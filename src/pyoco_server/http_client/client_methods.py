@@ -151,6 +151,8 @@ class ClientMethods:
     resume_schedule = Sent(schedules.resume_schedule)
     trigger_schedule = Sent(schedules.trigger_schedule)
     backfill_schedule = Sent(schedules.backfill_schedule)
+    list_backfills = Sent(schedules.list_backfills)
+    cancel_backfill = Sent(schedules.cancel_backfill)
     next_times = Sent(schedules.next_times)
     preview_schedule = Sent(schedules.preview_schedule)
     send_signal = Sent(signals.send_signal)

@@ -135,7 +135,8 @@ ScheduleSpec = TypedDict("ScheduleSpec", {
 ScheduleDecision = TypedDict("ScheduleDecision", {
     "at": float, "outcome": str, "scheduled_for": float, "until": NotRequired[float | None],
     "count": NotRequired[int], "at_least": NotRequired[bool], "by": NotRequired[str],
-    "run_id": NotRequired[str | None], "reason": NotRequired[str | None], "detail": NotRequired[str | None],
+    "backfill_id": NotRequired[str | None], "run_id": NotRequired[str | None],
+    "reason": NotRequired[str | None], "detail": NotRequired[str | None],
 })
 ScheduleItem = TypedDict("ScheduleItem", {
     "schedule_id": str, "tenant_id": str | None, "flow_name": str, "has_workflow_yaml": bool, "tag": str,
@@ -149,11 +150,13 @@ SchedulePage = TypedDict("SchedulePage", {
 })
 ScheduledStart = TypedDict("ScheduledStart", {
     "run_id": str, "scheduled_for": float, "decided_at": float, "by": NotRequired[str],
-    "overlap": NotRequired[str], "params": NotRequired[dict[str, Any]],
+    "backfill_id": NotRequired[str | None], "overlap": NotRequired[str],
+    "params": NotRequired[dict[str, Any]],
 })
 Backfill = TypedDict("Backfill", {
     "backfill_id": str, "from_at": float, "to_at": float, "cursor": float, "requested_at": float,
-    "overlap": NotRequired[str],
+    "requested_by": NotRequired[str | None], "overlap": NotRequired[str], "count": NotRequired[int | None],
+    "started": NotRequired[int],
 })
 StartedRun = TypedDict("StartedRun", {"run_id": str, "scheduled_for": float})
 Schedule = TypedDict("Schedule", {
@@ -171,6 +174,15 @@ ScheduleDeleted = TypedDict("ScheduleDeleted", {"schedule_id": str, "deleted": b
 Triggered = TypedDict("Triggered", {"schedule_id": str, "run_id": str, "outcome": str})
 Backfilled = TypedDict("Backfilled", {
     "schedule_id": str, "dry_run": bool, "from": float, "to": float, "count": int, "times": list[str],
+    "backfill_id": str | None,
+})
+BackfillItem = TypedDict("BackfillItem", {
+    "backfill_id": str, "from": float, "to": float, "overlap": str, "requested_at": float,
+    "requested_by": str | None, "count": int | None, "started": int, "remaining": int,
+})
+BackfillList = TypedDict("BackfillList", {"items": list[BackfillItem]})
+BackfillCancelled = TypedDict("BackfillCancelled", {
+    "schedule_id": str, "backfill_id": str, "started": int, "skipped": int,
 })
 SignalAccepted = TypedDict("SignalAccepted", {"signal_id": str})
 SignalView = TypedDict("SignalView", {

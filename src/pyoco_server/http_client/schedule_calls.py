@@ -9,7 +9,9 @@ from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client.call_types import Pages, Request, call, given
 from pyoco_server.http_client.filter_params import ScheduleFilter
 from pyoco_server.http_client.response_types import (
+    BackfillCancelled,
     Backfilled,
+    BackfillList,
     NextTimes,
     Schedule,
     ScheduleDeleted,
@@ -140,6 +142,18 @@ def backfill_schedule(
         submits=not dry_run,
         schedule_id=schedule_id,
     )
+
+
+def list_backfills(schedule_id: str, *, tenant: str | None = None) -> Request[BackfillList]:
+    """The backfills of a schedule that are in progress."""
+    return call(api.LIST_BACKFILLS, given(tenant=tenant), schedule_id=schedule_id)
+
+
+def cancel_backfill(
+    schedule_id: str, backfill_id: str, *, tenant: str | None = None
+) -> Request[BackfillCancelled]:
+    """Start no more runs of a backfill; those that it has started stay."""
+    return call(api.CANCEL_BACKFILL, given(tenant=tenant), schedule_id=schedule_id, backfill_id=backfill_id)
 
 
 def next_times(

@@ -120,6 +120,7 @@ class SkipReason(StrEnum):
     REMAINING_RUNS = "remaining_runs"
     CATCHUP_WINDOW = "catchup_window"
     START_FAILED = "start_failed"
+    BACKFILL_CANCELLED = "backfill_cancelled"
 
 
 class ScheduleDecision(Struct, kw_only=True, omit_defaults=True):
@@ -134,6 +135,7 @@ class ScheduleDecision(Struct, kw_only=True, omit_defaults=True):
     # Whether there were perhaps more than `count`.
     at_least: bool = False
     by: StartedBy = StartedBy.SCHEDULE
+    backfill_id: str | None = None
     run_id: RunId | None = None
     # One of `SkipReason`, and the same in words.
     reason: str | None = None
@@ -147,6 +149,7 @@ class ScheduledStart(Struct, kw_only=True, omit_defaults=True):
     scheduled_for: Timestamp
     decided_at: Timestamp
     by: StartedBy = StartedBy.SCHEDULE
+    backfill_id: str | None = None
     overlap: Overlap = Overlap.SKIP
     # Of a trigger: replace single params of the schedule.
     params: dict[str, Any] = {}
@@ -168,7 +171,12 @@ class Backfill(Struct, kw_only=True, omit_defaults=True):
     # All occurrences up to here are decided.
     cursor: Timestamp
     requested_at: Timestamp
+    # The API key; None without authentication.
+    requested_by: str | None = None
     overlap: Overlap = Overlap.BUFFER_ALL
+    # How many occurrences the period had then; None in a record of an earlier version.
+    count: Count | None = None
+    started: Count = 0
 
 
 class AcceptedRequest(Struct, kw_only=True, omit_defaults=True):

@@ -63,7 +63,8 @@ class Counted:
     count: int
     # Whether there are perhaps more.
     at_least: bool = False
-    # The last of them, unless there are perhaps more.
+    first: float | None = field(default=None, compare=False)
+    # Unless there are perhaps more.
     last: float | None = field(default=None, compare=False)
 
 
@@ -157,17 +158,20 @@ def count_between(spec: ScheduleSpec, start: float, end: float, *, limit: int) -
     """
     if _is_plain_interval(spec):
         return _interval_count(spec, start, end)
-    count, last = 0, None
+    count = 0
+    first: float | None = None
+    last: float | None = None
     try:
         for at in occurrences(spec, after=start, steps=_MOST_STEPS):
             if at > end:
                 break
             if count == limit:
-                return Counted(count, at_least=True)
-            count, last = count + 1, at
-    except SearchLimit as reached:
-        return Counted(count, at_least=reached.reached < end, last=last if reached.reached >= end else None)
-    return Counted(count, last=last)
+                return Counted(count, at_least=True, first=first)
+            count, first, last = count + 1, first or at, at
+    except SearchLimit as search:
+        if search.reached < end:
+            return Counted(count, at_least=True, first=first)
+    return Counted(count, first=first, last=last)
 
 
 def just_before(at: float) -> float:
@@ -238,9 +242,10 @@ def _interval_count(spec: ScheduleSpec, start: float, end: float) -> Counted:
         start = max(start, just_before(spec.start_at))
     if spec.end_at is not None:
         end = min(end, just_before(spec.end_at))
-    last = _interval_number(spec, end)
-    count = max(0, last - _interval_number(spec, start))
-    return Counted(count, last=_interval_at(spec, last) if count else None)
+    before, last = _interval_number(spec, start), _interval_number(spec, end)
+    if last <= before:
+        return Counted(0)
+    return Counted(last - before, first=_interval_at(spec, before + 1), last=_interval_at(spec, last))
 
 
 def _is_plain_interval(spec: ScheduleSpec) -> bool:

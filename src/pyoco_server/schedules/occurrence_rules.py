@@ -9,6 +9,7 @@ from msgspec import structs
 from pyoco_server.records.causes import CauseKind
 from pyoco_server.records.schedule_models import (
     MOST_DECISIONS,
+    Backfill,
     Outcome,
     Overlap,
     ScheduleDecision,
@@ -25,9 +26,9 @@ from pyoco_server.schedules.calendar_times import (
     count_between,
     due_at,
     just_before,
-    next_time,
     occurrences,
 )
+from pyoco_server.schedules.spec_problems import MOST_OCCURRENCES
 
 # Occurrences that one write decides, and starts that it holds.
 MOST_PER_STEP: Final = 100
@@ -46,6 +47,7 @@ _WORDS: Final = {
     SkipReason.EDITED: "the times of the schedule were changed",
     SkipReason.REMAINING_RUNS: "the schedule had no remaining runs",
     SkipReason.CATCHUP_WINDOW: "no gateway could start it within {window_sec:g} s",
+    SkipReason.BACKFILL_CANCELLED: "the backfill was cancelled",
 }
 
 
@@ -165,7 +167,8 @@ class Draft:
                 return True
             self._cursor = nominal
             if due < oldest:
-                self._note_passed(Outcome.MISSED, SkipReason.CATCHUP_WINDOW, nominal, nominal, Counted(1))
+                one = Counted(1, first=nominal, last=nominal)
+                self._note_passed(Outcome.MISSED, SkipReason.CATCHUP_WINDOW, one, nominal)
             else:
                 self.place(self._start_of(nominal, StartedBy.SCHEDULE, self._record.overlap))
         return False
@@ -174,29 +177,47 @@ class Draft:
         """Decide all occurrences up to `until` at once, without starting them."""
         if until <= self._cursor:
             return
-        spec = self._record.spec
-        counted = count_between(spec, self._cursor, until, limit=_MOST_COUNTED)
-        first = next_time(spec, after=self._cursor) if counted.count else None
-        if first is not None:
+        counted = count_between(self._record.spec, self._cursor, until, limit=_MOST_COUNTED)
+        if counted.first is not None:
             self._cursor = until
-            self._note_passed(outcome, reason, first, counted.last or until, counted)
+            self._note_passed(outcome, reason, counted, until)
 
     def continue_backfills(self) -> bool:
         """Decide the occurrences of the backfills, in their order; whether there may be more."""
-        while self._backfills:
+        for number, backfill in enumerate(self._backfills):
             try:
-                if (more := self._continue_backfill()) is not None:
+                if (more := self._continue_backfill(number)) is not None:
                     return more
             except SearchLimit as limit:
-                self._backfills[0] = structs.replace(self._backfills[0], cursor=limit.reached)
-                if limit.reached < self._backfills[0].to_at:
+                self._move_backfill(number, limit.reached)
+                if limit.reached < backfill.to_at:
                     return True
-            self._backfills.pop(0)
         return False
 
-    def _continue_backfill(self) -> bool | None:
-        """None: the first backfill is done."""
-        backfill = self._backfills[0]
+    def drop_done_backfills(self) -> None:
+        """One whose starts wait in the buffer is in progress, and can be cancelled."""
+        waiting = {start.backfill_id for start in self._buffer}
+        self._backfills = [
+            each for each in self._backfills if each.cursor < each.to_at or each.backfill_id in waiting
+        ]
+
+    def cancel_backfill(self, backfill: Backfill) -> int:
+        """Skip what it has not started; how many occurrences these are."""
+        before = self._counts.get(Outcome.SKIPPED, 0)
+        reason = SkipReason.BACKFILL_CANCELLED
+        self._drop_buffered(reason, lambda each: each.backfill_id == backfill.backfill_id)
+        counted = backfill_rest(self._record, backfill)
+        if counted.count:
+            end = just_before(backfill.to_at)
+            self._note_passed(Outcome.SKIPPED, reason, counted, end, backfill.backfill_id)
+        self._backfills = [each for each in self._backfills if each.backfill_id != backfill.backfill_id]
+        return self._counts.get(Outcome.SKIPPED, 0) - before
+
+    def _continue_backfill(self, number: int) -> bool | None:
+        """None: all of its occurrences are decided."""
+        backfill = self._backfills[number]
+        if backfill.cursor >= backfill.to_at:
+            return None
         for nominal in occurrences(self._record.spec, after=backfill.cursor):
             if nominal >= backfill.to_at:
                 break
@@ -205,18 +226,25 @@ class Draft:
             # Not in the buffer, which is smaller than a backfill may be.
             if backfill.overlap is Overlap.BUFFER_ALL and (self._running or self._buffer):
                 return False
-            backfill = structs.replace(backfill, cursor=nominal)
-            self._backfills[0] = backfill
+            self._move_backfill(number, nominal)
             self.place(self._start_of(nominal, StartedBy.BACKFILL, backfill.overlap, backfill.backfill_id))
+        self._move_backfill(number, backfill.to_at)
         return None
 
+    def _move_backfill(self, number: int, cursor: float) -> None:
+        self._backfills[number] = structs.replace(self._backfills[number], cursor=cursor)
+
     def _start_of(
-        self, nominal: float, by: StartedBy, overlap: Overlap, backfill_id: str = ""
+        self, nominal: float, by: StartedBy, overlap: Overlap, backfill_id: str | None = None
     ) -> ScheduledStart:
-        occurrence = f"{nominal:.3f}" if not backfill_id else f"backfill:{backfill_id}:{nominal:.3f}"
-        run_id = occurrence_run_id(self._record, occurrence)
+        occurrence = f"{nominal:.3f}" if backfill_id is None else f"backfill:{backfill_id}:{nominal:.3f}"
         return ScheduledStart(
-            run_id=run_id, scheduled_for=nominal, decided_at=self._now, by=by, overlap=overlap
+            run_id=occurrence_run_id(self._record, occurrence),
+            scheduled_for=nominal,
+            decided_at=self._now,
+            by=by,
+            backfill_id=backfill_id,
+            overlap=overlap,
         )
 
     def _is_full(self) -> bool:
@@ -268,7 +296,7 @@ class Draft:
         self._running = [run for run in self._running if run.run_id != run_id]
         for start in failed:
             self._forget(start)
-            self._count(Outcome.STARTED, -1)
+            self._count_started(start, -1)
             self._record_decision(
                 start, Outcome.FAILED, run_id=run_id, reason=SkipReason.START_FAILED, detail=detail
             )
@@ -297,7 +325,7 @@ class Draft:
         self._running.append(StartedRun(run_id=start.run_id, scheduled_for=start.scheduled_for))
         self._forget(start)
         self._record_decision(start, Outcome.STARTED, run_id=start.run_id)
-        self._count(Outcome.STARTED, 1)
+        self._count_started(start, 1)
         if start.by is StartedBy.SCHEDULE and self._remaining is not None:
             self._remaining -= 1
 
@@ -318,16 +346,23 @@ class Draft:
     # Decisions
 
     def _note_passed(
-        self, outcome: Outcome, reason: SkipReason, first: float, last: float, counted: Counted
+        self,
+        outcome: Outcome,
+        reason: SkipReason,
+        counted: Counted,
+        until: float,
+        backfill_id: str | None = None,
     ) -> None:
         self._add(
             ScheduleDecision(
                 at=self._now,
                 outcome=outcome,
-                scheduled_for=first,
-                until=last if counted.count > 1 else None,
+                scheduled_for=counted.first or until,
+                until=(counted.last or until) if counted.count > 1 else None,
                 count=counted.count,
                 at_least=counted.at_least,
+                by=StartedBy.SCHEDULE if backfill_id is None else StartedBy.BACKFILL,
+                backfill_id=backfill_id,
                 reason=reason,
                 detail=self.described(reason),
             )
@@ -349,6 +384,7 @@ class Draft:
                 outcome=outcome,
                 scheduled_for=start.scheduled_for,
                 by=start.by,
+                backfill_id=start.backfill_id,
                 run_id=run_id,
                 reason=reason,
                 detail=detail,
@@ -377,9 +413,24 @@ class Draft:
             if each.run_id != start.run_id or each.outcome not in (Outcome.STARTED, Outcome.BUFFERED)
         ]
 
+    def _count_started(self, start: ScheduledStart, number: int) -> None:
+        self._count(Outcome.STARTED, number)
+        self._backfills = [
+            structs.replace(each, started=max(0, each.started + number))
+            if each.backfill_id == start.backfill_id
+            else each
+            for each in self._backfills
+        ]
+
     def _count(self, outcome: Outcome, number: int) -> None:
         self._counts[outcome] = max(0, self._counts.get(outcome, 0) + number)
 
 
 def _kind(decision: ScheduleDecision) -> tuple[object, ...]:
-    return decision.outcome, decision.by, decision.reason, decision.run_id
+    return decision.outcome, decision.by, decision.backfill_id, decision.reason, decision.run_id
+
+
+def backfill_rest(record: ScheduleRecord, backfill: Backfill) -> Counted:
+    """The occurrences of a backfill that are not decided yet."""
+    end = just_before(backfill.to_at)
+    return count_between(record.spec, backfill.cursor, end, limit=MOST_OCCURRENCES)

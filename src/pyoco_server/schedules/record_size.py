@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import structs
 
-from pyoco_server.errors import ScheduleBusy
+from pyoco_server.errors import ScheduleFull
 from pyoco_server.records.models import encode
 from pyoco_server.records.schedule_models import (
     Outcome,
@@ -21,12 +21,12 @@ _ROOM_BYTES: Final = 8_192
 
 
 def check_room(record: ScheduleRecord, *, most_bytes: int) -> None:
-    """ScheduleBusy if what is to be started takes more than half of what the rest of the record leaves."""
+    """ScheduleFull if what is to be started takes more than half of what the rest of the record leaves."""
     rest = len(encode_schedule(structs.replace(record, starts=[], buffer=[])))
     held = sum(len(encode(start)) for start in (*record.starts, *record.buffer))
     room = max(0, most_bytes - rest) // 2
     if held > room:
-        raise ScheduleBusy(
+        raise ScheduleFull(
             f"the runs that wait would take {held} bytes with their params, and NATS has room for {room}; "
             "wait until an earlier run has ended, or pass a reference to large data"
         )

@@ -3,6 +3,7 @@
 It is written together with what the request has done, so that a repetition finds both or neither.
 """
 
+from hashlib import sha256
 from typing import Final
 
 from msgspec import structs
@@ -14,6 +15,8 @@ from pyoco_server.runs.lifecycle.idempotency import KeyedRequest
 # The record is written with every occurrence: it has to stay small.
 MOST_REQUESTS: Final = 50
 _DIGEST_CHARS: Final = 32
+# Short enough to type, and unique among the backfills of a schedule.
+BACKFILL_ID_BYTES: Final = 8
 
 
 def earlier_request(record: ScheduleRecord, request: KeyedRequest | None) -> AcceptedRequest | None:
@@ -56,3 +59,8 @@ def with_request(
 def id_of(request: KeyedRequest) -> str:
     """The same for a repetition: also one that is not remembered any more starts no run twice."""
     return f"{request.key.stored_as[:_DIGEST_CHARS]}{request.digest[:_DIGEST_CHARS]}"
+
+
+def backfill_id_of(request: KeyedRequest) -> str:
+    """The same for a repetition."""
+    return sha256(id_of(request).encode()).hexdigest()[: 2 * BACKFILL_ID_BYTES]

@@ -117,7 +117,7 @@ class ScheduleRunner:
         return fitted(record, most_bytes=self._connection.max_record_bytes, now=self._now())
 
     def check_room(self, record: ScheduleRecord) -> None:
-        """ScheduleBusy if its triggers take too much."""
+        """ScheduleFull if its triggers take too much."""
         check_room(record, most_bytes=self._connection.max_record_bytes)
 
     async def _look(self, key: str) -> None:

@@ -27,6 +27,7 @@ from pyoco_server.errors import (
 from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.models import is_tag
 from pyoco_server.records.schedule_models import (
+    Backfill,
     Outcome,
     Overlap,
     ScheduleRecord,
@@ -37,8 +38,15 @@ from pyoco_server.records.schedule_models import (
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest
 from pyoco_server.runs.lifecycle.tenancy import Caller, hidden_from_others
 from pyoco_server.schedules import schedule_transitions
-from pyoco_server.schedules.repeated_requests import earlier_request, id_of, with_request
+from pyoco_server.schedules.repeated_requests import (
+    BACKFILL_ID_BYTES,
+    backfill_id_of,
+    earlier_request,
+    id_of,
+    with_request,
+)
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
+from pyoco_server.schedules.schedule_transitions import CancelledBackfill
 from pyoco_server.schedules.spec_problems import checked_spec, checked_window
 
 log = logging.getLogger(__name__)
@@ -92,7 +100,16 @@ class Started:
 class Backfilled:
     # How many runs it starts, or would start.
     count: int
+    # None: a dry run.
+    backfill_id: str | None = None
     replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillProgress:
+    backfill: Backfill
+    # How many occurrences it has not started yet.
+    remaining: int
 
 
 class ScheduleService:
@@ -234,33 +251,63 @@ class ScheduleService:
         request: KeyedRequest | None = None,
     ) -> Backfilled:
         """A dry run does not use its `request`."""
-        backfill_id = secrets.token_hex(16) if request is None else id_of(request)
+        backfill_id = secrets.token_hex(BACKFILL_ID_BYTES) if request is None else backfill_id_of(request)
+        by = name.caller.api_key_id
         done = Backfilled(0)
 
         def added(record: ScheduleRecord, now: float) -> ScheduleRecord:
             return schedule_transitions.with_backfill(
-                record, now=now, backfill_id=backfill_id, from_at=from_at, to_at=to_at, overlap=overlap
+                record,
+                now=now,
+                backfill_id=backfill_id,
+                from_at=from_at,
+                to_at=to_at,
+                overlap=overlap,
+                requested_by=by,
             )
-
-        def counted(record: ScheduleRecord) -> Backfilled:
-            return Backfilled(schedule_transitions.backfill_count(record, from_at=from_at, to_at=to_at))
 
         async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
             nonlocal done
             if (earlier := earlier_request(record, request)) is not None:
-                done = Backfilled(earlier.count, replayed=True)
+                done = Backfilled(earlier.count, backfill_id, replayed=True)
                 return record
             changed = await asyncio.to_thread(added, record, now)
-            done = await asyncio.to_thread(counted, record)
+            done = Backfilled(changed.backfills[-1].count or 0, backfill_id)
             return with_request(changed, request, now=now, count=done.count)
 
         if dry_run:
             stored = await self.find(name)
             # The same errors.
-            await asyncio.to_thread(added, stored.record, self._now())
-            return await asyncio.to_thread(counted, stored.record)
+            changed = await asyncio.to_thread(added, stored.record, self._now())
+            return Backfilled(changed.backfills[-1].count or 0)
         await self._write(name, change, "backfilled")
         return done
+
+    async def backfills(self, name: ScheduleName) -> list[BackfillProgress]:
+        """Those in progress, in the order of their requests."""
+
+        def progress(record: ScheduleRecord) -> list[BackfillProgress]:
+            return [
+                BackfillProgress(each, schedule_transitions.remaining_of(record, each))
+                for each in record.backfills
+            ]
+
+        return await asyncio.to_thread(progress, (await self.find(name)).record)
+
+    async def cancel_backfill(self, name: ScheduleName, backfill_id: str) -> CancelledBackfill:
+        """Start no more of its runs; BackfillNotFound if it is not in progress."""
+        cancelled: CancelledBackfill | None = None
+
+        async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
+            nonlocal cancelled
+            cancelled = await asyncio.to_thread(
+                schedule_transitions.backfill_cancelled, record, backfill_id, now=now
+            )
+            return cancelled.record
+
+        await self._write(name, change, "backfill cancelled")
+        assert cancelled is not None
+        return cancelled
 
     async def delete(self, name: ScheduleName, *, revision: int | None) -> None:
         """Its runs stay. One that is decided is started before."""

@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from pyoco_server.errors import FieldProblem, InvalidRequest, ScheduleBusy, ScheduleConflict
+from pyoco_server.errors import (
+    BackfillNotFound,
+    FieldProblem,
+    InvalidRequest,
+    ScheduleBusy,
+    ScheduleConflict,
+    ScheduleFull,
+    shortened,
+)
 from pyoco_server.records.schedule_models import (
     Backfill,
     Outcome,
@@ -20,7 +28,13 @@ from pyoco_server.records.schedule_models import (
     StartedBy,
 )
 from pyoco_server.schedules.calendar_times import SearchLimit, count_between, due_at, just_before, next_time
-from pyoco_server.schedules.occurrence_rules import Decided, Draft, EarlierRuns, occurrence_run_id
+from pyoco_server.schedules.occurrence_rules import (
+    Decided,
+    Draft,
+    EarlierRuns,
+    backfill_rest,
+    occurrence_run_id,
+)
 from pyoco_server.schedules.spec_problems import MOST_OCCURRENCES, exceeds
 
 MOST_BACKFILLS: Final = 10
@@ -30,6 +44,14 @@ MOST_BACKFILLS: Final = 10
 class Triggered:
     record: ScheduleRecord
     run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelledBackfill:
+    record: ScheduleRecord
+    # How many runs it had started, and how many occurrences are skipped.
+    started: int
+    skipped: int
 
 
 def runs_to_read(record: ScheduleRecord) -> list[str]:
@@ -49,6 +71,7 @@ def decide(record: ScheduleRecord, *, now: float, facts: EarlierRuns) -> Decided
     more = draft.take_due()
     more = draft.continue_backfills() or more
     draft.start_buffered()
+    draft.drop_done_backfills()
     return draft.decided(more=more)
 
 
@@ -176,15 +199,17 @@ def with_backfill(
     from_at: float,
     to_at: float,
     overlap: Overlap | None = None,
+    requested_by: str | None = None,
 ) -> ScheduleRecord:
     """Start the occurrences of a period, one after the other unless the overlap policy says otherwise."""
     if to_at > now:
         expected = "expected a time that is not in the future: the schedule starts those itself"
         raise InvalidRequest(problems=[FieldProblem("to", expected, value=str(to_at))])
-    backfill_count(record, from_at=from_at, to_at=to_at)
+    count = backfill_count(record, from_at=from_at, to_at=to_at)
     if len(record.backfills) >= MOST_BACKFILLS:
-        raise ScheduleConflict(
-            f"{MOST_BACKFILLS} backfills are in progress; start this one when one of them has ended"
+        raise ScheduleFull(
+            f"{MOST_BACKFILLS} backfills are in progress; start this one when one of them has ended, or "
+            "cancel one (DELETE /schedules/{schedule_id}/backfills/{backfill_id})"
         )
     added = Backfill(
         backfill_id=backfill_id,
@@ -192,9 +217,29 @@ def with_backfill(
         to_at=to_at,
         cursor=just_before(from_at),
         requested_at=now,
+        requested_by=requested_by,
         overlap=overlap or Overlap.BUFFER_ALL,
+        count=count,
     )
     return structs.replace(record, backfills=[*record.backfills, added])
+
+
+def backfill_cancelled(record: ScheduleRecord, backfill_id: str, *, now: float) -> CancelledBackfill:
+    """The runs that it has started stay; what it has not started gets a reason."""
+    backfill = next((each for each in record.backfills if each.backfill_id == backfill_id), None)
+    if backfill is None:
+        raise BackfillNotFound(
+            f"no backfill {shortened(backfill_id)} of schedule {record.schedule_id!r} is in progress"
+        )
+    draft = Draft(record, now, {})
+    skipped = draft.cancel_backfill(backfill)
+    return CancelledBackfill(draft.decided().record, backfill.started, skipped)
+
+
+def remaining_of(record: ScheduleRecord, backfill: Backfill) -> int:
+    """How many occurrences a backfill has not started yet; MOST_OCCURRENCES: or more."""
+    waiting = sum(start.backfill_id == backfill.backfill_id for start in record.buffer)
+    return min(MOST_OCCURRENCES, backfill_rest(record, backfill).count + waiting)
 
 
 def _paused(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:

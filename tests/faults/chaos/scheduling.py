@@ -54,7 +54,7 @@ class Schedules:
         bucket = next(each for each in resources(self._connection.config) if each.name == name)
         await jetstream_api.ensure_stream(self._connection, bucket.evolve(max_msgs_per_subject=-1))
 
-    async def create(self, count: int) -> None:
+    async def create(self, count: int, *, every_sec: float = EVERY_SEC) -> None:
         now = time.time()
         for number in range(count):
             overlap, flow, task_sec = _KINDS[number % len(_KINDS)]
@@ -65,7 +65,7 @@ class Schedules:
                 updated_at=now,
                 flow_name=flow,
                 params={"number": -1, "task_sec": task_sec},
-                spec=ScheduleSpec(every_sec=EVERY_SEC),
+                spec=ScheduleSpec(every_sec=every_sec),
                 overlap=overlap,
                 # Whatever is killed, and however slow the machine is, nothing is missed.
                 catchup_window_sec=600.0,
@@ -133,9 +133,10 @@ def check_occurrences(versions: dict[str, list[ScheduleRecord]], runs: dict[str,
     report = OccurrenceReport()
     named: set[str] = set()
     for name, records in versions.items():
-        outcomes = _outcomes(records)
+        every_sec = records[0].spec.every_sec or EVERY_SEC
+        outcomes = _outcomes(records, every_sec)
         first, last = records[0].cursor, records[-1].cursor
-        for nominal in _nominal_times(first, last):
+        for nominal in _nominal_times(first, last, every_sec):
             found = outcomes.pop(nominal, set())
             if len(found) != 1:
                 report.wrong.append(f"{name} at {nominal}: {sorted(map(str, found)) or 'not decided'}")
@@ -152,7 +153,7 @@ def check_occurrences(versions: dict[str, list[ScheduleRecord]], runs: dict[str,
     return report
 
 
-def _outcomes(records: Iterable[ScheduleRecord]) -> dict[float, set[tuple[Outcome, str]]]:
+def _outcomes(records: Iterable[ScheduleRecord], every_sec: float) -> dict[float, set[tuple[Outcome, str]]]:
     """What was decided about each nominal time, other than to wait, with the run that was started."""
     found: dict[float, set[tuple[Outcome, str]]] = defaultdict(set)
     for record in records:
@@ -160,10 +161,10 @@ def _outcomes(records: Iterable[ScheduleRecord]) -> dict[float, set[tuple[Outcom
             if decision.outcome is not Outcome.BUFFERED:
                 run_id = str(decision.run_id) if decision.outcome is Outcome.STARTED else ""
                 for number in range(decision.count):
-                    found[decision.scheduled_for + number * EVERY_SEC].add((decision.outcome, run_id))
+                    found[decision.scheduled_for + number * every_sec].add((decision.outcome, run_id))
     return found
 
 
-def _nominal_times(first: float, last: float) -> list[Any]:
-    start = int(first // EVERY_SEC) + 1
-    return [number * EVERY_SEC for number in range(start, int(last // EVERY_SEC) + 1)]
+def _nominal_times(first: float, last: float, every_sec: float) -> list[Any]:
+    start = int(first // every_sec) + 1
+    return [number * every_sec for number in range(start, int(last // every_sec) + 1)]

@@ -87,9 +87,12 @@ async def test_an_operator_names_a_schedule_without_a_tenant(tenants: list[Tenan
 @pytest.mark.parametrize(
     ("scope", "allowed"),
     [
-        (Scope.READ, {"list", "get", "next", "preview"}),
-        (Scope.SUBMIT, {"create", "patch", "delete", "pause", "resume", "trigger", "backfill", "preview"}),
-        (Scope.OPERATE, {"pause", "resume"}),
+        (Scope.READ, {"list", "get", "next", "backfills", "preview"}),
+        (
+            Scope.SUBMIT,
+            {"create", "patch", "delete", "pause", "resume", "trigger", "backfill", "cancel", "preview"},
+        ),
+        (Scope.OPERATE, {"pause", "resume", "cancel"}),
         (Scope.ANSWER, set()),
     ],
 )
@@ -98,8 +101,10 @@ async def test_a_key_may_do_what_its_scope_allows(
 ) -> None:
     acme = tenants[0]
     name = f"scoped-{scope}"
-    await create(acme, name)
+    await create(acme, name, overlap="allow_all")
     path = f"/schedules/{name}"
+    period = {"from": "2026-01-01", "to": "2026-01-04"}
+    begun = (await acme.http.post(f"{path}/backfill", json=period)).json()
     new = {"schedule_id": f"new-{scope}", "flow_name": "noop", "spec": SPEC}
     requests: dict[str, tuple[str, str, Any]] = {
         "list": ("GET", "/schedules", None),
@@ -111,7 +116,9 @@ async def test_a_key_may_do_what_its_scope_allows(
         "pause": ("POST", f"{path}/pause", None),
         "resume": ("POST", f"{path}/resume", None),
         "trigger": ("POST", f"{path}/trigger", None),
-        "backfill": ("POST", f"{path}/backfill", {"from": "2026-01-01", "to": "2026-01-02", "dry_run": True}),
+        "backfill": ("POST", f"{path}/backfill", {**period, "dry_run": True}),
+        "backfills": ("GET", f"{path}/backfills", None),
+        "cancel": ("DELETE", f"{path}/backfills/{begun['backfill_id']}", None),
         "delete": ("DELETE", path, None),
     }
     async with a_key(acme, "acme", scopes=[scope]) as key:

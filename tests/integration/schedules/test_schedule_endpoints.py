@@ -213,6 +213,44 @@ async def test_a_backfill_counts_and_then_starts(shared_gateway: RunningGateway)
     await eventually(runs, describe="four runs are started")
 
 
+async def test_backfills_are_listed_and_cancelled(shared_gateway: RunningGateway) -> None:
+    await create(shared_gateway, "stopped", {"cron": ["@hourly"]})
+    http, path = shared_gateway.http, "/schedules/stopped/backfills"
+    assert (await http.get(path)).json() == {"items": []}
+    body = {"from": "2026-01-01", "to": "2026-01-21T20:00"}
+    counted = (await http.post("/schedules/stopped/backfill", json={**body, "dry_run": True})).json()
+    assert (counted["count"], counted["backfill_id"]) == (500, None)
+    backfill_id = (await http.post("/schedules/stopped/backfill", json=body)).json()["backfill_id"]
+
+    async def first_started() -> bool:
+        [item] = (await http.get(path)).json()["items"]
+        return bool(item["started"] == 1)
+
+    await eventually(first_started, describe="the first run of the backfill is started")
+    [item] = (await http.get(path)).json()["items"]
+    assert (item["backfill_id"], item["count"], item["remaining"]) == (backfill_id, 500, 499)
+    assert (item["from"], item["to"], item["overlap"]) == (1767225600.0, 1769025600.0, "buffer_all")
+    assert item["requested_by"] is None
+    cancelled = (await http.delete(f"{path}/{backfill_id}")).json()
+    assert (cancelled["started"], cancelled["skipped"]) == (1, 499)
+    assert (await http.get(path)).json() == {"items": []}
+    found = await get(shared_gateway, "stopped")
+    [decision] = [each for each in found["decisions"] if each.get("reason") == "backfill_cancelled"]
+    assert (decision["count"], decision["detail"]) == (499, "the backfill was cancelled")
+    problem = assert_problem(await http.delete(f"{path}/{backfill_id}"), 404, 52)
+    assert backfill_id in problem["detail"]
+    assert_problem(await http.delete(f"/schedules/unknown/backfills/{backfill_id}"), 404, 47)
+
+
+async def test_too_many_backfills_are_refused(shared_gateway: RunningGateway) -> None:
+    await create(shared_gateway, "crowded", {"cron": ["@hourly"]})
+    body = {"from": "2026-01-01", "to": "2026-01-02"}
+    for _ in range(10):
+        assert (await shared_gateway.http.post("/schedules/crowded/backfill", json=body)).status_code == 200
+    refused = await shared_gateway.http.post("/schedules/crowded/backfill", json=body)
+    assert "10 backfills are in progress" in assert_problem(refused, 409, 53)["detail"]
+
+
 async def test_requests_with_a_key_are_repeated_without_effect(shared_gateway: RunningGateway) -> None:
     http = shared_gateway.http
     body = {"schedule_id": "keyed", "flow_name": "keyed", "tag": "unserved", "spec": {"cron": ["@daily"]}}

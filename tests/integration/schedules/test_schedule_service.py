@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.errors import NatsUnavailable, ScheduleConflict
+from pyoco_server.errors import BackfillNotFound, NatsUnavailable, ScheduleConflict
 from pyoco_server.records.models import RunStatus
-from pyoco_server.records.schedule_models import Outcome
+from pyoco_server.records.schedule_models import Outcome, Overlap
 from pyoco_server.runs.lifecycle.idempotency import keyed_command
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.schedules.repeated_requests import MOST_REQUESTS, with_request
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.schedule_service import ScheduleName, ScheduleService
+from pyoco_server.schedules.schedule_transitions import CancelledBackfill
 from tests.support.running.schedule_gateways import START, ScheduleGateway, ScheduleWorld, schedule_world
 
 TICK = ScheduleName("tick", ANYBODY)
@@ -123,3 +124,26 @@ async def test_a_schedule_is_deleted_while_it_is_decided(world: ScheduleWorld) -
     await asyncio.gather(gateway.look(5), service.delete(TICK, revision=None))
     assert await world.store.get_from_leader(key) is None
     assert gateway.directory.get(key) is None
+
+
+async def test_a_backfill_is_cancelled_once_while_gateways_start_its_runs(world: ScheduleWorld) -> None:
+    await world.create(paused=True)
+    gateways = [await world.gateway() for _ in range(2)]
+    services = [service_of(gateway, world) for gateway in gateways]
+    done = await services[0].backfill(TICK, from_at=START - 5000, to_at=START, overlap=Overlap.ALLOW_ALL)
+    assert done.backfill_id is not None
+    cancels = [service.cancel_backfill(TICK, done.backfill_id) for service in services for _ in range(2)]
+    results, *_ = await asyncio.gather(
+        asyncio.gather(*cancels, return_exceptions=True), *(gateway.look() for gateway in gateways)
+    )
+    [cancelled] = [each for each in results if isinstance(each, CancelledBackfill)]
+    assert [type(each) for each in results].count(BackfillNotFound) == 3
+    assert cancelled.started + cancelled.skipped == 500
+    # Nothing starts any more, and what had started is there.
+    for gateway in gateways:
+        await gateway.look(60)
+    record = await world.record()
+    assert record.counts.get("started", 0) == cancelled.started
+    assert (record.counts["skipped"], record.backfills, record.starts) == (cancelled.skipped, [], [])
+    for run in await world.started():
+        assert run.status is RunStatus.PENDING

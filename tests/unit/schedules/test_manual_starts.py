@@ -3,12 +3,23 @@
 import pytest
 from msgspec import structs
 
-from pyoco_server.errors import InvalidRequest, ScheduleBusy, ScheduleConflict
-from pyoco_server.records.schedule_models import Overlap, ScheduleSpec, StartedBy
+from pyoco_server.errors import BackfillNotFound, InvalidRequest, ScheduleBusy, ScheduleFull
+from pyoco_server.records.schedule_models import (
+    Backfill,
+    Outcome,
+    Overlap,
+    ScheduleSpec,
+    SkipReason,
+    StartedBy,
+)
 from pyoco_server.schedules.schedule_transitions import (
+    backfill_cancelled,
     backfill_count,
+    decide,
     edited,
     paused,
+    remaining_of,
+    start_failed,
     triggered,
     with_backfill,
 )
@@ -160,7 +171,7 @@ def test_the_number_of_backfills_is_limited() -> None:
     simulation = Simulation(schedule(HOURLY))
     for _ in range(10):
         _backfill(simulation, -7200, 0)
-    with pytest.raises(ScheduleConflict, match="10 backfills"):
+    with pytest.raises(ScheduleFull, match="10 backfills"):
         _backfill(simulation, -7200, 0)
 
 
@@ -169,3 +180,78 @@ def test_an_edit_keeps_a_backfill() -> None:
     _backfill(simulation, -7200, 0)
     changed = structs.replace(simulation.record, note="x", backfills=[])
     assert len(edited(simulation.record, changed, now=NOON + 1).backfills) == 1
+
+
+def test_a_cancelled_backfill_skips_what_it_has_not_started() -> None:
+    simulation = Simulation(schedule(HOURLY))
+    _backfill(simulation, -DAY_SEC, 0)
+    for second in range(3):
+        simulation.end_all()
+        simulation.look(second)
+    (backfill,) = simulation.record.backfills
+    assert (backfill.count, backfill.started, remaining_of(simulation.record, backfill)) == (24, 3, 21)
+    cancelled = backfill_cancelled(simulation.record, "b1", now=NOON + 3)
+    assert (cancelled.started, cancelled.skipped) == (3, 21)
+    record = simulation.record = cancelled.record
+    assert (record.backfills, record.counts) == ([], {"started": 3, "skipped": 21})
+    reason = record.decisions[-1]
+    assert (reason.outcome, reason.reason) == (Outcome.SKIPPED, SkipReason.BACKFILL_CANCELLED)
+    assert (reason.count, reason.by, reason.backfill_id) == (21, StartedBy.BACKFILL, "b1")
+    assert (reason.scheduled_for, reason.until) == (NOON - DAY_SEC + 3 * 3600, NOON - 3600)
+    simulation.end_all()
+    simulation.look(60)
+    assert len(simulation.times) == 3
+    with pytest.raises(BackfillNotFound, match="no backfill 'b1' of schedule"):
+        backfill_cancelled(simulation.record, "b1", now=NOON + 61)
+
+
+def test_what_a_backfill_has_buffered_is_cancelled_too() -> None:
+    simulation = Simulation(schedule(HOURLY))
+    _backfill(simulation, -3 * 3600, 0, Overlap.CANCEL_OTHER)
+    simulation.look(1)
+    # The first run is being cancelled, the last occurrence waits for its end, the one between is replaced.
+    (backfill,) = simulation.record.backfills
+    assert (backfill.started, remaining_of(simulation.record, backfill)) == (1, 1)
+    record = backfill_cancelled(simulation.record, "b1", now=NOON + 2).record
+    assert (record.buffer, record.backfills, record.counts) == ([], [], {"started": 1, "skipped": 2})
+    assert [decision.reason for decision in record.decisions] == [None, "replaced", "backfill_cancelled"]
+
+
+def test_a_backfill_ends_when_its_buffered_runs_have_started() -> None:
+    simulation = Simulation(schedule(HOURLY))
+    _backfill(simulation, -3 * 3600, 0, Overlap.BUFFER_ONE)
+    simulation.look(1)
+    assert [each.backfill_id for each in simulation.record.backfills] == ["b1"]
+    simulation.end_all()
+    simulation.look(2)
+    assert (simulation.record.backfills, simulation.times) == ([], [-3 * 3600, -2 * 3600])
+
+
+def test_only_the_named_backfill_is_cancelled() -> None:
+    simulation = Simulation(schedule(HOURLY))
+    for name in ("b1", "b2"):
+        simulation.record = with_backfill(
+            simulation.record, now=NOON, backfill_id=name, from_at=NOON - 7200, to_at=NOON
+        )
+    simulation.look(1)
+    simulation.record = backfill_cancelled(simulation.record, "b1", now=NOON + 2).record
+    for second in range(3, 9):
+        simulation.end_all()
+        simulation.look(second)
+    assert simulation.times == [-7200, -7200, -3600]
+    assert simulation.record.counts == {"started": 3, "skipped": 1}
+
+
+def test_a_start_that_failed_is_not_counted_as_started() -> None:
+    simulation = Simulation(schedule(HOURLY))
+    _backfill(simulation, -7200, 0)
+    decided = decide(simulation.record, now=NOON + 1, facts={}).record
+    failed = start_failed(decided, decided.starts[0].run_id, "too large", now=NOON + 1)
+    assert (decided.backfills[0].started, failed.backfills[0].started) == (1, 0)
+
+
+def test_a_backfill_of_an_earlier_version_can_be_cancelled() -> None:
+    record = schedule(HOURLY)
+    old = Backfill(backfill_id="old", from_at=NOON - 7200, to_at=NOON, cursor=NOON - 7201, requested_at=NOON)
+    cancelled = backfill_cancelled(structs.replace(record, backfills=[old]), "old", now=NOON)
+    assert (cancelled.started, cancelled.skipped) == (0, 2)

@@ -58,6 +58,16 @@ export const triggerSchedule = (ref: ScheduleRef, json: string, key: string) =>
 export const backfillSchedule = (ref: ScheduleRef, body: Schemas["BackfillRequest"], key: string) =>
   api.POST("/schedules/{schedule_id}/backfill", { params: keyed(ref, key), body });
 
+export const readBackfills = (ref: ScheduleRef, signal: AbortSignal) =>
+  api.GET("/schedules/{schedule_id}/backfills", { params: named(ref), signal });
+
+export function cancelBackfill(ref: ScheduleRef, backfill: string) {
+  const { path, query } = named(ref);
+  return api.DELETE("/schedules/{schedule_id}/backfills/{backfill_id}", {
+    params: { path: { ...path, backfill_id: backfill }, query },
+  });
+}
+
 /** A dry run: nothing is started. */
 export const countBackfill = (ref: ScheduleRef, body: Schemas["BackfillRequest"]) =>
   api.POST("/schedules/{schedule_id}/backfill", { params: named(ref), body: { ...body, dry_run: true } });

@@ -18,6 +18,7 @@ from pyoco_server.cli.options.client_options import (
 from pyoco_server.cli.options.filter_options import schedule_filter
 from pyoco_server.cli.options.param_options import ParamsFile, ParamsJson, SingleParams, merged_params
 from pyoco_server.cli.options.schedule_options import (
+    BackfillIdArgument,
     Note,
     OverlapOption,
     Revision,
@@ -33,6 +34,8 @@ from pyoco_server.cli.views.console import Output, output_form, pairs, show
 from pyoco_server.cli.views.schedule_views import (
     applied_view,
     backfill_view,
+    backfills_view,
+    cancelled_backfill_view,
     schedule_view,
     schedules_view,
     times_view,
@@ -210,6 +213,29 @@ def backfill(
         idempotency_key=idempotency_key,
     )
     show(done, output, backfill_view)
+
+
+@client_command("pyoco-client schedules backfills nightly")
+def backfills(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    *,
+    tenant: Tenant = None,
+    output: OutputForm = None,
+) -> None:
+    show(client.list_backfills(schedule_id, tenant=tenant)["items"], output, backfills_view)
+
+
+@client_command("pyoco-client schedules cancel-backfill nightly 5f0c2a9be1d34c77")
+def cancel_backfill(
+    client: PyocoHttpClient,
+    schedule_id: ScheduleIdArgument,
+    backfill_id: BackfillIdArgument,
+    *,
+    tenant: Tenant = None,
+    output: OutputForm = None,
+) -> None:
+    show(client.cancel_backfill(schedule_id, backfill_id, tenant=tenant), output, cancelled_backfill_view)
 
 
 @client_command("pyoco-client schedules next nightly", "pyoco-client schedules next nightly -n 30")

@@ -18,6 +18,10 @@ def _checked_schedule_id(text: str) -> str:
     return text
 
 
+BackfillIdArgument = Annotated[
+    str,
+    typer.Argument(help="The id of the backfill: `schedules backfills` lists them.", metavar="BACKFILL_ID"),
+]
 ScheduleIdArgument = Annotated[
     str,
     typer.Argument(help="The id of the schedule.", metavar="SCHEDULE_ID", parser=_checked_schedule_id),

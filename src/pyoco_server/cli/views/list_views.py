@@ -138,7 +138,7 @@ _WIDE: Final = 120
 # Columns that never wrap: ids must be easy to copy.
 _NO_WRAP: Final = {
     *("Run", "Operation", "Status", "State", "Took", "Tasks"),
-    *("When", "Changed", "Last seen", "Started", "Deadline"),
+    *("When", "Changed", "Last seen", "Started", "Deadline", "Backfill"),
 }
 # Columns that take the remaining width.
 _FILL: Final = {"Error", "Error or question", "Question", "Data"}

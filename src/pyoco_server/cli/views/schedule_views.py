@@ -17,7 +17,9 @@ from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.cli.views.run_views import STATE_STYLES
 from pyoco_server.http_client.response_types import (
+    BackfillCancelled,
     Backfilled,
+    BackfillItem,
     NextTimes,
     Schedule,
     ScheduleDecision,
@@ -71,7 +73,25 @@ def backfill_view(backfill: Backfilled) -> RenderableType:
         ("to", local_time(backfill["to"])),
     ]
     shown = [("first", text) for text in backfill["times"]]
-    return pairs([*rows, *shown])
+    # A gateway of an earlier version does not have it.
+    named = [("backfill_id", text)] if (text := backfill.get("backfill_id")) else []
+    return pairs([*named, *rows, *shown])
+
+
+def backfills_view(backfills: Sequence[BackfillItem]) -> RenderableType:
+    return list_view(backfills, _BACKFILLS, only_wide={"Requested", "By", "Overlap"})
+
+
+def cancelled_backfill_view(cancelled: BackfillCancelled) -> RenderableType:
+    schedule = printable(cancelled["schedule_id"])
+    return pairs(
+        [
+            ("backfill_id", printable(cancelled["backfill_id"])),
+            ("skipped", str(cancelled["skipped"])),
+            ("started", f"{cancelled['started']} (these runs stay)"),
+            ("cancel them", f"pyoco-client bulk cancel --cause schedule:{schedule} --dry-run"),
+        ]
+    )
 
 
 def applied_view(done: Sequence[Applied], *, dry_run: bool) -> RenderableType:
@@ -152,6 +172,18 @@ _SCHEDULES: Final[Columns] = {
     "Overlap": lambda each: printable(each["overlap"]),
     "Tag": lambda each: printable(each["tag"]),
     "Last run": lambda each: printable(each["last_run_id"] or ""),
+}
+
+
+_BACKFILLS: Final[Columns] = {
+    "Backfill": lambda each: printable(each["backfill_id"]),
+    "From": lambda each: local_time(each["from"]),
+    "To": lambda each: local_time(each["to"]),
+    "Started": lambda each: str(each["started"]),
+    "Remaining": lambda each: str(each["remaining"]),
+    "Requested": lambda each: ago(each["requested_at"]),
+    "By": lambda each: printable(each["requested_by"] or ""),
+    "Overlap": lambda each: printable(each["overlap"]),
 }
 
 

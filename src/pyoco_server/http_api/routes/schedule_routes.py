@@ -33,7 +33,7 @@ from pyoco_server.records.schedule_models import Moment, ScheduleRecord, Schedul
 from pyoco_server.schedules.calendar_times import iso_in_zone, just_before, next_times, search_times
 from pyoco_server.schedules.schedule_directory import ScheduleRow
 from pyoco_server.schedules.schedule_lists import ScheduleFilter
-from pyoco_server.schedules.schedule_service import ScheduleName, ScheduleService
+from pyoco_server.schedules.schedule_service import BackfillProgress, ScheduleName, ScheduleService
 from pyoco_server.schedules.spec_problems import checked_spec, moment_of
 
 T = TypeVar("T", bound=Struct)
@@ -168,8 +168,25 @@ async def backfill_schedule(request: Request, schedule_id: str) -> Response:
             to=end,
             count=done.count,
             times=[iso_in_zone(at, spec.timezone) for at in first],
+            backfill_id=done.backfill_id,
         ),
         REPLAYED if done.replayed else None,
+    )
+
+
+@handles(endpoints.LIST_BACKFILLS)
+async def list_backfills(request: Request, schedule_id: str) -> Response:
+    found = await _service(request).backfills(_name(request, schedule_id))
+    return json_response(types.BackfillList(items=[_backfill(each) for each in found]))
+
+
+@handles(endpoints.CANCEL_BACKFILL)
+async def cancel_backfill(request: Request, schedule_id: str, backfill_id: str) -> Response:
+    done = await _service(request).cancel_backfill(_name(request, schedule_id), backfill_id)
+    return json_response(
+        types.BackfillCancelled(
+            schedule_id=schedule_id, backfill_id=backfill_id, started=done.started, skipped=done.skipped
+        )
     )
 
 
@@ -323,6 +340,21 @@ def _item(row: ScheduleRow, statuses: Mapping[str, str], problem: str | None) ->
         created_at=row.created_at,
         updated_at=row.updated_at,
         revision=row.revision,
+    )
+
+
+def _backfill(progress: BackfillProgress) -> types.BackfillItem:
+    backfill = progress.backfill
+    return types.BackfillItem(
+        backfill_id=backfill.backfill_id,
+        from_=backfill.from_at,
+        to=backfill.to_at,
+        overlap=backfill.overlap,
+        requested_at=backfill.requested_at,
+        requested_by=backfill.requested_by,
+        count=backfill.count,
+        started=backfill.started,
+        remaining=progress.remaining,
     )
 
 

@@ -15,6 +15,7 @@ import { UserText } from "../../ui/UserText";
 import { JsonValue } from "../run/details/JsonValue";
 import { Panel } from "../run/Panel";
 import { useServedTags } from "../submit/suggestions";
+import { Backfills } from "./Backfills";
 import { Calendar } from "./Calendar";
 import { Facts } from "./Facts";
 import { Decisions, Runs } from "./History";
@@ -107,6 +108,7 @@ function Shown({ schedule }: { schedule: Schedule }) {
       <Notices schedule={schedule} />
       <Facts schedule={schedule} />
       <div className={styles.parts}>
+        <Backfills schedule={schedule} />
         <Calendar schedule={schedule} recent={recent ?? []} />
         <div className={styles.columns}>
           <Decisions schedule={schedule} runs={recent ?? []} />

@@ -4,7 +4,7 @@ import { api, type Schemas } from "../../api/client";
 import { useRead } from "../../api/queries";
 import type { Spec } from "../../schedules/schedule";
 import { secondsOf } from "../../schedules/schedule";
-import { previewSchedule, readSchedule } from "../../schedules/scheduleApi";
+import { previewSchedule, readBackfills, readSchedule } from "../../schedules/scheduleApi";
 import { NO_TENANT, type ScheduleRef } from "../../schedules/scheduleRef";
 import type { ScheduleRun } from "./occurrences";
 
@@ -20,6 +20,16 @@ export function useSchedule(ref: ScheduleRef) {
   return useRead(["schedule", ref.id, ref.tenant], (signal) => readSchedule(ref, signal), {
     every: EVERY_MS,
   });
+}
+
+/** The backfills in progress, while there are any. */
+export function useBackfills(ref: ScheduleRef, enabled: boolean): Schemas["BackfillItem"][] {
+  const { data } = useRead(
+    ["schedule", "backfills", ref.id, ref.tenant],
+    (signal) => readBackfills(ref, signal),
+    { every: EVERY_MS, enabled },
+  );
+  return enabled ? (data?.items ?? []) : [];
 }
 
 export type RunRow = Schemas["RunPage"]["items"][number] & ScheduleRun;
