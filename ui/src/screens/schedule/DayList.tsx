@@ -113,6 +113,7 @@ const REASONS = [
   "remaining_runs",
   "catchup_window",
   "start_failed",
+  "backfill_cancelled",
 ] as const;
 
 /** The run with its status, or why there is none. */
