@@ -10,8 +10,14 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, expect
 
+from pyoco_server.broker.stores.schedule_store import ScheduleStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.schedule_models import Outcome, ScheduleDecision, ScheduleSpec, SkipReason
+from pyoco_server.records.schedule_models import (
+    Outcome,
+    ScheduleDecision,
+    ScheduleSpec,
+    SkipReason,
+)
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -317,3 +323,17 @@ async def test_a_backfill_in_progress_is_cancelled(tab: Tab) -> None:
     await expect(listed).to_have_count(0)
     await expect(part(tab, "Recent decisions")).to_contain_text("The backfill was cancelled.")
     assert (await stored(tab, "mistaken"))["backfills"] == []
+
+
+async def test_a_problem_is_shown_in_the_list_and_on_the_page(tab: Tab) -> None:
+    # The search for its next time takes too long.
+    spec = ScheduleSpec(every_sec=60, exclude=["0-29 * * * *", "30-59 * * * *"])
+    record = a_schedule("stuck-one", spec=spec, cursor=time.time())
+    await ScheduleStore(tab.gateway.inside.connection).create(record)
+    await tab.open("/schedules?q=stuck-")
+    await expect(row(tab, "stuck-one")).to_contain_text("no occurrence is found until")
+    await expect(row(tab, "stuck-one").locator("[data-schedule-state=active]")).to_be_visible()
+    await tab.screenshots("schedules-problem")
+    await tab.open("/schedules/stuck-one", lang="en")
+    await expect(tab.page.get_by_text("no occurrence is found until")).to_be_visible()
+    await tab.screenshots("schedule-problem")

@@ -102,7 +102,7 @@ class ScheduleView(VisibleSchedule, kw_only=True, omit_defaults=False):
     spec: SpecView
     # ISO 8601, in its time zone; none while it is paused.
     next_times: list[str]
-    # Why the gateway that answers cannot decide what is due; null: it can.
+    # Why the gateway that answers cannot decide what is due, or does not know the next time; null: it can.
     problem: str | None = None
 
 
@@ -170,7 +170,7 @@ class ScheduleItem(Struct, kw_only=True):
     last_run_id: RunId | None
     last_run_status: RunStatus | None
     last_scheduled_for: float | None
-    # Why the gateway that answers cannot decide what is due; null: it can.
+    # Why the gateway that answers cannot decide what is due, or does not know the next time; null: it can.
     problem: str | None = None
     created_at: float
     updated_at: float

@@ -31,6 +31,7 @@ from pyoco_server.records.schedule_models import (
 )
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.tenancy import visible_to
+from pyoco_server.schedules.calendar_times import SearchLimit
 from pyoco_server.schedules.schedule_transitions import next_due_at, waits_for_runs
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ class ScheduleRow:
     remaining_runs: int | None
     # When the next occurrence starts, with its jitter.
     next_at: float | None
+    # Of a search that found no occurrence up to here, where it goes on; None: of any other.
+    searched_until: float | None
     last: ScheduleDecision | None
     last_run: StartedRun | None
     counts: dict[str, int]
@@ -78,6 +81,7 @@ class ScheduleRow:
 
 def row_of(record: ScheduleRecord, stored_revision: int) -> ScheduleRow:
     decided = [start.decided_at for start in record.starts]
+    next_at, searched_until = _next(record)
     return ScheduleRow(
         key=record.key,
         schedule_id=record.schedule_id,
@@ -91,7 +95,8 @@ def row_of(record: ScheduleRecord, stored_revision: int) -> ScheduleRow:
         paused=record.paused,
         note=record.note,
         remaining_runs=record.remaining_runs,
-        next_at=next_due_at(record),
+        next_at=next_at,
+        searched_until=searched_until,
         last=record.decisions[-1] if record.decisions else None,
         last_run=_last_run(record),
         counts=record.counts,
@@ -103,6 +108,14 @@ def row_of(record: ScheduleRecord, stored_revision: int) -> ScheduleRow:
         awaited=tuple(run.run_id for run in record.running) if waits_for_runs(record) else (),
         ensure_at=max(decided) + GRACE_SEC if decided else None,
     )
+
+
+def _next(record: ScheduleRecord) -> tuple[float | None, float | None]:
+    """When the next occurrence is due, or how far it was searched."""
+    try:
+        return next_due_at(record), None
+    except SearchLimit as limit:
+        return None, limit.reached
 
 
 def _last_run(record: ScheduleRecord) -> StartedRun | None:
@@ -218,7 +231,7 @@ class ScheduleDirectory:
         self._schedule(row.key, planned if planned <= self._now() else self._look_time(row))
 
     def _look_time(self, row: ScheduleRow) -> float:
-        times = [row.next_at, row.ensure_at]
+        times = [row.next_at, row.searched_until, row.ensure_at]
         if row.awaited or row.has_waiting:
             times.append(self._now() + (_POLL_SEC if row.awaited else 0.0))
         return min((at for at in times if at is not None), default=math.inf)

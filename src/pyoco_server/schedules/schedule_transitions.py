@@ -27,7 +27,7 @@ from pyoco_server.records.schedule_models import (
     SkipReason,
     StartedBy,
 )
-from pyoco_server.schedules.calendar_times import SearchLimit, count_between, due_at, just_before, next_time
+from pyoco_server.schedules.calendar_times import count_between, due_at, just_before, next_time
 from pyoco_server.schedules.occurrence_rules import (
     Decided,
     Draft,
@@ -76,14 +76,13 @@ def decide(record: ScheduleRecord, *, now: float, facts: EarlierRuns) -> Decided
 
 
 def next_due_at(record: ScheduleRecord) -> float | None:
-    """When the next occurrence is due; None if there is none, or none that is to be decided."""
+    """When the next occurrence is due; None if there is none, or none that is to be decided.
+
+    SearchLimit if it is not found.
+    """
     if record.paused or record.remaining_runs == 0:
         return None
-    try:
-        following = next_time(record.spec, after=record.cursor)
-    except SearchLimit as limit:
-        # The search goes on from there.
-        return limit.reached
+    following = next_time(record.spec, after=record.cursor)
     return None if following is None else due_at(record.key, record.spec, following)
 
 

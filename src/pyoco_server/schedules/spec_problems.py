@@ -41,15 +41,20 @@ def checked_spec(given: SpecInput, *, now: float, field: str = "spec") -> Schedu
     try:
         found = next_time(spec, after=now)
     except SearchLimit as limit:
-        message = (
-            f"no occurrence is found until {iso_in_zone(limit.reached, spec.timezone)}: almost everything is "
-            "excluded; exclude less, or give cron expressions that need fewer exclusions"
-        )
+        message = not_found_until(limit.reached, spec)
         raise InvalidRequest(problems=[FieldProblem(f"{field}.exclude", message)]) from None
     if found is None:
         message = f"there is no occurrence after {iso_in_zone(now, spec.timezone)}; {_cure(spec, now)}"
         raise InvalidRequest(problems=[FieldProblem(field, message)])
     return spec
+
+
+def not_found_until(reached: float, spec: ScheduleSpec) -> str:
+    """A search that takes too long, in words."""
+    return (
+        f"no occurrence is found until {iso_in_zone(reached, spec.timezone)}: almost everything is excluded; "
+        "exclude less, or give cron expressions that need fewer exclusions"
+    )
 
 
 def valid_spec(given: SpecInput, *, field: str = "spec") -> ScheduleSpec:

@@ -1,14 +1,17 @@
 """The endpoints of schedules: create, read, list, change, pause, trigger, backfill and delete."""
 
+import time
 from typing import Any
 
 import pytest
 
 from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.records.schedule_models import schedule_key
+from pyoco_server.broker.stores.schedule_store import ScheduleStore
+from pyoco_server.records.schedule_models import ScheduleSpec, schedule_key
 from tests.support.problems import assert_field_problem, assert_problem
 from tests.support.running.gateway import RunningGateway
 from tests.support.samples.flow_yaml import VALID_FLOW_YAML
+from tests.support.samples.schedules import a_schedule
 from tests.support.scrape import Scrape
 from tests.support.waiting import eventually
 
@@ -357,6 +360,31 @@ async def test_a_list_shows_the_last_run_and_its_status(shared_gateway: RunningG
         return bool(item["last_run_status"] == "CANCELLED")
 
     await eventually(cancelled, describe="the list has the status of the run")
+
+
+async def test_a_problem_is_shown(shared_gateway: RunningGateway) -> None:
+    store, now = ScheduleStore(shared_gateway.inside.connection), time.time()
+    # No decision fits into this record.
+    text = "x" * (shared_gateway.inside.connection.max_record_bytes - 400)
+    tick = ScheduleSpec(every_sec=1)
+    await store.create(a_schedule("ill-1", spec=tick, cursor=now, params={"text": text}))
+    # The search for the next time takes too long.
+    spec = ScheduleSpec(every_sec=60, exclude=["0-29 * * * *", "30-59 * * * *"])
+    await store.create(a_schedule("ill-2", spec=spec, cursor=now))
+
+    async def shown() -> dict[str, dict[str, Any]] | None:
+        page = (await shared_gateway.http.get("/schedules", params={"q": "ill-"})).json()
+        items = {item["schedule_id"]: item for item in page["items"]}
+        return items if len(items) == 2 and all(item["problem"] for item in items.values()) else None
+
+    items = await eventually(shown, describe="both have a problem")
+    assert "the NATS server accepts" in items["ill-1"]["problem"]
+    assert (await get(shared_gateway, "ill-1"))["problem"] == items["ill-1"]["problem"]
+    assert "no occurrence is found until 20" in items["ill-2"]["problem"]
+    assert "exclude less" in (await get(shared_gateway, "ill-2"))["problem"]
+    assert items["ill-2"]["next_at"] is None
+    for name in items:
+        await shared_gateway.http.delete(f"/schedules/{name}")
 
 
 async def test_an_id_can_be_used_again(shared_gateway: RunningGateway) -> None:

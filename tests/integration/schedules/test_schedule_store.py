@@ -49,8 +49,12 @@ async def test_the_id_of_a_deleted_schedule_can_be_used_again(connection: Connec
 
 async def test_a_schedule_that_does_not_fit_is_refused(connection: Connection) -> None:
     record = a_schedule("large", params={"text": "x" * connection.max_record_bytes})
-    with pytest.raises(InvalidRequest, match="max_payload"):
+    with pytest.raises(InvalidRequest, match="max_payload") as caught:
         await ScheduleStore(connection).create(record)
+    assert [problem.field for problem in caught.value.problems] == ["params"]
+    with pytest.raises(InvalidRequest) as caught:
+        await ScheduleStore(connection).create(a_schedule("large", note="x" * connection.max_record_bytes))
+    assert [problem.field for problem in caught.value.problems] == ["note"]
     assert await ScheduleStore(connection).get(record.key) is None
 
 

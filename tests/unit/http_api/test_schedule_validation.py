@@ -90,6 +90,14 @@ async def test_a_flow_yaml_that_is_too_large_is_refused() -> None:
     assert_field_problem(response, "workflow_yaml", "at most 1000 bytes", status=413, number=16)
 
 
+async def test_a_body_that_is_too_large_names_what_may_be_shortened() -> None:
+    http = offline_gateway(workflow_yaml_max_bytes=1000, max_run_snapshot_bytes=1024)
+    response = await http.post("/schedules", json={**VALID, "note": "x" * 5000})
+    assert_field_problem(response, "", "shorten params, workflow_yaml, note")
+    response = await http.post("/schedules/nightly/trigger", json={"params": {"text": "x" * 5000}})
+    assert_field_problem(response, "", "shorten params")
+
+
 async def test_params_that_are_too_large_or_deep_are_refused(http: httpx.AsyncClient) -> None:
     small = offline_gateway(max_run_snapshot_bytes=1024)
     response = await small.post("/schedules", json={**VALID, "params": {"text": "x" * 2000}})

@@ -17,6 +17,7 @@ from pyoco_server.records.schedule_models import (
     encode_schedule,
 )
 from pyoco_server.schedules.occurrence_rules import MOST_BUFFERED, EarlierRun
+from pyoco_server.schedules.schedule_directory import row_of
 from pyoco_server.schedules.schedule_transitions import (
     decide,
     edited,
@@ -428,14 +429,15 @@ def test_starts_are_in_the_order_of_their_times() -> None:
 def test_a_long_search_goes_on_later_and_ends_no_schedule() -> None:
     spec = ScheduleSpec(every_sec=60, end_at=NOON + 20 * YEAR_SEC, exclude=["0-29 * * * *", "30-59 * * * *"])
     simulation = Simulation(schedule(spec=spec, overlap=Overlap.ALLOW_ALL))
-    look = next_due_at(simulation.record)
-    assert look is not None
-    assert look > NOON + DAY_SEC
-    simulation.look(look - NOON + 1)
-    assert simulation.record.cursor >= look
-    following = next_due_at(simulation.record)
+    row = row_of(simulation.record, 1)
+    assert row.next_at is None
+    assert row.searched_until is not None
+    assert row.searched_until > NOON + DAY_SEC
+    simulation.look(row.searched_until - NOON + 1)
+    assert simulation.record.cursor >= row.searched_until
+    following = row_of(simulation.record, 2).searched_until
     assert following is not None
-    assert following > look
+    assert following > row.searched_until
     assert simulation.decisions == []
 
 

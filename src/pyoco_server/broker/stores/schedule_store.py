@@ -5,13 +5,18 @@ The key of a schedule is its tenant and its id (`schedule_key`): each tenant has
 
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.errors import FieldProblem, InvalidRequest
+from pyoco_server.records.models import encode
 from pyoco_server.records.schedule_models import ScheduleRecord, decode_schedule, encode_schedule
 from pyoco_server.records.unreadable_records import RecordKind
+
+# The fields of a schedule that have no short limit.
+_GIVEN: Final = ("params", "workflow_yaml", "spec", "note", "tags")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,12 @@ class ScheduleStore:
         if len(encoded) > room:
             message = (
                 f"the schedule takes {len(encoded)} bytes, and the NATS server accepts {room}; shorten its "
-                "params or flow.yaml, or raise max_payload in the server's configuration"
+                "largest field, or raise max_payload in the server's configuration"
             )
-            raise InvalidRequest(problems=[FieldProblem("params", message)])
+            raise InvalidRequest(problems=[FieldProblem(_largest_field(record), message)])
         return encoded
+
+
+def _largest_field(record: ScheduleRecord) -> str:
+    """Of those that people give."""
+    return max(_GIVEN, key=lambda name: len(encode(getattr(record, name))))

@@ -48,7 +48,10 @@ def when_text(spec: Any) -> str:
 
 
 def schedules_view(schedules: Sequence[ScheduleItem]) -> RenderableType:
-    return list_view(schedules, _SCHEDULES, only_wide={"Tag", "Overlap", "Last run"})
+    # A gateway of an earlier version does not have it.
+    has_problem = any(each.get("problem") for each in schedules)
+    columns: Columns = {**_SCHEDULES, "Problem": _problem} if has_problem else _SCHEDULES
+    return list_view(schedules, columns, only_wide={"Tag", "Overlap", "Last run"})
 
 
 def schedule_view(schedule: Schedule) -> RenderableType:
@@ -145,6 +148,10 @@ def _duration(seconds: float) -> str:
         if seconds >= length and seconds % length == 0:
             return f"{seconds / length:g} {unit}"
     return f"{seconds:g} s"
+
+
+def _problem(schedule: ScheduleItem) -> Text:
+    return Text(printable(schedule.get("problem") or ""), style="red")
 
 
 def _next(schedule: ScheduleItem) -> str | Text:

@@ -30,11 +30,11 @@ from pyoco_server.http_api.routes.submit_routes import checked_flow
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunStatus, encode
 from pyoco_server.records.schedule_models import Moment, ScheduleRecord, ScheduleSpec, VisibleSchedule
-from pyoco_server.schedules.calendar_times import iso_in_zone, just_before, next_times, search_times
+from pyoco_server.schedules.calendar_times import Found, iso_in_zone, just_before, next_times, search_times
 from pyoco_server.schedules.schedule_directory import ScheduleRow
 from pyoco_server.schedules.schedule_lists import ScheduleFilter
 from pyoco_server.schedules.schedule_service import BackfillProgress, ScheduleName, ScheduleService
-from pyoco_server.schedules.spec_problems import checked_spec, moment_of
+from pyoco_server.schedules.spec_problems import checked_spec, moment_of, not_found_until
 
 T = TypeVar("T", bound=Struct)
 
@@ -194,6 +194,8 @@ def _service(request: Request) -> ScheduleService:
     return gateway_of(request).schedules.service
 
 
+# The fields that may take most of a body.
+_LARGE: Final = ("params", "workflow_yaml", "note")
 _EXPECTED: Final = {
     "tenant": "expected the tenant of the schedule (letters, digits, _ or -), or `=` for none",
     "revision": "expected the revision of the schedule, a whole number",
@@ -215,11 +217,13 @@ def _name(request: Request, schedule_id: str, query: types.TenantQuery | None = 
 async def _read(request: Request, kind: type[T]) -> T:
     """A record that may contain a flow.yaml, whose line ends and quotes take two bytes each in JSON."""
     config = gateway_of(request).config
+    large = [name for name in _LARGE if name in kind.__struct_fields__]
     body = await limited_body(
         request,
         config.max_run_snapshot_bytes + 2 * config.workflow_yaml_max_bytes,
-        field="params",
-        cure="pass a reference to large data",
+        # Which of its fields is too large is not known: the body is not read to its end.
+        field="",
+        cure=f"shorten {', '.join(large)}" if large else "shorten it",
     )
     return json_record(body or b"{}", kind)
 
@@ -288,16 +292,17 @@ async def _view(
     record = stored.record
     now = gateway_of(request).timekeeper.now()
     coming = (
-        []
+        Found([])
         if record.paused
         else await asyncio.to_thread(
-            next_times, record.spec, after=now, n=_remaining(record, types.SHOWN_TIMES)
+            search_times, record.spec, after=now, n=_remaining(record, types.SHOWN_TIMES)
         )
     )
-    times = [iso_in_zone(at, record.spec.timezone) for at in coming]
+    times = [iso_in_zone(at, record.spec.timezone) for at in coming.times]
     visible = {name: getattr(record, name) for name in VisibleSchedule.__struct_fields__}
     fields = {**visible, "spec": _whole(record.spec), "next_times": times}
-    fields["problem"] = gateway_of(request).schedules.runner.problems.get(record.key)
+    searched_until = None if times else coming.searched_until
+    fields["problem"] = _problem(gateway_of(request), record.key, record.spec, searched_until)
     headers = REPLAYED if replayed else None
     return json_response(types.ScheduleView(**fields), headers, status=status)
 
@@ -313,8 +318,15 @@ def _whole(spec: ScheduleSpec) -> types.SpecView:
 
 async def _items(gateway: Gateway, rows: list[ScheduleRow]) -> list[types.ScheduleItem]:
     statuses = await gateway.listing.lists.statuses_of(row.last_run.run_id for row in rows if row.last_run)
-    problems = gateway.schedules.runner.problems
-    return [_item(row, statuses, problems.get(row.key)) for row in rows]
+    return [_item(row, statuses, _problem(gateway, row.key, row.spec, row.searched_until)) for row in rows]
+
+
+def _problem(gateway: Gateway, key: str, spec: ScheduleSpec, searched_until: float | None) -> str | None:
+    """Why this gateway cannot decide what is due, or does not know the next time; None: it can."""
+    problem = gateway.schedules.runner.problems.get(key)
+    if problem is None and searched_until is not None:
+        return not_found_until(searched_until, spec)
+    return problem
 
 
 def _item(row: ScheduleRow, statuses: Mapping[str, str], problem: str | None) -> types.ScheduleItem:

@@ -78,12 +78,12 @@ export function Facts({ schedule }: { schedule: Schedule }) {
   );
 }
 
-function Next({ schedule: { paused, next_times: times, spec } }: { schedule: Schedule }) {
+function Next({ schedule: { paused, next_times: times, problem, spec } }: { schedule: Schedule }) {
   const t = useMessages(messages);
   const language = useLanguage();
   const [first] = times;
   if (paused) return t("whenResumed");
-  if (first === undefined) return t("noNext");
+  if (first === undefined) return t(problem ? "unknownNext" : "noNext");
   const at = secondsOf(first);
   return (
     <>

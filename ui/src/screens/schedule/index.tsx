@@ -102,7 +102,9 @@ function Shown({ schedule }: { schedule: Schedule }) {
   return (
     <Page
       title={schedule.schedule_id}
-      note={<StateBadge paused={schedule.paused} ended={schedule.next_times.length === 0} />}
+      note={
+        <StateBadge paused={schedule.paused} ended={schedule.next_times.length === 0 && !schedule.problem} />
+      }
       actions={<ScheduleActions schedule={schedule} />}
     >
       <Notices schedule={schedule} />

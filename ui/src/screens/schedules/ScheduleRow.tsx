@@ -34,7 +34,7 @@ export function ScheduleRow({ item, isUnserved }: ScheduleRowProps) {
   return (
     <li className={joined(styles.schedule, paused && styles.paused)} data-schedule={id}>
       <div className={styles.state}>
-        <StateBadge paused={paused} ended={item.next_at === null} />
+        <StateBadge paused={paused} ended={item.next_at === null && !item.problem} />
       </div>
       <div className={styles.what}>
         <h2 className={styles.name}>
@@ -79,7 +79,7 @@ function Next({ item }: { item: ScheduleItem }) {
       {item.paused ? (
         <span className={styles.faint}>{t("notBefore")}</span>
       ) : item.next_at === null ? (
-        <span className={styles.faint}>{t("noNext")}</span>
+        <span className={styles.faint}>{t(item.problem ? "unknownNext" : "noNext")}</span>
       ) : (
         <>
           <Ago at={item.next_at} />
