@@ -133,9 +133,9 @@ async def test_a_backfill_is_cancelled_once_while_gateways_start_its_runs(world:
     done = await services[0].backfill(TICK, from_at=START - 5000, to_at=START, overlap=Overlap.ALLOW_ALL)
     assert done.backfill_id is not None
     cancels = [service.cancel_backfill(TICK, done.backfill_id) for service in services for _ in range(2)]
-    results, *_ = await asyncio.gather(
-        asyncio.gather(*cancels, return_exceptions=True), *(gateway.look() for gateway in gateways)
-    )
+    looks = asyncio.gather(*(gateway.look() for gateway in gateways))
+    results = await asyncio.gather(*cancels, return_exceptions=True)
+    await looks
     [cancelled] = [each for each in results if isinstance(each, CancelledBackfill)]
     assert [type(each) for each in results].count(BackfillNotFound) == 3
     assert cancelled.started + cancelled.skipped == 500
