@@ -87,7 +87,12 @@ OWNED = {
 # Where it is named in the body.
 NAMED_IN_BODY = {("POST", "/resume"): ("runId", "run_id")}
 # Shared by all tenants, without anything of acme.
-SHARED = {"name": "go", "worker_id": "w1", "wheel_name": "greetings-0.1.0-py3-none-any.whl"}
+SHARED = {
+    "name": "go",
+    "worker_id": "w1",
+    "wheel_name": "greetings-0.1.0-py3-none-any.whl",
+    "backfill_id": "0123456789abcdef",
+}
 # Parameters with which an endpoint returns as much as possible, and ends.
 QUERIES: dict[tuple[str, str], Callable[[World], dict[str, str]]] = {
     ("GET", "/runs"): lambda world: {"include": "full", "total": "true"},
