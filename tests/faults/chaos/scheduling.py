@@ -133,7 +133,7 @@ def check_occurrences(versions: dict[str, list[ScheduleRecord]], runs: dict[str,
     report = OccurrenceReport()
     named: set[str] = set()
     for name, records in versions.items():
-        every_sec = records[0].spec.every_sec or EVERY_SEC
+        every_sec = float(records[0].spec.every_sec or EVERY_SEC)
         outcomes = _outcomes(records, every_sec)
         first, last = records[0].cursor, records[-1].cursor
         for nominal in _nominal_times(first, last, every_sec):

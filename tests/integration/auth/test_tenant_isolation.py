@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
+from msgspec import structs
 
 from pyoco_server.api.endpoints import ENDPOINTS
 from pyoco_server.broker.client.direct_client import DirectClient
@@ -22,6 +23,8 @@ from pyoco_server.http_api import create_app
 from pyoco_server.http_api.middleware import authentication
 from pyoco_server.http_api.middleware import constant_time_404 as not_found_delay
 from pyoco_server.records.models import DeadLetter, LogLine, RunStatus
+from pyoco_server.records.schedule_models import StartedRun, schedule_key
+from pyoco_server.schedules.schedule_transitions import with_backfill
 from tests.support.broker.stored_runs import ended, write
 from tests.support.broker.stored_waits import a_wait
 from tests.support.broker.worker_records import a_record, put_record
@@ -161,9 +164,10 @@ def names_in(method: str, path: str) -> list[str]:
     return parameters(path) if in_body is None else [in_body]
 
 
-def _removes_last(operation: tuple[str, str]) -> int:
-    """Requests that read come first, and those that delete come last."""
-    return ("GET", "POST", "PATCH", "DELETE").index(operation[0])
+def _removes_last(operation: tuple[str, str]) -> tuple[int, int]:
+    """Requests that read come first, and those that delete come last: an object after what it has."""
+    method, path = operation
+    return ("GET", "POST", "PATCH", "DELETE").index(method), -path.count("/")
 
 
 OK = {(each.method, each.path): each.status for each in ENDPOINTS}
@@ -212,6 +216,7 @@ async def _fill(world: World) -> None:
     await inside.waits.store.create(wait)
     schedule = {"schedule_id": f"{MARK}-nightly", **fields, "spec": _NIGHTLY, "note": MARK}
     assert (await acme.http.post("/schedules", json=schedule)).status_code == 201
+    await _add_backfill(world, schedule["schedule_id"], open_run)
     world.owned = {
         "schedule_id": schedule["schedule_id"],
         "run_id": open_run,
@@ -228,6 +233,19 @@ async def _fill(world: World) -> None:
     )
     await put_record(inside.connection, record)
     assert (await upload(acme)).status_code == 200
+
+
+async def _add_backfill(world: World, schedule_id: str, open_run: str) -> None:
+    """With the id that the requests name; it waits for the open run, and starts nothing meanwhile."""
+    store = world.acme.inside.schedules.store
+    stored = await store.get_from_leader(schedule_key("acme", schedule_id))
+    assert stored is not None
+    record = structs.replace(stored.record, running=[StartedRun(run_id=open_run, scheduled_for=1.0)])
+    now = record.created_at
+    added = with_backfill(
+        record, now=now, backfill_id=SHARED["backfill_id"], from_at=now - 7 * 86_400, to_at=now
+    )
+    await store.replace(added, revision=stored.revision)
 
 
 async def ask(tenant: Tenant, world: World, method: str, path: str, names: dict[str, str]) -> httpx.Response:
