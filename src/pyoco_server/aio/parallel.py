@@ -18,7 +18,7 @@ async def for_each_item(
 ) -> None:
     """`act` returns whether to go on: after a False what has begun is completed, and no other begins.
 
-    No item begins while something urgent is in progress.
+    Each item gives way to urgent work before it begins, for a moment (urgent_work.py).
     """
     left = iter(items)
     going_on = True
@@ -26,10 +26,11 @@ async def for_each_item(
     async def work() -> None:
         nonlocal going_on
         for item in left:
-            if not await act(item):
-                going_on = False
             await urgent.give_way()
             if not going_on:
+                return
+            if not await act(item):
+                going_on = False
                 return
 
     async with asyncio.TaskGroup() as group:

@@ -1,7 +1,7 @@
 """Work that others give way to: a run is submitted while ten thousand others wake.
 
-Background work asks before each item. It waits until nothing urgent is in progress, or for a moment: it must
-not stop where requests come without a break.
+Background work gives way before each item: until nothing urgent is in progress, but only for a moment, so
+that it continues where requests come without a break.
 """
 
 import asyncio

@@ -63,3 +63,19 @@ async def test_no_item_begins_while_something_urgent_is_in_progress() -> None:
     await submitting
     assert may_end.is_set()
     assert sorted(begun) == list(range(20))
+
+
+async def test_the_first_items_give_way_as_well() -> None:
+    urgent, begun = UrgentWork(), list[int]()
+
+    async def act(number: int) -> bool:
+        begun.append(number)
+        return True
+
+    with urgent:
+        working = asyncio.create_task(for_each_item(act, range(3), at_once=8, urgent=urgent))
+        for _ in range(8):
+            await asyncio.sleep(0)
+        assert begun == []
+    await working
+    assert sorted(begun) == [0, 1, 2]
