@@ -29,7 +29,13 @@ from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.schedules.occurrence_rules import Decided, EarlierRun, EarlierRuns
 from pyoco_server.schedules.record_size import check_room, fitted
 from pyoco_server.schedules.schedule_directory import GRACE_SEC, ScheduleDirectory
-from pyoco_server.schedules.schedule_transitions import decide, runs_to_read, start_failed, stored
+from pyoco_server.schedules.schedule_transitions import (
+    decide,
+    outcomes_between,
+    runs_to_read,
+    start_failed,
+    without_starts,
+)
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +69,8 @@ class ScheduleRunner:
         self._store = ScheduleStore(connection)
         self._runs = RunStore(connection)
         self._starter = DurableStarter(connection)
-        # By outcome, the occurrences that this gateway has decided.
-        self.decided: Counter[str] = Counter()
+        # By outcome, the occurrences of the records that this gateway has written.
+        self.decision_counts: Counter[str] = Counter()
         # By key, why a schedule cannot be decided at present.
         self.problems: dict[str, str] = {}
 
@@ -192,7 +198,8 @@ class ScheduleRunner:
 
     async def _store_started(self, found: StoredSchedule, done: dict[str, str | None]) -> StoredSchedule:
         while True:
-            record = stored(found.record, {run_id for run_id, problem in done.items() if problem is None})
+            started = {run_id for run_id, problem in done.items() if problem is None}
+            record = without_starts(found.record, started)
             for run_id, problem in done.items():
                 if problem is not None:
                     record = start_failed(record, run_id, problem, now=self._now())
@@ -254,9 +261,8 @@ class ScheduleRunner:
         )
 
     def count(self, before: ScheduleRecord, after: ScheduleRecord) -> None:
-        new = Counter(after.counts)
-        new.subtract(before.counts)
-        self.decided += new
+        new = outcomes_between(before, after)
+        self.decision_counts += new
         if missed := new[Outcome.MISSED]:
             window = after.window_sec
             log.warning("schedule %s missed %d occurrences, older than %g s", after.key, missed, window)

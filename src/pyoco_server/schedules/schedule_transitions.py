@@ -4,6 +4,7 @@ Pure functions. Whoever stores the record by compare-and-set has decided: the cu
 and the reasons change together, so every occurrence is decided once.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -91,8 +92,8 @@ def waits_for_runs(record: ScheduleRecord) -> bool:
     return bool(record.buffer or record.backfills or (record.pause_on_failure and record.running))
 
 
-def stored(record: ScheduleRecord, run_ids: set[str]) -> ScheduleRecord:
-    """These starts are done."""
+def without_starts(record: ScheduleRecord, run_ids: set[str]) -> ScheduleRecord:
+    """The record without these starts: their runs are stored."""
     return structs.replace(record, starts=[each for each in record.starts if each.run_id not in run_ids])
 
 
@@ -101,6 +102,20 @@ def start_failed(record: ScheduleRecord, run_id: str, detail: str, *, now: float
     draft = Draft(record, now, {})
     draft.fail(run_id, detail)
     return draft.decided().record
+
+
+def outcomes_between(before: ScheduleRecord, after: ScheduleRecord) -> Counter[str]:
+    """How many occurrences got which outcome by this write; none is taken back by a later one.
+
+    A start counts when its run is stored, or as failed. One that was buffered counts again when it is started
+    or skipped.
+    """
+    added = Counter(after.counts)
+    added.subtract(before.counts)
+    completed = _run_ids(before.starts) - _run_ids(after.starts)
+    added[Outcome.STARTED] = len(completed) - added[Outcome.FAILED]
+    added[Outcome.BUFFERED] = len(_run_ids(after.buffer) - _run_ids(before.buffer))
+    return added
 
 
 def edited(record: ScheduleRecord, changed: ScheduleRecord, *, now: float) -> ScheduleRecord:
@@ -257,6 +272,10 @@ def _with_skipped(record: ScheduleRecord, now: float, reason: SkipReason) -> Sch
     draft = Draft(record, now, {})
     draft.pass_over(now, Outcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)
     return structs.replace(draft.decided().record, cursor=max(record.cursor, now))
+
+
+def _run_ids(starts: list[ScheduledStart]) -> set[str]:
+    return {start.run_id for start in starts}
 
 
 def _definition(record: ScheduleRecord) -> tuple[object, ...]:

@@ -220,7 +220,7 @@ async def test_a_start_that_is_impossible_becomes_a_decision(world: ScheduleWorl
     assert [each.outcome for each in record.decisions] == [Outcome.FAILED, Outcome.FAILED]
     assert "shorten its tags" in str(record.decisions[0].detail)
     assert (record.starts, record.running, record.counts["failed"]) == ([], [], 2)
-    assert +gateway.runner.decided == {"failed": 2}
+    assert gateway.runner.decision_counts == {"failed": 2}
 
 
 async def test_an_unexpected_error_of_a_start_becomes_a_decision(
@@ -353,7 +353,7 @@ async def test_lists_follow_what_was_stored(world: ScheduleWorld) -> None:
     assert row is not None
     assert row.last_run is not None
     assert row.last_run.scheduled_for == START + 10
-    assert gateway.runner.decided == {"started": 4, "skipped": 4}
+    assert gateway.runner.decision_counts == {"started": 4, "skipped": 4}
 
 
 async def test_a_schedule_that_cannot_be_decided_says_why(

@@ -13,7 +13,7 @@ from pyoco_server.records.schedule_models import (
     StartedBy,
 )
 from pyoco_server.schedules.occurrence_rules import Decided, EarlierRun
-from pyoco_server.schedules.schedule_transitions import decide, stored
+from pyoco_server.schedules.schedule_transitions import decide, without_starts
 
 NOON = datetime(2026, 11, 17, 12, 0, tzinfo=UTC).timestamp()
 
@@ -53,7 +53,7 @@ class Simulation:
             assert start.run_id not in self.started, "started twice"
             self.started[start.run_id] = start.scheduled_for - NOON
             self.facts[start.run_id] = EarlierRun(is_open=True, status="RUNNING")
-        self.record = stored(record, {start.run_id for start in record.starts})
+        self.record = without_starts(record, {start.run_id for start in record.starts})
 
     def run_until(self, end: int, *, takes: float | None = None) -> list[Decided]:
         """Look each second until `end`; each run ends after `takes` seconds."""

@@ -1,5 +1,6 @@
 """Decisions about occurrences: each has one run, or one reason."""
 
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -22,12 +23,13 @@ from pyoco_server.schedules.schedule_transitions import (
     decide,
     edited,
     next_due_at,
+    outcomes_between,
     paused,
     resumed,
     runs_to_read,
     start_failed,
-    stored,
     waits_for_runs,
+    without_starts,
 )
 from tests.unit.schedules.simulation import NOON, Simulation, schedule
 
@@ -406,10 +408,39 @@ def test_a_start_that_fails_pauses_a_schedule_that_pauses_on_failure() -> None:
     assert start_failed(record, record.starts[0].run_id, "no", now=NOON + 11).paused
 
 
+def test_the_counted_outcomes_of_a_start_that_fails_never_decrease() -> None:
+    before = schedule()
+    record = decide(before, now=NOON + 10, facts={}).record
+    failed = start_failed(record, record.starts[0].run_id, "no", now=NOON + 10.1)
+    writes = [outcomes_between(before, record), outcomes_between(record, failed)]
+    assert [+each for each in writes] == [Counter(), Counter(failed=1)]
+    assert all(count >= 0 for each in writes for count in each.values())
+
+
+def test_each_outcome_is_counted_by_the_write_that_has_it() -> None:
+    """The run of 10 is open: 20 waits, and 30 finds the buffer full."""
+    simulation = Simulation(schedule(overlap=Overlap.BUFFER_ONE))
+    before = simulation.record
+    first = decide(before, now=NOON + 10, facts={}).record
+    assert not +outcomes_between(before, first)
+    simulation.store(first)
+    assert +outcomes_between(first, simulation.record) == Counter(started=1)
+    before = simulation.record
+    simulation.look(30)
+    assert +outcomes_between(before, simulation.record) == Counter(buffered=1, skipped=1)
+    simulation.end_all()
+    before = simulation.record
+    started = decide(before, now=NOON + 39, facts=simulation.facts).record
+    simulation.store(started)
+    assert +outcomes_between(started, simulation.record) == Counter(started=1)
+    late = decide(simulation.record, now=NOON + DAY_SEC, facts=simulation.facts).record
+    assert outcomes_between(simulation.record, late)[Outcome.MISSED] > 0
+
+
 def test_a_stored_start_is_dropped() -> None:
     record = decide(schedule(overlap=Overlap.ALLOW_ALL), now=NOON + 20, facts={}).record
     first, second = record.starts
-    assert stored(record, {first.run_id}).starts == [second]
+    assert without_starts(record, {first.run_id}).starts == [second]
 
 
 def test_a_decided_record_can_be_stored() -> None:

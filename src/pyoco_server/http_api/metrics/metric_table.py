@@ -103,7 +103,8 @@ METRICS: Final = (
     _counter(
         "pyoco_schedule_decisions_total",
         "occurrences",
-        "Occurrences of schedules that this gateway has decided, by outcome.",
+        "Occurrences of schedules by outcome, where this gateway has written it. One that was buffered counts "
+        "again when it is started or skipped.",
         "outcome",
     ),
     _counter(

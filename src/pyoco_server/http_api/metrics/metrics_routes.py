@@ -63,7 +63,8 @@ async def _add_all(gateway: Gateway, page: MetricPage) -> None:
     await _add_waits(gateway.waits, page, None)
     await _add_schedules(gateway.schedules, page, None)
     for outcome in Outcome:
-        page.put("pyoco_schedule_decisions_total", gateway.schedules.runner.decided[outcome], outcome)
+        count = gateway.schedules.runner.decision_counts[outcome]
+        page.put("pyoco_schedule_decisions_total", count, outcome)
     gateway.listing.timings.report_to(page)
     gateway.requests.report_to(page)
     _add_gateway(gateway, page)
