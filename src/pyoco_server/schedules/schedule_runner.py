@@ -127,15 +127,18 @@ class ScheduleRunner:
         check_room(record, most_bytes=self._connection.max_record_bytes)
 
     async def _look(self, key: str) -> None:
-        """Decide what is due of one schedule, and do it."""
-        more = True
-        while more:
-            found = await self._store.get_from_leader(key)
-            if found is None:
-                self.removed(key)
-                return
-            more = await self._decide(found)
+        """Decide a part of what is due of one schedule, and do it.
+
+        The rest waits for the next call: ten thousand runs of a backfill must not delay other schedules.
+        """
+        found = await self._store.get_from_leader(key)
+        if found is None:
+            self.removed(key)
+            return
+        more = await self._decide(found)
         self.problems.pop(key, None)
+        if more:
+            self._directory.postpone(key, self._now())
 
     async def _decide(self, found: StoredSchedule) -> bool:
         """Whether there is more to decide at once, or it was changed meanwhile."""

@@ -23,6 +23,7 @@ from pyoco_server.records.schedule_models import (
 )
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
+from pyoco_server.schedules.occurrence_rules import MOST_PER_STEP
 from pyoco_server.schedules.schedule_directory import GRACE_SEC
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.schedule_transitions import triggered, with_backfill
@@ -364,3 +365,32 @@ async def test_a_schedule_that_cannot_be_decided_says_why(
     await gateway.look(10.5)
     [problem] = gateway.runner.problems.values()
     assert "the NATS server accepts" in problem
+
+
+async def test_a_large_backfill_delays_no_other_schedule(world: ScheduleWorld) -> None:
+    """It is decided in parts, and what another schedule has due comes between them."""
+    large = await world.create("large", every_sec=60, overlap=Overlap.ALLOW_ALL)
+    tick = await world.create("tick", overlap=Overlap.ALLOW_ALL)
+    found = await world.stored(large)
+    backfill = with_backfill(
+        found.record,
+        now=START,
+        backfill_id="b1",
+        from_at=START - 3 * MOST_PER_STEP * 60,
+        to_at=START,
+        overlap=Overlap.ALLOW_ALL,
+    )
+    await world.store.replace(backfill, revision=found.revision)
+    gateway = await world.gateway()
+    # While the first part is started, the other schedule becomes due.
+    world.clock.at = START + 1
+    next_at = await gateway.runner.run_due(world.clock.at)
+    assert (await world.record(large)).counts == {"started": MOST_PER_STEP}
+    assert next_at == world.clock.at, "it goes on at once"
+    world.clock.at = START + 10
+    await gateway.runner.run_due(world.clock.at)
+    assert (await world.record(tick)).counts == {"started": 1}
+    assert (await world.record(large)).backfills, "the backfill has not ended"
+    await gateway.look()
+    record = await world.record(large)
+    assert (record.backfills, record.counts) == ([], {"started": 3 * MOST_PER_STEP})
