@@ -25,6 +25,7 @@ from pyoco_server.records.schedule_models import (
     Overlap,
     ScheduledStart,
     ScheduleRecord,
+    ScheduleSpec,
     SkipReason,
     StartedBy,
 )
@@ -126,6 +127,7 @@ def edited(record: ScheduleRecord, changed: ScheduleRecord, *, now: float) -> Sc
     settled = record
     if changed.spec != record.spec:
         settled = _with_skipped(record, now, SkipReason.EDITED)
+        settled = structs.replace(settled, backfills=_counted_again(settled, changed.spec))
     elif record.remaining_runs == 0 and changed.remaining_runs != 0:
         settled = _with_skipped(record, now, SkipReason.REMAINING_RUNS)
     if changed.paused and not record.paused:
@@ -265,6 +267,22 @@ def _paused(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:
 def _resumed(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:
     passed = _with_skipped(record, now, SkipReason.PAUSED)
     return structs.replace(passed, paused=False, paused_at=None, note=note)
+
+
+def _counted_again(record: ScheduleRecord, spec: ScheduleSpec) -> list[Backfill]:
+    """The backfills, which go on with the times of a new spec; InvalidRequest if one gets too many."""
+    changed = structs.replace(record, spec=spec)
+    for each in record.backfills:
+        if exceeds(spec, each.cursor, just_before(each.to_at)):
+            message = (
+                f"backfill {each.backfill_id} is in progress, and would start more than {MOST_OCCURRENCES} "
+                "runs at the new times, or exclusions are too many to count them; cancel it before "
+                "(DELETE /schedules/{schedule_id}/backfills/{backfill_id})"
+            )
+            raise InvalidRequest(problems=[FieldProblem("spec", message)])
+    return [
+        structs.replace(each, count=each.started + remaining_of(changed, each)) for each in record.backfills
+    ]
 
 
 def _with_skipped(record: ScheduleRecord, now: float, reason: SkipReason) -> ScheduleRecord:

@@ -182,6 +182,31 @@ def test_an_edit_keeps_a_backfill() -> None:
     assert len(edited(simulation.record, changed, now=NOON + 1).backfills) == 1
 
 
+def test_an_edit_that_makes_a_backfill_too_large_is_refused() -> None:
+    """A backfill goes on with the new times: it has to stay below the limit of its request."""
+    simulation = Simulation(schedule(HOURLY))
+    _backfill(simulation, -365 * DAY_SEC, 0)
+    changed = structs.replace(simulation.record, spec=ScheduleSpec(every_sec=1))
+    with pytest.raises(InvalidRequest) as caught:
+        edited(simulation.record, changed, now=NOON + 1)
+    (problem,) = caught.value.problems
+    assert problem.field == "spec"
+    assert "backfill b1" in problem.message
+    assert "cancel it" in problem.message
+
+
+def test_an_edit_counts_a_backfill_again() -> None:
+    simulation = Simulation(schedule(HOURLY))
+    _backfill(simulation, -DAY_SEC, 0)
+    simulation.look(0)
+    (before,) = simulation.record.backfills
+    assert (before.count, before.started) == (24, 1)
+    changed = structs.replace(simulation.record, spec=ScheduleSpec(every_sec=1800))
+    record = edited(simulation.record, changed, now=NOON + 1)
+    (after,) = record.backfills
+    assert (after.started, remaining_of(record, after), after.count) == (1, 47, 48)
+
+
 def test_a_cancelled_backfill_skips_what_it_has_not_started() -> None:
     simulation = Simulation(schedule(HOURLY))
     _backfill(simulation, -DAY_SEC, 0)
