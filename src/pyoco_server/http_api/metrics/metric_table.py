@@ -103,8 +103,8 @@ METRICS: Final = (
     _counter(
         "pyoco_schedule_decisions_total",
         "occurrences",
-        "Occurrences of schedules by outcome, where this gateway has written it. One that was buffered counts "
-        "again when it is started or skipped.",
+        "Occurrences of schedules by outcome, where this gateway has written it. One that was buffered "
+        "counts again when it is started or skipped.",
         "outcome",
     ),
     _counter(
