@@ -8,11 +8,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_cursor import StreamCursor
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
@@ -451,3 +453,25 @@ def test_the_command_reports_an_unusable_folder(tmp_path: Path) -> None:
     assert outcome.returncode == 1
     assert f"PYOCO_INDEX_DIR={folder!r}" in outcome.stderr
     assert "choose a folder that can be written to" in outcome.stderr
+
+
+async def test_a_batch_is_read_again_if_its_last_message_was_replaced_meanwhile(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NATS ends a batch at the last message of its beginning, which may have been replaced by then."""
+    read = StreamCursor.read
+    replaced: list[StreamMessage] = []
+
+    async def replaced_once(self: StreamCursor, **query: Any) -> list[StreamMessage]:
+        messages: list[StreamMessage] = await read(self, **query)
+        if messages and not replaced:
+            replaced.extend(messages)
+            return []
+        return messages
+
+    async with running_gateway(config) as gateway:
+        assert await ids(gateway) == []
+        monkeypatch.setattr(StreamCursor, "read", replaced_once)
+        await write(gateway.inside.runs.store, snapshot())
+        assert len(await ids(gateway)) == 1
+    assert replaced

@@ -18,7 +18,13 @@ from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.jetstream.feed_history import Checkpoint, Comparison, FeedHistory, FeedReader
 from pyoco_server.broker.jetstream.removed_keys import RemovedKeys
 from pyoco_server.broker.jetstream.stream_cursor import StreamCursor
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState, require_end, stream_state
+from pyoco_server.broker.jetstream.stream_reads import (
+    StreamMessage,
+    StreamState,
+    next_info,
+    require_end,
+    stream_state,
+)
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err, ErrorSpec
 
@@ -185,9 +191,7 @@ class BucketFeed:
         began_at, began_after = time.monotonic(), self._reader.checkpoint.revision
         while self._reader.checkpoint.revision < state.last_sequence != self._last_missing:
             after = self._reader.checkpoint.revision
-            batch = await self._read(after=after)
-            if not batch:
-                await require_end(self._connection, self._stream, after=after)
+            batch = await self._read(after=after) or await self._read_again(after=after)
             if self._connection.interruptions != interruptions:
                 return  # this may be of another history than what was compared
             if not batch:
@@ -301,6 +305,18 @@ class BucketFeed:
         # A count that is older than what was read says nothing.
         if revision <= state.last_sequence and known > state.messages:
             self._removed.explain(known - state.messages, upto=revision)
+
+    async def _read_again(self, *, after: int) -> list[StreamMessage]:
+        """What an empty batch has missed; NatsUnavailable if a replica does not have it yet.
+
+        A batch is empty as well if the last message was replaced by a newer one while it was read.
+        """
+        if await next_info(self._connection, self._stream, after=after) is None:
+            return []
+        batch = await self._read(after=after)
+        if not batch:
+            await require_end(self._connection, self._stream, after=after)
+        return batch
 
     async def _read(self, *, after: int) -> list[StreamMessage]:
         if self._reader.ready and not self._barriers:

@@ -21,7 +21,7 @@ from pyoco_server.records.moments import Seconds, Timestamp
 
 # A turn of the event loop for so many: about half a millisecond.
 _GROUP = 250
-# Tags times generations of queued runs; more than this are not usual.
+# Tags times generations and time limits of queued runs; more than this are not usual.
 _SHARED_STATES = 1000
 
 
@@ -110,7 +110,7 @@ class OpenRuns:
         self._runs: dict[str, OpenRun] = {}
         self._parked: dict[str, _ParkedRun] = {}
         # The states of queued runs, by what is known of them.
-        self._queued_states: dict[tuple[str, int, bool], RunState] = {}
+        self._queued_states: dict[tuple[str, int, bool, float | None], RunState] = {}
         # Deleted keys whose marker may still be in the bucket, and when it was seen; oldest first.
         self.markers: OrderedDict[str, float] = OrderedDict()
         self._on_ended: list[Callable[[str], None]] = []
@@ -216,13 +216,20 @@ class OpenRuns:
 
     def _shared(self, state: RunState) -> RunState:
         """One state for all queued runs that differ only in times: they count for a run with a delivery."""
-        key = (state.tag, state.generation, state.start_time is not None)
+        key = (state.tag, state.generation, state.start_time is not None, state.timeout_sec)
         found = self._queued_states.get(key)
         if found is None:
             if len(self._queued_states) >= _SHARED_STATES:
                 self._queued_states.clear()
             start_time = None if state.start_time is None else 0.0
-            found = RunState(state.status, 0.0, state.tag, generation=state.generation, start_time=start_time)
+            found = RunState(
+                state.status,
+                0.0,
+                state.tag,
+                generation=state.generation,
+                start_time=start_time,
+                timeout_sec=state.timeout_sec,
+            )
             self._queued_states[key] = found
         return found
 
