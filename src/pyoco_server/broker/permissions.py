@@ -155,7 +155,7 @@ def _gateway_requests(
         *(f"{_API}.STREAM.PURGE.{name}" for name in cleaned),
         f"{_API}.CONSUMER.INFO.{config.work_stream}.*",
         f"{_API}.CONSUMER.LIST.{config.work_stream}",
-        # To hand over the deliveries of a worker that is gone.
+        # To hand over the deliveries of a worker that has died.
         f"{ack_subject(config.work_stream, '*')}.>",
         *notify_access(config),
         *intake_access(config),

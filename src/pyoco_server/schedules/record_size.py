@@ -48,8 +48,8 @@ def fitted(record: ScheduleRecord, *, most_bytes: int, now: float) -> ScheduleRe
 def _without(
     record: ScheduleRecord, kept: list[ScheduledStart], dropped: list[ScheduledStart], now: float
 ) -> ScheduleRecord:
-    gone = {start.run_id for start in dropped}
-    decisions = [each for each in record.decisions[-_FEW_DECISIONS:] if each.run_id not in gone]
+    dropped_ids = {start.run_id for start in dropped}
+    decisions = [each for each in record.decisions[-_FEW_DECISIONS:] if each.run_id not in dropped_ids]
     counts = dict(record.counts)
     if dropped:
         counts[Outcome.SKIPPED] = counts.get(Outcome.SKIPPED, 0) + len(dropped)

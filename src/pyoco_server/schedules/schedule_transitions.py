@@ -276,8 +276,8 @@ def _counted_again(record: ScheduleRecord, spec: ScheduleSpec) -> list[Backfill]
         if exceeds(spec, each.cursor, just_before(each.to_at)):
             message = (
                 f"backfill {each.backfill_id} is in progress, and would start more than {MOST_OCCURRENCES} "
-                "runs at the new times, or exclusions are too many to count them; cancel it before "
-                "(DELETE /schedules/{schedule_id}/backfills/{backfill_id})"
+                "runs at the new times, or exclusions are too many to count them; cancel it first: "
+                f"DELETE /schedules/{record.schedule_id}/backfills/{each.backfill_id}"
             )
             raise InvalidRequest(problems=[FieldProblem("spec", message)])
     return [

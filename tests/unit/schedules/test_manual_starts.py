@@ -192,7 +192,8 @@ def test_an_edit_that_makes_a_backfill_too_large_is_refused() -> None:
     (problem,) = caught.value.problems
     assert problem.field == "spec"
     assert "backfill b1" in problem.message
-    assert "cancel it" in problem.message
+    cure = f"cancel it first: DELETE /schedules/{simulation.record.schedule_id}/backfills/b1"
+    assert problem.message.endswith(cure)
 
 
 def test_an_edit_counts_a_backfill_again() -> None:

@@ -3,9 +3,9 @@
 Gateways with wrong clocks agree by it. It is measured before a new connection is used and then regularly,
 and runs on by the monotonic clock in between: setting the clock of this machine makes nothing due.
 
-A reply tells the server's time only to its own duration. A clock of this machine that may be right is taken
-for it: then all processes on a machine agree exactly. Otherwise the earliest possible time is: nothing is
-due before its time.
+A reply gives the server's time only to within its own duration. If the clock of this machine lies within
+that range, it is used as it is, and all processes of a machine agree exactly. Otherwise the earliest possible
+time is used, so that nothing is due before its time.
 """
 
 import logging
