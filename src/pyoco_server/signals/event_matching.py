@@ -1,10 +1,10 @@
 """Answers the open waits for events that an event matches.
 
-Both sides look: a new event for the open waits, a new wait for the events since the start of its run
-(event_look_back.py). Every gateway does so; the compare-and-set on the wait decides.
+A new event is matched with the open waits, and a new wait with the events since its run was submitted or was
+to start (event_look_back.py). Every gateway does so; the compare-and-set on the wait decides.
 
-An event counts for a wait if it came after the start of the run, and if no earlier wait of the run for the
-same name and match has received it. Waits that are open at the same time all receive it.
+An event counts for a wait if it was stored after that time, and if no earlier wait of the run for the same
+name and match has received it. Waits that are open at the same time all receive it.
 """
 
 import logging

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 class EventSender:
     def __init__(self, connection: Connection, *, clock: Callable[[], float]) -> None:
-        """`clock` says when an event was sent, and so for which runs it counts."""
+        """`clock` gives the `at` of an event; for which runs it counts follows from when it was stored."""
         self._clock = clock
         self._events = EventStore(connection)
         self.sent = 0

@@ -4,11 +4,11 @@ Why no signal is lost and none is received twice: docs/sleeps-and-signals.md, "W
 """
 
 from collections.abc import Iterable
+from operator import is_
 from typing import Final
 
 from msgspec import structs
 
-from pyoco_server.broker.stores.mailbox_store import MAILBOX_MAX_BYTES
 from pyoco_server.errors import MailboxFull
 from pyoco_server.records.models import WaitKind
 from pyoco_server.records.signal_models import Mailbox, Signal, encode
@@ -17,6 +17,9 @@ from pyoco_server.records.wait_models import WaitRecord, WaitState
 # Signals that no wait has received; and how many of those that were received are kept.
 MAX_PENDING: Final = 1000
 MAX_RECEIVED: Final = 1000
+# Of the record, with the received ones: less than the limit of a NATS message, which is 1 MiB unless an
+# operator changes it.
+MAX_BYTES: Final = 768 * 1024
 
 
 def find_signal(mailbox: Mailbox, signal_id: str) -> Signal | None:
@@ -29,10 +32,10 @@ def with_signal(mailbox: Mailbox, signal: Signal) -> Mailbox:
     if pending >= MAX_PENDING:
         raise MailboxFull(f"{pending} signals were not received yet; a run keeps at most {MAX_PENDING}")
     grown = structs.replace(mailbox, signals=[*mailbox.signals, signal])
-    if (size := len(encode(grown))) > MAILBOX_MAX_BYTES:
+    if (size := len(encode(grown))) > MAX_BYTES:
         raise MailboxFull(
-            f"{pending + 1} signals that were not received would have {size} bytes; "
-            f"a run keeps at most {MAILBOX_MAX_BYTES}"
+            f"its {len(grown.signals)} signals, with those received, would take {size} bytes; "
+            f"a run keeps at most {MAX_BYTES}"
         )
     return grown
 
@@ -51,7 +54,7 @@ def assigned(mailbox: Mailbox, waits: Iterable[WaitRecord]) -> Mailbox:
             if signal.taken_by is None and signal.name == wait.topic:
                 signals[number] = structs.replace(signal, taken_by=wait.wait_id)
                 break
-    if all(map(_is_same, signals, mailbox.signals)):
+    if all(map(is_, signals, mailbox.signals)):
         return mailbox
     return trimmed(structs.replace(mailbox, signals=signals), by_id.values())
 
@@ -92,10 +95,6 @@ def _freed(signal: Signal, waits: dict[str, WaitRecord]) -> Signal:
 
 def _is_open(wait: WaitRecord) -> bool:
     return wait.state is WaitState.OPEN
-
-
-def _is_same(one: Signal, other: Signal) -> bool:
-    return one is other
 
 
 def received_by(waits: Iterable[WaitRecord]) -> dict[str, WaitRecord]:

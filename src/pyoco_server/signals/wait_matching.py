@@ -1,9 +1,9 @@
 """Brings signals and events to the waits for them: one background loop in each gateway.
 
 It follows the stream of events, the bucket of signals, and the index of waits by revision. A wait that the
-loop has not reached yet is left out when an event arrives: it is looked up later, beside the loop, with all
-events since the start of its run (event_look_back.py). After a start the loop reaches every open wait, and
-completes what a gateway that stopped has left undone.
+loop has not reached yet is left out when an event arrives: later, beside the loop, it is matched with all
+events since its run was submitted or was to start (event_look_back.py). After a start of the gateway the loop
+reaches every open wait, and completes what a gateway that stopped has left undone.
 """
 
 import logging
@@ -20,7 +20,7 @@ from pyoco_server.signals.event_matching import EventMatching
 from pyoco_server.signals.signal_delivery import SignalDelivery
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.each_wait import for_each
-from pyoco_server.waits.index.wait_index import WaitIndex, WaitWrite
+from pyoco_server.waits.index.wait_index import TopicWait, WaitIndex, WaitWrite
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +50,10 @@ class WaitMatching:
         self._signal_feed = StreamFollower(
             connection, f"KV_{config.signals_kv_bucket}", f"{self._signal_prefix}*", self._announce
         )
-        # The waits up to this revision of their bucket have been looked up, or this has begun.
+        # For waits up to this revision of their bucket, earlier events are looked for, or this is complete.
         self._reached = 0
+        # The same for signals, which do not wait for a place among the look-backs.
+        self._signals_reached = 0
         # Of which bucket this is the revision.
         self._created = ""
         self._pause_sec = 0.0
@@ -118,19 +120,21 @@ class WaitMatching:
             await self._deliver({run_id for run_id in run_ids if is_run_id(run_id)})
 
     async def _look_up_all_again(self) -> None:
-        self._reached = 0
+        self._reached = self._signals_reached = 0
         await self.event_matching.look_back.close()
 
     async def _look_up_new_waits(self) -> None:
-        look_back = self.event_matching.look_back
-        while not look_back.is_full:
-            waits = await self._index.open_for_topics(after=self._reached, limit=_BATCH)
-            if not waits:
-                return
+        while waits := await self._new_waits(self._signals_reached):
             signalled = {wait.run_id for wait in waits if wait.kind is WaitKind.SIGNAL}
             await for_each(self.signal_delivery.deliver, signalled, urgent=self._connection.urgent)
+            self._signals_reached = waits[-1].revision
+        look_back = self.event_matching.look_back
+        while not look_back.is_full and (waits := await self._new_waits(self._reached)):
             look_back.begin(wait for wait in waits if wait.kind is WaitKind.EVENT)
             self._reached = waits[-1].revision
+
+    async def _new_waits(self, after: int) -> list[TopicWait]:
+        return await self._index.open_for_topics(after=after, limit=_BATCH)
 
     async def _deliver(self, run_ids: set[str]) -> None:
         waiting = await self._index.waiting_for_signals(run_ids)

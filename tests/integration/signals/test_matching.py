@@ -20,6 +20,7 @@ from pyoco_server.records.models import RunStatus, WaitKind
 from pyoco_server.records.signal_models import EventRecord, Mailbox, Signal
 from pyoco_server.records.wait_models import NO_DEADLINE, Actor, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.signals import event_look_back
 from pyoco_server.signals.signal_delivery import SignalDelivery
 from pyoco_server.signals.signal_sending import SignalSender
 from pyoco_server.waits.continuation import Continuations
@@ -88,6 +89,17 @@ async def test_a_gateway_completes_what_was_stored_while_none_was_running(
         await run.has_jobs(1)
     assert [(await run.wait(wait.wait_id)).payload for wait in run.waits] == [{"n": 1}, {"id": 7}]
     assert (await run.now()).status is RunStatus.PENDING
+
+
+async def test_signals_do_not_wait_for_a_look_back_for_events(
+    config: NatsBackendConfig, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many names of events are looked up."""
+    monkeypatch.setattr(event_look_back, "_MAX_TOPICS", 0)
+    run = await waiting_run(connection, FOR_SIGNAL)
+    signal_id = await send(connection, run)
+    async with running_gateway(config):
+        assert await answered_by(run, signal_id)
 
 
 async def test_a_signal_that_was_taken_before_a_crash_is_delivered_to_its_wait(

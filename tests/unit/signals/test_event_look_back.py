@@ -51,8 +51,12 @@ class Waits:
     def __init__(self) -> None:
         self.received: dict[str, str] = {}
         self.room = 0
+        # The ids of those that cannot be looked up.
+        self.broken: set[str] = set()
 
     async def counting_from(self, wait: TopicWait) -> float:
+        if wait.wait_id in self.broken:
+            raise RuntimeError("a defect")
         return 0.0
 
     async def receive(self, event: StoredEvent, wait_id: str) -> bool:
@@ -155,10 +159,24 @@ async def test_a_look_up_that_fails_is_repeated(
     assert waits.received == {"w": "e1"}
 
 
+async def test_a_wait_that_cannot_be_looked_up_holds_up_no_other(
+    look_back: EventLookBack, events: Events, waits: Waits, caplog: pytest.LogCaptureFixture
+) -> None:
+    event = events.add(1)
+    waits.broken = {"bad"}
+    bad = a_wait("bad", n=1)
+    look_back.begin([a_wait("before", n=1), bad, a_wait("after", n=1)])
+    await complete(look_back)
+    assert waits.received == {"before": "e1", "after": "e1"}
+    # It is given up, and receives new events.
+    assert look_back.ready_for(event, [bad]) == [bad]
+    assert [record.wait_id for record in caplog.records if "gave up" in record.message] == ["bad"]  # type: ignore[attr-defined]
+
+
 async def test_room_for_more_topics_is_reported(
     look_back: EventLookBack, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_look_back, "_MOST_TOPICS", 2)
+    monkeypatch.setattr(event_look_back, "_MAX_TOPICS", 2)
     look_back.begin([a_wait("a", "a"), a_wait("b", "a")])
     assert not look_back.is_full
     look_back.begin([a_wait("c", "c")])
