@@ -322,6 +322,37 @@ async def test_whole_messages_of_direct_subscriptions_bypass_nats_py() -> None:
     assert client.in_pieces == [1]
 
 
+@pytest.mark.parametrize("cut", [6, 14, 18, -3])
+async def test_a_message_in_two_pieces_bypasses_nats_py(cut: int) -> None:
+    """In its first line, its headers or its data: what follows it in the second piece does as well."""
+    client = _RecordingClient(asyncio.StreamReader())
+    first, second = _message(1, b"r", HEAD, b"a"), _message(12, b"", b"", b"b")
+    client.reader.feed_data(second + first[:cut])
+    client.reader.feed_data(first[cut:] + second)
+    assert [event[0] for event in client.events] == [12, 1, 12]
+    assert client.in_pieces == []
+
+
+async def test_a_large_message_in_pieces_is_left_to_nats_py() -> None:
+    """Joining its pieces again and again would take the longer the larger it is."""
+    client = _RecordingClient(asyncio.StreamReader())
+    large = _message(1, b"", b"", b"x" * 100_000)
+    client.reader.feed_data(large[:50_000])
+    await client.read()
+    client.reader.feed_data(large[50_000:])
+    await client.read()
+    assert client.in_pieces == [1]
+
+
+async def test_half_a_message_is_forgotten_with_its_connection() -> None:
+    client = _RecordingClient(asyncio.StreamReader())
+    client.reader.feed_data(_message(1, b"", b"", b"lost")[:-3])
+    client.reader = asyncio.StreamReader()
+    client._intercept(client.reader)
+    client.reader.feed_data(_message(1, b"", b"", b"new"))
+    assert [event[-1] for event in client.events] == [b"new"]
+
+
 async def test_the_hot_path_bypasses_nats_py(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

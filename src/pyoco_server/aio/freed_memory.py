@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import sys
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 
@@ -15,7 +16,13 @@ class FreedMemory:
     name = "freed memory"
     _EVERY_SEC: Final = 30.0
 
+    def __init__(self, free_caches: Sequence[Callable[[], Awaitable[None]]] = ()) -> None:
+        """`free_caches` give back what is only kept to be quicker."""
+        self._free_caches = free_caches
+
     async def run_due(self, now: float) -> float:
+        for free in self._free_caches:
+            await free()
         await asyncio.to_thread(return_freed_memory)
         return now + self._EVERY_SEC
 

@@ -187,6 +187,7 @@ async def test_missing_resources_are_created_and_existing_ones_are_not_changed(
         "PYOCO_EVENTS",
         "PYOCO_AUDIT",
         "PYOCO_EVENTS_IN",
+        "PYOCO_DELIVERIES",
         "OBJ_pyoco_wheels",
     }
     work = (await context.stream_info("PYOCO_WORK")).config

@@ -32,3 +32,13 @@ def test_freed_memory_is_returned() -> None:
 
 async def test_it_is_repeated() -> None:
     assert await FreedMemory().run_due(1000.0) > 1000.0
+
+
+async def test_caches_are_freed_first() -> None:
+    freed: list[str] = []
+
+    async def free() -> None:
+        freed.append("pages")
+
+    await FreedMemory([free]).run_due(1000.0)
+    assert freed == ["pages"]

@@ -79,3 +79,25 @@ async def test_the_first_items_give_way_as_well() -> None:
         assert begun == []
     await working
     assert sorted(begun) == [0, 1, 2]
+
+
+async def test_nothing_waits_after_the_last_item() -> None:
+    """Events are matched one by one: each would wait for the submits that come meanwhile."""
+    urgent, submitting = UrgentWork(), asyncio.Event()
+
+    async def act(number: int) -> bool:
+        submitting.set()
+        await asyncio.sleep(0)
+        return True
+
+    async def submit() -> None:
+        await submitting.wait()
+        with urgent:
+            await asyncio.Event().wait()
+
+    submit_task = asyncio.create_task(submit())
+    working = asyncio.create_task(for_each_item(act, [1], at_once=8, urgent=urgent))
+    for _ in range(8):
+        await asyncio.sleep(0)
+    assert working.done()
+    submit_task.cancel()

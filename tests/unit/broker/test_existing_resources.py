@@ -36,6 +36,11 @@ def test_what_this_version_creates_needs_no_change(name: str) -> None:
         ("KV_pyoco_auth", {"allow_rollup_hdrs": True}, "`allow_rollup_hdrs` is true, expected false"),
         ("OBJ_pyoco_wheels", {"allow_rollup_hdrs": False}, "`allow_rollup_hdrs` is false, expected true"),
         ("PYOCO_WORK", {"retention": "limits"}, "`retention` is limits, expected workqueue"),
+        (
+            "PYOCO_EVENTS_IN",
+            {"duplicate_window": 120_000_000_000},
+            "`duplicate_window` is 120000000000, expected 100000000",
+        ),
         ("PYOCO_DLQ", {"sealed": True}, "`sealed` is true, expected false"),
         (
             "PYOCO_JOURNAL",

@@ -22,6 +22,7 @@ from nats.aio.subscription import Subscription
 
 from pyoco_server.aio.background import repeat
 from pyoco_server.aio.deadlines import DeadlineQueue
+from pyoco_server.aio.turns import PER_TURN
 from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.broker.client.credentials import connect_options, tls_required
 from pyoco_server.broker.client.direct_client import PublicClient, new_client
@@ -310,10 +311,13 @@ class Connection:
         reply_to = self._reply_prefix + token if inbox is None else inbox.receive(replies)
         try:
             await self.publish(subject, payload, reply=reply_to)
-            while True:
+            for count in itertools.count(1):
                 # They arrive by the dozen, and taking one costs less than a timeout.
                 if not replies.arrived:
                     await self._wait_for_more(replies, subject)
+                elif not count % PER_TURN:
+                    # Others wait for their replies.
+                    await asyncio.sleep(0)
                 reply = replies.arrived.popleft()
                 if isinstance(reply, NatsUnavailable):
                     raise reply

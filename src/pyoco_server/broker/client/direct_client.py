@@ -4,12 +4,13 @@ nats-py needs a reading task, a parser of regular expressions, a queue and one m
 of a message runs, and a queue and a task for a publish. Each is a turn of the event loop; together they cost
 more than everything else about a short run. `DirectClient`
 
-- calls the sink of a direct subscription as soon as the bytes of a message arrive;
+- calls the sink of a direct subscription as soon as the bytes of a message arrive, also where they arrive in
+  two pieces, as every few dozen messages of a batch do;
 - writes what is published within one turn of the event loop in groups, each with one system call, and the
   rest at its end; with `coalesce_writes`, once a turn adds nothing.
 
 nats-py still does the rest: connecting, TLS, authentication, pings, reconnecting, backpressure, and every
-message that the fast path does not handle, above all one that arrives in pieces.
+message that the fast path does not handle, above all a large one that arrives in many pieces.
 
 This is the only module that uses private names of nats-py. `new_client` compares them with the installed
 version, and returns a `PublicClient` when they differ.
@@ -44,6 +45,8 @@ else:
 _CRLF = b"\r\n"
 # With more than this unsent, a publish goes through nats-py, which waits for the socket.
 _BUSY_BYTES = 256 * 1024
+# A message up to this size is kept until the rest of it arrives.
+_KEPT_BYTES = 64 * 1024
 # With `coalesce_writes`: how many more turns a message may wait for others that leave with it.
 _MOST_TURNS = 4
 # A group of messages leaves at once: the server works on it while the next ones are made. Each has 3 parts.
@@ -130,6 +133,8 @@ class DirectClient(PublicClient):
         self._most_turns = _MOST_TURNS if coalesce_writes else 0
         # By subscription id, as the server writes it.
         self._sinks: dict[bytes, MessageSink] = {}
+        # The first bytes of a message whose rest has not arrived.
+        self._begun = b""
         # None before the first connection, and over WebSocket.
         self._socket: asyncio.WriteTransport | None = None
         self._will_write = False
@@ -162,11 +167,16 @@ class DirectClient(PublicClient):
     def _intercept(self, reader: asyncio.StreamReader) -> None:
         """Take direct messages out of what arrives; the rest goes to nats-py's reader."""
         feed_reader = reader.feed_data
+        # Of a connection that was lost.
+        self._begun = b""
 
         def feed_data(data: bytes) -> None:
             # Keep the order: nothing is taken while nats-py has unread bytes or half a message.
             if not (reader._buffer or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE):  # type: ignore[attr-defined]
+                data, self._begun = self._begun + data, b""
                 data = data[self.take_messages(data) :]
+                if self._is_begun(data):
+                    self._begun, data = data, b""
             if data:
                 feed_reader(data)
 
@@ -197,6 +207,19 @@ class DirectClient(PublicClient):
             size += end - body
         self._count_received(count, size)
         return begin
+
+    def _is_begun(self, data: bytes) -> bool:
+        """Whether it is the beginning of a direct message, which is complete with what arrives next.
+
+        nats-py would parse all that arrives next otherwise.
+        """
+        if not data.startswith((b"MSG ", b"HMSG ")):
+            return False
+        line, line_end, _ = data.partition(_CRLF)
+        words = line.split(b" ")
+        if not line_end:
+            return len(line) < _KEPT_BYTES
+        return words[2] in self._sinks and int(words[-1]) < _KEPT_BYTES
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         """Called by nats-py's parser, also with direct messages that arrived in pieces."""

@@ -5,8 +5,9 @@
     server.log    the log of this start, and server.log.1 that of the one before
     *.ports       where the server listens, written by the server
     jetstream/    the data
+    secrets.key   encrypts the secrets in the data (triggers/secrets_at_rest.py)
 
-Everything but jetstream/ may be deleted while no server runs.
+Everything but the last two may be deleted while no server runs.
 """
 
 import asyncio

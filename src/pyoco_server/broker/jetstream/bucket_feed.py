@@ -62,14 +62,24 @@ class BucketFeed:
     """Reads the bucket in the background, from `start` to `close`."""
 
     def __init__(
-        self, connection: Connection, reader: FeedReader, *, bucket: str, of: str, keys: str = "*"
+        self,
+        connection: Connection,
+        reader: FeedReader,
+        *,
+        bucket: str,
+        of: str,
+        keys: str = "*",
+        prefix: str = "",
     ) -> None:
-        """`of` says in words what is in the bucket; `keys` is the pattern of its keys."""
+        """`of` says in words what is in the bucket; `keys` is the pattern of its keys.
+
+        With a `prefix` of subjects, `bucket` is a stream, which has one message per subject as a bucket has.
+        """
         self._connection = connection
         self._reader = reader
         self._of = of
-        self._stream = f"KV_{bucket}"
-        prefix = f"$KV.{bucket}."
+        self._stream = bucket if prefix else f"KV_{bucket}"
+        prefix = prefix or f"$KV.{bucket}."
         self._history = FeedHistory(connection, self._stream, prefix)
         self._cursor = StreamCursor(connection, self._stream)
         self._removed = RemovedKeys(connection, self._stream, prefix, reader)

@@ -72,3 +72,36 @@ class KnownKeys:
         known = self._known.pop(key, None)
         if known is not None:
             self.markers -= known.deleted
+
+
+class KnownKeysReader:
+    """The part of a `FeedReader` that follows from its known keys."""
+
+    def __init__(self, bucket: str) -> None:
+        self._known = KnownKeys(bucket)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self._known.checkpoint
+
+    @property
+    def entries(self) -> int:
+        return self._known.entries
+
+    @property
+    def markers(self) -> int:
+        return self._known.markers
+
+    async def first_markers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
+        return self._known.first_markers(after=after, limit=limit)
+
+    async def forget_markers(self, keys: list[str]) -> None:
+        self._known.forget_markers(keys)
+
+    async def others(
+        self, after: int, upto: int, revisions: list[int], *, limit: int
+    ) -> list[tuple[int, str]]:
+        return self._known.others(after, upto, revisions, limit=limit)
+
+    async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
+        return self._known.newest_below(revision, limit=limit)

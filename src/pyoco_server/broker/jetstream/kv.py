@@ -11,7 +11,13 @@ from typing import Any
 
 from pyoco_server.broker.client.connection import Connection, NoResponders
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
-from pyoco_server.broker.jetstream.stream_reads import DELETED, StoredMessage, stored_message
+from pyoco_server.broker.jetstream.stream_reads import (
+    DELETED,
+    StoredMessage,
+    last_sequence,
+    stored_message,
+    unix_time,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,11 @@ class Bucket:
         stored = await self._stored(key)
         return stored.seq if stored is not None and stored.is_marker else None
 
+    async def deleted_at(self, key: str) -> float | None:
+        """When the key was deleted, by the server's clock; None if it exists, or has left no marker."""
+        stored = await self._stored(key)
+        return unix_time(stored.time) if stored is not None and stored.is_marker else None
+
     async def create(self, key: str, value: bytes) -> int:
         """Write a key that does not exist, or was deleted; RevisionConflict if it exists."""
         try:
@@ -71,6 +82,18 @@ class Bucket:
         # Not a coroutine of its own: every run passes here.
         headers = {"Nats-Expected-Last-Subject-Sequence": str(revision)}
         return publish_acked(self._connection, self.prefix + key, value, headers)
+
+    async def last_revision(self, pattern: str) -> int:
+        """Of the newest write under these keys, a removal included, as the leader knows it; 0: none."""
+        return await last_sequence(self._connection, self.stream, self.prefix + pattern)
+
+    async def write_after(self, key: str, value: bytes, *, pattern: str, revision: int) -> int:
+        """Write the key if `revision` is still the newest under all these keys; RevisionConflict if not."""
+        headers = {
+            "Nats-Expected-Last-Subject-Sequence": str(revision),
+            "Nats-Expected-Last-Subject-Sequence-Subject": self.prefix + pattern,
+        }
+        return await publish_acked(self._connection, self.prefix + key, value, headers)
 
     async def delete(self, key: str, *, revision: int) -> None:
         """Delete the key if it is still at the given revision."""

@@ -13,6 +13,9 @@ from nats.js.api import StreamConfig
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 
+# JetStream drops a second message with a `Nats-Msg-Id` for at least so long, on any subject of the stream.
+SHORTEST_WINDOW_SEC: Final = 0.1
+
 _BUCKET: Final = "KV_"
 
 
@@ -70,6 +73,7 @@ def _differences(expected: StreamConfig, found: dict[str, Any]) -> Iterator[Diff
         why = "it is read with direct reads"
         yield Difference(stream=stream, option="allow_direct", found=False, expected=True, why=why)
     yield from _rollup(expected, found, stream)
+    yield from _duplicate_window(expected, found, stream)
     if stream.startswith(_BUCKET):
         yield from _bucket(expected, found, stream)
 
@@ -100,6 +104,19 @@ def _rollup(expected: StreamConfig, found: dict[str, Any], stream: str) -> Itera
     yield Difference(
         stream=stream, option="allow_rollup_hdrs", found=allowed, expected=needed, why=why, needed=needed
     )
+
+
+def _duplicate_window(expected: StreamConfig, found: dict[str, Any], stream: str) -> Iterator[Difference]:
+    window_ns = int(SHORTEST_WINDOW_SEC * 1e9)
+    if expected.duplicate_window == SHORTEST_WINDOW_SEC and found.get("duplicate_window", 0) > window_ns:
+        yield Difference(
+            stream=stream,
+            option="duplicate_window",
+            found=found["duplicate_window"],
+            expected=window_ns,
+            why="a message whose Nats-Msg-Id was used on another subject would be dropped",
+            needed=False,
+        )
 
 
 def _bucket(expected: StreamConfig, found: dict[str, Any], stream: str) -> Iterator[Difference]:

@@ -12,7 +12,7 @@ The jobs that were read after it are forgotten, and the queue is read again from
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -62,8 +62,10 @@ _NOT_READ: Final = _Position(0, 0)
 
 
 class QueuedRuns:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, shared_id: Callable[[str], str] = str) -> None:
+        """`shared_id` returns the string of a run id that others hold too: there may be very many."""
         self._connection = connection
+        self._shared_id = shared_id
         config = connection.config
         self._stream = config.work_stream
         self._all = f"{config.work_subject_prefix}.>"
@@ -130,6 +132,7 @@ class QueuedRuns:
             return
         # A job of an earlier generation has left the queue: its run was parked since.
         self.forget(run_id)
+        run_id = self._shared_id(run_id)
         self._jobs[run_id] = self._shared.setdefault(job, job)
         self._count_by_subject[job.subject] += 1
         self._newest[run_id] = position
