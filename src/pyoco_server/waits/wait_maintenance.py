@@ -61,7 +61,7 @@ class WaitMaintenance:
         self._grace_sec = min(_GRACE_SEC, self._interval_sec)
         self._waits = WaitStore(connection)
         self._continuations = Continuations(connection)
-        self._queued = QueuedRuns(connection)
+        self._queued = QueuedRuns(connection, shared_id=open_runs.shared_id)
         # The job of a run that begins to wait has left the queue.
         open_runs.on_waiting(self._queued.forget_before)
         open_runs.on_ended(self._queued.forget)

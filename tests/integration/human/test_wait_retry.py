@@ -239,6 +239,24 @@ async def test_concurrent_retries_reopen_once(
             assert len(await WaitStore(connection).of_run_from_leader(run.run_id)) == 2
 
 
+async def test_a_retry_that_finds_the_waits_reopened_returns_what_another_one_has_done(
+    shared_config: NatsBackendConfig, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close_waits = Continuations.close_waits
+    async with connected(shared_config) as other:
+        run = await failed_run(connection)
+
+        async def after_another_retry(self: Continuations, run_id: str) -> None:
+            monkeypatch.setattr(Continuations, "close_waits", close_waits)
+            await retry_run(other, run_id, ANYBODY, ANN)
+            await close_waits(self, run_id)
+
+        monkeypatch.setattr(Continuations, "close_waits", after_another_retry)
+        again = await retry_run(connection, run.run_id, ANYBODY, ANN)
+    assert again.status is RunStatus.WAITING_HUMAN
+    assert len(await WaitStore(connection).of_run_from_leader(run.run_id)) == 2
+
+
 async def test_a_gateway_that_dies_in_between_leaves_a_run_that_someone_can_answer(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from msgspec import structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.run_store import RunStore, StoredRun
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import NatsUnavailable, WaitConflict
 from pyoco_server.records.models import UNANSWERED, Reason, RunSnapshot, RunStatus, TaskStatus
@@ -54,6 +54,9 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
         failed = await signatures_of(connection).verified(stored)
         await continuations.close_waits(run_id)
         asked = [wait.record for wait in await waits.of_run_from_leader(run_id)]
+        if not any(map(_is_unanswered, latest_waits(asked))):
+            await _require_change(store, stored)
+            continue
         again = _waiting_again(failed, asked)
         try:
             await store.replace(compact_run_snapshot(again, room), revision=stored.revision)
@@ -66,6 +69,13 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
             again = found
         await _follow_up(connection, stored.snapshot, again, asked, actor)
         return again
+
+
+async def _require_change(store: RunStore, failed: StoredRun) -> None:
+    """WaitConflict, unless another request has changed the run since, and has reopened its waits."""
+    now = await store.get_from_leader(failed.snapshot.run_id)
+    if now is not None and now.revision == failed.revision:
+        raise WaitConflict("invalid_state", "the waits of this run are gone; rerun it instead")
 
 
 async def _retried_earlier(connection: Connection, snapshot: RunSnapshot, actor: Actor) -> RunSnapshot:
@@ -129,8 +139,6 @@ def _waiting_again(snapshot: RunSnapshot, waits: list[WaitRecord]) -> RunSnapsho
         for wait in last
         if _is_unanswered(wait)
     ]
-    if not again:
-        raise WaitConflict("invalid_state", "the waits of this run are gone; rerun it instead")
     again += _answered_but_unused(snapshot, last, {wait.node for wait in again})
     asking = {wait.task for wait in again}
     tasks = {

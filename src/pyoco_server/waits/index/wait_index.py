@@ -69,7 +69,8 @@ SCHEMA: Final = FileSchema(
 )
 
 TOPIC_WAITS: Final = "SELECT revision, wait_id, run_id, tenant, kind, topic, match FROM waits"
-# Asked for every second: without this index SQLite reads all waits that sleep or ask a person.
+# Asked for at every wake-up of the matching, at least every five seconds: without this index SQLite reads
+# all waits that sleep or ask a person.
 NEW_FOR_TOPICS: Final = (
     f"{TOPIC_WAITS} INDEXED BY by_topic_revision "
     "WHERE revision > ? AND state = 'open' AND topic IS NOT NULL ORDER BY revision LIMIT ?"
