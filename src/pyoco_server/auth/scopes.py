@@ -10,6 +10,9 @@ class Scope(StrEnum):
     SUBMIT = "submit"
     READ = "read"
     ANSWER = "answer"
+    # Hooks, workflow events, their templates and actions: read them; and change them.
+    EVENTS = "events"
+    TRIGGERS = "triggers"
     OPERATE = "operate"
     WORKERS = "workers"
     WHEELS = "wheels"

@@ -20,14 +20,13 @@ from pyoco_server.broker.queue.tag_consumers import consumer_name
 from pyoco_server.broker.queue.wake_up import wake_up_subject
 from pyoco_server.broker.queue.work_queue import ack_subject
 from pyoco_server.broker.resources import resources, worker_resources
+from pyoco_server.broker.stores.triggers.hook_messages import intake_access
 from pyoco_server.broker.stores.wait_notices import notify_access
 from pyoco_server.config import NatsBackendConfig
 
 _API: Final = "$JS.API"
 # Where clients receive replies.
 _INBOXES: Final = "_INBOX.>"
-# Of events that come over NATS; all gateways share it.
-_INTAKE_CONSUMER: Final = "pyoco_intake"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +86,9 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
 def gateway_access(config: NatsBackendConfig) -> UserAccess:
     """For gateways. They use every stream and bucket, and create those that are missing."""
     streams = [str(stream.name) for stream in resources(config)]
-    # Not used yet, as the audit and intake streams: operators update the rights of NATS users only once.
-    reserved_buckets = (
-        config.triggers_kv_bucket,
-        config.event_retries_kv_bucket,
-        config.requests_kv_bucket,
-    )
+    trigger_buckets = (config.triggers_kv_bucket, config.event_retries_kv_bucket)
+    # Not used yet: operators update the rights of NATS users only once.
+    reserved_buckets = (*trigger_buckets, config.requests_kv_bucket)
     buckets = (
         config.runs_kv_bucket,
         config.waits_kv_bucket,
@@ -104,6 +100,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         config.schedules_kv_bucket,
         config.signals_kv_bucket,
         *reserved_buckets,
+        # Reserved as well; it is neither followed nor purged.
         config.receipts_kv_bucket,
     )
     # Those that each gateway follows.
@@ -115,6 +112,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         *(f"KV_{bucket}" for bucket in reserved_buckets),
         config.event_stream,
         config.audit_stream,
+        config.hook_delivery_stream,
     )
     wheels = config.wheel_object_store_bucket
     cleaned = (
@@ -127,7 +125,9 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.schedules_kv_bucket}",
         f"KV_{config.signals_kv_bucket}",
         *(f"KV_{bucket}" for bucket in reserved_buckets),
+        f"KV_{config.receipts_kv_bucket}",
         config.audit_stream,
+        config.hook_delivery_stream,
         f"OBJ_{wheels}",
     )
     return UserAccess(
@@ -176,7 +176,7 @@ def _gateway_messages(config: NatsBackendConfig) -> list[str]:
         f"{config.wait_event_subject_prefix}.*.*.*",
         f"{config.event_subject_prefix}.*.*.*",
         f"{config.audit_subject_prefix}.>",
-        f"{config.event_intake_subject_prefix}.>",
+        f"{config.hook_delivery_subject_prefix}.*.*.*.*",
         wake_up_subject("*"),
     ]
 
@@ -198,10 +198,3 @@ def _gateway_subscriptions(config: NatsBackendConfig, reserved_buckets: Sequence
         f"{config.audit_subject_prefix}.>",
         advisory_subject(config),
     ]
-
-
-def intake_access(config: NatsBackendConfig) -> list[str]:
-    """The subjects that a gateway publishes to for the consumer of events that come over NATS."""
-    consumer = f"{config.event_intake_stream}.{_INTAKE_CONSUMER}"
-    calls = ("DURABLE.CREATE", "INFO", "MSG.NEXT")
-    return [*(f"{_API}.CONSUMER.{call}.{consumer}" for call in calls), f"$JS.ACK.{consumer}.>"]

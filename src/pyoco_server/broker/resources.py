@@ -11,7 +11,7 @@ from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfi
 
 from pyoco_server.broker.client.connection import Connection, NoResponders
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.jetstream.stream_options import change, differences
+from pyoco_server.broker.jetstream.stream_options import SHORTEST_WINDOW_SEC, change, differences
 from pyoco_server.broker.queue.advisories import advisory_subject
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, UnusableStream
@@ -146,6 +146,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _bucket(config, config.wheel_history_kv_bucket, ttl_sec=config.wheel_history_ttl_sec),
         _bucket(config, config.schedules_kv_bucket),
         _bucket(config, config.signals_kv_bucket),
+        *_trigger_resources(config),
         *_reserved(config),
         _stream(
             config,
@@ -157,23 +158,46 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
     ]
 
 
-def _reserved(config: NatsBackendConfig) -> list[StreamConfig]:
-    """Not used yet: created now, so that operators update the rights of NATS users only once."""
+def _trigger_resources(config: NatsBackendConfig) -> list[StreamConfig]:
+    """Of workflow events and hooks."""
     return [
         _bucket(config, config.triggers_kv_bucket),
+        # Each receipt has a time to live of its own.
         _bucket(config, config.receipts_kv_bucket, allow_msg_ttl=True),
         _bucket(config, config.event_retries_kv_bucket),
-        _bucket(config, config.requests_kv_bucket),
-        _stream(config, config.audit_stream, [f"{config.audit_subject_prefix}.>"]),
+        _stream(
+            config,
+            config.audit_stream,
+            [f"{config.audit_subject_prefix}.>"],
+            # A row may be published again with more in it.
+            max_msgs_per_subject=1,
+            max_age=config.audit_max_age_sec,
+            max_bytes=config.audit_max_bytes,
+        ),
         _stream(
             config,
             config.event_intake_stream,
             [f"{config.event_intake_subject_prefix}.>"],
             retention=RetentionPolicy.WORK_QUEUE,
             max_age=config.event_max_age_sec,
-            duplicate_window=_DEDUPLICATION_WINDOW_SEC,
+            # An id is one of a hook, and receipts know which it has used. JetStream knows only whether any
+            # message had it.
+            duplicate_window=SHORTEST_WINDOW_SEC,
+        ),
+        _stream(
+            config,
+            config.hook_delivery_stream,
+            [f"{config.hook_delivery_subject_prefix}.*.*.*.*"],
+            max_msgs_per_subject=config.hook_deliveries_max,
+            max_age=config.hook_delivery_max_age_sec,
+            max_bytes=config.hook_delivery_max_bytes,
         ),
     ]
+
+
+def _reserved(config: NatsBackendConfig) -> list[StreamConfig]:
+    """Not used yet: created now, so that operators update the rights of NATS users only once."""
+    return [_bucket(config, config.requests_kv_bucket)]
 
 
 def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pyoco_server.errors import FieldProblem, shortened
 
@@ -16,11 +16,17 @@ Kind = Literal["str", "int", "float", "bool", "choice", "list"]
 Value = str | int | float | bool
 
 ENV_PREFIX: Final = "PYOCO_"
+# Of settings whose names are part of a contract.
+CONTRACT_PREFIX: Final = "AX_"
 REDACTED: Final = "[redacted]"
 
 _METADATA_KEY: Final = "setting"
+# By the last word of the name.
+_UNITS: Final = {"sec": " of seconds", "seconds": " of seconds", "bytes": " of bytes", "days": " of days"}
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})
+_CHAT_HOST: Final = "chat.googleapis.com"
+_CHAT_PATH: Final = re.compile(r"/v1/spaces/[A-Za-z0-9_-]+/messages")
 _NEXT_URL: Final = re.compile(r",\s*(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 _NEXT_PAIR: Final = re.compile(r"\s*,\s*(?=[^\s,=/?]+=)")
 _PAIR_NAME: Final = re.compile(r"[^\s,=]{1,200}")
@@ -57,7 +63,7 @@ class Setting:
     def expected(self) -> str:
         """A description of valid values, for error messages."""
         bounds = [
-            f"{word} {bound:g}"
+            f"{word} {bound:.12g}"
             for word, bound in (
                 ("more than", self.above),
                 ("at least", self.minimum),
@@ -70,7 +76,7 @@ class Setting:
     def _expected_kind(self) -> str:
         if self.kind in ("int", "float"):
             number = "a whole number" if self.kind == "int" else "a number"
-            unit = {"sec": " of seconds", "bytes": " of bytes"}.get(self.field.rpartition("_")[2], "")
+            unit = _UNITS.get(self.field.rpartition("_")[2], "")
             return number + unit
         if self.kind == "bool":
             return "one of 1, 0, true, false, yes, no, on, off"
@@ -154,9 +160,11 @@ def setting(
     maximum: float | None = None,
     form: Form | None = None,
     comma_separated: bool = False,
+    prefix: str = ENV_PREFIX,
 ) -> Any:
     """A dataclass field with its row of the settings table."""
     rules = {
+        "prefix": prefix,
         "group": group,
         "help": help,
         "secret": secret,
@@ -172,11 +180,12 @@ def setting(
 
 def setting_of(declared: Field[Any]) -> Setting:
     assert declared.default is not MISSING
+    rules = dict(declared.metadata[_METADATA_KEY])
     return Setting(
-        name=ENV_PREFIX + declared.name.upper(),
+        name=rules.pop("prefix") + declared.name.upper(),
         field=declared.name,
         default=declared.default,
-        **declared.metadata[_METADATA_KEY],
+        **rules,
     )
 
 
@@ -219,6 +228,27 @@ def _is_url(url: str, schemes: tuple[str, ...]) -> bool:
         return False
 
 
+def is_chat_webhook(url: str) -> bool:
+    """Whether it is the webhook of a Google Chat space; requests go to no other host."""
+    try:
+        parts = urlsplit(url)
+        query = parse_qs(parts.query, strict_parsing=True)
+    except ValueError:
+        return False
+    secrets = [query.get(name, []) for name in ("key", "token")]
+    return (
+        parts.scheme == "https"
+        # With a port or a user it would be another text.
+        and parts.netloc == _CHAT_HOST
+        and _CHAT_PATH.fullmatch(parts.path) is not None
+        and all(len(values) == 1 and values[0].strip() for values in secrets)
+        and not parts.fragment
+        and url.isascii()
+        and url.isprintable()
+        and " " not in url
+    )
+
+
 def _is_network(text: str) -> bool:
     try:
         ipaddress.ip_network(text)
@@ -253,6 +283,13 @@ NETWORKS: Final = Form(
         bool(text.strip(" ,")) and all(_is_network(part.strip()) for part in text.split(",") if part.strip())
     ),
 )
+_SECRETS_KEY: Final = _matches(r"[A-Za-z0-9_-]{43}=")
+SECRETS_KEYS: Final = Form(
+    "keys of `pyoco-server-admin secrets create-key`, separated by commas",
+    lambda text: (
+        bool(text.strip(" ,")) and all(_SECRETS_KEY(part.strip()) for part in text.split(",") if part.strip())
+    ),
+)
 HEADER: Final = Form("the name of an HTTP header", _matches(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"))
 NATS_URLS: Final = Form(
     "a URL such as nats://127.0.0.1:4222 (or with tls, ws or wss), or several separated by commas",
@@ -264,6 +301,11 @@ NAMED_URLS: Final = Form(
     lambda text: _are_pairs(text, lambda url: _is_url(url, ("http", "https"))),
 )
 NAMED_TEXTS: Final = Form("name=text pairs separated by commas", lambda text: _are_pairs(text, bool))
+CHAT_WEBHOOK: Final = Form(
+    "the webhook of a Google Chat space: "
+    "https://chat.googleapis.com/v1/spaces/.../messages?key=...&token=...",
+    is_chat_webhook,
+)
 HTTP_URL: Final = Form(
     "a URL such as http://127.0.0.1:8000",
     lambda text: _is_url(text, ("http", "https")),

@@ -19,6 +19,7 @@ _STREAMS: Final = (
     "event_stream",
     "audit_stream",
     "event_intake_stream",
+    "hook_delivery_stream",
 )
 _BUCKETS: Final = (
     "runs_kv_bucket",
@@ -45,6 +46,7 @@ _SUBJECT_PREFIXES: Final = (
     "event_subject_prefix",
     "audit_subject_prefix",
     "event_intake_subject_prefix",
+    "hook_delivery_subject_prefix",
 )
 _NATS_USERS: Final = ("nats_user", "nats_nkey_seed_file", "nats_creds_file")
 

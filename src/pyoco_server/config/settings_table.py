@@ -14,6 +14,8 @@ from typing import Any, Final
 from dotenv import dotenv_values
 
 from pyoco_server.config.setting import (
+    CHAT_WEBHOOK,
+    CONTRACT_PREFIX,
     ENV_PREFIX,
     HEADER,
     HOSTS,
@@ -23,6 +25,7 @@ from pyoco_server.config.setting import (
     NAMED_URLS,
     NATS_URLS,
     NETWORKS,
+    SECRETS_KEYS,
     SUBJECT,
     TAG,
     Setting,
@@ -44,11 +47,15 @@ _nats = partial(setting, "NATS")
 _runs = partial(setting, "Runs")
 _waits = partial(setting, "Waits for people")
 _signals = partial(setting, "Schedules, signals and events")
+_triggers = partial(setting, "Workflow events")
+_contract = partial(_triggers, prefix=CONTRACT_PREFIX)
 _reserved = partial(
     setting,
     "Reserved for later versions",
     help="Not used yet. It is created now, so that operators update the rights of NATS users only once.",
 )
+_hooks = partial(setting, "Hooks")
+_secrets = partial(setting, "Secrets at rest")
 _run_logs = partial(setting, "Run logs")
 _gateway = partial(setting, "Gateway")
 _http = partial(setting, "HTTP")
@@ -211,14 +218,147 @@ class NatsBackendConfig:
     event_max_bytes: int = _signals(
         256 * _MIB, "Maximum size of all events; the oldest are removed first.", minimum=1
     )
-    triggers_kv_bucket: str = _reserved("pyoco_triggers", form=NAME)
-    receipts_kv_bucket: str = _reserved("pyoco_receipts", form=NAME)
-    event_retries_kv_bucket: str = _reserved("pyoco_event_retries", form=NAME)
+    workflow_event_token: str = _contract(
+        "",
+        "The token that senders of workflow events give: `?token=`, the header x-workflow-event-token or "
+        "`Authorization: Bearer`. Not set: no token is checked; with API keys required, senders need one.",
+        secret=True,
+    )
+    workflow_event_max_receipts: int = _contract(
+        1000,
+        "How many idempotency keys of workflow events are kept of each tenant; the oldest are removed first.",
+        minimum=1,
+        maximum=1_000_000,
+    )
+    workflow_event_receipt_ttl_days: int = _contract(
+        90, "How long an idempotency key of a workflow event is kept.", minimum=1, maximum=3650
+    )
+    workflow_event_retry_max_attempts: int = _contract(
+        3, "How often a failed event is sent again before it is escalated.", minimum=1, maximum=10
+    )
+    workflow_event_retry_base_delay_seconds: int = _contract(
+        30,
+        "The delay before a failed event is sent again; it doubles with each attempt, up to a day.",
+        minimum=1,
+        maximum=3600,
+    )
+    workflow_event_retry_terminal_ttl_days: int = _contract(
+        30, "How long a retry job is kept after its end.", minimum=1, maximum=3650
+    )
+    workflow_event_retry_max_jobs: int = _contract(
+        2000,
+        "How many retry jobs are kept of each tenant. Beyond that, those that have ended are removed.",
+        minimum=10,
+        maximum=20_000,
+    )
+    workflow_event_retry_worker_enabled: bool = _contract(
+        True, "Whether gateways execute retry jobs by themselves; otherwise only a drain does."
+    )
+    workflow_event_retry_worker_poll_seconds: int = _contract(
+        30,
+        "How often they look for retry jobs at least; one that is due earlier is executed when it is due.",
+        minimum=5,
+        maximum=3600,
+    )
+    google_chat_webhook_url: str = _contract(
+        "",
+        "The Google Chat webhook for escalated retry jobs, unless another one is stored.",
+        form=CHAT_WEBHOOK,
+        secret=True,
+    )
+    workflow_event_tenant: str = _triggers(
+        "",
+        "The tenant of workflow events that come with a token and without an API key; empty: none.",
+        form=TAG,
+    )
+    triggers_kv_bucket: str = _triggers(
+        "pyoco_triggers", "The bucket of workflow templates, actions and hooks.", form=NAME
+    )
+    receipts_kv_bucket: str = _triggers(
+        "pyoco_receipts", "The bucket of the idempotency keys of workflow events and hooks.", form=NAME
+    )
+    event_retries_kv_bucket: str = _triggers(
+        "pyoco_event_retries", "The bucket of workflow events that are sent again.", form=NAME
+    )
+    audit_stream: str = _triggers("PYOCO_AUDIT", "The stream of audit rows.", form=NAME)
+    audit_subject_prefix: str = _triggers(
+        "pyoco.audit",
+        "An audit row is published to this prefix, its kind, its tenant and its id.",
+        form=SUBJECT,
+    )
+    audit_max_age_sec: int = _triggers(63_072_000, "How long audit rows are kept; 0: forever.", minimum=0)
+    audit_max_bytes: int = _triggers(
+        1024 * _MIB, "Maximum size of all audit rows; the oldest are removed first.", minimum=1
+    )
+    audit_file: str = _triggers(
+        "reports/audit_log.jsonl",
+        "The file that audit rows are also written to, one JSON object a line; `off`: none. It is created "
+        "with the first row, and can be deleted: it is written again.",
+    )
     requests_kv_bucket: str = _reserved("pyoco_requests", form=NAME)
-    audit_stream: str = _reserved("PYOCO_AUDIT", form=NAME)
-    audit_subject_prefix: str = _reserved("pyoco.audit", form=SUBJECT)
-    event_intake_stream: str = _reserved("PYOCO_EVENTS_IN", form=NAME)
-    event_intake_subject_prefix: str = _reserved("pyoco.events_in", form=SUBJECT)
+    event_intake_stream: str = _hooks(
+        "PYOCO_EVENTS_IN", "The stream of messages for hooks of the kind `nats`.", form=NAME
+    )
+    event_intake_subject_prefix: str = _hooks(
+        "pyoco.events_in",
+        "Such a message is published to this prefix, the tenant of the hook (`=` for none), and its id.",
+        form=SUBJECT,
+    )
+    hook_hosts: str = _hooks(
+        "",
+        "Host names under which senders of hooks and workflow events reach the gateway, such as "
+        "hooks.example.com: nothing else is served under these names. Applies only without API keys.",
+        form=HOSTS,
+        comma_separated=True,
+    )
+    hook_body_max_bytes: int = _hooks(
+        _MIB,
+        "Maximum size of the body of a delivery; a larger one is rejected with 413.",
+        minimum=1024,
+        maximum=25 * _MIB,
+    )
+    hook_idempotency_ttl_sec: int = _hooks(
+        7_776_000,
+        "How long the id of a delivery is kept: a repeated one starts no second run.",
+        minimum=60,
+    )
+    hook_delivery_stream: str = _hooks("PYOCO_DELIVERIES", "The stream of kept deliveries.", form=NAME)
+    hook_delivery_subject_prefix: str = _hooks(
+        "pyoco.deliveries",
+        "A delivery is kept under this prefix, and the tenant, id and incarnation of its hook.",
+        form=SUBJECT,
+    )
+    hook_deliveries_max: int = _hooks(
+        200,
+        "How many deliveries of each hook are kept. It applies when the stream is created.",
+        minimum=1,
+        maximum=10_000,
+    )
+    hook_delivery_max_age_sec: int = _hooks(
+        2_592_000, "How long a delivery is kept. It applies when the stream is created.", minimum=60
+    )
+    hook_delivery_max_bytes: int = _hooks(
+        256 * _MIB, "Maximum size of all kept deliveries; the oldest are removed first.", minimum=1
+    )
+    hook_delivery_body_max_bytes: int = _hooks(
+        256 * 1024,
+        "A larger body is not kept: its delivery cannot be sent again.",
+        minimum=0,
+        maximum=512 * 1024,
+    )
+    secrets_keys: str = _secrets(
+        "",
+        "Keys that encrypt the stored secrets of hooks and notifications, the same for every gateway: the "
+        "first one encrypts, all of them decrypt. `pyoco-server-admin secrets create-key` makes one.",
+        form=SECRETS_KEYS,
+        secret=True,
+        comma_separated=True,
+    )
+    secrets_key_file: str = _secrets(
+        "",
+        "A file with such keys, one per line; used if PYOCO_SECRETS_KEYS is not set. With an embedded NATS "
+        "server, one is created in its data folder (secrets.key).",
+    )
     run_log_stream: str = _run_logs("PYOCO_LOGS", "The stream of run output.", form=NAME)
     run_log_subject_prefix: str = _run_logs(
         "pyoco.logs", "Output of a run is stored under this prefix, a dot, and its id.", form=SUBJECT
@@ -462,6 +602,8 @@ SETTINGS: Final[tuple[Setting, ...]] = tuple(setting_of(declared) for declared i
 
 _BY_FIELD: Final = {row.field: row for row in SETTINGS}
 
+# Other AX_ variables belong to other products.
+_OUR_PREFIXES: Final = (ENV_PREFIX, f"{CONTRACT_PREFIX}WORKFLOW_EVENT_")
 # Variables of the engine and its plug-ins.
 _ENGINE_VARIABLES: Final = frozenset(
     ENV_PREFIX + name
@@ -480,7 +622,7 @@ _ENGINE_VARIABLES: Final = frozenset(
 
 
 def _read_env_file(real: Mapping[str, str]) -> tuple[dict[str, str], list[FieldProblem]]:
-    """The PYOCO_ variables of the environment file, which only the real environment can name."""
+    """The settings of the environment file, which only the real environment can name."""
     load, named = _BY_FIELD["load_dotenv"], _BY_FIELD["env_file"]
     try:
         enabled = load.parse(real.get(load.name) or load.shown_default)
@@ -497,15 +639,19 @@ def _read_env_file(real: Mapping[str, str]) -> tuple[dict[str, str], list[FieldP
             content = dotenv_values(stream=lines)
     except (OSError, UnicodeDecodeError) as error:
         return {}, [FieldProblem(named.name, f"expected a readable file ({error})", named.shown(str(path)))]
-    return {name: text or "" for name, text in content.items() if name.startswith(ENV_PREFIX)}, []
+    ours = {row.name for row in SETTINGS}
+    return {
+        name: text or "" for name, text in content.items() if name.startswith(ENV_PREFIX) or name in ours
+    }, []
 
 
 def _warn_about_unknown(given: Mapping[str, str]) -> None:
-    """Log each unknown PYOCO_ variable, with the most similar setting."""
+    """Log each unknown variable of ours, with the most similar setting."""
     known = {*(row.name for row in SETTINGS), *_ENGINE_VARIABLES}
     for name in sorted(given):
-        if name.startswith(ENV_PREFIX) and name not in known:
+        if name.startswith(_OUR_PREFIXES) and name not in known:
             # Compared without the prefix, which would make everything look alike.
-            nearest = difflib.get_close_matches(name.removeprefix(ENV_PREFIX).lower(), _BY_FIELD, n=1)
+            plain = name.removeprefix(ENV_PREFIX).removeprefix(CONTRACT_PREFIX).lower()
+            nearest = difflib.get_close_matches(plain, _BY_FIELD, n=1)
             hint = f"; did you mean {_BY_FIELD[nearest[0]].name}?" if nearest else ""
             _log.warning("%s is not a setting of this product and has no effect%s", name, hint)

@@ -2,11 +2,13 @@
 
     PyocoError
     ├── InvalidRequest          ERR-PYOCO-0002   422
-    │   └── WheelTooLarge                        413
+    │   ├── WheelTooLarge                        413
+    │   └── DeliveryTooLarge                     413
     ├── NatsUnavailable         ERR-PYOCO-0003   503
     │   ├── NatsForbidden
     │   ├── UnusableConsumer
     │   ├── UnusableStream
+    │   ├── EventNotProcessed
     │   ├── NatsCannotWrite     ERR-PYOCO-0046   503
     │   └── EmbeddedServerError
     ├── RunNotFound             ERR-PYOCO-0005   404
@@ -48,6 +50,22 @@
     │       └── ScheduleFull    ERR-PYOCO-0053   409
     ├── BackfillNotFound        ERR-PYOCO-0052   404
     ├── MailboxFull             ERR-PYOCO-0050   409
+    ├── EventTokenInvalid       ERR-PYOCO-0054   401
+    ├── TemplateNotFound        ERR-PYOCO-0055   404
+    ├── TemplateConflict        ERR-PYOCO-0056   409
+    ├── ActionNotExecutable     ERR-PYOCO-0057   409
+    ├── EventInvalid            ERR-PYOCO-0058   400
+    ├── TemplateBusy            ERR-PYOCO-0059   409
+    ├── HookNotFound            ERR-PYOCO-0060   404
+    ├── HookConflict            ERR-PYOCO-0061   409
+    ├── HookRefused             ERR-PYOCO-0062   401
+    ├── HookBusy                ERR-PYOCO-0063   409
+    ├── NoSecretsKey            ERR-PYOCO-0064   409
+    ├── SecretUnreadable        ERR-PYOCO-0065   503
+    ├── DeliveryNotFound        ERR-PYOCO-0066   404
+    ├── NotRedeliverable        ERR-PYOCO-0067   409
+    ├── ChatWebhookInvalid      ERR-PYOCO-0069   400
+    ├── ActionNotFound          ERR-PYOCO-0070   404
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
 
@@ -102,6 +120,8 @@ class PyocoError(Exception):
     error: ClassVar[ErrorSpec]
     # The machine-readable `error` of the response, for endpoints of waits.
     word: str | None = None
+    # Whether the detail is part of a contract: the response has nothing but it.
+    exact_detail: ClassVar[bool] = False
 
     def __init__(self, detail: str = "", *, problems: Sequence[FieldProblem] = ()) -> None:
         super().__init__(detail)
@@ -130,6 +150,12 @@ class InvalidRequest(PyocoError):
 
 class WheelTooLarge(InvalidRequest):
     """An invalid request with the status of a body that is too large."""
+
+    error = replace(Err.INVALID_REQUEST, status=413)
+
+
+class DeliveryTooLarge(InvalidRequest):
+    """The same, of a delivery to a hook."""
 
     error = replace(Err.INVALID_REQUEST, status=413)
 
@@ -183,6 +209,18 @@ class UnusableStream(NatsUnavailable):
         "remove it.",
         cure_ja="`pyoco-server-admin adopt --dry-run` で必要な変更を確認し、`pyoco-server-admin adopt` で"
         "変更してください。変更できないストリームは、設定で別の名前を指定するか、削除してください。",
+    )
+
+
+class EventNotProcessed(NatsUnavailable):
+    """An unexpected error with a workflow event, which may be repeated."""
+
+    error = replace(
+        Err.NATS_UNAVAILABLE,
+        en="The event could not be processed",
+        ja="イベントを処理できませんでした",
+        cure_en="Send it again later; the log of the gateway has the details.",
+        cure_ja="時間をおいて再送してください。詳細はゲートウェイのログを確認してください。",
     )
 
 
@@ -388,6 +426,77 @@ class BackfillNotFound(PyocoError):
 
 class MailboxFull(PyocoError):
     error = Err.MAILBOX_FULL
+
+
+class EventTokenInvalid(PyocoError):
+    error = Err.EVENT_TOKEN_INVALID
+    exact_detail = True
+
+
+class TemplateNotFound(PyocoError):
+    error = Err.TEMPLATE_NOT_FOUND
+    exact_detail = True
+
+
+class TemplateConflict(PyocoError):
+    error = Err.TEMPLATE_CONFLICT
+    exact_detail = True
+
+
+class ActionNotExecutable(PyocoError):
+    error = Err.ACTION_NOT_EXECUTABLE
+    exact_detail = True
+
+
+class EventInvalid(PyocoError):
+    error = Err.EVENT_INVALID
+    exact_detail = True
+
+
+class TemplateBusy(PyocoError):
+    error = Err.TEMPLATE_BUSY
+    exact_detail = True
+
+
+class HookNotFound(PyocoError):
+    error = Err.HOOK_NOT_FOUND
+
+
+class HookConflict(PyocoError):
+    error = Err.HOOK_CONFLICT
+
+
+class HookRefused(PyocoError):
+    error = Err.HOOK_REFUSED
+
+
+class HookBusy(PyocoError):
+    error = Err.HOOK_BUSY
+
+
+class NoSecretsKey(PyocoError):
+    error = Err.NO_SECRETS_KEY
+
+
+class SecretUnreadable(PyocoError):
+    error = Err.SECRET_UNREADABLE
+
+
+class DeliveryNotFound(PyocoError):
+    error = Err.DELIVERY_NOT_FOUND
+
+
+class NotRedeliverable(PyocoError):
+    error = Err.NOT_REDELIVERABLE
+
+
+class ChatWebhookInvalid(PyocoError):
+    error = Err.CHAT_WEBHOOK_INVALID
+    exact_detail = True
+
+
+class ActionNotFound(PyocoError):
+    error = Err.ACTION_NOT_FOUND
 
 
 class InvalidCliArgument(PyocoError):

@@ -376,9 +376,9 @@ class Err:
     UPLOADS_BUSY: Final = ErrorSpec(
         number=42,
         status=503,
-        en="Too many wheels are being uploaded",
-        ja="アップロード中の wheel が多すぎます",
-        cure_en="Wait for the time in Retry-After, then upload it again.",
+        en="Too many uploads are in progress",
+        ja="受信中のデータが多すぎます",
+        cure_en="Wait for the time in Retry-After, then send it again.",
         cure_ja="Retry-After の秒数だけ待って再試行してください。",
     )
     ANSWERS_BUSY: Final = ErrorSpec(
@@ -483,6 +483,171 @@ class Err:
         "(DELETE /schedules/{schedule_id}/backfills/{backfill_id}).",
         cure_ja="run やバックフィルが終わるまで待つか、バックフィルを中止してください"
         "（DELETE /schedules/{schedule_id}/backfills/{backfill_id}）。",
+    )
+    EVENT_TOKEN_INVALID: Final = ErrorSpec(
+        number=54,
+        status=401,
+        en="The token of workflow events is missing or wrong",
+        ja="ワークフローイベントのトークンがないか、正しくありません",
+        cure_en="Send the value of AX_WORKFLOW_EVENT_TOKEN as `?token=`, in the header "
+        "x-workflow-event-token, or as `Authorization: Bearer`.",
+        cure_ja="AX_WORKFLOW_EVENT_TOKEN の値を、クエリ `token`、ヘッダ x-workflow-event-token、"
+        "または `Authorization: Bearer` で送ってください。",
+    )
+    TEMPLATE_NOT_FOUND: Final = ErrorSpec(
+        number=55,
+        status=404,
+        en="There is no such workflow template",
+        ja="ワークフローテンプレートが見つかりません",
+        cure_en="Check its id or the event name: GET /api/workflow-templates lists the existing ones.",
+        cure_ja="テンプレートの ID またはイベント名を確認してください"
+        "（GET /api/workflow-templates で一覧を取得できます）。",
+    )
+    TEMPLATE_CONFLICT: Final = ErrorSpec(
+        number=56,
+        status=409,
+        en="The workflow templates do not allow this",
+        ja="ワークフローテンプレートの状態と矛盾しています",
+        cure_en="Specify the template_id of an external_event template; for a change, read the template "
+        "again and send its `updated_at` as `base_updated_at`, or choose another name.",
+        cure_ja="external_event テンプレートの template_id を指定してください。変更する場合は、"
+        "テンプレートを取得し直して `updated_at` を `base_updated_at` に指定するか、別の名前にしてください。",
+    )
+    ACTION_NOT_EXECUTABLE: Final = ErrorSpec(
+        number=57,
+        status=409,
+        en="The action of the template has no flow",
+        ja="テンプレートのアクションに対応する flow がありません",
+        cure_en="Bind it to a flow: PUT /api/workflow-actions/{key}; or start a worker that has a flow of "
+        "this name.",
+        cure_ja="PUT /api/workflow-actions/{key} で flow に対応付けるか、"
+        "同じ名前の flow を持つワーカーを起動してください。",
+    )
+    EVENT_INVALID: Final = ErrorSpec(
+        number=58,
+        status=400,
+        en="The month is missing or not valid",
+        ja="年月が指定されていないか、正しくありません",
+        cure_en="Give a year from 2000 on and a month from 1 to 12, in the event or in its template; of a "
+        "summary, `ym` as YYYY-MM.",
+        cure_ja="イベントまたはテンプレートに、2000 以降の年と 1〜12 の月を指定してください"
+        "（集計では `ym` を YYYY-MM 形式で指定します）。",
+    )
+    TEMPLATE_BUSY: Final = ErrorSpec(
+        number=59,
+        status=409,
+        en="A run of the template is active",
+        ja="このテンプレートの run が実行中です",
+        cure_en="Send the event again when the run has ended; an event with an idempotency key is also sent "
+        "again by the server.",
+        cure_ja="run が終わってからイベントを再送してください"
+        "（idempotency_key のあるイベントはサーバーも再送します）。",
+    )
+    HOOK_NOT_FOUND: Final = ErrorSpec(
+        number=60,
+        status=404,
+        en="There is no such hook",
+        ja="指定されたフックが見つかりません",
+        cure_en="Check its id: GET /hooks lists the existing ones.",
+        cure_ja="フックの ID を確認してください（GET /hooks で一覧を取得できます）。",
+    )
+    HOOK_CONFLICT: Final = ErrorSpec(
+        number=61,
+        status=409,
+        en="The hook exists already, or was changed meanwhile",
+        ja="フックが既に存在するか、ほかの操作で変更されています",
+        cure_en="Read it again (GET /hooks/{hook_id}) and send your change with its revision; for a new "
+        "hook, choose another id; finish a rotation before the next one.",
+        cure_ja="GET /hooks/{hook_id} で取得し直し、現在の revision を指定して変更してください。"
+        "新しく作成する場合は別の ID を指定してください。シークレットの更新は、前回の更新を完了してから"
+        "行ってください。",
+    )
+    HOOK_REFUSED: Final = ErrorSpec(
+        number=62,
+        status=401,
+        en="The token or signature of the delivery is missing or wrong, or there is no such hook",
+        ja="トークンまたは署名が正しくないか、フックが存在しません",
+        cure_en="Check the address and the secret of the sender, and its clock; "
+        "`pyoco-client hooks deliveries` shows why it was refused.",
+        cure_ja="送信元に設定した URL とシークレット、送信元の時計を確認してください"
+        "（拒否の理由は `pyoco-client hooks deliveries` で確認できます）。",
+    )
+    HOOK_BUSY: Final = ErrorSpec(
+        number=63,
+        status=409,
+        en="The hook has a run that has to end first",
+        ja="このフックで先に開始した run がまだ終わっていません",
+        cure_en="Send the delivery again when it has ended; or allow both runs at once (`overlap`: `allow`).",
+        cure_ja="前の run が終わってから再送するか、`overlap` に `allow` を指定して同時に実行してください。",
+    )
+    NO_SECRETS_KEY: Final = ErrorSpec(
+        number=64,
+        status=409,
+        en="There is no key to encrypt secrets with",
+        ja="シークレットを暗号化する鍵が設定されていません",
+        cure_en="If the gateways have a key, set the same PYOCO_SECRETS_KEYS here; the key of a gateway with "
+        "an embedded NATS server is the file secrets.key in its data folder: set PYOCO_SECRETS_KEY_FILE to "
+        "its path. Only where there is none yet, create one with `pyoco-server-admin secrets create-key`, "
+        "set it as PYOCO_SECRETS_KEYS for every gateway, and restart them.",
+        cure_ja="ゲートウェイに鍵がある場合は、同じ PYOCO_SECRETS_KEYS をここにも設定してください。"
+        "組み込みの NATS サーバーを使うゲートウェイの鍵は、データフォルダーの secrets.key です。"
+        "そのパスを PYOCO_SECRETS_KEY_FILE に設定してください。鍵がまだない場合に限り、"
+        "`pyoco-server-admin secrets create-key` で作成し、すべてのゲートウェイの PYOCO_SECRETS_KEYS に"
+        "設定して再起動してください。",
+    )
+    SECRET_UNREADABLE: Final = ErrorSpec(
+        number=65,
+        status=503,
+        en="A stored secret cannot be decrypted with the keys of this gateway",
+        ja="保存されているシークレットを、このゲートウェイの鍵では復号できません",
+        cure_en="Add the key that it was encrypted with to PYOCO_SECRETS_KEYS of every gateway. If that key "
+        "is lost, give the hook a new secret at once (`pyoco-client hooks rotate HOOK --keep 0s`).",
+        cure_ja="暗号化に使った鍵を、すべてのゲートウェイの PYOCO_SECRETS_KEYS に追加してください。"
+        "鍵を失った場合は、フックのシークレットをすぐに入れ替えてください"
+        "（`pyoco-client hooks rotate HOOK --keep 0s`）。",
+    )
+    DELIVERY_NOT_FOUND: Final = ErrorSpec(
+        number=66,
+        status=404,
+        en="There is no such delivery",
+        ja="指定された配信が見つかりません",
+        cure_en="GET /hooks/{hook_id}/deliveries lists the kept ones; of each hook the newest are kept.",
+        cure_ja="GET /hooks/{hook_id}/deliveries で一覧を確認してください"
+        "（フックごとに新しいものだけが保存されます）。",
+    )
+    NOT_REDELIVERABLE: Final = ErrorSpec(
+        number=67,
+        status=409,
+        en="The delivery cannot be processed again",
+        ja="この配信は再処理できません",
+        cure_en="Have the sender send it again.",
+        cure_ja="送信元から再送してください。",
+    )
+    HOOK_MESSAGE_REFUSED: Final = ErrorSpec(
+        number=68,
+        en="A message for a hook was refused, and is not delivered again",
+        ja="フック宛てのメッセージを拒否しました（再配信されません）",
+        cure_en="Correct what publishes to this subject, or the hook, as the message says, and publish it "
+        "again.",
+        cure_ja="メッセージに従って、送信側のプログラムまたはフックを修正し、もう一度送信してください。",
+    )
+    CHAT_WEBHOOK_INVALID: Final = ErrorSpec(
+        number=69,
+        status=400,
+        en="The Google Chat webhook is missing or not valid",
+        ja="Google Chat の Webhook が設定されていないか、正しくありません",
+        cure_en="Copy it from Google Chat: "
+        "https://chat.googleapis.com/v1/spaces/.../messages?key=...&token=...",
+        cure_ja="Google Chat からコピーした URL を設定してください"
+        "（https://chat.googleapis.com/v1/spaces/.../messages?key=...&token=...）。",
+    )
+    ACTION_NOT_FOUND: Final = ErrorSpec(
+        number=70,
+        status=404,
+        en="There is no such action",
+        ja="アクションが見つかりません",
+        cure_en="Check its key: GET /api/workflow-actions lists the existing ones.",
+        cure_ja="キーを確認してください（GET /api/workflow-actions で一覧を取得できます）。",
     )
 
 

@@ -536,6 +536,8 @@ class WorkerRecord(Struct, kw_only=True):
     slots_busy: Count = 0
     # Why one of its executors cannot be started; its slot takes no runs meanwhile.
     executor_error: str | None = None
+    # The flows of its folder, or the first of them.
+    flows: list[str] = []
     version: str = ""
     pyoco_version: str = ""
     wheel_sync: WheelSyncState = msgspec.field(default_factory=WheelSyncState)

@@ -2,7 +2,7 @@
 
 import math
 import re
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
@@ -34,6 +34,11 @@ def parse_moment(given: Any, *, zone: tzinfo | Literal["local"] | None = None) -
     if not math.isfinite(at) or at < 0:
         raise ValueError("not a moment")
     return at
+
+
+def iso_time(at: float) -> str:
+    """ISO 8601 in UTC, such as 2026-11-17T06:00:00.000000Z."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _unix_seconds(given: Any, zone: tzinfo | Literal["local"] | None) -> float:

@@ -22,7 +22,7 @@ ScheduleId = Annotated[str, Meta(pattern=SCHEDULE_ID_PATTERN, description="1 to 
 _SCHEDULE_ID: Final = re.compile(SCHEDULE_ID_PATTERN)
 
 # How many decisions a record keeps.
-MOST_DECISIONS: Final = 20
+MAX_DECISIONS: Final = 20
 
 
 def is_schedule_id(text: str) -> bool:
@@ -156,14 +156,14 @@ class ScheduledStart(Struct, kw_only=True, omit_defaults=True):
 
 
 class StartedRun(Struct, kw_only=True, omit_defaults=True):
-    """A run of the schedule that is perhaps open."""
+    """A run of the schedule, and the time it was started for."""
 
     run_id: RunId
     scheduled_for: Timestamp
 
 
 class Backfill(Struct, kw_only=True, omit_defaults=True):
-    """The occurrences of a period in the past that are started one after the other."""
+    """A backfill in progress: the occurrences of a past period, started by its overlap policy."""
 
     backfill_id: str
     from_at: Timestamp

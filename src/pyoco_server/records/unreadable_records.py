@@ -36,10 +36,29 @@ class RecordKind(StrEnum):
     WHEEL_EVENT = "wheel_event"
     SIGNALS = "signals"
     EVENT = "event"
+    TEMPLATE = "template"
+    ACTION = "action"
+    CHAT_SETTINGS = "chat_settings"
+    RECEIPT = "receipt"
+    RETRY_JOB = "retry_job"
+    AUDIT_ROW = "audit_row"
+    HOOK = "hook"
+    HOOK_DELIVERY = "hook_delivery"
 
 
 # A feed reports when these are replaced or removed.
-_FOLLOWED: Final = frozenset({RecordKind.RUN, RecordKind.WAIT, RecordKind.SCHEDULE, RecordKind.API_KEY})
+_FOLLOWED: Final = frozenset(
+    {
+        RecordKind.RUN,
+        RecordKind.WAIT,
+        RecordKind.SCHEDULE,
+        RecordKind.API_KEY,
+        RecordKind.TEMPLATE,
+        RecordKind.ACTION,
+        RecordKind.RETRY_JOB,
+        RecordKind.HOOK,
+    }
+)
 
 
 @dataclass(slots=True)

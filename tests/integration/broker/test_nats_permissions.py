@@ -19,6 +19,7 @@ from tests.support.inspection import claimed_by
 from tests.support.places import EXAMPLES
 from tests.support.running.api_keys import new_key
 from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.hook_senders import SECRETS_KEY, a_hook
 from tests.support.running.installation import Installation, installation, printed, started, violations
 from tests.support.running.workers import idle_worker, serving_worker
 from tests.support.samples.wheel_uploads import greeting, greetings, registered, synced
@@ -169,6 +170,29 @@ async def test_wheels_reach_the_workers(installation: Installation, caplog: pyte
             deleted = await gateway.http.delete("/wheels/greetings-0.1.0-py3-none-any.whl")
             assert deleted.status_code == 200
             await synced(gateway, last_result="ok", selected_count=0)
+    assert violations(caplog) == []
+
+
+async def test_hooks_receive_keep_and_repeat_deliveries(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        running_gateway(installation.settings("gateway", secrets_keys=SECRETS_KEY)) as gateway,
+        installation.client("admin") as (admin, _),
+    ):
+        hook = await a_hook(gateway.http, "github", overlap="skip")
+        run_id = await hook.started(delivery_id="d1")
+        assert (await hook.send(delivery_id="d1")).json() == {"run_id": run_id, "duplicate": True}
+        kept = await hook.deliveries(2)
+        path = f"/hooks/{hook.hook_id}/deliveries/{kept[0]['delivery_id']}"
+        assert (await gateway.http.get(path)).status_code == 200
+        assert (await gateway.http.post(f"{path}/redeliver")).json()["run_id"] == run_id
+        assert (await gateway.http.post(f"/hooks/{hook.hook_id}/rotate")).status_code == 200
+        assert (await gateway.http.delete(f"/hooks/{hook.hook_id}")).status_code == 200
+        queue = await a_hook(gateway.http, "nats")
+        await admin.publish(queue.record["subject"], b'{"n": 1}')
+        [message] = await queue.deliveries(1)
+        assert message["status"] == "started"
     assert violations(caplog) == []
 
 

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pyoco_server.api.endpoints import ENDPOINTS
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.broker.client.direct_client import DirectClient
 from tests.support.running.gateway import RunningGateway
 

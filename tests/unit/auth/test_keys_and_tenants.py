@@ -32,8 +32,9 @@ def test_the_hash_of_a_secret_is_one_fast_hash() -> None:
     assert digest_of("secret", "salt", b"pepper") == expected
 
 
-def test_there_are_seven_scopes() -> None:
-    assert {"submit", "read", "answer", "operate", "workers", "wheels", "admin"} == ALL_SCOPES
+def test_the_names_of_the_scopes() -> None:
+    triggers = {"events", "triggers"}
+    assert {"submit", "read", "answer", "operate", "workers", "wheels", "admin"} | triggers == ALL_SCOPES
 
 
 def test_a_recreated_job_has_the_same_tenant() -> None:

@@ -80,7 +80,7 @@ def test_every_setting_of_the_contract_exists_with_its_default() -> None:
 
 @pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.name)
 def test_a_row_is_derived_from_its_field_and_explains_itself(row: Setting) -> None:
-    assert row.name == "PYOCO_" + row.field.upper()
+    assert row.name in ("PYOCO_" + row.field.upper(), "AX_" + row.field.upper())
     assert getattr(NatsBackendConfig(), row.field) == row.default
     assert row.accepts(row.default)
     assert row.help.endswith(".")
@@ -116,6 +116,10 @@ FORMS: dict[str, st.SearchStrategy[str]] = {
     "PYOCO_NOTIFY_TARGETS": texts(r"[a-z]{1,9}=https?://[a-z]{1,9}/(,[0-9]{1,9}=http://[a-z]{1,9})?"),
     "PYOCO_NOTIFY_TARGET_SECRETS": texts(r"[a-z]{1,9}=[a-z]{1,9}"),
     "PYOCO_NOTIFY_FLOW_TARGETS": texts(r"[a-z]{1,9}\*?=[a-z]{1,9}(,[0-9]{1,9}=[a-z]{1,9})?"),
+    "AX_GOOGLE_CHAT_WEBHOOK_URL": texts(
+        r"https://chat\.googleapis\.com/v1/spaces/[A-Z]{1,9}/messages\?key=[a-z]{1,9}&token=[a-z]{1,9}"
+    ),
+    "PYOCO_SECRETS_KEYS": texts(r"[A-Za-z0-9_-]{43}=(, ?[A-Za-z0-9_-]{43}=)?"),
     "PYOCO_HTTP_TRUSTED_PROXIES": texts(r"10\.[1-9]\.0\.0/16(, fd0[0-9]::/64)?"),
 }
 

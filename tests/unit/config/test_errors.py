@@ -13,6 +13,7 @@ from pyoco_server.errors import (
     AmbiguousWait,
     ConfigError,
     EmbeddedServerError,
+    EventNotProcessed,
     FieldProblem,
     InvalidCliArgument,
     InvalidRequest,
@@ -56,8 +57,17 @@ JAPANESE = (
     "wheelが見つかりません",
     "wheel同期に失敗しました（best-effort）",
 )
-OWN_NUMBERS = range(25, 54)
+OWN_NUMBERS = range(25, 71)
 
+# With the number and the status of their base.
+OWN_TEXTS = (
+    AmbiguousWait,
+    EventNotProcessed,
+    NatsForbidden,
+    UnusableConsumer,
+    UnusableStream,
+    WaitExpiredForGood,
+)
 ROWS = {spec.number: spec for spec in ERRORS}
 # The exceptions as the docstring draws them: name, number, HTTP status. Without a number: those of its base.
 TREE = re.findall(r"─ (\w+)(?: +ERR-PYOCO-(\d+))?(?: +(\d+))?$", errors.__doc__ or "", re.MULTILINE)
@@ -122,7 +132,7 @@ def test_an_exception_carries_the_error_that_the_tree_shows(name: str, number: s
     row = ROWS[int(number)] if number else base.error  # type: ignore[attr-defined]
     if status or number:
         row = replace(row, status=int(status) if status else None)
-    if exception in (NatsForbidden, UnusableConsumer, UnusableStream, AmbiguousWait, WaitExpiredForGood):
+    if exception in OWN_TEXTS:
         assert (exception.error.number, exception.error.status) == (row.number, row.status)
     else:
         assert exception.error == row

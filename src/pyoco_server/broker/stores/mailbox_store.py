@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
@@ -10,9 +9,6 @@ from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.records.signal_models import Mailbox, decode_mailbox, encode
 from pyoco_server.records.unreadable_records import RecordKind
-
-# Less than the limit of a NATS message, which is 1 MiB unless an operator changes it.
-MAILBOX_MAX_BYTES: Final = 768 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,10 @@ class RunStore:
         """The revision at which the run was deleted; None if it exists, or has left no marker."""
         return await self._bucket.marker(run_id)
 
+    async def deleted_at(self, run_id: str) -> float | None:
+        """When it was deleted, by the server's clock; None if it exists, or has left no marker."""
+        return await self._bucket.deleted_at(run_id)
+
     async def age_sec(self, stored: StoredRun) -> float:
         """How long ago this snapshot was written, by the server's clock alone."""
         if not stored.timestamp:

@@ -18,12 +18,22 @@ from pyoco_server.broker.stores.idempotency_keys import KeyRecord
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.decoding import json_record
+from pyoco_server.records.hook_models import HOOK_PREFIX, decode_hook
 from pyoco_server.records.models import DeadLetter, decode_snapshot, decode_worker
 from pyoco_server.records.operation_models import BulkRecord, WheelEvent
 from pyoco_server.records.schedule_models import decode_schedule
 from pyoco_server.records.signal_models import decode_mailbox
+from pyoco_server.records.trigger_models import (
+    ACTION_PREFIX,
+    CHAT_PREFIX,
+    TEMPLATE_PREFIX,
+    decode_action,
+    decode_chat_settings,
+    decode_template,
+)
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.wait_models import decode_wait
+from pyoco_server.records.workflow_event_models import decode_receipt, decode_retry_job
 
 _BATCH: Final = 512
 _BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -47,6 +57,8 @@ class _Bucket:
     key_field: str | None = None
     # Whether it may have a million keys.
     large: bool = False
+    # What the keys of this kind begin with, in a bucket of several kinds.
+    prefix: str | tuple[str, ...] = ""
 
     def key_in(self, record: object) -> str:
         assert self.key_field is not None
@@ -63,6 +75,20 @@ def _buckets(config: NatsBackendConfig) -> dict[RecordKind, _Bucket]:
         RecordKind.IDEMPOTENCY_KEY: _Bucket(config.idempotency_kv_bucket, json_record(KeyRecord)),
         RecordKind.WHEEL_EVENT: _Bucket(config.wheel_history_kv_bucket, json_record(WheelEvent)),
         RecordKind.SIGNALS: _Bucket(config.signals_kv_bucket, decode_mailbox, "run_id", large=True),
+        RecordKind.HOOK: _Bucket(config.triggers_kv_bucket, decode_hook, "key", prefix=f"{HOOK_PREFIX}."),
+        RecordKind.TEMPLATE: _Bucket(
+            config.triggers_kv_bucket, decode_template, "key", prefix=f"{TEMPLATE_PREFIX}."
+        ),
+        RecordKind.ACTION: _Bucket(
+            config.triggers_kv_bucket, decode_action, "key", prefix=f"{ACTION_PREFIX}."
+        ),
+        RecordKind.CHAT_SETTINGS: _Bucket(
+            config.triggers_kv_bucket, decode_chat_settings, "key", prefix=f"{CHAT_PREFIX}."
+        ),
+        RecordKind.RETRY_JOB: _Bucket(config.event_retries_kv_bucket, decode_retry_job, "key"),
+        RecordKind.RECEIPT: _Bucket(
+            config.receipts_kv_bucket, decode_receipt, large=True, prefix=("template.", "hook.")
+        ),
     }
 
 
@@ -75,6 +101,12 @@ REMOVABLE: Final = (
     RecordKind.IDEMPOTENCY_KEY,
     RecordKind.WHEEL_EVENT,
     RecordKind.SIGNALS,
+    RecordKind.HOOK,
+    RecordKind.TEMPLATE,
+    RecordKind.ACTION,
+    RecordKind.CHAT_SETTINGS,
+    RecordKind.RETRY_JOB,
+    RecordKind.RECEIPT,
     RecordKind.DEAD_LETTER,
 )
 
@@ -127,6 +159,8 @@ class UnreadableScan:
             key = message.subject.removeprefix(prefix)
             # The parts of a bulk operation belong to its record.
             if message.is_marker or (kind is RecordKind.BULK and "." in key):
+                continue
+            if not key.startswith(bucket.prefix):
                 continue
             if found := _problem(reader, kind, key, message):
                 yield found

@@ -1,0 +1,1 @@
+"""Stored hooks, templates and actions, and what became of what they received."""
