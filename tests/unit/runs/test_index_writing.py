@@ -220,3 +220,23 @@ async def test_an_index_whose_disk_is_full_is_kept_and_continues(tmp_path: Path)
         assert (index.ready, index.entries, index.checkpoint.revision) == (True, 299, 299)
     finally:
         await index.close()
+
+
+async def test_freeing_the_caches_leaves_reads_as_they_were(tmp_path: Path) -> None:
+    index = RunIndex(tmp_path)
+    await index.start()
+    try:
+        await index.begin("now")
+        choose = random.Random(7)
+        writes = [seen(run_id, number, run(run_id, choose)) for number, run_id in numbered(20)]
+        await index.apply(writes, upto=20, stored_ns=1)
+        await index.complete()
+        before = await index.counts()
+        [(_, idle)] = index._connections._idle
+        statements: list[str] = []
+        idle.set_trace_callback(statements.append)
+        await index.free_caches()
+        assert statements == ["PRAGMA shrink_memory"]
+        assert await index.counts() == before
+    finally:
+        await index.close()

@@ -149,3 +149,15 @@ def test_a_state_that_the_sweep_decides_by_is_not_shared() -> None:
         held = runs.get(str(number))
         assert held is not None
         assert held.state is state
+
+
+def test_an_id_is_held_once_however_often_its_run_is_written() -> None:
+    """A hundred thousand runs that wake are known to several parts: each has the same string."""
+    runs, first = OpenRuns(), "".join(["run", "-1"])
+    runs.apply(first, 1, RunState("WAITING", 1.0, generation=1, open_waits=(AwaitedId("run-1.w"),)))
+    runs.apply("".join(["run-", "1"]), 2, RunState("PENDING", 2.0, generation=1))
+    found = runs.get("run-1")
+    assert found is not None
+    assert found.run_id is first
+    assert runs.shared_id("".join(["r", "un-1"])) is first
+    assert runs.shared_id("other") == "other"

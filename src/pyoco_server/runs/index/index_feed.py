@@ -32,9 +32,10 @@ class IndexFeedReader(ABC, Generic[Index, Write]):
     key_field: str
     kind: RecordKind
 
-    def __init__(self, index: Index, bucket: str, unreadable: UnreadableRecords) -> None:
+    def __init__(self, index: Index, bucket: str, unreadable: UnreadableRecords, *, prefix: str = "") -> None:
+        """`prefix`: of the subjects, where `bucket` is another stream."""
         self._index = index
-        self._prefix = f"$KV.{bucket}."
+        self._prefix = prefix or f"$KV.{bucket}."
         self._unreadable = unreadable
 
     @property

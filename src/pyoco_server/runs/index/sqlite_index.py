@@ -259,6 +259,14 @@ class ReadConnections:
         else:
             self._idle.append((generation, db))
 
+    def free_caches(self) -> None:
+        """Free the unused pages of the connections: the system has them cached too."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, db in idle:
+            db.execute("PRAGMA shrink_memory")
+        self._idle[:0] = idle
+
     def close(self) -> None:
         """Close all connections; none may be in use."""
         while self._idle:
@@ -355,6 +363,10 @@ class SqliteIndex(ABC, Generic[W]):
 
     async def forget_markers(self, keys: list[str]) -> None:
         await self._write(lambda: self._used().markers.forget(keys))
+
+    async def free_caches(self) -> None:
+        """Free the memory that reads have filled; the next ones fill it with what they need."""
+        await asyncio.get_running_loop().run_in_executor(self._read_threads, self._connections.free_caches)
 
     async def check_file(self) -> None:
         """Rebuild the index if its file was deleted."""

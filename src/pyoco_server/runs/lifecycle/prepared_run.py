@@ -30,8 +30,10 @@ class PreparedRun:
 async def prepare_run(
     connection: Connection, job: Job, *, clock: Callable[[], float] = time.time
 ) -> PreparedRun:
-    """If its params leave too little room in the snapshot, they go to the journal.
+    """Sign the job and its first snapshot.
 
+    Params that leave too little room in the snapshot are replaced by their digest; `keep_documents` stores
+    them.
     `clock` says whether it is to start later. InvalidRequest or WorkflowTooLarge if it cannot be stored.
     """
     signatures = signatures_of(connection)

@@ -83,6 +83,7 @@ class OpenRun(msgspec.Struct, gc=False):
 class _ParkedRun(msgspec.Struct, gc=False):
     """What is held of a parked run."""
 
+    run_id: str
     status: str
     tag: str
     generation: int
@@ -95,12 +96,14 @@ class _ParkedRun(msgspec.Struct, gc=False):
     def of(cls, run: OpenRun) -> "_ParkedRun":
         waits = " ".join(wait.wait_id.removeprefix(run.run_id) for wait in run.state.open_waits)
         state = run.state
-        return cls(state.status, state.tag, state.generation, run.revision, run.silent_since, waits)
+        return cls(
+            run.run_id, state.status, state.tag, state.generation, run.revision, run.silent_since, waits
+        )
 
-    def as_open(self, run_id: str) -> OpenRun:
-        waits = tuple(AwaitedId(f"{run_id}{suffix}") for suffix in self.waits.split())
+    def as_open(self) -> OpenRun:
+        waits = tuple(AwaitedId(f"{self.run_id}{suffix}") for suffix in self.waits.split())
         state = RunState(self.status, 0.0, self.tag, generation=self.generation, open_waits=waits)
-        return OpenRun(run_id, state, self.revision, self.silent_since)
+        return OpenRun(self.run_id, state, self.revision, self.silent_since)
 
 
 class OpenRuns:
@@ -127,8 +130,13 @@ class OpenRuns:
 
     def get(self, run_id: str) -> OpenRun | None:
         if (parked := self._parked.get(run_id)) is not None:
-            return parked.as_open(run_id)
+            return parked.as_open()
         return self._runs.get(run_id)
+
+    def shared_id(self, run_id: str) -> str:
+        """The same id, as the string that is held here: whoever holds many of them needs no other."""
+        run = self._parked.get(run_id) or self._runs.get(run_id)
+        return run_id if run is None else run.run_id
 
     @property
     def started(self) -> list[str]:
@@ -206,6 +214,9 @@ class OpenRuns:
         if state is None:
             self._report_end(run_id, last)
             return
+        if last is not None:
+            # Others hold this string, and would keep it beside a new one.
+            run_id = last.run_id
         held = self._shared(state) if _is_queued(state) else state
         run = OpenRun(run_id, held, revision, time.monotonic())
         if state.status in PARKED:
@@ -253,7 +264,7 @@ class OpenRuns:
 
     def _remove(self, run_id: str) -> OpenRun | None:
         parked = self._parked.pop(run_id, None)
-        return self._runs.pop(run_id, None) if parked is None else parked.as_open(run_id)
+        return self._runs.pop(run_id, None) if parked is None else parked.as_open()
 
     def remember_marker(self, run_id: str) -> None:
         self.markers.pop(run_id, None)

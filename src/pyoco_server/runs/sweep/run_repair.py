@@ -1,7 +1,7 @@
-"""Repairing an orphaned run: end it, or publish its job again.
+"""Writes of a gateway to a run that no worker owns.
 
-Each repair is a compare-and-set on the revision it was decided on: a run that was written since is not
-orphaned, and nothing is done.
+It ends the run, publishes its job again, releases it at its start, or continues it after a wait. Each is a
+compare-and-set on the revision it was decided on: nothing is done to a run that was written since.
 """
 
 import logging

@@ -57,7 +57,7 @@ class Sweeper:
         self.repairer = RunRepairer(connection)
         self._lists = lists
         self._runs = runs
-        self._queued = QueuedRuns(connection)
+        self._queued = QueuedRuns(connection, shared_id=runs.shared_id)
         runs.on_ended(self._queued.forget)
         # A waiting run has no job in the queue.
         runs.on_waiting(self._queued.forget_before)

@@ -1,0 +1,1 @@
+"""What starts runs from outside: hooks of other systems and workflow events."""

@@ -1,0 +1,1 @@
+"""Hooks: deliveries of other systems, each with the proof of its sender, start runs."""

@@ -1,0 +1,60 @@
+"""Encrypts secrets before they are stored, under keys of the installation that NATS never sees.
+
+The first key encrypts, and all of them decrypt: a new key is put in front of the old one, the stored secrets
+are encrypted again (`pyoco-server-admin secrets rotate`), and then the old key can be removed.
+"""
+
+from collections.abc import Sequence
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from pyoco_server.errors import NoSecretsKey, SecretUnreadable
+
+
+class SecretBox:
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._fernets = [Fernet(key) for key in keys]
+
+    @property
+    def has_key(self) -> bool:
+        return bool(self._fernets)
+
+    @property
+    def key_count(self) -> int:
+        return len(self._fernets)
+
+    def require_key(self) -> None:
+        """NoSecretsKey if nothing can be encrypted."""
+        if not self._fernets:
+            raise NoSecretsKey("neither PYOCO_SECRETS_KEYS nor PYOCO_SECRETS_KEY_FILE is set")
+
+    def encrypt(self, secret: str) -> str:
+        """NoSecretsKey if there is no key."""
+        self.require_key()
+        return self._fernets[0].encrypt(secret.encode()).decode()
+
+    def decrypt(self, encrypted: str) -> str:
+        """SecretUnreadable if none of the keys is the right one."""
+        try:
+            return self._all().decrypt(encrypted.encode()).decode()
+        except (InvalidToken, ValueError):
+            raise SecretUnreadable(self._why()) from None
+
+    def is_current(self, encrypted: str) -> bool:
+        """Whether it is encrypted with the first key."""
+        try:
+            self._fernets[0].decrypt(encrypted.encode())
+        except InvalidToken:
+            return False
+        return True
+
+    def _all(self) -> MultiFernet:
+        if not self._fernets:
+            raise SecretUnreadable(self._why())
+        return MultiFernet(self._fernets)
+
+    def _why(self) -> str:
+        count = len(self._fernets)
+        if not count:
+            return "neither PYOCO_SECRETS_KEYS nor PYOCO_SECRETS_KEY_FILE is set"
+        return f"none of the {count} keys fits" if count > 1 else "the only key does not fit"

@@ -1,0 +1,1 @@
+"""Workflow events: templates, actions, the events themselves, their audit and retries."""

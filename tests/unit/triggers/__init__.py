@@ -1,0 +1,1 @@
+"""Unit tests of what starts runs from outside."""
