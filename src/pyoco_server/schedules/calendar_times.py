@@ -1,4 +1,4 @@
-"""The nominal times of a spec: cron expressions, intervals and moments, without exclusions.
+"""The times of a spec: its cron expressions, interval and moments, minus its exclusions; and its jitter.
 
 All times are Unix seconds. A cron expression with fixed hours follows the clock on the wall: a time that a
 change to daylight saving skips is at the end of the gap, one that occurs twice is at its first. One with any
@@ -29,11 +29,11 @@ NAMED_CRONS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-# The last year that Python's dates have leaves room for a time zone.
+# A year before the last date of Python: room for the offset of a time zone.
 _LAST: Final = datetime(9998, 1, 1, tzinfo=UTC).timestamp()
 # How long the search for one occurrence may take, and that for many, in steps of about ten microseconds.
 _STEPS: Final = 10_000
-_MOST_STEPS: Final = 50_000
+_MAX_STEPS: Final = 50_000
 # What takes as long as a step: days that do not match, and exclusions that do not apply.
 _SEC_PER_STEP: Final = 10 * 86_400
 _EXCLUSIONS_PER_STEP: Final = 10
@@ -106,7 +106,7 @@ def search_times(spec: ScheduleSpec, *, after: float, n: int) -> Found:
     """The next `n` occurrences; fewer if there are no more, or if the search takes too long."""
     found: list[float] = []
     try:
-        found.extend(islice(occurrences(spec, after=after, steps=_MOST_STEPS), n))
+        found.extend(islice(occurrences(spec, after=after, steps=_MAX_STEPS), n))
     except SearchLimit as limit:
         return Found(found, limit.reached)
     return Found(found)
@@ -162,7 +162,7 @@ def count_between(spec: ScheduleSpec, start: float, end: float, *, limit: int) -
     first: float | None = None
     last: float | None = None
     try:
-        for at in occurrences(spec, after=start, steps=_MOST_STEPS):
+        for at in occurrences(spec, after=start, steps=_MAX_STEPS):
             if at > end:
                 break
             if count == limit:

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from pyoco_server.records.causes import CauseKind
 from pyoco_server.records.schedule_models import (
-    MOST_DECISIONS,
+    MAX_DECISIONS,
     Backfill,
     Outcome,
     Overlap,
@@ -28,15 +28,15 @@ from pyoco_server.schedules.calendar_times import (
     just_before,
     occurrences,
 )
-from pyoco_server.schedules.spec_problems import MOST_OCCURRENCES
+from pyoco_server.schedules.spec_problems import MAX_OCCURRENCES
 
 # Occurrences that one write decides, and starts that it holds.
-MOST_PER_STEP: Final = 100
-MOST_BUFFERED: Final = 500
+MAX_PER_STEP: Final = 100
+MAX_BUFFERED: Final = 500
 # Of the runs that are perhaps open, the newest are known.
-_MOST_RUNNING: Final = 100
+_MAX_RUNNING: Final = 100
 # Occurrences that are passed over are counted up to here.
-_MOST_COUNTED: Final = 1_000
+_MAX_COUNTED: Final = 1_000
 # Outcomes with a decision for each occurrence.
 _SINGLE: Final = (Outcome.STARTED, Outcome.BUFFERED, Outcome.FAILED)
 
@@ -67,7 +67,9 @@ EarlierRuns = Mapping[str, EarlierRun]
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecisionStep:
+    """What one write decides."""
+
     record: ScheduleRecord
     # Open runs that are to end, so that the next one can start.
     runs_to_cancel: tuple[str, ...] = ()
@@ -83,10 +85,10 @@ def occurrence_run_id(record: ScheduleRecord, occurrence: str) -> str:
 class Draft:
     """The next record, while it is being made."""
 
-    def __init__(self, record: ScheduleRecord, now: float, facts: EarlierRuns) -> None:
+    def __init__(self, record: ScheduleRecord, now: float, earlier_runs: EarlierRuns) -> None:
         self._record = record
         self._now = now
-        self._facts = facts
+        self._earlier_runs = earlier_runs
         self._starts = list(record.starts)
         self._buffer = list(record.buffer)
         self._backfills = list(record.backfills)
@@ -96,18 +98,17 @@ class Draft:
         self._cursor = record.cursor
         self._remaining = record.remaining_runs
         self._paused, self._paused_at, self._pause_note = record.paused, record.paused_at, record.note
-        # Decided in this step.
-        self._decided = 0
+        self._decided_in_step = 0
 
-    def decided(self, *, more: bool = False) -> Decided:
+    def finish(self, *, more: bool = False) -> DecisionStep:
         record = structs.replace(
             self._record,
             cursor=self._cursor,
             starts=self._starts,
             buffer=self._buffer,
             backfills=self._backfills,
-            running=self._running[-_MOST_RUNNING:],
-            decisions=self._decisions[-MOST_DECISIONS:],
+            running=self._running[-_MAX_RUNNING:],
+            decisions=self._decisions[-MAX_DECISIONS:],
             counts=self._counts,
             remaining_runs=self._remaining,
             paused=self._paused,
@@ -115,24 +116,24 @@ class Draft:
             note=self._pause_note,
         )
         if not self._buffer or not self._buffer[0].overlap.ends_others:
-            return Decided(record, more=more)
+            return DecisionStep(record, more=more)
         terminate = self._buffer[0].overlap is Overlap.TERMINATE_OTHER
-        return Decided(record, runs_to_cancel=tuple(self._open_stored()), terminate=terminate, more=more)
+        return DecisionStep(record, runs_to_cancel=tuple(self._open_stored()), terminate=terminate, more=more)
 
     # Earlier runs
 
     def drop_ended(self) -> None:
         ended = [run for run in self._running if not self._is_open(run.run_id)]
         self._running = [run for run in self._running if self._is_open(run.run_id)]
-        failed = [run for run in ended if self._facts[run.run_id].failed]
+        failed = [run for run in ended if self._earlier_runs[run.run_id].failed]
         if failed and self._record.pause_on_failure and not self._paused:
             self.pause(f"paused because run {failed[-1].run_id} failed")
 
     def _is_open(self, run_id: str) -> bool:
         if any(start.run_id == run_id for start in self._starts):
             return True
-        fact = self._facts.get(run_id)
-        return fact is None or fact.is_open
+        earlier = self._earlier_runs.get(run_id)
+        return earlier is None or earlier.is_open
 
     def _open_stored(self) -> Iterator[str]:
         unstored = {start.run_id for start in self._starts}
@@ -177,7 +178,7 @@ class Draft:
         """Decide all occurrences up to `until` at once, without starting them."""
         if until <= self._cursor:
             return
-        counted = count_between(self._record.spec, self._cursor, until, limit=_MOST_COUNTED)
+        counted = count_between(self._record.spec, self._cursor, until, limit=_MAX_COUNTED)
         if counted.first is not None:
             self._cursor = until
             self._note_passed(outcome, reason, counted, until)
@@ -206,7 +207,7 @@ class Draft:
         before = self._counts.get(Outcome.SKIPPED, 0)
         reason = SkipReason.BACKFILL_CANCELLED
         self._drop_buffered(reason, lambda each: each.backfill_id == backfill.backfill_id)
-        counted = backfill_rest(self._record, backfill)
+        counted = undecided_of(self._record, backfill)
         if counted.count:
             end = just_before(backfill.to_at)
             self._note_passed(Outcome.SKIPPED, reason, counted, end, backfill.backfill_id)
@@ -248,7 +249,7 @@ class Draft:
         )
 
     def _is_full(self) -> bool:
-        return len(self._starts) >= MOST_PER_STEP or self._decided >= MOST_PER_STEP
+        return len(self._starts) >= MAX_PER_STEP or self._decided_in_step >= MAX_PER_STEP
 
     # Starts
 
@@ -259,12 +260,12 @@ class Draft:
             return None
         if policy is Overlap.SKIP:
             return SkipReason.OVERLAP
-        most = 1 if policy is Overlap.BUFFER_ONE else MOST_BUFFERED
+        most = 1 if policy is Overlap.BUFFER_ONE else MAX_BUFFERED
         return SkipReason.BUFFER_FULL if len(self._buffer) >= most else None
 
     def place(self, start: ScheduledStart) -> None:
         """Start, buffer or skip it, by its overlap policy."""
-        self._decided += 1
+        self._decided_in_step += 1
         reason = self.obstacle(start)
         if reason is not None:
             self._skip(start, reason)
@@ -316,8 +317,8 @@ class Draft:
         if not self._running:
             return "an earlier run is about to start"
         run_id = self._running[0].run_id
-        fact = self._facts.get(run_id)
-        return f"run {run_id} is {fact.status if fact is not None and fact.status else 'open'}"
+        earlier = self._earlier_runs.get(run_id)
+        return f"run {run_id} is {earlier.status if earlier is not None and earlier.status else 'open'}"
 
     def _start(self, start: ScheduledStart) -> None:
         # One that was buffered starts now.
@@ -430,7 +431,7 @@ def _kind(decision: ScheduleDecision) -> tuple[object, ...]:
     return decision.outcome, decision.by, decision.backfill_id, decision.reason, decision.run_id
 
 
-def backfill_rest(record: ScheduleRecord, backfill: Backfill) -> Counted:
+def undecided_of(record: ScheduleRecord, backfill: Backfill) -> Counted:
     """The occurrences of a backfill that are not decided yet."""
     end = just_before(backfill.to_at)
-    return count_between(record.spec, backfill.cursor, end, limit=MOST_OCCURRENCES)
+    return count_between(record.spec, backfill.cursor, end, limit=MAX_OCCURRENCES)

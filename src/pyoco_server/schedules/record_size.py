@@ -22,9 +22,9 @@ _ROOM_BYTES: Final = 8_192
 
 def check_room(record: ScheduleRecord, *, most_bytes: int) -> None:
     """ScheduleFull if what is to be started takes more than half of what the rest of the record leaves."""
-    rest = len(encode_schedule(structs.replace(record, starts=[], buffer=[])))
+    other_bytes = len(encode_schedule(structs.replace(record, starts=[], buffer=[])))
     held = sum(len(encode(start)) for start in (*record.starts, *record.buffer))
-    room = max(0, most_bytes - rest) // 2
+    room = max(0, most_bytes - other_bytes) // 2
     if held > room:
         raise ScheduleFull(
             f"the runs that wait would take {held} bytes with their params, and NATS has room for {room}; "

@@ -1,4 +1,4 @@
-"""Requests with an Idempotency-Key: the record of the schedule has what each was answered.
+"""Requests with an Idempotency-Key: the record of the schedule keeps the response of each.
 
 It is written together with what the request has done, so that a repetition finds both or neither.
 """
@@ -13,7 +13,7 @@ from pyoco_server.records.schedule_models import AcceptedRequest, Outcome, Sched
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest
 
 # The record is written with every occurrence: it has to stay small.
-MOST_REQUESTS: Final = 50
+MAX_REQUESTS: Final = 50
 _DIGEST_CHARS: Final = 32
 # Short enough to type, and unique among the backfills of a schedule.
 BACKFILL_ID_BYTES: Final = 8
@@ -53,7 +53,7 @@ def with_request(
         outcome=outcome,
         count=count,
     )
-    return structs.replace(record, requests=[*record.requests, accepted][-MOST_REQUESTS:])
+    return structs.replace(record, requests=[*record.requests, accepted][-MAX_REQUESTS:])
 
 
 def id_of(request: KeyedRequest) -> str:

@@ -14,8 +14,7 @@ from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
-from pyoco_server.broker.jetstream.feed_history import Checkpoint, KnownKey
-from pyoco_server.broker.jetstream.known_keys import KnownKeys
+from pyoco_server.broker.jetstream.known_keys import KnownKeysReader
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState
 from pyoco_server.broker.stores.schedule_store import StoredSchedule
 from pyoco_server.errors import IndexNotReady, UnreadableRecord
@@ -45,7 +44,7 @@ _CATCH_UP_SEC: Final = 1.0
 
 @dataclass(slots=True, kw_only=True)
 class ScheduleRow:
-    """What lists show of a schedule."""
+    """A schedule in memory: what lists show, and when the runner has to look at it."""
 
     key: str
     schedule_id: str
@@ -125,14 +124,14 @@ def _last_run(record: ScheduleRecord) -> StartedRun | None:
     return None
 
 
-class ScheduleDirectory:
+class ScheduleDirectory(KnownKeysReader):
     """The reader of the feed, and what lists and the runner ask."""
 
-    def __init__(self, connection: Connection, *, now: Callable[[], float]) -> None:
+    def __init__(self, connection: Connection, *, clock: Callable[[], float]) -> None:
         bucket = connection.config.schedules_kv_bucket
-        self._now = now
+        self._clock = clock
         self._unreadable = connection.unreadable
-        self._known = KnownKeys(bucket)
+        super().__init__(bucket)
         self._rows: dict[str, ScheduleRow] = {}
         # When to look at which, the earliest first; an entry that is not in `_look_at` is outdated.
         self._heap: list[tuple[float, str]] = []
@@ -205,16 +204,16 @@ class ScheduleDirectory:
         if key in self._rows:
             self._schedule(key, until)
 
-    def rest(self, key: str, seconds: float) -> None:
+    def retry_in(self, key: str, seconds: float) -> None:
         """If it is due, look at it a little later: it could not be decided yet."""
-        if self._look_at.get(key, math.inf) <= (now := self._now()):
+        if self._look_at.get(key, math.inf) <= (now := self._clock()):
             self._schedule(key, now + seconds)
 
     def run_ended(self, run_id: str) -> None:
         """Look at the schedule that waits for this run, if any."""
         key = self._awaited.get(run_id)
         if key is not None:
-            self._schedule(key, self._now())
+            self._schedule(key, self._clock())
             self.wake()
 
     def _put(self, row: ScheduleRow) -> None:
@@ -228,12 +227,12 @@ class ScheduleDirectory:
         self._rows[row.key] = row
         self._awaited.update(dict.fromkeys(row.awaited, row.key))
         # A look that is due already may be for another reason.
-        self._schedule(row.key, planned if planned <= self._now() else self._look_time(row))
+        self._schedule(row.key, planned if planned <= self._clock() else self._look_time(row))
 
     def _look_time(self, row: ScheduleRow) -> float:
         times = [row.next_at, row.searched_until, row.ensure_at]
         if row.awaited or row.has_waiting:
-            times.append(self._now() + (_POLL_SEC if row.awaited else 0.0))
+            times.append(self._clock() + (_POLL_SEC if row.awaited else 0.0))
         return min((at for at in times if at is not None), default=math.inf)
 
     def _schedule(self, key: str, at: float) -> None:
@@ -262,18 +261,6 @@ class ScheduleDirectory:
 
     # What the feed asks
 
-    @property
-    def checkpoint(self) -> Checkpoint:
-        return self._known.checkpoint
-
-    @property
-    def entries(self) -> int:
-        return self._known.entries
-
-    @property
-    def markers(self) -> int:
-        return self._known.markers
-
     async def begin(self, created: str) -> None:
         self.ready = False
         self._unreadable.clear(RecordKind.SCHEDULE)
@@ -298,20 +285,6 @@ class ScheduleDirectory:
             self.ready = True
             log.info("the schedules are read: %d", len(self._rows))
             self.wake()
-
-    async def first_markers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
-        return self._known.first_markers(after=after, limit=limit)
-
-    async def forget_markers(self, keys: list[str]) -> None:
-        self._known.forget_markers(keys)
-
-    async def others(
-        self, after: int, upto: int, revisions: list[int], *, limit: int
-    ) -> list[tuple[int, str]]:
-        return self._known.others(after, upto, revisions, limit=limit)
-
-    async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
-        return self._known.newest_below(revision, limit=limit)
 
     async def drop(self, revisions: list[int]) -> None:
         for key in self._known.drop(revisions):

@@ -8,7 +8,7 @@ from pyoco_server.schedules.schedule_directory import ScheduleDirectory, Schedul
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ScheduleFilter:
+class ScheduleSelection:
     # Of the caller, never from the query.
     tenant: str | None = None
     flow: str | None = None
@@ -37,7 +37,7 @@ class ScheduleLists:
     def __init__(self, directory: ScheduleDirectory) -> None:
         self._directory = directory
 
-    async def page(self, selected: ScheduleFilter, *, limit: int, after: SortKey | None) -> SchedulesPage:
+    async def page(self, selected: ScheduleSelection, *, limit: int, after: SortKey | None) -> SchedulesPage:
         """As of now; NatsUnavailable or IndexNotReady when they cannot be read."""
         await self._directory.caught_up()
         rows = [row for row in self._directory.rows(selected.tenant) if selected.matches(row)]

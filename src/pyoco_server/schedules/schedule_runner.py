@@ -26,7 +26,7 @@ from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from pyoco_server.schedules.occurrence_rules import Decided, EarlierRun, EarlierRuns
+from pyoco_server.schedules.occurrence_rules import DecisionStep, EarlierRun, EarlierRuns
 from pyoco_server.schedules.record_size import check_room, fitted
 from pyoco_server.schedules.schedule_directory import GRACE_SEC, ScheduleDirectory
 from pyoco_server.schedules.schedule_transitions import (
@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 # Schedules that are looked at concurrently, and starts of one of them.
 _CONCURRENT: Final = 32
 _CONCURRENT_STARTS: Final = 16
-# After an error that is not an outage, a schedule rests.
-_REST_SEC: Final = 30.0
+# After an error that is not an outage, a schedule is retried.
+_RETRY_SEC: Final = 30.0
 _NO_PROGRESS_SEC: Final = 0.5
 # A server whose time cannot be read for so long must not stop all schedules.
 _UNKNOWN_TIME_SEC: Final = 15.0
@@ -57,13 +57,13 @@ class ScheduleRunner:
         connection: Connection,
         directory: ScheduleDirectory,
         *,
-        now: Callable[[], float],
+        clock: Callable[[], float],
         knows_time: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`now` is the server's time, once `knows_time`."""
+        """`clock` is that of the server, once `knows_time`."""
         self._connection = connection
         self._directory = directory
-        self._now = now
+        self._clock = clock
         self._knows_time = knows_time
         self._began = time.monotonic()
         self._store = ScheduleStore(connection)
@@ -105,7 +105,7 @@ class ScheduleRunner:
         """This gateway has created or changed a schedule."""
         await self._directory.put(written)
         # A run that a change waits for may have ended unnoticed.
-        self._directory.postpone(written.record.key, self._now())
+        self._directory.postpone(written.record.key, self._clock())
         self._directory.wake()
 
     def removed(self, key: str) -> None:
@@ -116,11 +116,13 @@ class ScheduleRunner:
     async def earlier_runs_of(self, record: ScheduleRecord) -> EarlierRuns:
         """What the leader knows of all earlier runs that are perhaps open."""
         unstored = {start.run_id for start in record.starts}
-        return await self._facts(run.run_id for run in record.running if run.run_id not in unstored)
+        return await self._read_earlier_runs(
+            run.run_id for run in record.running if run.run_id not in unstored
+        )
 
     def fitted(self, record: ScheduleRecord) -> ScheduleRecord:
         """Without what NATS does not accept any more: a schedule that is too large goes on."""
-        return fitted(record, most_bytes=self._connection.max_record_bytes, now=self._now())
+        return fitted(record, most_bytes=self._connection.max_record_bytes, now=self._clock())
 
     def check_room(self, record: ScheduleRecord) -> None:
         """ScheduleFull if its triggers take too much."""
@@ -138,15 +140,15 @@ class ScheduleRunner:
         more = await self._decide(found)
         self.problems.pop(key, None)
         if more:
-            self._directory.postpone(key, self._now())
+            self._directory.postpone(key, self._clock())
 
     async def _decide(self, found: StoredSchedule) -> bool:
         """Whether there is more to decide at once, or it was changed meanwhile."""
         before = found.record
-        facts = await self._facts(runs_to_read(before))
-        now = self._now()
+        earlier_runs = await self._read_earlier_runs(runs_to_read(before))
+        now = self._clock()
         # Exclusions make a search long.
-        decided = await asyncio.to_thread(decide, before, now=now, facts=facts)
+        decided = await asyncio.to_thread(decide, before, now=now, earlier_runs=earlier_runs)
         decided = replace(decided, record=self.fitted(decided.record))
         if decided.record != before:
             try:
@@ -163,11 +165,11 @@ class ScheduleRunner:
             if start.run_id in new or start.decided_at <= now - GRACE_SEC
         ]
         found = await self._start_all(found, mine)
-        await self._end_others(found.record, decided, facts)
+        await self._end_others(found.record, decided, earlier_runs)
         await self._directory.put(found)
         if found.record == before:
             # It waits for what another gateway has begun.
-            self._directory.rest(before.key, _NO_PROGRESS_SEC)
+            self._directory.retry_in(before.key, _NO_PROGRESS_SEC)
         return decided.more and found.record != before
 
     async def _start_all(self, found: StoredSchedule, starts: Iterable[ScheduledStart]) -> StoredSchedule:
@@ -205,7 +207,7 @@ class ScheduleRunner:
             record = without_starts(found.record, started)
             for run_id, problem in done.items():
                 if problem is not None:
-                    record = start_failed(record, run_id, problem, now=self._now())
+                    record = start_failed(record, run_id, problem, now=self._clock())
             record = self.fitted(record)
             if record == found.record:
                 return found
@@ -219,12 +221,14 @@ class ScheduleRunner:
                 return found
             found = newer
 
-    async def _end_others(self, record: ScheduleRecord, decided: Decided, facts: EarlierRuns) -> None:
+    async def _end_others(
+        self, record: ScheduleRecord, decided: DecisionStep, earlier_runs: EarlierRuns
+    ) -> None:
         """Cancel the open runs that the next one waits for."""
         policy = "terminate_other" if decided.terminate else "cancel_other"
         for run_id in decided.runs_to_cancel:
-            fact = facts.get(run_id)
-            if fact is not None and (fact.forced if decided.terminate else fact.cancelling):
+            earlier = earlier_runs.get(run_id)
+            if earlier is not None and (earlier.forced if decided.terminate else earlier.cancelling):
                 continue
             by, reason = f"schedule:{record.schedule_id}", f"overlap policy {policy}"
             try:
@@ -242,11 +246,11 @@ class ScheduleRunner:
             except (RunConflict, UnreadableRecord) as error:
                 log.warning("the earlier run cannot be cancelled: %s", error, extra={"run_id": run_id})
 
-    async def _facts(self, run_ids: Iterable[str]) -> EarlierRuns:
+    async def _read_earlier_runs(self, run_ids: Iterable[str]) -> EarlierRuns:
         asked = list(run_ids)
-        return dict(zip(asked, await asyncio.gather(*map(self._fact, asked)), strict=True))
+        return dict(zip(asked, await asyncio.gather(*map(self._read_earlier_run, asked)), strict=True))
 
-    async def _fact(self, run_id: str) -> EarlierRun:
+    async def _read_earlier_run(self, run_id: str) -> EarlierRun:
         try:
             found = await self._runs.get_from_leader(run_id)
         except UnreadableRecord:
@@ -277,7 +281,7 @@ class ScheduleRunner:
             log.warning("schedule %s cannot be decided: %s", key, error, extra=error.error.log_fields())
         else:
             log.error("schedule %s: unexpected error", key, exc_info=error)
-        self._directory.postpone(key, self._now() + _REST_SEC)
+        self._directory.postpone(key, self._clock() + _RETRY_SEC)
 
 
 def job_of_start(record: ScheduleRecord, start: ScheduledStart) -> Job:

@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 # Writers of one record: the runners of all gateways, and people. Each round one of them succeeds.
 _TRIES: Final = 50
 # More than anybody needs, and far from the limits of numbers.
-_MOST_RUNS: Final = 1_000_000_000
+_MAX_RUNS: Final = 1_000_000_000
 
 Change = Callable[[ScheduleRecord, float], Awaitable[ScheduleRecord]]
 
@@ -83,21 +83,21 @@ class ScheduleName:
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
+class CreatedSchedule:
     stored: StoredSchedule
     # Whether an earlier request with the same Idempotency-Key has done it; here and below.
     replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class TriggerResult:
     run_id: str
     outcome: Outcome
     replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Backfilled:
+class AcceptedBackfill:
     # How many runs it starts, or would start.
     count: int
     # None: a dry run.
@@ -113,10 +113,10 @@ class BackfillProgress:
 
 
 class ScheduleService:
-    def __init__(self, store: ScheduleStore, runner: ScheduleRunner, *, now: Callable[[], float]) -> None:
+    def __init__(self, store: ScheduleStore, runner: ScheduleRunner, *, clock: Callable[[], float]) -> None:
         self._store = store
         self._runner = runner
-        self._now = now
+        self._clock = clock
 
     async def create(
         self,
@@ -126,12 +126,12 @@ class ScheduleService:
         *,
         request: KeyedRequest | None = None,
         **fields: Any,
-    ) -> Created:
+    ) -> CreatedSchedule:
         """ScheduleConflict if there is one with this id; InvalidRequest stores nothing.
 
         Here and below, a repeated call with the same `request` returns what the first one did.
         """
-        now = self._now()
+        now = self._clock()
         record = ScheduleRecord(
             schedule_id=schedule_id,
             incarnation=secrets.token_hex(16),
@@ -153,8 +153,8 @@ class ScheduleService:
             stored = None if request is None else await self._store.get_from_leader(record.key)
             if stored is None or earlier_request(stored.record, request) is None:
                 raise ScheduleConflict(f"there is a schedule {schedule_id!r} already") from None
-            return Created(stored, replayed=True)
-        return Created(await self._noticed(record, revision, "created"))
+            return CreatedSchedule(stored, replayed=True)
+        return CreatedSchedule(await self._noticed(record, revision, "created"))
 
     async def find(self, name: ScheduleName) -> StoredSchedule:
         """As the leader knows it; ScheduleNotFound when there is none that the caller may see."""
@@ -211,23 +211,30 @@ class ScheduleService:
         params: dict[str, Any] | None = None,
         overlap: Overlap | None = None,
         request: KeyedRequest | None = None,
-    ) -> Started:
+    ) -> TriggerResult:
         """The run that is started now, or buffered; ScheduleConflict if an open run forbids it."""
         trigger_id = secrets.token_hex(16) if request is None else id_of(request)
-        started = Started("", Outcome.STARTED)
+        started = TriggerResult("", Outcome.STARTED)
 
         async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
             nonlocal started
             if (earlier := earlier_request(record, request)) is not None:
-                started = Started(earlier.run_id or "", earlier.outcome or Outcome.STARTED, replayed=True)
+                started = TriggerResult(
+                    earlier.run_id or "", earlier.outcome or Outcome.STARTED, replayed=True
+                )
                 return record
-            facts = await self._runner.earlier_runs_of(record)
+            earlier_runs = await self._runner.earlier_runs_of(record)
             placed = schedule_transitions.triggered(
-                record, now=now, trigger_id=trigger_id, facts=facts, params=params, overlap=overlap
+                record,
+                now=now,
+                trigger_id=trigger_id,
+                earlier_runs=earlier_runs,
+                params=params,
+                overlap=overlap,
             )
             self._runner.check_room(placed.record)
             is_buffered = any(start.run_id == placed.run_id for start in placed.record.buffer)
-            started = Started(placed.run_id, Outcome.BUFFERED if is_buffered else Outcome.STARTED)
+            started = TriggerResult(placed.run_id, Outcome.BUFFERED if is_buffered else Outcome.STARTED)
             return with_request(
                 placed.record, request, now=now, run_id=started.run_id, outcome=started.outcome
             )
@@ -249,11 +256,11 @@ class ScheduleService:
         overlap: Overlap | None = None,
         dry_run: bool = False,
         request: KeyedRequest | None = None,
-    ) -> Backfilled:
+    ) -> AcceptedBackfill:
         """A dry run does not use its `request`."""
         backfill_id = secrets.token_hex(BACKFILL_ID_BYTES) if request is None else backfill_id_of(request)
         by = name.caller.api_key_id
-        done = Backfilled(0)
+        done = AcceptedBackfill(0)
 
         def added(record: ScheduleRecord, now: float) -> ScheduleRecord:
             return schedule_transitions.with_backfill(
@@ -269,17 +276,17 @@ class ScheduleService:
         async def change(record: ScheduleRecord, now: float) -> ScheduleRecord:
             nonlocal done
             if (earlier := earlier_request(record, request)) is not None:
-                done = Backfilled(earlier.count, backfill_id, replayed=True)
+                done = AcceptedBackfill(earlier.count, backfill_id, replayed=True)
                 return record
             changed = await asyncio.to_thread(added, record, now)
-            done = Backfilled(changed.backfills[-1].count or 0, backfill_id)
+            done = AcceptedBackfill(changed.backfills[-1].count or 0, backfill_id)
             return with_request(changed, request, now=now, count=done.count)
 
         if dry_run:
             stored = await self.find(name)
             # The same errors.
-            changed = await asyncio.to_thread(added, stored.record, self._now())
-            return Backfilled(changed.backfills[-1].count or 0)
+            changed = await asyncio.to_thread(added, stored.record, self._clock())
+            return AcceptedBackfill(changed.backfills[-1].count or 0)
         await self._write(name, change, "backfilled")
         return done
 
@@ -336,7 +343,7 @@ class ScheduleService:
         for _ in range(_TRIES):
             stored = await (self._settled(name) if settled else self.find(name))
             _check_revision(stored.record, revision)
-            record = await change(stored.record, self._now())
+            record = await change(stored.record, self._clock())
             if record == stored.record:
                 return stored
             if not settled:
@@ -370,8 +377,8 @@ def _check_limits(record: ScheduleRecord, now: float) -> None:
     if record.catchup_window_sec is not None:
         checked_window(record.spec, record.catchup_window_sec, now=now, field="catchup_window_sec")
     remaining = record.remaining_runs
-    if remaining is not None and not 0 <= remaining <= _MOST_RUNS:
-        message = f"expected a whole number from 0 to {_MOST_RUNS}, or null for no limit"
+    if remaining is not None and not 0 <= remaining <= _MAX_RUNS:
+        message = f"expected a whole number from 0 to {_MAX_RUNS}, or null for no limit"
         value = shortened_json(remaining)
         raise InvalidRequest(problems=[FieldProblem("remaining_runs", message, value=value)])
 
@@ -384,7 +391,7 @@ def _check_revision(record: ScheduleRecord, revision: int | None) -> None:
 
 
 def _too_busy() -> ScheduleConflict:
-    return ScheduleConflict("others write it all the time; try again")
+    return ScheduleConflict("the schedule is written by others too often; try again")
 
 
 def _log_fields(record: ScheduleRecord) -> dict[str, object]:

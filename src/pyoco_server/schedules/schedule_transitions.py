@@ -31,19 +31,19 @@ from pyoco_server.records.schedule_models import (
 )
 from pyoco_server.schedules.calendar_times import count_between, due_at, just_before, next_time
 from pyoco_server.schedules.occurrence_rules import (
-    Decided,
+    DecisionStep,
     Draft,
     EarlierRuns,
-    backfill_rest,
     occurrence_run_id,
+    undecided_of,
 )
-from pyoco_server.schedules.spec_problems import MOST_OCCURRENCES, exceeds
+from pyoco_server.schedules.spec_problems import MAX_OCCURRENCES, exceeds
 
-MOST_BACKFILLS: Final = 10
+MAX_BACKFILLS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Triggered:
+class PlacedTrigger:
     record: ScheduleRecord
     run_id: str
 
@@ -65,16 +65,16 @@ def runs_to_read(record: ScheduleRecord) -> list[str]:
     return [run.run_id for run in record.running if run.run_id not in unstored]
 
 
-def decide(record: ScheduleRecord, *, now: float, facts: EarlierRuns) -> Decided:
+def decide(record: ScheduleRecord, *, now: float, earlier_runs: EarlierRuns) -> DecisionStep:
     """Decide what is due: occurrences, buffered starts and backfills."""
-    draft = Draft(record, now, facts)
+    draft = Draft(record, now, earlier_runs)
     draft.drop_ended()
     draft.start_buffered()
     more = draft.take_due()
     more = draft.continue_backfills() or more
     draft.start_buffered()
     draft.drop_done_backfills()
-    return draft.decided(more=more)
+    return draft.finish(more=more)
 
 
 def next_due_at(record: ScheduleRecord) -> float | None:
@@ -102,7 +102,7 @@ def start_failed(record: ScheduleRecord, run_id: str, detail: str, *, now: float
     """The run of a decided start cannot be stored: the reason becomes the decision."""
     draft = Draft(record, now, {})
     draft.fail(run_id, detail)
-    return draft.decided().record
+    return draft.finish().record
 
 
 def outcomes_between(before: ScheduleRecord, after: ScheduleRecord) -> Counter[str]:
@@ -167,16 +167,16 @@ def triggered(
     *,
     now: float,
     trigger_id: str,
-    facts: EarlierRuns,
+    earlier_runs: EarlierRuns,
     params: dict[str, Any] | None = None,
     overlap: Overlap | None = None,
-) -> Triggered:
+) -> PlacedTrigger:
     """Start a run now; it uses up no occurrence.
 
     ScheduleBusy if an earlier run is open and the policy is to skip. With a policy that waits, the run
     starts when the earlier one has ended.
     """
-    draft = Draft(record, now, facts)
+    draft = Draft(record, now, earlier_runs)
     draft.drop_ended()
     draft.start_buffered()
     start = ScheduledStart(
@@ -190,7 +190,7 @@ def triggered(
     if (reason := draft.obstacle(start)) is not None:
         raise ScheduleBusy(draft.described(reason))
     draft.place(start)
-    return Triggered(draft.decided().record, start.run_id)
+    return PlacedTrigger(draft.finish().record, start.run_id)
 
 
 def backfill_count(record: ScheduleRecord, *, from_at: float, to_at: float) -> int:
@@ -200,11 +200,11 @@ def backfill_count(record: ScheduleRecord, *, from_at: float, to_at: float) -> i
     start, end = just_before(from_at), just_before(to_at)
     if exceeds(record.spec, start, end):
         message = (
-            f"a backfill starts at most {MOST_OCCURRENCES} runs, and this period has more, or exclusions "
+            f"a backfill starts at most {MAX_OCCURRENCES} runs, and this period has more, or exclusions "
             "that are too many to count them; shorten it"
         )
         raise InvalidRequest(problems=[FieldProblem("to", message, value=str(to_at))])
-    return count_between(record.spec, start, end, limit=MOST_OCCURRENCES).count
+    return count_between(record.spec, start, end, limit=MAX_OCCURRENCES).count
 
 
 def with_backfill(
@@ -222,9 +222,9 @@ def with_backfill(
         expected = "expected a time that is not in the future: the schedule starts those itself"
         raise InvalidRequest(problems=[FieldProblem("to", expected, value=str(to_at))])
     count = backfill_count(record, from_at=from_at, to_at=to_at)
-    if len(record.backfills) >= MOST_BACKFILLS:
+    if len(record.backfills) >= MAX_BACKFILLS:
         raise ScheduleFull(
-            f"{MOST_BACKFILLS} backfills are in progress; start this one when one of them has ended, or "
+            f"{MAX_BACKFILLS} backfills are in progress; start this one when one of them has ended, or "
             "cancel one (DELETE /schedules/{schedule_id}/backfills/{backfill_id})"
         )
     added = Backfill(
@@ -249,19 +249,19 @@ def backfill_cancelled(record: ScheduleRecord, backfill_id: str, *, now: float) 
         )
     draft = Draft(record, now, {})
     skipped = draft.cancel_backfill(backfill)
-    return CancelledBackfill(draft.decided().record, backfill.started, skipped)
+    return CancelledBackfill(draft.finish().record, backfill.started, skipped)
 
 
 def remaining_of(record: ScheduleRecord, backfill: Backfill) -> int:
-    """How many occurrences a backfill has not started yet; MOST_OCCURRENCES: or more."""
+    """How many occurrences a backfill has not started yet; MAX_OCCURRENCES: or more."""
     waiting = sum(start.backfill_id == backfill.backfill_id for start in record.buffer)
-    return min(MOST_OCCURRENCES, backfill_rest(record, backfill).count + waiting)
+    return min(MAX_OCCURRENCES, undecided_of(record, backfill).count + waiting)
 
 
 def _paused(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:
     draft = Draft(_with_skipped(record, now, SkipReason.PAUSED), now, {})
     draft.pause(note)
-    return draft.decided().record
+    return draft.finish().record
 
 
 def _resumed(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:
@@ -275,7 +275,7 @@ def _counted_again(record: ScheduleRecord, spec: ScheduleSpec) -> list[Backfill]
     for each in record.backfills:
         if exceeds(spec, each.cursor, just_before(each.to_at)):
             message = (
-                f"backfill {each.backfill_id} is in progress, and would start more than {MOST_OCCURRENCES} "
+                f"backfill {each.backfill_id} is in progress, and would start more than {MAX_OCCURRENCES} "
                 "runs at the new times, or exclusions are too many to count them; cancel it first: "
                 f"DELETE /schedules/{record.schedule_id}/backfills/{each.backfill_id}"
             )
@@ -289,7 +289,7 @@ def _with_skipped(record: ScheduleRecord, now: float, reason: SkipReason) -> Sch
     """Skip what is not decided until now, as one decision."""
     draft = Draft(record, now, {})
     draft.pass_over(now, Outcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)
-    return structs.replace(draft.decided().record, cursor=max(record.cursor, now))
+    return structs.replace(draft.finish().record, cursor=max(record.cursor, now))
 
 
 def _run_ids(starts: list[ScheduledStart]) -> set[str]:

@@ -24,11 +24,11 @@ from pyoco_server.schedules.calendar_times import (
 
 V = TypeVar("V")
 
-# Of occurrences that one request or one outage may decide.
-MOST_OCCURRENCES: Final = 10_000
-_MOST_CRONS: Final = 10
-_MOST_MOMENTS: Final = 1_000
-_MOST_EXCLUSIONS: Final = 50
+# Occurrences of one backfill, and of one catch-up window.
+MAX_OCCURRENCES: Final = 10_000
+_MAX_CRONS: Final = 10
+_MAX_MOMENTS: Final = 1_000
+_MAX_EXCLUSIONS: Final = 50
 _YEAR_SEC: Final = 366 * 86_400
 _DAY_SEC: Final = 86_400
 # Until the year 9000.
@@ -58,7 +58,7 @@ def not_found_until(reached: float, spec: ScheduleSpec) -> str:
 
 
 def valid_spec(given: SpecInput, *, field: str = "spec") -> ScheduleSpec:
-    """The same, whether or not it occurs again."""
+    """The spec as it is stored; InvalidRequest if it is invalid. Its times may all be past."""
     check = _Check(field)
     spec = check.spec(given)
     if check.problems:
@@ -75,7 +75,7 @@ def checked_window(spec: ScheduleSpec, window_sec: float, *, now: float, field: 
     start = max(now, spec.start_at or now)
     if exceeds(spec, start, start + window_sec):
         message = (
-            f"{MOST_OCCURRENCES} occurrences or fewer can be caught up, and this window has more, or "
+            f"{MAX_OCCURRENCES} occurrences or fewer can be caught up, and this window has more, or "
             "exclusions that are too many to count them; "
             "shorten it, or let the schedule run less often"
         )
@@ -83,9 +83,9 @@ def checked_window(spec: ScheduleSpec, window_sec: float, *, now: float, field: 
 
 
 def exceeds(spec: ScheduleSpec, start: float, end: float) -> bool:
-    """Whether more than MOST_OCCURRENCES are later than `start` and at or before `end`."""
-    counted = count_between(spec, start, end, limit=MOST_OCCURRENCES)
-    return counted.at_least or counted.count > MOST_OCCURRENCES
+    """Whether more than MAX_OCCURRENCES are later than `start` and at or before `end`."""
+    counted = count_between(spec, start, end, limit=MAX_OCCURRENCES)
+    return counted.at_least or counted.count > MAX_OCCURRENCES
 
 
 def moment_of(given: Moment, zone: str) -> float:
@@ -156,7 +156,7 @@ class _Check:
         return name
 
     def _crons(self, crons: list[str]) -> None:
-        self._at_most("cron", crons, _MOST_CRONS)
+        self._at_most("cron", crons, _MAX_CRONS)
         for name, text in _numbered("cron", crons):
             if (problem := _cron_problem(text)) is not None:
                 self.add(name, problem, text)
@@ -170,7 +170,7 @@ class _Check:
             self.add("anchor", "it is the start of an interval; give every_sec as well", given.anchor)
 
     def _exclusions(self, exclusions: list[str]) -> None:
-        self._at_most("exclude", exclusions, _MOST_EXCLUSIONS)
+        self._at_most("exclude", exclusions, _MAX_EXCLUSIONS)
         for name, text in _numbered("exclude", exclusions):
             if excluded_day(text) is None and _cron_problem(text) is not None:
                 self.add(
@@ -178,7 +178,7 @@ class _Check:
                 )
 
     def _moments(self, given: list[Moment], zone: str) -> list[float]:
-        self._at_most("at", given, _MOST_MOMENTS)
+        self._at_most("at", given, _MAX_MOMENTS)
         found = [self._moment(name, each, zone) for name, each in _numbered("at", given)]
         return sorted({at for at in found if at is not None})
 

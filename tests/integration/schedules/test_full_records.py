@@ -87,7 +87,7 @@ async def test_a_start_that_fails_is_recorded(world: ScheduleWorld, monkeypatch:
 
 async def test_a_person_can_pause_it(world: ScheduleWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     gateway = await full_schedule(world, monkeypatch, room=50)
-    service = ScheduleService(world.store, gateway.runner, now=world.clock.now)
+    service = ScheduleService(world.store, gateway.runner, clock=world.clock.now)
     paused = await service.pause(TICK, "x" * 900)
     assert paused.record.paused
     await made_room(world)
@@ -97,7 +97,7 @@ async def test_a_trigger_that_would_fill_it_is_refused(
     world: ScheduleWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = await full_schedule(world, monkeypatch, room=1500)
-    service = ScheduleService(world.store, gateway.runner, now=world.clock.now)
+    service = ScheduleService(world.store, gateway.runner, clock=world.clock.now)
     with pytest.raises(ScheduleFull, match="pass a reference to large data"):
         await service.trigger(TICK, overlap=Overlap.BUFFER_ALL)
     assert len((await world.record()).buffer) == WAITING

@@ -23,7 +23,7 @@ from pyoco_server.records.schedule_models import (
 )
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
-from pyoco_server.schedules.occurrence_rules import MOST_PER_STEP
+from pyoco_server.schedules.occurrence_rules import MAX_PER_STEP
 from pyoco_server.schedules.schedule_directory import GRACE_SEC
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.schedule_transitions import triggered, with_backfill
@@ -276,8 +276,8 @@ async def test_a_trigger_is_settled_at_once(world: ScheduleWorld) -> None:
     key = await world.create()
     gateway = await world.gateway()
     found = await world.stored()
-    facts = await gateway.runner.earlier_runs_of(found.record)
-    done = triggered(found.record, now=START + 5, trigger_id="t", facts=facts, params={"x": 2})
+    earlier_runs = await gateway.runner.earlier_runs_of(found.record)
+    done = triggered(found.record, now=START + 5, trigger_id="t", earlier_runs=earlier_runs, params={"x": 2})
     await world.store.replace(done.record, revision=found.revision)
     await gateway.runner.settle(key)
     assert (await world.run(done.run_id)).params == {"x": 2}
@@ -323,7 +323,7 @@ async def test_nothing_starts_before_the_time_of_the_server_is_known(world: Sche
     gateway = await world.gateway()
     known = False
     runner = ScheduleRunner(
-        world.connection, gateway.directory, now=world.clock.now, knows_time=lambda: known
+        world.connection, gateway.directory, clock=world.clock.now, knows_time=lambda: known
     )
     world.clock.at = START + 10
     next_at = await runner.run_due(world.clock.at)
@@ -376,7 +376,7 @@ async def test_a_large_backfill_delays_no_other_schedule(world: ScheduleWorld) -
         found.record,
         now=START,
         backfill_id="b1",
-        from_at=START - 3 * MOST_PER_STEP * 60,
+        from_at=START - 3 * MAX_PER_STEP * 60,
         to_at=START,
         overlap=Overlap.ALLOW_ALL,
     )
@@ -385,7 +385,7 @@ async def test_a_large_backfill_delays_no_other_schedule(world: ScheduleWorld) -
     # While the first part is started, the other schedule becomes due.
     world.clock.at = START + 1
     next_at = await gateway.runner.run_due(world.clock.at)
-    assert (await world.record(large)).counts == {"started": MOST_PER_STEP}
+    assert (await world.record(large)).counts == {"started": MAX_PER_STEP}
     assert next_at == world.clock.at, "it goes on at once"
     world.clock.at = START + 10
     await gateway.runner.run_due(world.clock.at)
@@ -393,4 +393,4 @@ async def test_a_large_backfill_delays_no_other_schedule(world: ScheduleWorld) -
     assert (await world.record(large)).backfills, "the backfill has not ended"
     await gateway.look()
     record = await world.record(large)
-    assert (record.backfills, record.counts) == ([], {"started": 3 * MOST_PER_STEP})
+    assert (record.backfills, record.counts) == ([], {"started": 3 * MAX_PER_STEP})

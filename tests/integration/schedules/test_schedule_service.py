@@ -12,7 +12,7 @@ from pyoco_server.records.models import RunStatus
 from pyoco_server.records.schedule_models import Outcome, Overlap
 from pyoco_server.runs.lifecycle.idempotency import keyed_command
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from pyoco_server.schedules.repeated_requests import MOST_REQUESTS, with_request
+from pyoco_server.schedules.repeated_requests import MAX_REQUESTS, with_request
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.schedule_service import ScheduleName, ScheduleService
 from pyoco_server.schedules.schedule_transitions import CancelledBackfill
@@ -28,7 +28,7 @@ async def world(connection: Connection) -> AsyncIterator[ScheduleWorld]:
 
 
 def service_of(gateway: ScheduleGateway, world: ScheduleWorld) -> ScheduleService:
-    return ScheduleService(world.store, gateway.runner, now=world.clock.now)
+    return ScheduleService(world.store, gateway.runner, clock=world.clock.now)
 
 
 async def test_a_backfill_begins_at_once_although_an_earlier_run_was_open(world: ScheduleWorld) -> None:
@@ -103,7 +103,7 @@ async def test_one_trigger_although_two_gateways_receive_it(world: ScheduleWorld
 async def test_a_forgotten_key_starts_no_second_run(world: ScheduleWorld) -> None:
     await world.create(paused=True, overlap="allow_all")
     service = service_of(await world.gateway(), world)
-    keys = [keyed_command(f"k{number}", None) for number in range(MOST_REQUESTS + 1)]
+    keys = [keyed_command(f"k{number}", None) for number in range(MAX_REQUESTS + 1)]
     first = await service.trigger(TICK, request=keys[0])
     record = await world.record()
     for key in keys[1:]:
@@ -113,7 +113,7 @@ async def test_a_forgotten_key_starts_no_second_run(world: ScheduleWorld) -> Non
     await world.store.replace(record, revision=stored.revision)
     again = await service.trigger(TICK, request=keys[0])
     assert (again.run_id, again.replayed) == (first.run_id, False)
-    assert len((await world.record()).requests) == MOST_REQUESTS
+    assert len((await world.record()).requests) == MAX_REQUESTS
     assert len(await world.started()) == 1
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pyoco_server.cli.schedules.schedule_apply import Applied, apply_schedules, others, summary
+from pyoco_server.cli.schedules.schedule_apply import Applied, apply_schedules, summary, undeclared_ids
 from pyoco_server.cli.schedules.schedule_diff import FieldChange
 from pyoco_server.cli.schedules.schedule_file import FileSchedule, read_schedule_file
 from pyoco_server.cli.views.schedule_views import applied_view
@@ -33,16 +33,16 @@ def entries(folder: Path, *flow_mappings: str) -> list[FileSchedule]:
     return read_schedule_file(file).schedules
 
 
-def applied(client: ScheduleClient, wanted: list[FileSchedule], **options: Any) -> list[Applied]:
+def applied(client: ScheduleClient, declared: list[FileSchedule], **options: Any) -> list[Applied]:
     given = {"removed": set(), "dry_run": False, **options}
-    return apply_schedules(client.as_client, wanted, **given)
+    return apply_schedules(client.as_client, declared, **given)
 
 
 def test_a_new_schedule_is_created_and_then_unchanged(client: ScheduleClient, folder: Path) -> None:
-    wanted = entries(folder, NIGHTLY)
-    assert [each.action for each in applied(client, wanted)] == ["added"]
+    declared = entries(folder, NIGHTLY)
+    assert [each.action for each in applied(client, declared)] == ["added"]
     assert client.stored["nightly"]["spec"] == {"cron": ["0 2 * * *"]}
-    assert [each.action for each in applied(client, wanted)] == ["unchanged"]
+    assert [each.action for each in applied(client, declared)] == ["unchanged"]
     assert client.writes == ["create nightly"]
 
 
@@ -63,10 +63,10 @@ def test_a_change_is_shown_field_by_field(
     client: ScheduleClient, folder: Path, more: str, changes: list[FieldChange]
 ) -> None:
     applied(client, entries(folder, NIGHTLY))
-    wanted = entries(folder, f"{NIGHTLY}, {more}")
-    [done] = applied(client, wanted)
+    declared = entries(folder, f"{NIGHTLY}, {more}")
+    [done] = applied(client, declared)
     assert list(done.changes) == changes
-    assert [each.action for each in applied(client, wanted)] == ["unchanged"]
+    assert [each.action for each in applied(client, declared)] == ["unchanged"]
 
 
 def test_a_changed_spec_sends_what_differs(client: ScheduleClient, folder: Path) -> None:
@@ -108,8 +108,8 @@ def test_a_moment_that_is_over_is_no_change(client: ScheduleClient, folder: Path
 def test_a_dry_run_changes_nothing(client: ScheduleClient, folder: Path) -> None:
     applied(client, entries(folder, NIGHTLY, "schedule_id: old, flow_name: a, spec: {every_sec: 60}"))
     client.writes.clear()
-    wanted = entries(folder, f"{NIGHTLY}, overlap: allow_all", NIGHTLY.replace("nightly", "new"))
-    done = applied(client, wanted, removed=others(client.as_client, wanted), dry_run=True)
+    declared = entries(folder, f"{NIGHTLY}, overlap: allow_all", NIGHTLY.replace("nightly", "new"))
+    done = applied(client, declared, removed=undeclared_ids(client.as_client, declared), dry_run=True)
     assert summary(done) == {
         "added": ["new"],
         "changed": [
@@ -126,32 +126,32 @@ def test_a_dry_run_changes_nothing(client: ScheduleClient, folder: Path) -> None
 
 def test_a_prune_deletes_what_the_file_lacks_of_this_tenant(client: ScheduleClient, folder: Path) -> None:
     client.put(schedule_id="old", flow_name="a", spec={"every_sec": 60})
-    wanted = entries(folder, NIGHTLY)
-    done = applied(client, wanted, removed=others(client.as_client, wanted))
+    declared = entries(folder, NIGHTLY)
+    done = applied(client, declared, removed=undeclared_ids(client.as_client, declared))
     assert [(each.schedule_id, each.action) for each in done] == [("nightly", "added"), ("old", "removed")]
     assert list(client.stored) == ["nightly"]
 
 
 def test_two_that_create_the_same_schedule_agree(client: ScheduleClient, folder: Path) -> None:
-    wanted = entries(folder, NIGHTLY)
-    client.meanwhile = lambda: applied(client, wanted)
-    assert [each.action for each in applied(client, wanted)] == ["unchanged"]
+    declared = entries(folder, NIGHTLY)
+    client.meanwhile = lambda: applied(client, declared)
+    assert [each.action for each in applied(client, declared)] == ["unchanged"]
     assert client.writes == ["create nightly"]
 
 
 def test_two_that_change_the_same_schedule_agree(client: ScheduleClient, folder: Path) -> None:
     applied(client, entries(folder, NIGHTLY))
-    wanted = entries(folder, f"{NIGHTLY}, overlap: allow_all")
-    client.meanwhile = lambda: applied(client, wanted)
-    assert [each.action for each in applied(client, wanted)] == ["unchanged"]
+    declared = entries(folder, f"{NIGHTLY}, overlap: allow_all")
+    client.meanwhile = lambda: applied(client, declared)
+    assert [each.action for each in applied(client, declared)] == ["unchanged"]
     assert client.writes == ["create nightly", "update nightly"]
 
 
 def test_a_schedule_that_is_deleted_meanwhile_is_created_again(client: ScheduleClient, folder: Path) -> None:
     applied(client, entries(folder, NIGHTLY))
     client.meanwhile = lambda: client.delete_schedule("nightly")
-    wanted = entries(folder, f"{NIGHTLY}, overlap: allow_all")
-    assert [each.action for each in applied(client, wanted)] == ["added"]
+    declared = entries(folder, f"{NIGHTLY}, overlap: allow_all")
+    assert [each.action for each in applied(client, declared)] == ["added"]
 
 
 def test_another_error_is_raised(client: ScheduleClient, folder: Path) -> None:
@@ -167,13 +167,13 @@ def test_the_difference_reads_as_people_know_it(client: ScheduleClient, folder: 
     applied(client, entries(folder, NIGHTLY, "schedule_id: weekly, flow_name: w, spec: {cron: '@weekly'}"))
     client.put(schedule_id="old", flow_name="a", spec={"every_sec": 60})
     changed = NIGHTLY.replace("0 2", "30 2")
-    wanted = entries(
+    declared = entries(
         folder,
         f"{changed}, params: {{region: eu}}",
         "schedule_id: weekly, flow_name: w, spec: {cron: '@weekly'}",
         "schedule_id: poll, flow_name: poll, spec: {every_sec: 90, timezone: Asia/Tokyo}",
     )
-    done = applied(client, wanted, removed=others(client.as_client, wanted), dry_run=True)
+    done = applied(client, declared, removed=undeclared_ids(client.as_client, declared), dry_run=True)
     console = Console(width=100)
     with console.capture() as shown:
         console.print(applied_view(done, dry_run=True))

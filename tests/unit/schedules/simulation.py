@@ -12,7 +12,7 @@ from pyoco_server.records.schedule_models import (
     ScheduleSpec,
     StartedBy,
 )
-from pyoco_server.schedules.occurrence_rules import Decided, EarlierRun
+from pyoco_server.schedules.occurrence_rules import DecisionStep, EarlierRun
 from pyoco_server.schedules.schedule_transitions import decide, without_starts
 
 NOON = datetime(2026, 11, 17, 12, 0, tzinfo=UTC).timestamp()
@@ -38,13 +38,13 @@ class Simulation:
     """Decides as a gateway does; starts are stored at once, and runs are open until the test ends them."""
 
     record: ScheduleRecord
-    facts: dict[str, EarlierRun] = field(default_factory=dict)
+    earlier_runs: dict[str, EarlierRun] = field(default_factory=dict)
     # Run id to nominal time, in seconds after noon.
     started: dict[str, float] = field(default_factory=dict)
 
-    def look(self, at: float) -> Decided:
+    def look(self, at: float) -> DecisionStep:
         """Decide `at` seconds after noon."""
-        decided = decide(self.record, now=NOON + at, facts=self.facts)
+        decided = decide(self.record, now=NOON + at, earlier_runs=self.earlier_runs)
         self.store(decided.record)
         return self.look(at) if decided.more else decided
 
@@ -52,10 +52,10 @@ class Simulation:
         for start in record.starts:
             assert start.run_id not in self.started, "started twice"
             self.started[start.run_id] = start.scheduled_for - NOON
-            self.facts[start.run_id] = EarlierRun(is_open=True, status="RUNNING")
+            self.earlier_runs[start.run_id] = EarlierRun(is_open=True, status="RUNNING")
         self.record = without_starts(record, {start.run_id for start in record.starts})
 
-    def run_until(self, end: int, *, takes: float | None = None) -> list[Decided]:
+    def run_until(self, end: int, *, takes: float | None = None) -> list[DecisionStep]:
         """Look each second until `end`; each run ends after `takes` seconds."""
         looks = []
         begun: dict[str, float] = {}
@@ -70,7 +70,7 @@ class Simulation:
 
     def end(self, run_id: str, *, failed: bool = False) -> None:
         status = "FAILED" if failed else "COMPLETED"
-        self.facts[run_id] = EarlierRun(is_open=False, failed=failed, status=status)
+        self.earlier_runs[run_id] = EarlierRun(is_open=False, failed=failed, status=status)
 
     def end_all(self) -> None:
         for run_id in self.open_runs:
@@ -78,7 +78,7 @@ class Simulation:
 
     @property
     def open_runs(self) -> list[str]:
-        return [run_id for run_id, fact in self.facts.items() if fact.is_open]
+        return [run_id for run_id, earlier in self.earlier_runs.items() if earlier.is_open]
 
     @property
     def times(self) -> list[float]:

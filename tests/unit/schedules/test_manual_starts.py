@@ -32,7 +32,11 @@ def _trigger(
     simulation: Simulation, at: float, *, overlap: Overlap | None = None, trigger_id: str = "t1"
 ) -> str:
     done = triggered(
-        simulation.record, now=NOON + at, trigger_id=trigger_id, facts=simulation.facts, overlap=overlap
+        simulation.record,
+        now=NOON + at,
+        trigger_id=trigger_id,
+        earlier_runs=simulation.earlier_runs,
+        overlap=overlap,
     )
     simulation.store(done.record)
     return done.run_id
@@ -83,7 +87,7 @@ def test_a_trigger_starts_when_the_earlier_run_has_ended() -> None:
 
 
 def test_a_trigger_has_its_own_params() -> None:
-    done = triggered(schedule(), now=NOON + 5, trigger_id="t1", facts={}, params={"day": "monday"})
+    done = triggered(schedule(), now=NOON + 5, trigger_id="t1", earlier_runs={}, params={"day": "monday"})
     assert done.record.starts[0].params == {"day": "monday"}
 
 
@@ -271,7 +275,7 @@ def test_only_the_named_backfill_is_cancelled() -> None:
 def test_a_start_that_failed_is_not_counted_as_started() -> None:
     simulation = Simulation(schedule(HOURLY))
     _backfill(simulation, -7200, 0)
-    decided = decide(simulation.record, now=NOON + 1, facts={}).record
+    decided = decide(simulation.record, now=NOON + 1, earlier_runs={}).record
     failed = start_failed(decided, decided.starts[0].run_id, "too large", now=NOON + 1)
     assert (decided.backfills[0].started, failed.backfills[0].started) == (1, 0)
 

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from pyoco_server.errors import ScheduleConflict
 from pyoco_server.records.schedule_models import (
-    MOST_DECISIONS,
+    MAX_DECISIONS,
     Outcome,
     Overlap,
     ScheduleSpec,
@@ -17,7 +17,7 @@ from pyoco_server.records.schedule_models import (
     decode_schedule,
     encode_schedule,
 )
-from pyoco_server.schedules.occurrence_rules import MOST_BUFFERED, EarlierRun
+from pyoco_server.schedules.occurrence_rules import MAX_BUFFERED, EarlierRun
 from pyoco_server.schedules.schedule_directory import row_of
 from pyoco_server.schedules.schedule_transitions import (
     decide,
@@ -51,14 +51,14 @@ def test_an_occurrence_starts_when_it_is_due_and_once() -> None:
 
 def test_two_gateways_decide_the_same_runs() -> None:
     record = schedule(overlap=Overlap.ALLOW_ALL)
-    first = decide(record, now=NOON + 25, facts={}).record
-    second = decide(record, now=NOON + 25.3, facts={}).record
+    first = decide(record, now=NOON + 25, earlier_runs={}).record
+    second = decide(record, now=NOON + 25.3, earlier_runs={}).record
     assert [start.run_id for start in first.starts] == [start.run_id for start in second.starts]
 
 
 def test_the_runs_of_a_schedule_that_is_made_again_have_other_ids() -> None:
     ids = [
-        decide(structs.replace(schedule(), **change), now=NOON + 10, facts={}).record.starts[0].run_id
+        decide(structs.replace(schedule(), **change), now=NOON + 10, earlier_runs={}).record.starts[0].run_id
         for change in ({}, {"incarnation": "i2"}, {"tenant_id": "acme"}, {"schedule_id": "daily"})
     ]
     assert len(set(ids)) == 4
@@ -131,7 +131,7 @@ def test_a_skip_names_the_run_in_the_way_and_its_state() -> None:
     simulation = Simulation(schedule())
     simulation.look(10)
     (first,) = simulation.started
-    simulation.facts[first] = EarlierRun(is_open=True, status="WAITING_HUMAN")
+    simulation.earlier_runs[first] = EarlierRun(is_open=True, status="WAITING_HUMAN")
     simulation.look(20)
     assert (simulation.last.reason, simulation.last.run_id) == (SkipReason.OVERLAP, first)
     assert simulation.last.detail == f"run {first} is WAITING_HUMAN"
@@ -146,8 +146,10 @@ def test_equal_skips_in_a_row_are_one_decision() -> None:
 
 
 def test_a_run_that_is_not_yet_stored_is_open() -> None:
-    record = decide(schedule(), now=NOON + 10, facts={}).record
-    again = decide(record, now=NOON + 20, facts={record.starts[0].run_id: EarlierRun(is_open=False)}).record
+    record = decide(schedule(), now=NOON + 10, earlier_runs={}).record
+    again = decide(
+        record, now=NOON + 20, earlier_runs={record.starts[0].run_id: EarlierRun(is_open=False)}
+    ).record
     assert [start.scheduled_for - NOON for start in again.starts] == [10]
     assert again.decisions[-1].reason == SkipReason.OVERLAP
 
@@ -156,21 +158,21 @@ def test_a_buffered_start_is_decided_when_it_starts() -> None:
     simulation = Simulation(schedule(overlap=Overlap.BUFFER_ALL))
     simulation.run_until(20)
     simulation.end_all()
-    (start,) = decide(simulation.record, now=NOON + 27, facts=simulation.facts).record.starts
+    (start,) = decide(simulation.record, now=NOON + 27, earlier_runs=simulation.earlier_runs).record.starts
     assert (start.scheduled_for, start.decided_at) == (NOON + 20, NOON + 27)
 
 
 def test_a_buffer_has_a_limit() -> None:
     simulation = Simulation(schedule(ScheduleSpec(every_sec=1), overlap=Overlap.BUFFER_ALL))
-    simulation.run_until(MOST_BUFFERED + 10)
-    assert len(simulation.record.buffer) == MOST_BUFFERED
+    simulation.run_until(MAX_BUFFERED + 10)
+    assert len(simulation.record.buffer) == MAX_BUFFERED
     assert (simulation.last.reason, simulation.last.count) == (SkipReason.BUFFER_FULL, 9)
 
 
 def test_only_the_last_decisions_are_kept() -> None:
     simulation = Simulation(schedule(overlap=Overlap.ALLOW_ALL))
     simulation.run_until(400)
-    assert len(simulation.record.decisions) == MOST_DECISIONS
+    assert len(simulation.record.decisions) == MAX_DECISIONS
     assert simulation.last.scheduled_for == NOON + 400
     assert simulation.record.counts == {"started": 40}
 
@@ -239,7 +241,7 @@ def test_a_year_of_minutes_is_counted_up_to_a_limit() -> None:
 
 def test_many_occurrences_are_decided_in_steps() -> None:
     record = schedule(ScheduleSpec(every_sec=1), overlap=Overlap.ALLOW_ALL, catchup_window_sec=3600)
-    first = decide(record, now=NOON + 250, facts={})
+    first = decide(record, now=NOON + 250, earlier_runs={})
     assert (len(first.record.starts), first.more) == (100, True)
     simulation = Simulation(record)
     simulation.look(250)
@@ -337,7 +339,7 @@ def test_an_edit_can_pause_and_resume() -> None:
 
 
 def test_the_definition_does_not_change_while_a_run_is_being_started() -> None:
-    record = decide(schedule(), now=NOON + 10, facts={}).record
+    record = decide(schedule(), now=NOON + 10, earlier_runs={}).record
     with pytest.raises(ScheduleConflict):
         edited(record, structs.replace(record, params={"x": 1}), now=NOON + 11)
     assert edited(record, structs.replace(record, note="ok"), now=NOON + 11).starts == record.starts
@@ -392,25 +394,25 @@ def test_a_cancelled_run_pauses_nothing() -> None:
 
 
 def test_a_start_that_fails_has_a_reason_and_blocks_nothing() -> None:
-    record = decide(schedule(remaining_runs=5), now=NOON + 10, facts={}).record
+    record = decide(schedule(remaining_runs=5), now=NOON + 10, earlier_runs={}).record
     run_id = record.starts[0].run_id
     failed = start_failed(record, run_id, "the flow.yaml is too large", now=NOON + 10.1)
     assert (failed.starts, failed.running) == ([], [])
     assert failed.decisions[-1].outcome is Outcome.FAILED
     assert failed.decisions[-1].detail == "the flow.yaml is too large"
     assert failed.counts == {"started": 0, "failed": 1}
-    again = decide(failed, now=NOON + 20, facts={}).record
+    again = decide(failed, now=NOON + 20, earlier_runs={}).record
     assert [start.scheduled_for for start in again.starts] == [NOON + 20]
 
 
 def test_a_start_that_fails_pauses_a_schedule_that_pauses_on_failure() -> None:
-    record = decide(schedule(pause_on_failure=True), now=NOON + 10, facts={}).record
+    record = decide(schedule(pause_on_failure=True), now=NOON + 10, earlier_runs={}).record
     assert start_failed(record, record.starts[0].run_id, "no", now=NOON + 11).paused
 
 
 def test_the_counted_outcomes_of_a_start_that_fails_never_decrease() -> None:
     before = schedule()
-    record = decide(before, now=NOON + 10, facts={}).record
+    record = decide(before, now=NOON + 10, earlier_runs={}).record
     failed = start_failed(record, record.starts[0].run_id, "no", now=NOON + 10.1)
     writes = [outcomes_between(before, record), outcomes_between(record, failed)]
     assert [+each for each in writes] == [Counter(), Counter(failed=1)]
@@ -421,7 +423,7 @@ def test_each_outcome_is_counted_by_the_write_that_has_it() -> None:
     """The run of 10 is open: 20 waits, and 30 finds the buffer full."""
     simulation = Simulation(schedule(overlap=Overlap.BUFFER_ONE))
     before = simulation.record
-    first = decide(before, now=NOON + 10, facts={}).record
+    first = decide(before, now=NOON + 10, earlier_runs={}).record
     assert not +outcomes_between(before, first)
     simulation.store(first)
     assert +outcomes_between(first, simulation.record) == Counter(started=1)
@@ -430,15 +432,15 @@ def test_each_outcome_is_counted_by_the_write_that_has_it() -> None:
     assert +outcomes_between(before, simulation.record) == Counter(buffered=1, skipped=1)
     simulation.end_all()
     before = simulation.record
-    started = decide(before, now=NOON + 39, facts=simulation.facts).record
+    started = decide(before, now=NOON + 39, earlier_runs=simulation.earlier_runs).record
     simulation.store(started)
     assert +outcomes_between(started, simulation.record) == Counter(started=1)
-    late = decide(simulation.record, now=NOON + DAY_SEC, facts=simulation.facts).record
+    late = decide(simulation.record, now=NOON + DAY_SEC, earlier_runs=simulation.earlier_runs).record
     assert outcomes_between(simulation.record, late)[Outcome.MISSED] > 0
 
 
 def test_a_stored_start_is_dropped() -> None:
-    record = decide(schedule(overlap=Overlap.ALLOW_ALL), now=NOON + 20, facts={}).record
+    record = decide(schedule(overlap=Overlap.ALLOW_ALL), now=NOON + 20, earlier_runs={}).record
     first, second = record.starts
     assert without_starts(record, {first.run_id}).starts == [second]
 

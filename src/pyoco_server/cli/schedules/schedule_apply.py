@@ -26,32 +26,32 @@ class Applied:
     action: Action
     changes: Sequence[FieldChange] = ()
     # Of one that was added: what it runs, and when.
-    wanted: FileSchedule | None = field(default=None, compare=False)
+    declared: FileSchedule | None = field(default=None, compare=False)
 
 
 def apply_schedules(
-    client: PyocoHttpClient, wanted: Iterable[FileSchedule], removed: Collection[str], *, dry_run: bool
+    client: PyocoHttpClient, declared: Iterable[FileSchedule], removed: Collection[str], *, dry_run: bool
 ) -> list[Applied]:
     """Make the stored schedules those of the file, and delete those with the ids `removed`."""
-    done = [_apply(client, each, dry_run=dry_run) for each in wanted]
+    done = [_apply(client, each, dry_run=dry_run) for each in declared]
     return done + [each for name in sorted(removed) if (each := _remove(client, name, dry_run=dry_run))]
 
 
-def others(client: PyocoHttpClient, wanted: Iterable[FileSchedule]) -> set[str]:
+def undeclared_ids(client: PyocoHttpClient, declared: Iterable[FileSchedule]) -> set[str]:
     """The ids of the schedules of this tenant that the file does not have."""
     tenant = client.key()["tenant_id"]
     ids = {each["schedule_id"] for each in client.iter_schedules() if each["tenant_id"] == tenant}
-    return ids - {each.schedule_id for each in wanted}
+    return ids - {each.schedule_id for each in declared}
 
 
-def _apply(client: PyocoHttpClient, wanted: FileSchedule, *, dry_run: bool) -> Applied:
+def _apply(client: PyocoHttpClient, declared: FileSchedule, *, dry_run: bool) -> Applied:
     for _ in range(_TRIES):
-        stored = _stored(client, wanted.schedule_id)
-        planned = _planned(wanted, stored)
+        stored = _stored(client, declared.schedule_id)
+        planned = _planned(declared, stored)
         if dry_run or planned.action == "unchanged":
             return planned
         try:
-            _send(client, wanted, stored)
+            _send(client, declared, stored)
         except PyocoHttpError as error:
             # Somebody has created, changed or deleted it meanwhile.
             if error.err_id not in _MOVED:
@@ -62,18 +62,18 @@ def _apply(client: PyocoHttpClient, wanted: FileSchedule, *, dry_run: bool) -> A
     raise failure
 
 
-def _planned(wanted: FileSchedule, stored: Schedule | None) -> Applied:
+def _planned(declared: FileSchedule, stored: Schedule | None) -> Applied:
     if stored is None:
-        return Applied(wanted.schedule_id, "added", wanted=wanted)
-    found = changes(wanted, stored)
-    return Applied(wanted.schedule_id, "changed" if found else "unchanged", found)
+        return Applied(declared.schedule_id, "added", declared=declared)
+    found = changes(declared, stored)
+    return Applied(declared.schedule_id, "changed" if found else "unchanged", found)
 
 
-def _send(client: PyocoHttpClient, wanted: FileSchedule, stored: Schedule | None) -> None:
+def _send(client: PyocoHttpClient, declared: FileSchedule, stored: Schedule | None) -> None:
     if stored is None:
-        client.create_schedule(**wanted.body)
+        client.create_schedule(**declared.body)
     else:
-        client.update_schedule(wanted.schedule_id, revision=stored["revision"], **patch(wanted, stored))
+        client.update_schedule(declared.schedule_id, revision=stored["revision"], **patch(declared, stored))
 
 
 def _remove(client: PyocoHttpClient, schedule_id: str, *, dry_run: bool) -> Applied | None:

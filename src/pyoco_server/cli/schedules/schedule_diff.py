@@ -40,31 +40,31 @@ class FieldChange:
     after: Any
 
 
-def changes(wanted: FileSchedule, stored: Schedule) -> list[FieldChange]:
+def changes(declared: FileSchedule, stored: Schedule) -> list[FieldChange]:
     """The fields that differ, times as people write them."""
     return [
-        *(each for name in _compared(wanted) for each in _field_changes(name, wanted, stored)),
-        *_spec_changes(wanted.spec, _stored_spec(stored)),
+        *(each for name in _compared(declared) for each in _field_changes(name, declared, stored)),
+        *_spec_changes(declared.spec, _stored_spec(stored)),
     ]
 
 
-def patch(wanted: FileSchedule, stored: Schedule) -> dict[str, Any]:
+def patch(declared: FileSchedule, stored: Schedule) -> dict[str, Any]:
     """The body of the PATCH that makes these changes."""
-    fields = msgspec.to_builtins(wanted.request)
+    fields = msgspec.to_builtins(declared.request)
     body: dict[str, Any] = {
-        name: fields[name] for name in _compared(wanted) if _field_changes(name, wanted, stored)
+        name: fields[name] for name in _compared(declared) if _field_changes(name, declared, stored)
     }
-    before, after = _stored_spec(stored), structs.asdict(wanted.spec)
+    before, after = _stored_spec(stored), structs.asdict(declared.spec)
     spec = {name: value for name, value in after.items() if value != getattr(before, name)}
     return {**body, "spec": spec} if spec else body
 
 
-def _compared(wanted: FileSchedule) -> list[str]:
-    return [*_DECLARED, *(name for name in _KEPT if name in wanted.given)]
+def _compared(declared: FileSchedule) -> list[str]:
+    return [*_DECLARED, *(name for name in _KEPT if name in declared.given)]
 
 
-def _field_changes(name: str, wanted: FileSchedule, stored: Schedule) -> list[FieldChange]:
-    after = msgspec.to_builtins(getattr(wanted.request, name))
+def _field_changes(name: str, declared: FileSchedule, stored: Schedule) -> list[FieldChange]:
+    after = msgspec.to_builtins(getattr(declared.request, name))
     before: Any = stored.get(name)
     if name == "tags":
         after = after or []

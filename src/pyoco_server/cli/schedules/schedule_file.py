@@ -27,9 +27,9 @@ _LISTS: Final = ("cron", "at", "exclude")
 _ENTRIES: Final = "schedules"
 _WORKFLOW_FILE: Final = "workflow_file"
 _REQUIRED: Final = {"schedule_id": "none", "flow_name": "none", "spec": {}}
-_MOST_DEPTH: Final = 100
+_MAX_DEPTH: Final = 100
 # Of one entry; more are not read by anybody.
-_MOST_PROBLEMS: Final = 50
+_MAX_PROBLEMS: Final = 50
 _NUMBERS: Final = ("timeout_sec", "catchup_window_sec", "remaining_runs")
 _SPEC_NUMBERS: Final = ("every_sec", "jitter_sec")
 _NUMBER_EXPECTED: Final = (
@@ -87,7 +87,7 @@ class _Reader:
         try:
             loaded = yaml.safe_load(self.path.read_text(encoding="utf-8-sig"))
         except RecursionError:
-            self._add("", f"the file is nested too deeply; at most {_MOST_DEPTH} levels are allowed")
+            self._add("", f"the file is nested too deeply; at most {_MAX_DEPTH} levels are allowed")
             return
         except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
             self._add("", f"the file is not YAML: {' '.join(str(error).split())}")
@@ -135,7 +135,7 @@ class _Reader:
 
     def _request(self, place: str, entry: dict[str, Any]) -> ScheduleRequest | None:
         """Each invalid field is reported and left out, to find the next; None if there are too many."""
-        for _ in range(_MOST_PROBLEMS):
+        for _ in range(_MAX_PROBLEMS):
             try:
                 return msgspec.convert(entry, ScheduleRequest)
             except msgspec.ValidationError as error:
@@ -238,8 +238,8 @@ class _JsonValues:
         if id(value) in self._open:
             self.add(path, "an alias (*name) contains itself; write the value out", None)
             return None
-        if len(self._open) >= _MOST_DEPTH:
-            self.add(path, f"nested more than {_MOST_DEPTH} deep; flatten it", None)
+        if len(self._open) >= _MAX_DEPTH:
+            self.add(path, f"nested more than {_MAX_DEPTH} deep; flatten it", None)
             return None
         self._open.append(id(value))
         try:
