@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from pyoco_server.api.endpoints import ENDPOINTS
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.auth.tokens import new_token
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.config import NatsBackendConfig

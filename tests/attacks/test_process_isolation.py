@@ -28,6 +28,9 @@ SECRET = "a-value-that-no-task-may-see"
 SECRETS = {setting.name: SECRET for setting in SETTINGS if setting.secret} | {
     "PYOCO_NOTIFY_TARGETS": f"finance=https://127.0.0.1/{SECRET}",
     "PYOCO_NOTIFY_TARGET_SECRETS": f"finance={SECRET}",
+    "AX_GOOGLE_CHAT_WEBHOOK_URL": f"https://chat.googleapis.com/v1/spaces/A/messages?key={SECRET}&token=t",
+    # In the form of a key.
+    "PYOCO_SECRETS_KEYS": f"{SECRET:0<43}=",
 }
 NOBODY = 65534
 

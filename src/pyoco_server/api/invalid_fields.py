@@ -7,9 +7,11 @@ import msgspec
 from msgspec import inspect
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
-from pyoco_server.records.models import FLOW_NAME_EXPECTED, RUN_TIMEOUT_EXPECTED, TAG_EXPECTED, RerunMode
-from pyoco_server.records.schedule_models import SCHEDULE_ID_EXPECTED, Overlap
+from pyoco_server.records.hook_models import HOOK_ID_EXPECTED
+from pyoco_server.records.models import FLOW_NAME_EXPECTED, RUN_TIMEOUT_EXPECTED, TAG_EXPECTED
+from pyoco_server.records.schedule_models import SCHEDULE_ID_EXPECTED
 from pyoco_server.records.signal_models import EVENT_ID_EXPECTED
+from pyoco_server.records.trigger_models import TEMPLATE_ID_EXPECTED, TEMPLATE_ID_PATTERN
 from pyoco_server.records.wait_models import TOPIC_EXPECTED
 from pyoco_server.runs.flow_yaml import did_you_mean
 from pyoco_server.runs.lifecycle.requested_start import DELAY_EXPECTED, START_AT_EXPECTED
@@ -23,6 +25,7 @@ _PATTERNS: Final = {
     "flow_name": FLOW_NAME_EXPECTED,
     "tag": TAG_EXPECTED,
     "schedule_id": SCHEDULE_ID_EXPECTED,
+    "hook_id": HOOK_ID_EXPECTED,
     # Of an event.
     "name": f"expected {TOPIC_EXPECTED}",
     "id": EVENT_ID_EXPECTED,
@@ -32,8 +35,6 @@ _EXPECTED: Final = {
     "timeout_sec": RUN_TIMEOUT_EXPECTED,
     "start_at": START_AT_EXPECTED,
     "delay_sec": DELAY_EXPECTED,
-    "mode": f"expected one of {', '.join(RerunMode)}",
-    "overlap": f"expected one of {', '.join(Overlap)}",
     "spec.cron": 'expected a list of cron expressions, such as ["0 9 * * *"]',
     "spec.at": 'expected a list of times, such as ["2027-01-31T09:00:00+09:00"]',
     "spec.exclude": 'expected a list of dates or cron expressions, such as ["2027-12-24"]',
@@ -42,6 +43,8 @@ _EXPECTED: Final = {
     "catchup_window_sec": "expected a number of seconds without quotes, such as 3600, or null",
     "remaining_runs": "expected a whole number without quotes, such as 10, or null for no limit",
 }
+# Their values are never shown.
+_SECRET: Final = frozenset({"secret", "webhook_url"})
 
 
 def invalid_fields(
@@ -60,9 +63,14 @@ def invalid_fields(
             message = "the field is missing"
         return InvalidRequest(problems=[FieldProblem(field, message)])
     if "matching regex" in message:
-        message = _PATTERNS.get(path, message)
+        # As the message quotes it.
+        is_template_id = path == "id" and repr(TEMPLATE_ID_PATTERN)[1:-1] in message
+        message = TEMPLATE_ID_EXPECTED if is_template_id else _PATTERNS.get(path, message)
+    if choices := _choices_at(kind, path):
+        message = f"expected one of {', '.join(choices)}"
     message = _EXPECTED.get(path, message)
-    value = shortened_json(_value_at(document, path)) if path else None
+    is_shown = bool(path) and path.rpartition(".")[2] not in _SECRET
+    value = shortened_json(_value_at(document, path)) if is_shown else None
     return InvalidRequest(problems=[FieldProblem(path, message, value=value)])
 
 
@@ -74,17 +82,40 @@ def _value_at(document: Any, path: str) -> Any:
 
 def _names_at(kind: type[msgspec.Struct] | None, path: str) -> list[str]:
     """The names of the fields of the record at this path."""
+    info = _type_at(kind, path)
+    record = None if info is None else _record_in(info)
+    return [each.encode_name for each in record.fields] if record else []
+
+
+def _choices_at(kind: type[msgspec.Struct] | None, path: str) -> list[str]:
+    """The values of the enumeration at this path; none: there is something else."""
+    info = _type_at(kind, path) if path else None
+    choices = None if info is None else _choices_in(info)
+    return [] if choices is None else [str(each.value) for each in choices.cls]
+
+
+def _type_at(kind: type[msgspec.Struct] | None, path: str) -> inspect.Type | None:
     if kind is None:
-        return []
+        return None
     [info] = inspect.multi_type_info([kind])
     for index, key in _STEP.findall(path):
         record = _record_in(info)
         found = [each.type for each in record.fields if each.encode_name == key] if record else []
         if index or not found:
-            return []
+            return None
         info = found[0]
-    record = _record_in(info)
-    return [each.encode_name for each in record.fields] if record else []
+    return info
+
+
+def _choices_in(info: inspect.Type) -> inspect.EnumType | None:
+    match info:
+        case inspect.Metadata():
+            return _choices_in(info.type)
+        case inspect.UnionType():
+            return next(filter(None, map(_choices_in, info.types)), None)
+        case inspect.EnumType():
+            return info
+    return None
 
 
 def _record_in(info: inspect.Type) -> inspect.StructType | None:

@@ -177,6 +177,8 @@ class WorkerView(Struct, kw_only=True):
     slots_busy: int
     # Why an executor cannot be started: its slot takes no runs.
     executor_error: str | None
+    # The flows of its folder, at most 200 of them.
+    flows: list[str]
     current_run_id: str | None
     current_run_ids: list[str]
     last_run_id: str | None

@@ -139,7 +139,7 @@ class ScheduleListQuery(Struct, kw_only=True):
     paused: Annotated[bool | UnsetType, Meta(description="Only paused ones, or only active ones.")] = UNSET
     q: Annotated[
         Text | UnsetType,
-        Meta(description="Anywhere in id, flow name, tags or note; the case does not matter."),
+        Meta(description="Anywhere in id, flow name, labels (`tags`) or note; the case does not matter."),
     ] = UNSET
     limit: Annotated[int, Meta(ge=1, le=SCHEDULE_LIMIT_MAX, description="How many at most.")] = (
         SCHEDULE_LIMIT_DEFAULT
@@ -217,7 +217,11 @@ class BackfillRequest(Struct, kw_only=True, forbid_unknown_fields=True, rename={
     from_: Moment
     to: Moment
     overlap: Annotated[
-        Overlap, Meta(description="Between the runs of the backfill; default: one after the other.")
+        Overlap,
+        Meta(
+            description="What happens while an earlier run of the schedule is open, of this backfill or not; "
+            "default: one after the other."
+        ),
     ] = Overlap.BUFFER_ALL
     dry_run: Annotated[bool, Meta(description="Count only; nothing is started.")] = False
 

@@ -13,6 +13,7 @@ from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.metrics import metrics_routes  # noqa: F401
 from pyoco_server.http_api.middleware.authentication import AuthenticationMiddleware
 from pyoco_server.http_api.middleware.origin_check import OriginMiddleware
+from pyoco_server.http_api.middleware.query_tokens import QueryTokenMiddleware
 from pyoco_server.http_api.middleware.rate_limits import RateLimitMiddleware
 from pyoco_server.http_api.middleware.request_counts import RequestCountMiddleware
 from pyoco_server.http_api.middleware.security_headers import SecurityHeadersMiddleware
@@ -25,6 +26,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     dashboard_routes,
     dlq_routes,
     health_routes,
+    hook_routes,
     key_routes,
     overview_routes,
     run_list_routes,
@@ -35,6 +37,8 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     wait_routes,
     wheel_routes,
     worker_routes,
+    workflow_event_routes,
+    workflow_template_routes,
 )
 from pyoco_server.http_api.routes.submit_routes import submit_run
 from pyoco_server.http_api.routing import add_routes
@@ -77,11 +81,17 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             operator_tenant=config.http_operator_tenant,
         )
     else:
-        app.add_middleware(OriginMiddleware, allowed_hosts=config.http_allowed_hosts)
+        app.add_middleware(
+            OriginMiddleware,
+            allowed_hosts=config.http_allowed_hosts,
+            hook_hosts=config.hook_hosts,
+            has_event_token=bool(config.workflow_event_token),
+        )
     app.add_middleware(RequestCountMiddleware)
     app.add_middleware(SecurityHeadersMiddleware)
     if config.http_trusted_proxies:
         app.add_middleware(TrustedProxiesMiddleware, trusted=config.http_trusted_proxies)
+    app.add_middleware(QueryTokenMiddleware)
     add_routes(app)
     describe(app, config)
     return app

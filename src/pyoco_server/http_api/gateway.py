@@ -18,7 +18,7 @@ from pyoco_server.broker.stores.letter_counts import LetterCounts
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
 from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import services
+from pyoco_server.http_api import services, trigger_services
 from pyoco_server.http_api.middleware.request_counts import RequestCounts
 from pyoco_server.records.models import WorkerRecord, WorkerState
 from pyoco_server.runs.sweep.delayed_starts import DelayedStarts
@@ -45,10 +45,10 @@ class Gateway:
         self.connection.add_hook(self.clock.on_connect)
         self.timekeeper = Timekeeper(self.connection.wait_ready, self.clock.now)
         self.timekeeper.add(self.clock)
-        self.timekeeper.add(FreedMemory())
         self.storage = self._add_service(WriteHealth(self.connection))
         self.authentication = self._add_service(services.Authentication(self.connection))
         self.listing = self._add_service(services.RunListing(self.connection))
+        self.timekeeper.add(FreedMemory([self.listing.index.free_caches]))
         self.runs = self._add_service(
             services.Runs(self.connection, self.listing.lists, is_lost=self.is_lost, clock=self.clock.now)
         )
@@ -75,6 +75,19 @@ class Gateway:
         )
         self.signals = self._add_service(services.Signals(self.connection, self.waits, clock=self.clock.now))
         self.notifications = self._add_service(Notifier(self.connection))
+        self.triggers = self._add_service(trigger_services.Triggers(self.connection))
+        self.hooks = self._add_service(
+            trigger_services.Hooks(self.connection, self.timekeeper, self.triggers.directory)
+        )
+        self.events = self._add_service(
+            trigger_services.WorkflowEventParts(
+                self.connection,
+                self.timekeeper,
+                self.triggers.directory,
+                self.runs.submitter,
+                live_workers=self.live_workers,
+            )
+        )
         # Last: its sources are parts of the others.
         self._add_service(self.timekeeper)
 
@@ -89,6 +102,9 @@ class Gateway:
     def is_lost(self, worker: WorkerRecord) -> bool:
         """Whether the process of this worker is gone."""
         return self.takeover.is_lost(worker)
+
+    async def live_workers(self) -> list[WorkerRecord]:
+        return [worker for worker in await self.workers.all() if self.state_of(worker).alive]
 
     def state_of(self, worker: WorkerRecord) -> WorkerState:
         return worker.observed_state(

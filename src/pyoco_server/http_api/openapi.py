@@ -1,5 +1,6 @@
 """The OpenAPI document, from the table of endpoints; parameters of handlers come from FastAPI."""
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -7,7 +8,8 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from pyoco_server.api.endpoints import ENDPOINTS, JSON, TAGS, Body, Endpoint
+from pyoco_server.api.endpoints.endpoint import JSON, TAGS, Body, Endpoint
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors.error_table import Err, ErrorSpec
 from pyoco_server.http_api.requests.idempotency_header import HEADER, PATTERN, REPLAYED_HEADER
@@ -44,7 +46,7 @@ def _document(app: FastAPI, config: NatsBackendConfig) -> Json:
     schema_of = dict(zip(types, schemas, strict=True))
     for endpoint in endpoints:
         # A plain route is unknown to FastAPI.
-        unknown = {"summary": endpoint.summary, "operationId": ""}
+        unknown = {"summary": endpoint.summary, "operationId": "", "parameters": _in_path(endpoint.path)}
         methods = document["paths"].setdefault(endpoint.path, {})
         operation = methods.setdefault(endpoint.method.lower(), unknown)
         operation["operationId"] = operation["operationId"] or handler_name(endpoint)
@@ -109,6 +111,12 @@ def _add(operation: Json, endpoint: Endpoint, schema_of: dict[Any, Any]) -> None
 
 def _parameter(name: str, place: str, description: str, schema: Json) -> Json:
     return {"name": name, "in": place, "required": False, "description": description, "schema": schema}
+
+
+def _in_path(path: str) -> list[Json]:
+    text = {"type": "string"}
+    names = re.findall(r"\{(\w+)\}", path)
+    return [{"name": name, "in": "path", "required": True, "schema": text} for name in names]
 
 
 def _content(endpoint: Endpoint, schema_of: dict[Any, Any]) -> Json:

@@ -8,7 +8,9 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.types import Scope
 
-from pyoco_server.api.endpoints import ENDPOINTS, OPENAPI, Endpoint
+from pyoco_server.api.endpoints.endpoint import Endpoint
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
+from pyoco_server.api.endpoints.system_endpoints import OPENAPI
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Response]])
 

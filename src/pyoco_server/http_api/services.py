@@ -197,18 +197,18 @@ class Schedules(ServiceGroup):
         self, connection: Connection, timekeeper: Timekeeper, clock: ServerClock, open_runs: OpenRuns
     ) -> None:
         self.store = ScheduleStore(connection)
-        self.directory = ScheduleDirectory(connection, now=timekeeper.now)
+        self.directory = ScheduleDirectory(connection, clock=timekeeper.now)
         self.runner = ScheduleRunner(
             connection,
             self.directory,
-            now=timekeeper.now,
+            clock=timekeeper.now,
             knows_time=lambda: clock.offset_sec is not None,
         )
         timekeeper.add(self.runner)
         self.directory.on_changes(lambda: timekeeper.wake(self.runner.name))
         open_runs.on_ended(self.directory.run_ended)
         self.lists = ScheduleLists(self.directory)
-        self.service = ScheduleService(self.store, self.runner, now=timekeeper.now)
+        self.service = ScheduleService(self.store, self.runner, clock=timekeeper.now)
         self.parts = (self.directory,)
 
 
@@ -216,7 +216,7 @@ class Signals(ServiceGroup):
     """Signals to runs and events for all runs, and the waits that they answer."""
 
     def __init__(self, connection: Connection, waits: Waits, *, clock: Callable[[], float]) -> None:
-        """`clock` is the same in all gateways: an event counts from the start of a run on."""
+        """`clock` is that of the NATS server: of signals, events, and the waits that they answer."""
         self.signal_sender = SignalSender(connection, clock=clock)
         self.event_sender = EventSender(connection, clock=clock)
         self.matching = WaitMatching(connection, waits.index, clock=clock)

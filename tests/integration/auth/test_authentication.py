@@ -15,7 +15,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.api.endpoints import ENDPOINTS
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.auth import api_key_cache
 from pyoco_server.auth.scopes import Scope
 from pyoco_server.auth.tokens import new_token

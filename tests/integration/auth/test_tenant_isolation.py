@@ -7,7 +7,7 @@ One that needs more than its path to be asked fails here until it is in one of t
 import re
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from msgspec import structs
 
-from pyoco_server.api.endpoints import ENDPOINTS
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.broker.client.direct_client import DirectClient
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.config import NatsBackendConfig
@@ -25,6 +25,7 @@ from pyoco_server.http_api.middleware import constant_time_404 as not_found_dela
 from pyoco_server.records.models import DeadLetter, LogLine, RunStatus
 from pyoco_server.records.schedule_models import StartedRun, schedule_key
 from pyoco_server.schedules.schedule_transitions import with_backfill
+from pyoco_server.triggers.secret_keys import new_key
 from tests.support.broker.stored_runs import ended, write
 from tests.support.broker.stored_waits import a_wait
 from tests.support.broker.worker_records import a_record, put_record
@@ -70,6 +71,11 @@ class World:
                     config.waits_kv_bucket,
                     config.schedules_kv_bucket,
                     config.signals_kv_bucket,
+                    config.triggers_kv_bucket,
+                    config.receipts_kv_bucket,
+                    config.event_retries_kv_bucket,
+                    config.triggers_kv_bucket,
+                    config.receipts_kv_bucket,
                 )
             ),
             *(config.work_stream, config.dlq_stream, config.journal_stream, config.run_log_stream),
@@ -86,12 +92,20 @@ OWNED = {
     "bulk_id": "00000000-0000-4000-8000-000000000001",
     "wait_id": "00000000-0000-4000-8000-000000000000.0123456789abcdef",
     "schedule_id": "unknown",
+    "hook_id": "unknown",
+    "template_id": "unknown",
+    "key": "unknown",
 }
+# The proof is the sender's own, and no key of a tenant (tests/integration/triggers/test_hooks.py).
+FOR_SENDERS = {("POST", "/hooks/{hook_id}")}
+# What a PUT creates.
+CREATED = {"key": "own"}
 # Where it is named in the body.
 NAMED_IN_BODY = {("POST", "/resume"): ("runId", "run_id")}
 # Shared by all tenants, without anything of acme.
 SHARED = {
     "name": "go",
+    "delivery_id": "1",
     "worker_id": "w1",
     "wheel_name": "greetings-0.1.0-py3-none-any.whl",
     "backfill_id": "0123456789abcdef",
@@ -102,7 +116,10 @@ QUERIES: dict[tuple[str, str], Callable[[World], dict[str, str]]] = {
     ("GET", "/runs/watch"): lambda world: {"after": world.beginning, "timeout_sec": "1"},
     ("GET", "/runs/{run_id}/watch"): lambda world: {"timeout_sec": "1"},
     ("GET", "/waits/watch"): lambda world: {"timeout_sec": "1"},
+    ("GET", "/api/workflow-events/summary"): lambda world: {"ym": "2026-01"},
 }
+# Valid requests that are refused for another reason: there is no webhook.
+REFUSED = {("POST", "/api/workflow-events/notification-settings/test"): 400}
 _EVERYTHING: dict[str, Any] = {"json": {"expected_count": 1000}}
 _NIGHTLY: dict[str, Any] = {"cron": ["0 2 * * *"]}
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
@@ -123,6 +140,13 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/schedules/{schedule_id}/backfill"): {"json": {"from": "2026-01-01", "to": "2026-01-02"}},
     ("POST", "/runs/{run_id}/signals/{name}"): {"json": {"of": MARK}},
     ("POST", "/events"): {"json": {"name": "go", "data": 1}},
+    ("POST", "/api/workflow-events"): {"json": {"template_id": "own", "year": 2026, "month": 1}},
+    ("POST", "/api/workflow-events/notification-settings"): {"json": {"webhook_url": ""}},
+    ("POST", "/api/workflow-templates"): {"json": {"name": "Another", "steps": [{"action": "a"}]}},
+    ("PUT", "/api/workflow-actions/{key}"): {"json": {"flow_name": "noop"}},
+    ("POST", "/hooks"): {"json": {"hook_id": "own", "kind": "token", "flow_name": "noop"}},
+    ("PATCH", "/hooks/{hook_id}"): {"json": {"note": "changed"}},
+    ("POST", "/hooks/{hook_id}/test"): {"json": {"body": {}}},
     ("POST", "/bulk/cancel"): _EVERYTHING,
     ("POST", "/bulk/rerun"): _EVERYTHING,
     ("POST", "/dlq/replay"): _EVERYTHING,
@@ -139,6 +163,10 @@ TELLING = {
     ("GET", "/waits"),
     ("GET", "/waits/watch"),
     ("GET", "/schedules"),
+    ("GET", "/hooks"),
+    ("GET", "/api/workflow-events/summary"),
+    ("GET", "/api/workflow-templates"),
+    ("GET", "/api/workflow-actions"),
     ("GET", "/dlq"),
     ("GET", "/bulk"),
     ("GET", "/metrics"),
@@ -167,19 +195,20 @@ def names_in(method: str, path: str) -> list[str]:
 def _removes_last(operation: tuple[str, str]) -> tuple[int, int]:
     """Requests that read come first, and those that delete come last: an object after what it has."""
     method, path = operation
-    return ("GET", "POST", "PATCH", "DELETE").index(method), -path.count("/")
+    return ("GET", "POST", "PUT", "PATCH", "DELETE").index(method), -path.count("/")
 
 
 OK = {(each.method, each.path): each.status for each in ENDPOINTS}
 OPERATORS_ONLY = {(each.method, each.path) for each in ENDPOINTS if each.operators_only}
-OPERATIONS = sorted(operations(), key=_removes_last)
-OF_TENANTS = [each for each in OPERATIONS if set(names_in(*each)) & set(OWNED)]
+OPERATIONS = sorted((each for each in operations() if each not in FOR_SENDERS), key=_removes_last)
+OF_TENANTS = [each for each in OPERATIONS if set(names_in(*each)) & set(OWNED) and each[0] != "PUT"]
 OF_ALL = [each for each in OPERATIONS if each not in OF_TENANTS]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(shared_config: NatsBackendConfig) -> AsyncIterator[World]:
-    async with having_tenants(shared_config, "acme", "rival") as (acme, rival):
+    config = replace(shared_config, secrets_keys=new_key())
+    async with having_tenants(config, "acme", "rival") as (acme, rival):
         world = World(acme, rival)
         world.beginning = (await acme.http.get("/runs")).headers["X-Pyoco-Revision"]
         await _fill(world)
@@ -217,8 +246,14 @@ async def _fill(world: World) -> None:
     schedule = {"schedule_id": f"{MARK}-nightly", **fields, "spec": _NIGHTLY, "note": MARK}
     assert (await acme.http.post("/schedules", json=schedule)).status_code == 201
     await _add_backfill(world, schedule["schedule_id"], open_run)
+    hook = {"hook_id": f"{MARK}-hook", "kind": "token", **fields, "note": MARK}
+    await _fill_hook(world, hook)
+    await _fill_workflow_events(world)
     world.owned = {
+        "template_id": f"{MARK}-template",
+        "key": f"{MARK}-action",
         "schedule_id": schedule["schedule_id"],
+        "hook_id": hook["hook_id"],
         "run_id": open_run,
         "seq": "1",
         "bulk_id": bulk_id,
@@ -248,9 +283,42 @@ async def _add_backfill(world: World, schedule_id: str, open_run: str) -> None:
     await store.replace(added, revision=stored.revision)
 
 
+async def _fill_hook(world: World, hook: dict[str, Any]) -> None:
+    """Acme has a hook with one delivery."""
+    http, path = world.acme.http, f"/hooks/{hook['hook_id']}"
+    created = await http.post("/hooks", json=hook)
+    assert created.status_code == 201
+    sent = await http.post(path, json={"of": MARK}, headers={"X-Hook-Token": created.json()["secret"]})
+    assert sent.status_code == 202
+    world.run_ids.append(sent.json()["run_id"])
+
+    async def is_kept() -> bool:
+        return bool((await http.get(f"{path}/deliveries")).json()["items"])
+
+    await eventually(is_kept, describe="the delivery is kept")
+
+
+async def _fill_workflow_events(world: World) -> None:
+    """Acme has had an event; rival has a template and an action of its own."""
+    for tenant, name, action in (
+        (world.acme, f"{MARK}-template", f"{MARK}-action"),
+        (world.rival, "own", "own"),
+    ):
+        http = tenant.http
+        binding = {"flow_name": "noop", "params": {"of": name}}
+        assert (await http.put(f"/api/workflow-actions/{action}", json=binding)).status_code == 200
+        step = {"action": action, "trigger_kind": "external_event"}
+        template = {"id": name, "name": name, "steps": [step]}
+        assert (await http.post("/api/workflow-templates", json=template)).status_code == 200
+    event = {"template_id": f"{MARK}-template", "year": 2026, "month": 1, "idempotency_key": "acme-1"}
+    answer = await world.acme.http.post("/api/workflow-events", json=event)
+    assert answer.status_code == 200
+    world.run_ids.append(answer.json()["run_id"])
+
+
 async def ask(tenant: Tenant, world: World, method: str, path: str, names: dict[str, str]) -> httpx.Response:
     query = QUERIES[method, path](world) if (method, path) in QUERIES else {}
-    filled = path.format_map({**SHARED, **names})
+    filled = path.format_map({**SHARED, **CREATED, **names})
     body = BODIES.get((method, path), {})
     if (method, path) in NAMED_IN_BODY:
         field, name = NAMED_IN_BODY[method, path]
@@ -358,9 +426,8 @@ async def test_nothing_of_another_tenant_is_shown_or_changed(method: str, path: 
     before = await _what_acme_sees(world)
     response = await ask(world.rival, world, method, path, {})
     # What all tenants use is changed by the operator tenant only.
-    assert response.status_code == (403 if (method, path) in OPERATORS_ONLY else OK[method, path]), (
-        response.text
-    )
+    expected = 403 if (method, path) in OPERATORS_ONLY else REFUSED.get((method, path), OK[method, path])
+    assert response.status_code == expected, response.text
     assert world.leaks(response) == []
     assert await _what_acme_sees(world) == before
     if (method, path) in TELLING:
@@ -373,13 +440,16 @@ async def _what_acme_sees(world: World) -> list[Any]:
     paths += [f"/bulk/{owned['bulk_id']}", f"/dlq/{owned['seq']}", "/runs", "/dlq", "/bulk"]
     paths += [f"/waits/{owned['wait_id']}", "/waits"]
     paths += [f"/schedules/{owned['schedule_id']}", "/schedules"]
+    paths += [f"/api/workflow-templates/{owned['template_id']}", f"/api/workflow-actions/{owned['key']}"]
+    paths += ["/api/workflow-templates", "/api/workflow-actions", "/api/workflow-events/summary?ym=2026-01"]
     return [(await world.acme.http.get(path)).json() for path in paths]
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_tenant_reaches_its_own_objects(config: NatsBackendConfig) -> None:
     """Otherwise the tests above would prove nothing."""
-    async with having_tenants(config, "acme", "rival") as (acme, rival):
+    keyed = replace(config, secrets_keys=new_key())
+    async with having_tenants(keyed, "acme", "rival") as (acme, rival):
         world = World(acme, rival)
         await _fill(world)
         for method, path in OF_TENANTS:

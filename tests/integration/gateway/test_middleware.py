@@ -5,7 +5,7 @@ from dataclasses import replace
 from pyoco_server.config import NatsBackendConfig
 from tests.support.running.api_keys import new_key
 from tests.support.running.gateway import RunningGateway, running_gateway
-from tests.unit.http_api.test_security_headers import ALWAYS
+from tests.unit.http_api.middleware.test_security_headers import ALWAYS
 
 
 async def test_with_keys_the_origin_is_not_checked_and_each_key_has_a_rate_limit_of_its_own(

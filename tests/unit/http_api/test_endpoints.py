@@ -6,21 +6,17 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from pyoco_server.api.endpoints import (
-    ENDPOINTS,
-    HEALTH,
-    LIST_WAITS,
-    PATCH_WORKER,
-    RESPOND,
-    TAGS,
-    Endpoint,
-)
+from pyoco_server.api.endpoints.endpoint import TAGS, Endpoint
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
+from pyoco_server.api.endpoints.system_endpoints import HEALTH
+from pyoco_server.api.endpoints.wait_endpoints import LIST_WAITS, RESPOND
+from pyoco_server.api.endpoints.worker_endpoints import PATCH_WORKER
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.routing import allowed_methods, find_endpoint
 
-PUBLIC = {"/", "/docs", "/health", "/openapi.json", "/static/{path:path}"}
+PUBLIC = {"/", "/docs", "/health", "/hooks/{hook_id}", "/openapi.json", "/static/{path:path}"}
 RUN_ID = "00000000-0000-4000-8000-000000000000"
 
 

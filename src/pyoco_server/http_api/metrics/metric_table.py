@@ -123,6 +123,29 @@ METRICS: Final = (
         "Waits that this gateway has answered with a signal or an event.",
         "kind",
     ),
+    _counter(
+        "pyoco_workflow_events_total",
+        "events",
+        "Workflow events that this gateway has received or sent again, by status in the audit.",
+        "status",
+    ),
+    _gauge("pyoco_workflow_event_retry_jobs", "jobs", "Retry jobs of workflow events, by status.", "status"),
+    _counter(
+        "pyoco_workflow_event_receipts_removed_total",
+        "receipts",
+        "Receipts that this gateway has removed before their time (AX_WORKFLOW_EVENT_MAX_RECEIPTS).",
+    ),
+    _counter(
+        "pyoco_workflow_event_audit_rows_lost_total",
+        "rows",
+        "Audit rows that this gateway could not store.",
+    ),
+    _counter(
+        "pyoco_chat_notifications_total",
+        "messages",
+        "Google Chat messages about escalated workflow events and tests, by outcome.",
+        "outcome",
+    ),
     _gauge("pyoco_dlq_messages_total", "messages", "Stored dead letters."),
     _gauge("pyoco_dlq_bytes", "bytes", "Size of the stored dead letters."),
     _counter("pyoco_sweep_actions_total", "actions", "Actions of the sweep of this gateway.", "action"),
@@ -173,6 +196,19 @@ METRICS: Final = (
         of=Of.GATEWAY,
     ),
     _gauge("pyoco_watchers", "clients", "Clients that watch a run, a list or the inbox.", of=Of.GATEWAY),
+    _counter(
+        "pyoco_hook_deliveries_total",
+        "deliveries",
+        "Deliveries to hooks, by what became of them; refused: without a valid token or signature, or "
+        "without what the hook needs.",
+        "status",
+    ),
+    _counter(
+        "pyoco_hook_deliveries_not_kept_total",
+        "deliveries",
+        "Deliveries that were processed and could not be kept for the list of deliveries.",
+    ),
+    _gauge("pyoco_hooks", "hooks", "Hooks."),
     _counter("pyoco_http_requests_total", "requests", "HTTP responses.", "method", "route", "status"),
     _histogram(
         "pyoco_http_request_seconds",

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints import METRICS
+from pyoco_server.api.endpoints.system_endpoints import METRICS
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.queue.queue_depths import QueueDepths
@@ -23,8 +23,11 @@ from pyoco_server.http_api.metrics.metric_page import MetricPage
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.services import RunListing, Schedules, Waits
+from pyoco_server.http_api.trigger_services import WorkflowEventParts
+from pyoco_server.records.hook_models import DeliveryStatus
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
 from pyoco_server.records.schedule_models import Outcome
+from pyoco_server.records.workflow_event_models import RetryStatus
 from pyoco_server.telemetry.fast_paths import fast_paths
 from pyoco_server.version import __version__
 
@@ -65,6 +68,7 @@ async def _add_all(gateway: Gateway, page: MetricPage) -> None:
     for outcome in Outcome:
         count = gateway.schedules.runner.decision_counts[outcome]
         page.put("pyoco_schedule_decisions_total", count, outcome)
+    await _add_workflow_events(gateway.events, page)
     gateway.listing.timings.report_to(page)
     gateway.requests.report_to(page)
     _add_gateway(gateway, page)
@@ -128,6 +132,23 @@ async def _add_schedules(schedules: Schedules, page: MetricPage, tenant: str | N
     page.put("pyoco_schedules", states[True], "paused")
 
 
+async def _add_workflow_events(parts: WorkflowEventParts, page: MetricPage) -> None:
+    for status, count in parts.events.outcomes.items():
+        page.put("pyoco_workflow_events_total", count, status)
+    for outcome, count in parts.notifications.outcomes.items():
+        page.put("pyoco_chat_notifications_total", count, outcome)
+    page.put("pyoco_workflow_event_receipts_removed_total", parts.receipts.removed_early)
+    page.put("pyoco_workflow_event_audit_rows_lost_total", parts.audit.lost)
+    try:
+        await parts.retries.directory.caught_up()
+    except IndexNotReady:
+        # No value rather than a wrong one.
+        return
+    queue = parts.retries.counts(lambda _: True)
+    for retry_status in RetryStatus:
+        page.put("pyoco_workflow_event_retry_jobs", queue.by_status[retry_status], retry_status)
+
+
 async def _add_queue(connection: Connection, page: MetricPage, among: set[str] | None = None) -> None:
     for depth in await QueueDepths(connection).read(MAX_TAGS, among):
         page.put("pyoco_queue_waiting_jobs", depth.waiting, depth.tag)
@@ -169,6 +190,10 @@ def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
         page.put("pyoco_signals_total", count, topic_kind)
     for topic_kind, count in gateway.signals.matching.received.items():
         page.put("pyoco_signals_received_total", count, topic_kind)
+    for status in DeliveryStatus:
+        page.put("pyoco_hook_deliveries_total", gateway.hooks.receiver.counts[status], status)
+    page.put("pyoco_hook_deliveries_not_kept_total", gateway.hooks.recorder.dropped)
+    page.put("pyoco_hooks", len(gateway.hooks.directory))
     for kind, count in gateway.connection.unreadable.counts().items():
         page.put("pyoco_unreadable_records", count, kind)
     page.put("pyoco_nats_connected", gateway.connection.ready)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pyoco_server.api.endpoints import Endpoint
+from pyoco_server.api.endpoints.endpoint import Endpoint
 from pyoco_server.auth.api_key_cache import ApiKeyCache, Grant
 from pyoco_server.errors import ApiKeyInvalid, ApiKeyMissing, PyocoError, ScopeMissing
 from pyoco_server.http_api.middleware.constant_time_404 import note_arrival
@@ -31,7 +31,7 @@ class AuthenticationMiddleware:
             await self._app(scope, receive, send)
             return
         endpoint = find_endpoint(scope["method"], route_path(scope))
-        if endpoint is not None and endpoint.public:
+        if endpoint is not None and self._needs_no_key(endpoint, scope):
             if endpoint.optional_key:
                 self._note_key(scope)
             await self._app(scope, receive, send)
@@ -63,17 +63,29 @@ class AuthenticationMiddleware:
     def _note_key(self, scope: Scope) -> None:
         """Accept a key as it was last read: health is also shown while NATS is unreachable."""
         keys: ApiKeyCache = scope["app"].state.gateway.authentication.keys
+        # Callers with a key may get a 404.
+        note_arrival(scope)
         with suppress(ApiKeyMissing, ApiKeyInvalid):
             set_principal(scope, keys.check(self._key_in(scope)))
+
+    def _needs_no_key(self, endpoint: Endpoint, scope: Scope) -> bool:
+        if endpoint.public or not endpoint.event_token:
+            return endpoint.public
+        # The handler checks the token of workflow events, and requires a key where none is configured.
+        return not any(name == self._header_bytes and value.strip(b" \t") for name, value in scope["headers"])
 
     def _key_in(self, scope: Scope) -> str:
         for name, value in scope["headers"]:
             # The parser does not strip trailing white space.
             if name == self._header_bytes and (text := str(value, "latin-1").strip(" \t")):
                 return text
-        missing = ApiKeyMissing(f"the header {self._header} is missing")
-        missing.headers["WWW-Authenticate"] = f'ApiKey realm="pyoco-server", header="{self._header}"'
-        raise missing
+        raise missing_key(self._header)
+
+
+def missing_key(header: str) -> ApiKeyMissing:
+    missing = ApiKeyMissing(f"the header {header} is missing")
+    missing.headers["WWW-Authenticate"] = f'ApiKey realm="pyoco-server", header="{header}"'
+    return missing
 
 
 def _granted(grant: Grant, endpoint: Endpoint | None, method: str) -> Grant:

@@ -14,11 +14,16 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from pyoco_server.errors import (
+    ActionNotFound,
     BulkNotFound,
     DeadLetterNotFound,
+    DeliveryNotFound,
+    HookNotFound,
+    HookRefused,
     PyocoError,
     RunNotFound,
     ScheduleNotFound,
+    TemplateNotFound,
     WaitNotFound,
 )
 
@@ -29,7 +34,19 @@ _THREAD_SEC: Final = 0.003
 _THREADS: Final = 8
 
 _ARRIVED: Final = "pyoco.arrived"
-_TENANT_ERRORS: Final = (RunNotFound, WaitNotFound, DeadLetterNotFound, BulkNotFound, ScheduleNotFound)
+_TENANT_ERRORS: Final = (
+    RunNotFound,
+    WaitNotFound,
+    DeadLetterNotFound,
+    BulkNotFound,
+    ScheduleNotFound,
+    HookNotFound,
+    # Of a hook that exists, the time depends on its kind and on how many tenants have one of this id.
+    HookRefused,
+    DeliveryNotFound,
+    TemplateNotFound,
+    ActionNotFound,
+)
 
 
 def note_arrival(scope: Scope) -> None:

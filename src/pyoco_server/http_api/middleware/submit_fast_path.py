@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pyoco_server.api.endpoints import SUBMIT_RUN
+from pyoco_server.api.endpoints.run_endpoints import SUBMIT_RUN
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api.responses.http_problems import client_disconnected, problem_response
 

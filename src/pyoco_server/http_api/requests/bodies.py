@@ -1,7 +1,7 @@
 """Reading a JSON body up to its limit, and errors of its fields."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,8 +22,19 @@ _DISCARD_BYTES = 64 * 1024 * 1024
 _DISCARD_SEC = 5.0
 
 
-async def limited_body(request: Request, max_bytes: int, *, field: str, cure: str) -> bytes:
-    """The whole body; InvalidRequest as soon as it is longer than `max_bytes`."""
+async def limited_body(
+    request: Request,
+    max_bytes: int,
+    *,
+    field: str,
+    cure: str,
+    error: type[InvalidRequest] = InvalidRequest,
+    reserve: Callable[[int], None] = lambda _: None,
+) -> bytes:
+    """The whole body; an error of this class as soon as it is longer than `max_bytes`.
+
+    `reserve` is called with the size of each part before it is kept, and may raise.
+    """
     # Faster than `request.stream()`: nearly every body arrives in one message.
     chunks: list[bytes] = []
     size = 0
@@ -37,10 +48,11 @@ async def limited_body(request: Request, max_bytes: int, *, field: str, cure: st
         size += len(chunk)
         if size > max_bytes:
             problem = FieldProblem(field, f"the body is larger than {max_bytes} bytes; {cure}")
-            error = InvalidRequest(problems=[problem])
+            too_large = error(problems=[problem])
             if more_body and not await discard(request.stream()):
-                error.headers["Connection"] = "close"
-            raise error
+                too_large.headers["Connection"] = "close"
+            raise too_large
+        reserve(len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)
 

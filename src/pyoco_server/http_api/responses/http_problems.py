@@ -116,7 +116,7 @@ def problem_response(request: Request, error: errors.PyocoError) -> Response:
         type=f"urn:pyoco:{spec.err_id}",
         title=spec.text(language),
         status=status,
-        detail=_sentences(error.sentence(language, public=True), spec.cure(language)),
+        detail=_detail(error, language),
         instance=request.scope["path"],
         err_id=spec.err_id,
         msg_id=spec.msg_id,
@@ -195,6 +195,12 @@ def _response(problem: Problem, language: str, headers: Any = None) -> Response:
     # It repeats the path and values of the request, where a key may have been sent by mistake.
     content = redact_keys_in(msgspec.json.encode(problem))
     return Response(content, problem.status, response_headers, PROBLEM_TYPE)
+
+
+def _detail(error: errors.PyocoError, language: Lang) -> str:
+    if error.exact_detail and error.detail:
+        return error.detail
+    return _sentences(error.sentence(language, public=True), error.error.cure(language))
 
 
 def _sentences(what: str, cure: str) -> str:

@@ -5,8 +5,8 @@ from typing import TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api import endpoints
 from pyoco_server.api import operation_types as ops
+from pyoco_server.api.endpoints import bulk_endpoints as endpoints
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of

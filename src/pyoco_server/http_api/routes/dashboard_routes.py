@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from pyoco_server.api.endpoints import DASHBOARD, DASHBOARD_FILE, DOCS
+from pyoco_server.api.endpoints.system_endpoints import DASHBOARD, DASHBOARD_FILE, DOCS
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors.error_table import system_language
 from pyoco_server.http_api.gateway import gateway_of

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import operation_types as ops
-from pyoco_server.api.endpoints import DELETE_LETTER, GET_LETTER, LIST_LETTERS, REPLAY_LETTER
+from pyoco_server.api.endpoints.dlq_endpoints import DELETE_LETTER, GET_LETTER, LIST_LETTERS, REPLAY_LETTER
 from pyoco_server.broker.stores.dead_letters import StoredLetter
 from pyoco_server.errors import FieldProblem, InvalidListQuery, InvalidRequest
 from pyoco_server.http_api.gateway import Gateway, gateway_of

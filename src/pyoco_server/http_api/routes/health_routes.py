@@ -7,7 +7,7 @@ from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints import HEALTH
+from pyoco_server.api.endpoints.system_endpoints import HEALTH
 from pyoco_server.api.operation_types import Health, IndexHealth, NatsHealth, SpaceLeft, StorageHealth
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.storage.write_health import WriteHealth

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import operation_types as ops
-from pyoco_server.api.endpoints import OVERVIEW
+from pyoco_server.api.endpoints.system_endpoints import OVERVIEW
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import run_types
-from pyoco_server.api.endpoints import LIST_RUNS, REVISION_HEADER
+from pyoco_server.api.endpoints.run_endpoints import LIST_RUNS, REVISION_HEADER
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of

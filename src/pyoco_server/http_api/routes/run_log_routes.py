@@ -9,7 +9,7 @@ from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints import GET_LOGS
+from pyoco_server.api.endpoints.run_endpoints import GET_LOGS
 from pyoco_server.api.run_types import LineView, LogEnd, LogStream, LogsView, PyocoLogEntry
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import Gateway, gateway_of

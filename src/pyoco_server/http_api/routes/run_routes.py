@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import run_types
-from pyoco_server.api.endpoints import CANCEL_RUN, EXPLAIN_RUN, GET_RUN, GET_TASKS, RERUN
+from pyoco_server.api.endpoints.run_endpoints import CANCEL_RUN, EXPLAIN_RUN, GET_RUN, GET_TASKS, RERUN
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Lang

@@ -9,8 +9,8 @@ from msgspec import UNSET, Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api import endpoints
 from pyoco_server.api import schedule_types as types
+from pyoco_server.api.endpoints import schedule_endpoints as endpoints
 from pyoco_server.broker.stores.schedule_store import StoredSchedule
 from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge, shortened_json
 from pyoco_server.http_api.gateway import Gateway, gateway_of
@@ -32,7 +32,7 @@ from pyoco_server.records.models import RunStatus, encode
 from pyoco_server.records.schedule_models import Moment, ScheduleRecord, ScheduleSpec, VisibleSchedule
 from pyoco_server.schedules.calendar_times import Found, iso_in_zone, just_before, next_times, search_times
 from pyoco_server.schedules.schedule_directory import ScheduleRow
-from pyoco_server.schedules.schedule_lists import ScheduleFilter
+from pyoco_server.schedules.schedule_lists import ScheduleSelection
 from pyoco_server.schedules.schedule_service import BackfillProgress, ScheduleName, ScheduleService
 from pyoco_server.schedules.spec_problems import checked_spec, moment_of, not_found_until
 
@@ -55,7 +55,7 @@ async def list_schedules(request: Request) -> Response:
     gateway = gateway_of(request)
     cursors = await gateway.cursors.get() if "cursor" in request.query_params else None
     reader = QueryReader(request, types.ScheduleListQuery)
-    selected = ScheduleFilter(
+    selected = ScheduleSelection(
         tenant=caller_of(request).confined_to,
         flow=reader.one("flow", text_value, None),
         tag=reader.one("tag", text_value, None),
@@ -300,7 +300,7 @@ async def _view(
     )
     times = [iso_in_zone(at, record.spec.timezone) for at in coming.times]
     visible = {name: getattr(record, name) for name in VisibleSchedule.__struct_fields__}
-    fields = {**visible, "spec": _whole(record.spec), "next_times": times}
+    fields = {**visible, "spec": _spec_view(record.spec), "next_times": times}
     searched_until = None if times else coming.searched_until
     fields["problem"] = _problem(gateway_of(request), record.key, record.spec, searched_until)
     headers = REPLAYED if replayed else None
@@ -312,7 +312,7 @@ def _remaining(record: ScheduleRecord, most: int) -> int:
     return most if record.remaining_runs is None else min(most, record.remaining_runs)
 
 
-def _whole(spec: ScheduleSpec) -> types.SpecView:
+def _spec_view(spec: ScheduleSpec) -> types.SpecView:
     return types.SpecView(**structs.asdict(spec))
 
 
@@ -339,7 +339,7 @@ def _item(row: ScheduleRow, statuses: Mapping[str, str], problem: str | None) ->
         has_workflow_yaml=row.workflow,
         tag=row.tag,
         tags=list(row.tags),
-        spec=_whole(row.spec),
+        spec=_spec_view(row.spec),
         overlap=row.overlap,
         paused=row.paused,
         note=row.note,

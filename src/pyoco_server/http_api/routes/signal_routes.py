@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import signal_types
-from pyoco_server.api.endpoints import LIST_SIGNALS, SEND_EVENT, SEND_SIGNAL
+from pyoco_server.api.endpoints.signal_endpoints import LIST_SIGNALS, SEND_EVENT, SEND_SIGNAL
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import actor_of, caller_of

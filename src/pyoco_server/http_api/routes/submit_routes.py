@@ -8,7 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints import SUBMIT_RUN, SUBMIT_RUN_YAML
+from pyoco_server.api.endpoints.run_endpoints import SUBMIT_RUN, SUBMIT_RUN_YAML
 from pyoco_server.api.run_types import RunAccepted, RunSubmitRequest, RunSubmitYamlFields
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of

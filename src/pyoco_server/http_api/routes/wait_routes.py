@@ -7,14 +7,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import wait_types
-from pyoco_server.api.endpoints import (
+from pyoco_server.api.endpoints.run_endpoints import RETRY_RUN
+from pyoco_server.api.endpoints.wait_endpoints import (
     EXTEND_WAIT,
     GET_WAIT,
     LIST_WAITS,
     REASSIGN_WAIT,
     RESPOND,
     RESUME,
-    RETRY_RUN,
     WITHDRAW_WAIT,
 )
 from pyoco_server.api.run_types import public_snapshot

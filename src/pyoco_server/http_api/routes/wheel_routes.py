@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
 from pyoco_server import errors
-from pyoco_server.api import endpoints
+from pyoco_server.api.endpoints import wheel_endpoints as endpoints
 from pyoco_server.api.operation_types import WheelDeleted, WheelFields, WheelHistoryQuery, WheelView
 from pyoco_server.broker.stores.wheel_history import new_event
 from pyoco_server.http_api.gateway import Gateway, gateway_of

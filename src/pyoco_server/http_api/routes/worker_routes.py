@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server import errors
-from pyoco_server.api.endpoints import GET_WORKER, LIST_WORKERS, PATCH_WORKER
+from pyoco_server.api.endpoints.worker_endpoints import GET_WORKER, LIST_WORKERS, PATCH_WORKER
 from pyoco_server.api.operation_types import WorkerChanged, WorkerPatch, WorkersQuery, WorkerView
 from pyoco_server.broker.queue.wake_up import wake_worker
 from pyoco_server.http_api.gateway import Gateway, gateway_of

@@ -7,7 +7,7 @@ from fastapi import Header
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints import WATCH_RUNS
+from pyoco_server.api.endpoints.run_endpoints import WATCH_RUNS
 from pyoco_server.api.run_types import WATCH_MAX_SEC, ListedRun, ListNote, RunListWatchQuery, UnlistedRun
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of

@@ -10,7 +10,7 @@ from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints import WATCH_RUN
+from pyoco_server.api.endpoints.run_endpoints import WATCH_RUN
 from pyoco_server.api.run_types import WATCH_MAX_SEC, RunInclude, RunNote, WatchedRun, public_snapshot
 from pyoco_server.broker.stores.run_store import StoredRun
 from pyoco_server.errors import FieldProblem, InvalidRequest, UnreadableRecord, shortened

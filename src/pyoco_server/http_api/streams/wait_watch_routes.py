@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints import WATCH_WAITS
+from pyoco_server.api.endpoints.wait_endpoints import WATCH_WAITS
 from pyoco_server.api.run_types import WATCH_MAX_SEC
 from pyoco_server.api.wait_types import InboxNote, WaitChanged, WaitWatchQuery
 from pyoco_server.errors import PyocoError

@@ -146,3 +146,53 @@ async def test_a_star_takes_every_host_but_no_other_site() -> None:
     http = offline_gateway(http_allowed_hosts="*")
     assert (await http.get("/health", headers={"Host": "any.example"})).status_code == 200
     rejection(await http.post("/runs", content=JSON, headers={"Origin": ATTACKER}), "Origin", ATTACKER)
+
+
+async def test_the_public_name_of_hooks_is_refused_with_its_own_setting(http: httpx.AsyncClient) -> None:
+    response = await http.post("/hooks/github", headers={"Host": "hooks.example.com"})
+    assert (response.status_code, response.json()["err_id"]) == (403, "ERR-PYOCO-0033")
+    [problem] = response.json()["errors"]
+    assert problem["message"].endswith(
+        "add 'hooks.example.com' to the setting PYOCO_HOOK_HOSTS of the gateway"
+    )
+
+
+@pytest.mark.parametrize("names", ["hooks.example.com", "*.example.com", "*"])
+async def test_under_the_public_name_of_hooks_only_senders_are_served(names: str) -> None:
+    http = offline_gateway(hook_hosts=names)
+    host = {"Host": "hooks.example.com"}
+    for _ in range(2):  # the second time from memory, if it were
+        # There is no NATS to ask whether another gateway has just created it.
+        assert (await http.post("/hooks/github", headers=host)).status_code == ACCEPTED
+        for refused in (
+            await http.get("/hooks", headers=host),
+            await http.get("/hooks/github", headers=host),
+            await http.post("/runs", content=JSON, headers=host),
+            await http.get("/", headers=host),
+        ):
+            assert refused.status_code == 403
+            # Adding a public name there would open everything.
+            assert ("PYOCO_HTTP_ALLOWED_HOSTS" in refused.text) is (names == "*")
+            assert ("under this public name" in refused.text) is (names != "*")
+
+
+async def test_under_the_public_name_of_hooks_workflow_events_need_a_token() -> None:
+    host = {"Host": "hooks.example.com"}
+    without = offline_gateway(hook_hosts="hooks.example.com")
+    refused = await without.post("/api/workflow-events", content="{}", headers=host)
+    assert refused.status_code == 403
+    assert "AX_WORKFLOW_EVENT_TOKEN" in refused.json()["detail"]
+    # Under its own name it is as open as everything else.
+    assert (await without.post("/api/workflow-events", content="{}")).status_code == ACCEPTED
+    guarded = offline_gateway(hook_hosts="hooks.example.com", workflow_event_token="sesame")
+    with_token = {**host, "x-workflow-event-token": "sesame"}
+    assert (
+        await guarded.post("/api/workflow-events", content="{}", headers=with_token)
+    ).status_code == ACCEPTED
+    other = await guarded.get("/api/workflow-events/summary?ym=2026-11", headers=with_token)
+    assert other.status_code == 403
+
+
+async def test_a_page_of_another_site_delivers_nothing() -> None:
+    http = offline_gateway(hook_hosts="*")
+    rejection(await http.post("/hooks/github", headers={"Origin": ATTACKER}), "Origin", ATTACKER)

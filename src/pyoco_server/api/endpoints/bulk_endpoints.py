@@ -1,0 +1,78 @@
+"""Endpoints of bulk operations."""
+
+from pyoco_server.api import operation_types as ops
+from pyoco_server.api import run_types as runs
+from pyoco_server.api.endpoints.endpoint import Body, Endpoint
+from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE
+from pyoco_server.api.endpoints.endpoint_scopes import OPERATE, READ_OR_OPERATE
+from pyoco_server.errors.error_table import Err
+from pyoco_server.records.operation_models import BulkRecord
+
+_BULK_ERRORS = (
+    Err.INVALID_LIST_QUERY,
+    Err.INVALID_REQUEST,
+    Err.BULK_REFUSED,
+    Err.IDEMPOTENCY_CONFLICT,
+    Err.BULK_NOT_FOUND,
+    UNREADABLE,
+    NATS,
+    Err.INDEX_NOT_READY,
+)
+_LETTER_BULK_ERRORS = tuple(error for error in _BULK_ERRORS if error is not Err.INDEX_NOT_READY)
+
+BULK_CANCEL = Endpoint(
+    "POST /bulk/cancel",
+    OPERATE,
+    "Cancel every run that matches the query, with the filters of `GET /runs`.",
+    ops.BulkAnswer,
+    _BULK_ERRORS,
+    Body(ops.BulkCancelRequest),
+    runs.RunFilterQuery,
+    creates="bulk operation",
+)
+BULK_RERUN = Endpoint(
+    "POST /bulk/rerun",
+    OPERATE,
+    "Rerun every run that matches the query, with the filters of `GET /runs`.",
+    ops.BulkAnswer,
+    _BULK_ERRORS,
+    Body(ops.BulkRerunRequest),
+    runs.RunFilterQuery,
+    creates="bulk operation",
+)
+REPLAY_LETTERS = Endpoint(
+    "POST /dlq/replay",
+    OPERATE,
+    "Replay every dead letter that matches the query, with the filters of `GET /dlq`.",
+    ops.BulkAnswer,
+    _LETTER_BULK_ERRORS,
+    Body(ops.BulkReplayRequest),
+    ops.LetterQuery,
+    creates="bulk operation",
+)
+DELETE_LETTERS = Endpoint(
+    "POST /dlq/delete",
+    OPERATE,
+    "Delete every dead letter that matches the query, with the filters of `GET /dlq`.",
+    ops.BulkAnswer,
+    _LETTER_BULK_ERRORS,
+    Body(ops.BulkRequest),
+    ops.LetterQuery,
+    creates="bulk operation",
+)
+LIST_BULK = Endpoint("GET /bulk", READ_OR_OPERATE, "The newest bulk operations.", ops.BulkList, (NATS,))
+GET_BULK = Endpoint(
+    "GET /bulk/{bulk_id}",
+    READ_OR_OPERATE,
+    "The progress of a bulk operation.",
+    BulkRecord,
+    (Err.BULK_NOT_FOUND, UNREADABLE, NATS),
+)
+STOP_BULK = Endpoint(
+    "POST /bulk/{bulk_id}/stop",
+    OPERATE,
+    "Stop a bulk operation after the current items; changes already made are kept.",
+    BulkRecord,
+    (Err.BULK_NOT_FOUND, UNREADABLE, NATS),
+    repeatable=True,
+)

@@ -1,0 +1,49 @@
+"""Endpoints of dead letters."""
+
+from pyoco_server.api import operation_types as ops
+from pyoco_server.api.endpoints.endpoint import Body, Endpoint
+from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE
+from pyoco_server.api.endpoints.endpoint_scopes import OPERATE, READ_OR_OPERATE
+from pyoco_server.errors.error_table import Err
+
+LIST_LETTERS = Endpoint(
+    "GET /dlq",
+    READ_OR_OPERATE,
+    "The dead letters that match, newest first.",
+    ops.LettersView,
+    (Err.INVALID_LIST_QUERY, NATS),
+    query=ops.LetterPageQuery,
+)
+GET_LETTER = Endpoint(
+    "GET /dlq/{seq}",
+    READ_OR_OPERATE,
+    "One dead letter.",
+    ops.LetterView,
+    (Err.DEAD_LETTER_NOT_FOUND, NATS),
+)
+# Not repeatable: the 404 of a second request would not say whether the first one has deleted it.
+DELETE_LETTER = Endpoint(
+    "DELETE /dlq/{seq}",
+    OPERATE,
+    "Delete one dead letter; its run is kept.",
+    ops.LetterDeleted,
+    (Err.DEAD_LETTER_NOT_FOUND, NATS),
+)
+REPLAY_LETTER = Endpoint(
+    "POST /dlq/{seq}/replay",
+    OPERATE,
+    "Replay a dead letter as a new run.",
+    ops.ReplayAccepted,
+    (
+        Err.DEAD_LETTER_NOT_FOUND,
+        Err.NOT_REPLAYABLE,
+        Err.UNVERIFIED_RUN,
+        Err.IDEMPOTENCY_CONFLICT,
+        UNREADABLE,
+        Err.INVALID_REQUEST,
+        Err.WORKFLOW_TOO_LARGE,
+        NATS,
+    ),
+    Body(ops.ReplayRequest, required=False),
+    creates="run",
+)

@@ -1,0 +1,117 @@
+"""The record of an endpoint: routing, scopes, 405, OpenAPI, client calls and the reference follow from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from msgspec import Struct
+
+from pyoco_server.auth.scopes import Scope
+from pyoco_server.errors.error_table import ErrorSpec
+
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a request carries; in a form, the field `file` is a file."""
+
+    # A record, or `Any` for any JSON.
+    record: Any
+    required: bool = True
+    file: str = ""
+    file_text: str = ""
+    min_fields: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A stream of server-sent events, and the records that are their data."""
+
+    text: str
+    records: tuple[type[Struct], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Endpoint:
+    # Method and path.
+    route: str
+    # A key with any one of them may use it; none: it is public.
+    scopes: tuple[Scope, ...]
+    summary: str
+    # A record, a list of records, a tuple of alternatives, or the JSON Schema of what is not JSON.
+    response: Any = None
+    errors: tuple[ErrorSpec, ...] = ()
+    body: Body | None = None
+    # Where it is None, FastAPI reads the query from the handler's parameters.
+    query: type[Struct] | None = None
+    events: Events | None = None
+    # What a request creates that takes an `Idempotency-Key`.
+    creates: str = ""
+    # Whether a client may repeat it after a failure, also without a key; a GET always.
+    repeatable: bool = False
+    media_type: str = JSON
+    # Of a successful response.
+    status: int = 200
+    ok_text: str = "OK"
+    # Other statuses that come with the same content.
+    also: Mapping[int, str] = field(default_factory=dict)
+    request_headers: Mapping[str, str] = field(default_factory=dict)
+    response_headers: Mapping[str, str] = field(default_factory=dict)
+    head: bool = False
+    in_schema: bool = True
+    # A public endpoint whose response has more details with a valid key.
+    optional_key: bool = False
+    # Senders outside reach it, also by the names of PYOCO_HOOK_HOSTS: it checks its own token or signature.
+    for_senders: bool = False
+    # It changes what all tenants use: with PYOCO_HTTP_OPERATOR_TENANT only for keys of that tenant.
+    operators_only: bool = False
+    # In place of an API key it takes the token of workflow events (AX_WORKFLOW_EVENT_TOKEN).
+    event_token: bool = False
+
+    @cached_property
+    def method(self) -> str:
+        return self.route.partition(" ")[0]
+
+    @cached_property
+    def path(self) -> str:
+        return self.route.partition(" ")[2]
+
+    @cached_property
+    def tag(self) -> str:
+        """The group of the reference that it belongs to."""
+        first = self.path.removeprefix("/api").split("/")[1]
+        return _TAG_OF_PATH.get(first, first)
+
+    @property
+    def public(self) -> bool:
+        return not self.scopes
+
+    @property
+    def scope_names(self) -> list[str]:
+        return [scope.value for scope in self.scopes]
+
+    def allows(self, scopes: frozenset[Scope]) -> bool:
+        return self.public or Scope.ADMIN in scopes or not scopes.isdisjoint(self.scopes)
+
+
+# The groups of the reference, in their order.
+TAGS: Final = {
+    "runs": "Submit, list, follow, cancel and rerun runs.",
+    "schedules": "Runs that start at times.",
+    "waits": "Questions of runs to people, and their answers.",
+    "events": "Events, which all waiting runs receive.",
+    "workflow-events": "Events of other systems that start runs, by templates and actions.",
+    "hooks": "Deliveries of other systems that start runs.",
+    "bulk": "One operation on many runs or dead letters.",
+    "dlq": "Dead letters: runs that failed for good.",
+    "workers": "Workers, and what they may do.",
+    "wheels": "Code for the workers.",
+    "system": "Health, metrics, and the rights of an API key.",
+}
+_TAG_OF_PATH: Final = {
+    "resume": "waits",
+    **dict.fromkeys(("workflow-templates", "workflow-actions"), "workflow-events"),
+    **dict.fromkeys(("health", "key", "metrics", "overview"), "system"),
+}

@@ -1,0 +1,36 @@
+"""All endpoints, by name and in the order of routing: what is called most comes first."""
+
+from typing import Final
+
+from pyoco_server.api.endpoints import (
+    bulk_endpoints,
+    dlq_endpoints,
+    hook_endpoints,
+    run_endpoints,
+    schedule_endpoints,
+    signal_endpoints,
+    system_endpoints,
+    wait_endpoints,
+    wheel_endpoints,
+    worker_endpoints,
+    workflow_event_endpoints,
+)
+from pyoco_server.api.endpoints.endpoint import Endpoint
+
+_AREAS: Final = (
+    run_endpoints,
+    hook_endpoints,
+    wait_endpoints,
+    schedule_endpoints,
+    signal_endpoints,
+    workflow_event_endpoints,
+    dlq_endpoints,
+    bulk_endpoints,
+    worker_endpoints,
+    wheel_endpoints,
+    system_endpoints,
+)
+ENDPOINT_BY_NAME: Final = {
+    name: value for area in _AREAS for name, value in vars(area).items() if isinstance(value, Endpoint)
+}
+ENDPOINTS: Final = tuple(ENDPOINT_BY_NAME.values())

@@ -1,0 +1,51 @@
+"""Endpoints of the gateway itself: health, metrics, the rights of a key, the dashboard."""
+
+from typing import Final
+
+from pyoco_server.api import operation_types as ops
+from pyoco_server.api.endpoints.endpoint import Endpoint
+from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS
+from pyoco_server.api.endpoints.endpoint_scopes import ANY_KEY, PUBLIC, READ, READ_OR_OPERATE
+from pyoco_server.errors.error_table import Err
+
+METRICS_TEXT: Final = "text/plain; version=0.0.4"
+
+HEALTH = Endpoint(
+    "GET /health",
+    PUBLIC,
+    "The health of the gateway, also without NATS; its details need a key where keys are required. "
+    "With `ready=1` a 503 until it is fully ready.",
+    ops.Health,
+    (Err.INVALID_REQUEST,),
+    optional_key=True,
+    also={503: "Only with `ready=1`: not ready yet."},
+    head=True,
+)
+GET_KEY = Endpoint(
+    "GET /key",
+    ANY_KEY,
+    "What the key of the request may do: its tenant, its scopes and the endpoints that it may use.",
+    ops.KeyAccess,
+)
+METRICS = Endpoint(
+    "GET /metrics",
+    READ_OR_OPERATE,
+    "All metrics in Prometheus' text format; 503 while NATS is unreachable.",
+    {"type": "string", "description": "Prometheus' text format."},
+    (NATS,),
+    media_type=METRICS_TEXT,
+)
+OVERVIEW = Endpoint(
+    "GET /overview",
+    READ,
+    "Runs by status, recently ended runs, queues and workers.",
+    ops.Overview,
+    LIST_ERRORS,
+    query=ops.OverviewQuery,
+)
+OPENAPI = Endpoint("GET /openapi.json", PUBLIC, "This document.", head=True, in_schema=False)
+DASHBOARD = Endpoint("GET /", PUBLIC, "The dashboard.", head=True, in_schema=False)
+DOCS = Endpoint("GET /docs", PUBLIC, "The reference of the API.", head=True, in_schema=False)
+DASHBOARD_FILE = Endpoint(
+    "GET /static/{path:path}", PUBLIC, "A file of the dashboard.", head=True, in_schema=False
+)

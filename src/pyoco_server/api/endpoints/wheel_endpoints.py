@@ -1,0 +1,53 @@
+"""Endpoints of wheels."""
+
+from dataclasses import replace
+from typing import Final
+
+from pyoco_server.api import operation_types as ops
+from pyoco_server.api.endpoints.endpoint import Body, Endpoint
+from pyoco_server.api.endpoints.endpoint_errors import NATS
+from pyoco_server.api.endpoints.endpoint_scopes import WHEELS
+from pyoco_server.errors import WheelTooLarge
+from pyoco_server.errors.error_table import Err
+from pyoco_server.records.operation_models import WheelEvent
+
+BYTES: Final = "application/octet-stream"
+_RANGE_NOT_SATISFIABLE: Final = replace(Err.INVALID_REQUEST, status=416)
+
+LIST_WHEELS = Endpoint(
+    "GET /wheels", WHEELS, "Every wheel, by package and version.", list[ops.WheelView], (NATS,)
+)
+WHEEL_HISTORY = Endpoint(
+    "GET /wheels/history",
+    WHEELS,
+    "The uploads and deletions that match, the newest first.",
+    list[WheelEvent],
+    (Err.INVALID_REQUEST, NATS),
+    query=ops.WheelHistoryQuery,
+)
+UPLOAD_WHEEL = Endpoint(
+    "POST /wheels",
+    WHEELS,
+    "Upload a wheel; its version must be newer than every other of its package.",
+    ops.WheelView,
+    (Err.WHEEL_VERSION_REJECTED, WheelTooLarge.error, Err.INVALID_REQUEST, NATS, Err.UPLOADS_BUSY),
+    Body(ops.WheelFields, file="wheel", file_text="A wheel, under its own name."),
+)
+DOWNLOAD_WHEEL = Endpoint(
+    "GET /wheels/{wheel_name}",
+    WHEELS,
+    "The wheel itself, or the requested range of it.",
+    {"type": "string", "format": "binary"},
+    (Err.WHEEL_NOT_FOUND, _RANGE_NOT_SATISFIABLE, NATS),
+    media_type=BYTES,
+    also={206: "The requested range"},
+    request_headers={"Range": "One range of bytes, such as `bytes=1048576-`."},
+    head=True,
+)
+DELETE_WHEEL = Endpoint(
+    "DELETE /wheels/{wheel_name}",
+    WHEELS,
+    "Delete a wheel from the registry; workers uninstall it.",
+    ops.WheelDeleted,
+    (Err.WHEEL_NOT_FOUND, NATS),
+)

@@ -1,0 +1,34 @@
+"""Endpoints of workers."""
+
+from pyoco_server.api import operation_types as ops
+from pyoco_server.api.endpoints.endpoint import Body, Endpoint
+from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE
+from pyoco_server.api.endpoints.endpoint_scopes import READ_WORKERS, WORKERS
+from pyoco_server.errors.error_table import Err
+
+LIST_WORKERS = Endpoint(
+    "GET /workers",
+    READ_WORKERS,
+    "The active workers, or all known ones.",
+    list[ops.WorkerView],
+    (Err.INVALID_WORKERS_REQUEST, NATS),
+    query=ops.WorkersQuery,
+)
+GET_WORKER = Endpoint(
+    "GET /workers/{worker_id}",
+    READ_WORKERS,
+    "One worker, hidden or not.",
+    ops.WorkerView,
+    (Err.WORKER_NOT_FOUND, UNREADABLE, NATS),
+)
+PATCH_WORKER = Endpoint(
+    "PATCH /workers/{worker_id}",
+    WORKERS,
+    "Hide or show a worker, pause or resume it, or drain it: it finishes its runs and exits. "
+    "With an operator tenant, only for its keys.",
+    ops.WorkerChanged,
+    (Err.WORKER_NOT_FOUND, UNREADABLE, Err.INVALID_WORKERS_REQUEST, NATS),
+    Body(ops.WorkerPatch, min_fields=1),
+    repeatable=True,
+    operators_only=True,
+)
