@@ -42,6 +42,20 @@ COMMANDS: dict[str, Command | Group] = {
         "Create the streams, buckets and queues of the tags; existing ones keep the options that work.",
         "nats_setup_command:nats_setup",
     ),
+    "secrets": Group(
+        "Make and change the keys that stored secrets of hooks are encrypted with (PYOCO_SECRETS_KEYS).",
+        (
+            "pyoco-server-admin secrets create-key",
+            "pyoco-server-admin secrets rotate",
+        ),
+        {
+            "create-key": Command("Print a new key. It is not stored.", "secrets_command:create_key"),
+            "rotate": Command(
+                "Encrypt all stored secrets again with the first key, after every gateway has it.",
+                "secrets_command:rotate",
+            ),
+        },
+    ),
     "unreadable": Command(
         "List stored records that cannot be read, or remove them.", "unreadable_command:unreadable"
     ),

@@ -17,8 +17,9 @@ from tests.support.broker.stored_runs import snapshot
 from tests.support.commands import call_command
 from tests.support.programs import ADMIN, SERVER, run_command, running
 from tests.support.running.gateway import running_gateway
+from tests.support.running.hook_senders import a_hook
 from tests.support.terminal import on_terminal
-from tests.support.waiting import eventually_sync
+from tests.support.waiting import eventually, eventually_sync
 
 ONCE = "The key is shown only this once."
 
@@ -168,3 +169,40 @@ async def test_unreadable_records_are_listed_and_removed(config: NatsBackendConf
         await inside.listing.lists.caught_up()
         assert inside.connection.unreadable.find(RecordKind.RUN, run.run_id) is None
         assert (await gateway.http.get(f"/runs/{good.run_id}")).status_code == 200
+
+
+def new_secrets_key() -> str:
+    made = call_command(ADMIN, "secrets", "create-key")
+    assert made.returncode == 0, made.stderr
+    assert "PYOCO_SECRETS_KEYS" in made.stderr
+    return str(made.stdout.strip())
+
+
+async def test_stored_secrets_are_encrypted_again_with_a_new_key(config: NatsBackendConfig) -> None:
+    old, new = new_secrets_key(), new_secrets_key()
+
+    async def rotate(keys: str) -> Any:
+        return await asyncio.to_thread(
+            call_command,
+            *(ADMIN, "secrets", "rotate"),
+            PYOCO_NATS_URL=config.nats_url,
+            PYOCO_SECRETS_KEYS=keys,
+        )
+
+    async with running_gateway(replace(config, secrets_keys=old)) as gateway:
+        hook = await a_hook(gateway.http, "github")
+        assert (await rotate("")).returncode == 1
+        wrong = await rotate(new)
+        assert wrong.returncode == 1
+        assert f"h.=.{hook.hook_id}: " in wrong.stdout
+        done = await rotate(f"{new},{old}")
+        assert done.stdout == "1 secrets encrypted again, 0 were under the first key already.\n"
+        assert (await rotate(new)).stdout.startswith("0 secrets encrypted again, 1 were")
+
+        async def is_refused() -> bool:
+            refused = await hook.send()
+            return refused.status_code == 503 and refused.json()["err_id"] == "ERR-PYOCO-0065"
+
+        await eventually(is_refused, describe="a gateway with only the old key cannot read it any more")
+    async with running_gateway(replace(config, secrets_keys=new)) as gateway:
+        assert (await replace(hook, http=gateway.http).send()).status_code == 202

@@ -11,6 +11,18 @@ def _schedules(function: str) -> str:
     return f"schedules_command:{function}"
 
 
+def _events(function: str) -> str:
+    return f"events_command:{function}"
+
+
+def _templates(function: str) -> str:
+    return f"templates_command:{function}"
+
+
+def _hooks(function: str) -> str:
+    return f"hooks_command:{function}"
+
+
 COMMANDS: dict[str, Command | Group] = {
     "submit": Command("Submit a run of a flow that the workers have loaded.", "submit_command:submit"),
     "submit-yaml": Command(
@@ -108,6 +120,79 @@ COMMANDS: dict[str, Command | Group] = {
                 "Create and change schedules as in a file; with --prune, delete the others.",
                 _schedules("apply"),
             ),
+        },
+    ),
+    "events": Group(
+        "Send workflow events, which start runs (`event` is for runs that wait), and see their month "
+        "summary, retry queue and notifications.",
+        (
+            "pyoco-client events send --template monthly-close --key close-2026-11 --year 2026 --month 11",
+            "pyoco-client events summary --month 2026-11",
+        ),
+        {
+            "send": Command("Send a workflow event; a repeated key starts nothing.", _events("send")),
+            "summary": Command("Count the events of a month by status and reason.", _events("summary")),
+            "recent": Command("List the newest events of a month.", _events("recent")),
+            "retry-jobs": Command("List the events that the server sends again.", _events("retry_jobs")),
+            "drain": Command("Execute the retry jobs that are due now.", _events("drain")),
+            "notification": Command(
+                "Show whether escalations go to Google Chat; the webhook is masked.", _events("notification")
+            ),
+            "notification-set": Command(
+                "Store or clear the Google Chat webhook.", _events("notification_set")
+            ),
+            "notification-test": Command("Send a test message to Google Chat.", _events("notification_test")),
+        },
+    ),
+    "templates": Group(
+        "Create, inspect, test and delete workflow templates, which events start.",
+        (
+            'pyoco-client templates create monthly-close --name "Monthly close" --action close_month',
+            """pyoco-client templates test monthly-close --json '{"year": 2026, "month": 11}'""",
+        ),
+        {
+            "list": Command("List matching templates.", _templates("list_templates")),
+            "get": Command("Show a template.", _templates("get")),
+            "create": Command("Create a template.", _templates("create")),
+            "update": Command("Change some fields of a template.", _templates("update")),
+            "delete": Command("Delete a template. Its runs stay.", _templates("delete")),
+            "test": Command(
+                "Show the run that an event would start, and start nothing.", _templates("preview")
+            ),
+        },
+    ),
+    "actions": Group(
+        "Bind the actions of workflow templates to flows.",
+        ("pyoco-client actions create close_month --flow-name close --tag finance",),
+        {
+            "list": Command("List the actions with their flows.", "actions_command:list_actions"),
+            "get": Command("Show an action.", "actions_command:get"),
+            "create": Command(
+                "Create an action, or replace the one with this key.", "actions_command:create"
+            ),
+            "delete": Command("Delete an action.", "actions_command:delete"),
+        },
+    ),
+    "hooks": Group(
+        "Create, inspect, test and rotate hooks, whose deliveries start runs.",
+        (
+            "pyoco-client hooks create orders --kind github --flow-name import --map order=/order/id",
+            "pyoco-client hooks deliveries orders",
+        ),
+        {
+            "list": Command("List matching hooks.", _hooks("list_hooks")),
+            "get": Command("Show a hook, without its secrets.", _hooks("get")),
+            "create": Command("Create a hook and show its secret, once.", _hooks("create")),
+            "update": Command("Change some fields of a hook.", _hooks("update")),
+            "delete": Command("Delete a hook and its kept deliveries. Its runs stay.", _hooks("delete")),
+            "rotate": Command("Give a hook a new secret, or end the old one.", _hooks("rotate")),
+            "test": Command(
+                "Show the run that a delivery would start, and start nothing.", _hooks("preview")
+            ),
+            "deliveries": Command(
+                "List the kept deliveries of a hook, or show one of them.", _hooks("deliveries")
+            ),
+            "redeliver": Command("Process a kept delivery again.", _hooks("redeliver")),
         },
     ),
     "dlq": Group(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyoco_server.http_client.client_errors import GatewayUnreachable, PyocoHttpError
 from pyoco_server.http_client.filter_params import (
     BulkConsent,
+    HookFilter,
     LetterFilter,
     LogFilter,
     RunFilter,
@@ -31,6 +32,7 @@ __all__ = [
     "AsyncPyocoHttpClient",
     "BulkConsent",
     "GatewayUnreachable",
+    "HookFilter",
     "LetterFilter",
     "LogFilter",
     "PyocoHttpClient",

@@ -42,7 +42,7 @@ def _json_in(response: httpx.Response, kind: type) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ClientEndpoint:
-    """What a client needs of an endpoint; `api/endpoints.py` has the rest."""
+    """What a client needs of an endpoint; `api/endpoints/` has the rest."""
 
     method: str
     path: str
@@ -137,9 +137,11 @@ def call(
     files: Mapping[str, tuple[str, Any]] | None = None,
     timeout_sec: float | None = None,
     submits: bool = False,
+    headers: Mapping[str, str] | None = None,
     **path: str | int,
 ) -> Request[Any]:
     """A request to an endpoint. With an idempotency key it may be repeated."""
+    keyed = {} if key is None else {IDEMPOTENCY_KEY: header_value(key, "idempotency key")}
     return Request(
         method=endpoint.method,
         path=endpoint.url(**path),
@@ -147,7 +149,7 @@ def call(
         json=body,
         form=form,
         files=files,
-        headers={} if key is None else {IDEMPOTENCY_KEY: header_value(key, "idempotency key")},
+        headers={**keyed, **(headers or {})},
         timeout_sec=timeout_sec,
         read=read or (array_in if endpoint.returns_array else object_in),
         repeatable=repeatable or key is not None or endpoint.repeatable,

@@ -1,13 +1,12 @@
 """The endpoints as the client needs them; it starts faster without the records of api/.
 
-Generated from `api/endpoints.py` by `make docs`.
+Generated from `api/endpoints/` by `make docs`.
 """
 
 from pyoco_server.http_client.call_types import ClientEndpoint
 
 SUBMIT_RUN = ClientEndpoint("POST", "/runs")
 SUBMIT_RUN_YAML = ClientEndpoint("POST", "/runs/yaml")
-HEALTH = ClientEndpoint("GET", "/health", repeatable=True)
 LIST_RUNS = ClientEndpoint("GET", "/runs", repeatable=True)
 WATCH_RUNS = ClientEndpoint("GET", "/runs/watch", repeatable=True)
 WATCH_RUN = ClientEndpoint("GET", "/runs/{run_id}/watch", repeatable=True)
@@ -17,6 +16,19 @@ GET_LOGS = ClientEndpoint("GET", "/runs/{run_id}/logs", repeatable=True)
 CANCEL_RUN = ClientEndpoint("POST", "/runs/{run_id}/cancel", repeatable=True)
 RERUN = ClientEndpoint("POST", "/runs/{run_id}/rerun")
 EXPLAIN_RUN = ClientEndpoint("GET", "/runs/{run_id}/explain", repeatable=True)
+RETRY_RUN = ClientEndpoint("POST", "/runs/{run_id}/retry", repeatable=True)
+RECEIVE_HOOK = ClientEndpoint("POST", "/hooks/{hook_id}")
+LIST_HOOKS = ClientEndpoint("GET", "/hooks", repeatable=True)
+CREATE_HOOK = ClientEndpoint("POST", "/hooks")
+GET_HOOK = ClientEndpoint("GET", "/hooks/{hook_id}", repeatable=True)
+PATCH_HOOK = ClientEndpoint("PATCH", "/hooks/{hook_id}")
+DELETE_HOOK = ClientEndpoint("DELETE", "/hooks/{hook_id}")
+ROTATE_HOOK = ClientEndpoint("POST", "/hooks/{hook_id}/rotate")
+FINISH_ROTATION = ClientEndpoint("POST", "/hooks/{hook_id}/rotate/finish", repeatable=True)
+TEST_HOOK = ClientEndpoint("POST", "/hooks/{hook_id}/test", repeatable=True)
+LIST_DELIVERIES = ClientEndpoint("GET", "/hooks/{hook_id}/deliveries", repeatable=True)
+GET_DELIVERY = ClientEndpoint("GET", "/hooks/{hook_id}/deliveries/{delivery_id}", repeatable=True)
+REDELIVER = ClientEndpoint("POST", "/hooks/{hook_id}/deliveries/{delivery_id}/redeliver")
 WATCH_WAITS = ClientEndpoint("GET", "/waits/watch", repeatable=True)
 LIST_WAITS = ClientEndpoint("GET", "/waits", repeatable=True)
 GET_WAIT = ClientEndpoint("GET", "/waits/{wait_id}", repeatable=True)
@@ -25,7 +37,6 @@ WITHDRAW_WAIT = ClientEndpoint("POST", "/waits/{wait_id}/withdraw", repeatable=T
 EXTEND_WAIT = ClientEndpoint("POST", "/waits/{wait_id}/extend", repeatable=True)
 REASSIGN_WAIT = ClientEndpoint("POST", "/waits/{wait_id}/reassign", repeatable=True)
 RESUME = ClientEndpoint("POST", "/resume", repeatable=True)
-RETRY_RUN = ClientEndpoint("POST", "/runs/{run_id}/retry", repeatable=True)
 LIST_SCHEDULES = ClientEndpoint("GET", "/schedules", repeatable=True)
 CREATE_SCHEDULE = ClientEndpoint("POST", "/schedules")
 PREVIEW_SCHEDULE = ClientEndpoint("POST", "/schedules/preview", repeatable=True)
@@ -42,6 +53,26 @@ NEXT_TIMES = ClientEndpoint("GET", "/schedules/{schedule_id}/next", repeatable=T
 SEND_SIGNAL = ClientEndpoint("POST", "/runs/{run_id}/signals/{name}")
 LIST_SIGNALS = ClientEndpoint("GET", "/runs/{run_id}/signals", repeatable=True)
 SEND_EVENT = ClientEndpoint("POST", "/events", repeatable=True)
+SEND_WORKFLOW_EVENT = ClientEndpoint("POST", "/api/workflow-events")
+EVENT_SUMMARY = ClientEndpoint("GET", "/api/workflow-events/summary", repeatable=True)
+LIST_RETRY_JOBS = ClientEndpoint("GET", "/api/workflow-events/retry-jobs", repeatable=True)
+DRAIN_RETRY_JOBS = ClientEndpoint("POST", "/api/workflow-events/retry-jobs/drain")
+GET_NOTIFICATION_SETTINGS = ClientEndpoint(
+    "GET", "/api/workflow-events/notification-settings", repeatable=True
+)
+SAVE_NOTIFICATION_SETTINGS = ClientEndpoint(
+    "POST", "/api/workflow-events/notification-settings", repeatable=True
+)
+TEST_NOTIFICATION = ClientEndpoint("POST", "/api/workflow-events/notification-settings/test")
+LIST_TEMPLATES = ClientEndpoint("GET", "/api/workflow-templates", repeatable=True)
+SAVE_TEMPLATE = ClientEndpoint("POST", "/api/workflow-templates")
+GET_TEMPLATE = ClientEndpoint("GET", "/api/workflow-templates/{template_id}", repeatable=True)
+DELETE_TEMPLATE = ClientEndpoint("DELETE", "/api/workflow-templates/{template_id}")
+TEST_TEMPLATE = ClientEndpoint("POST", "/api/workflow-templates/{template_id}/test", repeatable=True)
+LIST_ACTIONS = ClientEndpoint("GET", "/api/workflow-actions", repeatable=True)
+GET_ACTION = ClientEndpoint("GET", "/api/workflow-actions/{key}", repeatable=True)
+PUT_ACTION = ClientEndpoint("PUT", "/api/workflow-actions/{key}", repeatable=True)
+DELETE_ACTION = ClientEndpoint("DELETE", "/api/workflow-actions/{key}")
 LIST_LETTERS = ClientEndpoint("GET", "/dlq", repeatable=True)
 GET_LETTER = ClientEndpoint("GET", "/dlq/{seq}", repeatable=True)
 DELETE_LETTER = ClientEndpoint("DELETE", "/dlq/{seq}")
@@ -56,14 +87,15 @@ STOP_BULK = ClientEndpoint("POST", "/bulk/{bulk_id}/stop", repeatable=True)
 LIST_WORKERS = ClientEndpoint("GET", "/workers", repeatable=True, returns_array=True)
 GET_WORKER = ClientEndpoint("GET", "/workers/{worker_id}", repeatable=True)
 PATCH_WORKER = ClientEndpoint("PATCH", "/workers/{worker_id}", repeatable=True)
-GET_KEY = ClientEndpoint("GET", "/key", repeatable=True)
-METRICS = ClientEndpoint("GET", "/metrics", repeatable=True)
-OVERVIEW = ClientEndpoint("GET", "/overview", repeatable=True)
 LIST_WHEELS = ClientEndpoint("GET", "/wheels", repeatable=True, returns_array=True)
 WHEEL_HISTORY = ClientEndpoint("GET", "/wheels/history", repeatable=True, returns_array=True)
 UPLOAD_WHEEL = ClientEndpoint("POST", "/wheels")
 DOWNLOAD_WHEEL = ClientEndpoint("GET", "/wheels/{wheel_name}", repeatable=True)
 DELETE_WHEEL = ClientEndpoint("DELETE", "/wheels/{wheel_name}")
+HEALTH = ClientEndpoint("GET", "/health", repeatable=True)
+GET_KEY = ClientEndpoint("GET", "/key", repeatable=True)
+METRICS = ClientEndpoint("GET", "/metrics", repeatable=True)
+OVERVIEW = ClientEndpoint("GET", "/overview", repeatable=True)
 REVISION_HEADER = "X-Pyoco-Revision"
 # The statuses of runs that have ended.
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})

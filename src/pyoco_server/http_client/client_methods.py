@@ -6,12 +6,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from pyoco_server.http_client import hook_calls as hooks
 from pyoco_server.http_client import operation_calls as operations
 from pyoco_server.http_client import run_calls as runs
 from pyoco_server.http_client import schedule_calls as schedules
 from pyoco_server.http_client import signal_calls as signals
 from pyoco_server.http_client import wait_calls as waits_
 from pyoco_server.http_client import wheel_calls as wheels
+from pyoco_server.http_client import workflow_event_calls as events
 from pyoco_server.http_client.call_types import Pages, Request, Stream
 
 if TYPE_CHECKING:
@@ -158,3 +160,33 @@ class ClientMethods:
     send_signal = Sent(signals.send_signal)
     list_signals = Sent(signals.list_signals)
     send_event = Sent(signals.send_event)
+    send_workflow_event = Sent(events.send_workflow_event)
+    event_summary = Sent(events.event_summary)
+    list_retry_jobs = Sent(events.list_retry_jobs)
+    drain_retry_jobs = Sent(events.drain_retry_jobs)
+    notification_settings = Sent(events.notification_settings)
+    save_notification_settings = Sent(events.save_notification_settings)
+    send_test_notification = Sent(events.send_test_notification)
+    list_templates = Sent(events.list_templates)
+    iter_templates = Iterated(events.iter_templates)
+    get_template = Sent(events.get_template)
+    save_template = Sent(events.save_template)
+    delete_template = Sent(events.delete_template)
+    preview_template = Sent(events.preview_template)
+    list_actions = Sent(events.list_actions)
+    get_action = Sent(events.get_action)
+    save_action = Sent(events.save_action)
+    delete_action = Sent(events.delete_action)
+    create_hook = Sent(hooks.create_hook)
+    get_hook = Sent(hooks.get_hook)
+    list_hooks = Sent(hooks.list_hooks)
+    iter_hooks = Iterated(hooks.iter_hooks)
+    update_hook = Sent(hooks.update_hook)
+    delete_hook = Sent(hooks.delete_hook)
+    rotate_hook = Sent(hooks.rotate_hook)
+    finish_hook_rotation = Sent(hooks.finish_hook_rotation)
+    preview_hook = Sent(hooks.preview_hook)
+    list_deliveries = Sent(hooks.list_deliveries)
+    iter_deliveries = Iterated(hooks.iter_deliveries)
+    get_delivery = Sent(hooks.get_delivery)
+    redeliver = Sent(hooks.redeliver)

@@ -58,6 +58,14 @@ class ScheduleFilter(TypedDict, total=False):
     q: str | None
 
 
+class HookFilter(TypedDict, total=False):
+    """Hooks. `q` is a text in the id, the flow's name, tags or the note."""
+
+    kind: str | None
+    flow: str | None
+    q: str | None
+
+
 class RunFilter(TypedDict, total=False):
     """Runs. Times are unix seconds; `q` is a text in the flow's name, the error, tags and params."""
 
@@ -66,7 +74,7 @@ class RunFilter(TypedDict, total=False):
     tag: str | None
     worker: str | None
     origin: str | None
-    # `schedule`, or `schedule:nightly`.
+    # `schedule`, or `schedule:nightly`; `event:hook:orders`, `event:template:monthly-close`.
     cause: str | None
     updated_after: float | None
     updated_before: float | None

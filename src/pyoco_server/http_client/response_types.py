@@ -8,21 +8,6 @@ Generated from `api/` by `make docs`. At run time these are dictionaries, with a
 from typing import Any, Literal, NotRequired, TypedDict
 
 Accepted = TypedDict("Accepted", {"run_id": str, "status": str, "origin_run_id": NotRequired[str]})
-NatsHealth = TypedDict("NatsHealth", {
-    "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
-})
-SpaceLeft = TypedDict("SpaceLeft", {"of": str, "free_bytes": int, "limit_bytes": int})
-StorageHealth = TypedDict("StorageHealth", {
-    "ready": bool, "cause": NotRequired[str | None], "detail": NotRequired[str],
-    "low": NotRequired[list[SpaceLeft]],
-})
-IndexHealth = TypedDict("IndexHealth", {
-    "ready": bool, "revision": NotRequired[int], "behind": NotRequired[int], "runs": NotRequired[int],
-})
-Health = TypedDict("Health", {
-    "status": str, "version": NotRequired[str], "nats": NatsHealth, "storage": StorageHealth,
-    "index": IndexHealth, "clock_offset_sec": NotRequired[float], "unreadable": NotRequired[dict[str, int]],
-})
 Cause = TypedDict("Cause", {"kind": str, "id": NotRequired[str | None], "at": NotRequired[float | None]})
 RunItem = TypedDict("RunItem", {
     "run_id": str, "flow_name": str, "status": str, "tag": str, "tags": list[str], "updated_at": float,
@@ -86,6 +71,56 @@ NextStep = TypedDict("NextStep", {"by_itself": str, "actions": list[Action]})
 Finding = TypedDict("Finding", {"code": str, "message": str, "evidence": dict[str, Any], "next": NextStep})
 Explanation = TypedDict("Explanation", {
     "run_id": str, "status": str | None, "checked_at": float, "summary": str, "findings": list[Finding],
+})
+DeliveryAccepted = TypedDict("DeliveryAccepted", {
+    "run_id": str | None, "duplicate": bool, "reason": NotRequired[str],
+})
+HookSignature = TypedDict("HookSignature", {
+    "header": str, "algorithm": str, "encoding": str, "prefix": str, "timestamp_header": str,
+    "signed_text": str,
+})
+HookSecret = TypedDict("HookSecret", {"secret_id": str, "created_at": float, "expires_at": float | None})
+Hook = TypedDict("Hook", {
+    "hook_id": str, "incarnation": str, "tenant_id": str | None, "api_key_id": str | None,
+    "created_at": float, "updated_at": float, "revision": int, "kind": str, "signature": HookSignature,
+    "flow_name": str, "workflow_yaml": str | None, "params": dict[str, Any], "tag": str, "tags": list[str],
+    "timeout_sec": float | None, "map": dict[str, str] | None, "idempotency": str | None,
+    "only_if": dict[str, Any], "overlap": str, "note": str, "secrets": list[HookSecret], "path": str,
+    "url": str | None, "subject": str | None,
+})
+HookPage = TypedDict("HookPage", {"items": list[Hook], "next_cursor": str | None, "total": int})
+HookWithSecret = TypedDict("HookWithSecret", {
+    "hook_id": str, "incarnation": str, "tenant_id": str | None, "api_key_id": str | None,
+    "created_at": float, "updated_at": float, "revision": int, "kind": str, "signature": HookSignature,
+    "flow_name": str, "workflow_yaml": str | None, "params": dict[str, Any], "tag": str, "tags": list[str],
+    "timeout_sec": float | None, "map": dict[str, str] | None, "idempotency": str | None,
+    "only_if": dict[str, Any], "overlap": str, "note": str, "secrets": list[HookSecret], "path": str,
+    "url": str | None, "subject": str | None, "secret": str | None,
+})
+HookDeleted = TypedDict("HookDeleted", {"hook_id": str, "deleted": bool})
+MappingProblem = TypedDict("MappingProblem", {"field": str, "message": str})
+TestedDelivery = TypedDict("TestedDelivery", {
+    "matched": bool, "reason": Literal['only_if', 'ping'] | None, "params": dict[str, Any],
+    "missing": list[str], "idempotency_key": str | None, "problems": list[MappingProblem], "flow_name": str,
+    "tag": str,
+})
+DeliveryItem = TypedDict("DeliveryItem", {
+    "at": float, "status": str, "http_status": int | None, "run_id": str | None, "reason": str | None,
+    "detail": str | None, "idempotency_key": str | None, "body_bytes": int, "client_ip": str | None,
+    "redelivery_of": int | None, "count": int, "missing": list[str], "delivery_id": int,
+})
+DeliveryPage = TypedDict("DeliveryPage", {
+    "items": list[DeliveryItem], "next_cursor": str | None, "total": int,
+})
+Delivery = TypedDict("Delivery", {
+    "at": float, "status": str, "http_status": int | None, "run_id": str | None, "reason": str | None,
+    "detail": str | None, "idempotency_key": str | None, "body_bytes": int, "client_ip": str | None,
+    "redelivery_of": int | None, "count": int, "missing": list[str], "delivery_id": int,
+    "headers": dict[str, str], "query": dict[str, str], "body": str | None, "body_is_base64": bool,
+    "params": dict[str, Any], "answer": str,
+})
+Redelivered = TypedDict("Redelivered", {
+    "run_id": str | None, "duplicate": bool, "reason": NotRequired[str], "status": str,
 })
 Actor = TypedDict("Actor", {
     "tenant_id": NotRequired[str | None], "api_key_id": NotRequired[str | None],
@@ -191,6 +226,93 @@ SignalView = TypedDict("SignalView", {
 })
 SignalList = TypedDict("SignalList", {"items": list[SignalView], "removed": int})
 EventAccepted = TypedDict("EventAccepted", {"event_id": str, "duplicate": bool})
+WorkflowEventAccepted = TypedDict("WorkflowEventAccepted", {
+    "status": Literal['ok'], "duplicate": bool, "triggered": bool, "template_id": str, "template_name": str,
+    "action_key": str, "idempotency_key": str | None, "run_id": str,
+})
+StatusCounts = TypedDict("StatusCounts", {
+    "success": int, "skipped": int, "rejected": int, "failed": int, "unknown": int,
+})
+ReasonClassCount = TypedDict("ReasonClassCount", {"reason_class": str, "count": int})
+ReasonCodeCount = TypedDict("ReasonCodeCount", {"reason_code": str, "count": int})
+RetryAdviceCount = TypedDict("RetryAdviceCount", {"retry_advice": str, "count": int})
+RetryStatusCounts = TypedDict("RetryStatusCounts", {
+    "pending": int, "retrying": int, "succeeded": int, "discarded": int, "escalated": int,
+})
+RetryPolicy = TypedDict("RetryPolicy", {
+    "max_attempts": int, "base_delay_seconds": int, "terminal_ttl_days": int, "max_jobs": int,
+})
+RetryQueue = TypedDict("RetryQueue", {
+    "total": int, "due": int, "by_status": RetryStatusCounts, "policy": RetryPolicy,
+})
+DuplicateCounts = TypedDict("DuplicateCounts", {"true": int, "false": int, "unknown": int})
+RecentEvent = TypedDict("RecentEvent", {
+    "at": str, "status": str, "action": str, "run_id": str | None, "template_id": str | None,
+    "template_name": str | None, "event_name": str | None, "source": str | None,
+    "idempotency_key": str | None, "reason": str | None, "reason_class": str | None,
+    "reason_code": str | None, "retry_advice": str | None, "duplicate": bool | None, "count": int,
+    "payload_differs": bool,
+})
+ReceiptRetention = TypedDict("ReceiptRetention", {"ttl_days": int, "max_receipts": int})
+NotificationSettings = TypedDict("NotificationSettings", {
+    "configured": bool, "webhook_url_masked": str, "source": Literal['env', 'file', 'none'],
+    "updated_at": str | None, "inherited": bool, "status": Literal['ok'],
+})
+EventSummary = TypedDict("EventSummary", {
+    "status": Literal['ok'], "ym": str, "event_type": Literal['workflow_event'], "total": int,
+    "first_at": str | None, "last_at": str | None, "by_status": StatusCounts,
+    "by_reason_class": list[ReasonClassCount], "by_reason_code": list[ReasonCodeCount],
+    "by_retry_advice": list[RetryAdviceCount], "retry_queue": RetryQueue, "duplicate": DuplicateCounts,
+    "recent": list[RecentEvent], "receipt_retention": ReceiptRetention, "notification": NotificationSettings,
+})
+RetryJob = TypedDict("RetryJob", {
+    "job_id": str, "template_id": str, "template_name": str, "action_key": str, "event_name": str | None,
+    "source": str, "idempotency_key": str, "year": int, "month": int, "mfcloud_url": str, "notes": str,
+    "status": str, "attempts": int, "max_attempts": int, "next_retry_at": str | None,
+    "last_error": str | None, "last_reason_class": str | None, "last_reason_code": str | None,
+    "last_retry_advice": str | None, "last_run_id": str | None, "created_at": str, "updated_at": str,
+})
+RetryJobList = TypedDict("RetryJobList", {
+    "status": Literal['ok'], "total": int, "due": int, "by_status": RetryStatusCounts,
+    "jobs": list[RetryJob], "policy": RetryPolicy,
+})
+Drained = TypedDict("Drained", {
+    "status": Literal['ok'], "processed": int, "succeeded": int, "retrying": int, "escalated": int,
+    "discarded": int, "remaining_due": int, "queue": RetryQueue,
+})
+NotificationTested = TypedDict("NotificationTested", {
+    "status": Literal['error', 'ok'], "sent": bool, "http_status": int, "message": str,
+})
+TemplateStep = TypedDict("TemplateStep", {
+    "id": str, "title": str, "action": str, "trigger_kind": str, "execution_mode": str, "timer_minutes": int,
+})
+Template = TypedDict("Template", {
+    "id": str, "name": str, "year": int, "month": int, "mfcloud_url": str, "notes": str,
+    "steps": list[TemplateStep], "overlap": str, "created_at": str, "updated_at": str,
+    "tenant_id": str | None,
+})
+TemplateList = TypedDict("TemplateList", {"status": Literal['ok'], "items": list[Template], "total": int})
+TemplateSaved = TypedDict("TemplateSaved", {"status": Literal['ok'], "template": Template, "created": bool})
+TemplateDeleted = TypedDict("TemplateDeleted", {"status": Literal['ok'], "id": str, "deleted": bool})
+TemplateTested = TypedDict("TemplateTested", {
+    "template_id": str, "template_name": str, "action_key": str, "flow_name": str | None, "tag": str | None,
+    "params": dict[str, Any], "idempotency_key": str | None, "problem": str | None,
+    "problem_status": int | None,
+})
+WorkflowAction = TypedDict("WorkflowAction", {
+    "key": str, "flow_name": str, "has_workflow_yaml": bool, "workflow_yaml": str | None, "tag": str,
+    "tags": list[str], "params": dict[str, Any], "timeout_sec": float | None, "implied": bool,
+    "created_at": str | None, "updated_at": str | None, "tenant_id": str | None,
+})
+WorkflowActionList = TypedDict("WorkflowActionList", {
+    "status": Literal['ok'], "items": list[WorkflowAction], "total": int,
+})
+WorkflowActionSaved = TypedDict("WorkflowActionSaved", {
+    "status": Literal['ok'], "action": WorkflowAction, "created": bool,
+})
+WorkflowActionDeleted = TypedDict("WorkflowActionDeleted", {
+    "status": Literal['ok'], "key": str, "deleted": bool,
+})
 Letter = TypedDict("Letter", {
     "seq": int, "timestamp": float, "reason": str, "error": str | None, "run_id": str | None,
     "flow_name": str | None, "tag": str | None, "tags": list[str] | None, "worker_id": str | None,
@@ -227,13 +349,44 @@ WheelSync = TypedDict("WheelSync", {
 Worker = TypedDict("Worker", {
     "worker_id": str, "instance_id": str, "state": str, "hidden": bool, "paused": bool, "draining": bool,
     "last_seen_at": float, "last_heartbeat_at": float, "last_progress_at": float | None, "tags": list[str],
-    "slots": int, "slots_busy": int, "executor_error": str | None, "current_run_id": str | None,
-    "current_run_ids": list[str], "last_run_id": str | None, "last_run_status": str | None,
-    "last_run_started_at": float | None, "last_run_finished_at": float | None, "stopped_at": float | None,
-    "stop_reason": str | None, "version": str, "pyoco_version": str, "wheel_sync": WheelSync,
+    "slots": int, "slots_busy": int, "executor_error": str | None, "flows": list[str],
+    "current_run_id": str | None, "current_run_ids": list[str], "last_run_id": str | None,
+    "last_run_status": str | None, "last_run_started_at": float | None, "last_run_finished_at": float | None,
+    "stopped_at": float | None, "stop_reason": str | None, "version": str, "pyoco_version": str,
+    "wheel_sync": WheelSync,
 })
 WorkerChange = TypedDict("WorkerChange", {
     "worker_id": str, "hidden": bool, "paused": bool, "draining": bool, "state": str, "updated_at": float,
+})
+Wheel = TypedDict("Wheel", {
+    "name": str, "size_bytes": int, "bucket": str, "nuid": str, "modified": float, "sha256_hex": str | None,
+    "tags": list[str],
+})
+WheelActor = TypedDict("WheelActor", {"tenant_id": str | None, "api_key_id": str | None})
+Source = TypedDict("Source", {
+    "remote_addr": str | None, "x_forwarded_for": str | None, "x_real_ip": str | None,
+    "user_agent": str | None, "host": str | None, "scheme": str | None,
+})
+WheelEvent = TypedDict("WheelEvent", {
+    "event_id": str, "occurred_at": float, "action": str, "wheel_name": str, "tags": list[str],
+    "size_bytes": int | None, "sha256_hex": str | None, "replace": bool | None, "actor": WheelActor,
+    "source": Source,
+})
+DeletedWheel = TypedDict("DeletedWheel", {"name": str, "deleted": bool})
+NatsHealth = TypedDict("NatsHealth", {
+    "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
+})
+SpaceLeft = TypedDict("SpaceLeft", {"of": str, "free_bytes": int, "limit_bytes": int})
+StorageHealth = TypedDict("StorageHealth", {
+    "ready": bool, "cause": NotRequired[str | None], "detail": NotRequired[str],
+    "low": NotRequired[list[SpaceLeft]],
+})
+IndexHealth = TypedDict("IndexHealth", {
+    "ready": bool, "revision": NotRequired[int], "behind": NotRequired[int], "runs": NotRequired[int],
+})
+Health = TypedDict("Health", {
+    "status": str, "version": NotRequired[str], "nats": NatsHealth, "storage": StorageHealth,
+    "index": IndexHealth, "clock_offset_sec": NotRequired[float], "unreadable": NotRequired[dict[str, int]],
 })
 KeyAccess = TypedDict("KeyAccess", {
     "key_id": str | None, "tenant_id": str | None, "name": str | None, "scopes": list[str],
@@ -259,18 +412,3 @@ Overview = TypedDict("Overview", {
     "statuses": dict[str, int], "ended": list[EndedRuns], "failing": list[FailingFlow],
     "queues": list[QueueView], "workers": WorkerCounts, "unreadable": NotRequired[UnreadableList],
 })
-Wheel = TypedDict("Wheel", {
-    "name": str, "size_bytes": int, "bucket": str, "nuid": str, "modified": float, "sha256_hex": str | None,
-    "tags": list[str],
-})
-WheelActor = TypedDict("WheelActor", {"tenant_id": str | None, "api_key_id": str | None})
-Source = TypedDict("Source", {
-    "remote_addr": str | None, "x_forwarded_for": str | None, "x_real_ip": str | None,
-    "user_agent": str | None, "host": str | None, "scheme": str | None,
-})
-WheelEvent = TypedDict("WheelEvent", {
-    "event_id": str, "occurred_at": float, "action": str, "wheel_name": str, "tags": list[str],
-    "size_bytes": int | None, "sha256_hex": str | None, "replace": bool | None, "actor": WheelActor,
-    "source": Source,
-})
-DeletedWheel = TypedDict("DeletedWheel", {"name": str, "deleted": bool})

@@ -87,6 +87,7 @@ WRONG = {
     "pyoco-client submit --flow-name x --server http://\udcff": "'http://\\udcff' is no address of a gateway",
     "pyoco-client submit --flow-name x --server localhost": "'localhost' is no address of a gateway",
     "pyoco-client submit --flow-name x --api-key ключ": "the API key has a character that an HTTP header",
+    "pyoco-client events send --key order/4711": "'order/4711': expected 1 to 128 letters, digits",
     "pyoco-client get": "RUN_ID is missing",
     **{
         f"pyoco-client {command} x": "'x': expected a run id"

@@ -1,4 +1,4 @@
-"""Views of runs, waits and workers, rendered as on a terminal."""
+"""Views of runs, waits, workers and schedules, rendered as on a terminal."""
 
 import io
 import time
@@ -14,6 +14,7 @@ from pyoco_server.cli.commands.workers_command import worker_view
 from pyoco_server.cli.views.console import printable
 from pyoco_server.cli.views.list_views import runs_view
 from pyoco_server.cli.views.run_views import NewQuestions, ended_run_view, run_view, tasks_view
+from pyoco_server.cli.views.schedule_views import schedule_view
 from tests.support.broker.worker_records import a_record
 
 RUN: dict[str, Any] = {
@@ -238,3 +239,21 @@ def test_running_and_failed_tasks_are_shown_when_not_all_fit() -> None:
     assert _most_important(tasks, 5) == ["t3", "t18", "t19", "t20", "t21"]
     assert _most_important(tasks, 100) == list(tasks)
     assert _most_important({"a": "SUCCEEDED", "b": "SUCCEEDED"}, 1) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("passed", "text"),
+    [
+        ({"count": 1_000, "at_least": True}, "missed (1,000+ occurrences)"),
+        ({"count": 1_440, "at_least": False}, "missed (1,440 occurrences)"),
+        ({"count": 2}, "missed (2 occurrences)"),
+    ],
+)
+def test_a_count_of_occurrences_says_when_there_may_be_more(passed: dict[str, Any], text: str) -> None:
+    schedule: Any = {
+        **{"schedule_id": "nightly", "flow_name": "report", "spec": {"every_sec": 60}, "overlap": "skip"},
+        **{"workflow_yaml": None, "params": {}, "tag": "default", "tags": [], "timeout_sec": None},
+        **{"remaining_runs": None, "paused": False, "note": "", "revision": 1, "next_times": []},
+        "decisions": [{"outcome": "missed", "scheduled_for": 0.0, **passed}],
+    }
+    assert row("decision", shown(schedule_view(schedule))).endswith(text)

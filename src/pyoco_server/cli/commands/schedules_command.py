@@ -11,7 +11,7 @@ from pyoco_server.cli.options.client_options import (
     AllPages,
     Limit,
     OutputForm,
-    RepeatKey,
+    ScheduleKey,
     check_limit_or_all,
     client_command,
 )
@@ -24,11 +24,11 @@ from pyoco_server.cli.options.schedule_options import (
     Revision,
     ScheduleIdArgument,
     Tenant,
-    what,
-    when,
+    run_fields,
+    spec_fields,
 )
 from pyoco_server.cli.options.shared_options import flag, option, text_option
-from pyoco_server.cli.schedules.schedule_apply import apply_schedules, others, summary
+from pyoco_server.cli.schedules.schedule_apply import apply_schedules, summary, undeclared_ids
 from pyoco_server.cli.schedules.schedule_file import read_schedule_file
 from pyoco_server.cli.views.console import Output, output_form, pairs, show
 from pyoco_server.cli.views.schedule_views import (
@@ -80,8 +80,8 @@ def get(
     'pyoco-client schedules create nightly --flow-name etl --cron "0 2 * * *" --timezone Asia/Tokyo',
     "pyoco-client schedules create poll --flow-name poll --every 30s --overlap buffer_one --param region=eu",
     "pyoco-client schedules create launch --flow-name announce --at 2030-01-31T09:00+01:00",
-    spec=when,
-    fields=what,
+    spec=spec_fields,
+    fields=run_fields,
 )
 def create(
     client: PyocoHttpClient,
@@ -101,8 +101,8 @@ def create(
 @client_command(
     'pyoco-client schedules update nightly --cron "30 2 * * *"',
     "pyoco-client schedules update nightly --overlap buffer_one --revision 3",
-    spec=when,
-    fields=what,
+    spec=spec_fields,
+    fields=run_fields,
 )
 def update(
     client: PyocoHttpClient,
@@ -174,7 +174,7 @@ def trigger(
     params_json: ParamsJson = None,
     param: SingleParams = None,
     overlap: OverlapOption = None,
-    idempotency_key: RepeatKey = None,
+    idempotency_key: ScheduleKey = None,
     tenant: Tenant = None,
     output: OutputForm = None,
 ) -> None:
@@ -199,7 +199,7 @@ def backfill(
     end: Annotated[str, text_option("Before this time.", "TIME", "--to")],
     overlap: OverlapOption = None,
     dry_run: Annotated[bool, flag("--dry-run", "Only count the runs.")] = False,
-    idempotency_key: RepeatKey = None,
+    idempotency_key: ScheduleKey = None,
     tenant: Tenant = None,
     output: OutputForm = None,
 ) -> None:
@@ -266,9 +266,9 @@ def apply(
     dry_run: Annotated[bool, flag("--dry-run", "Show the difference and change nothing.")] = False,
     output: OutputForm = None,
 ) -> None:
-    wanted = read_schedule_file(file).schedules
-    removed = others(client, wanted) if prune else set()
-    done = apply_schedules(client, wanted, removed, dry_run=dry_run)
+    declared = read_schedule_file(file).schedules
+    removed = undeclared_ids(client, declared) if prune else set()
+    done = apply_schedules(client, declared, removed, dry_run=dry_run)
     if output_form(output) is Output.TABLE:
         show(done, Output.TABLE, partial(applied_view, dry_run=dry_run))
     else:

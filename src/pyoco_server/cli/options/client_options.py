@@ -128,6 +128,16 @@ RepeatKey = Annotated[
         parser=checked_key,
     ),
 ]
+ScheduleKey = Annotated[
+    str | None,
+    option(
+        "Repeating the command with the same key returns the first result; a schedule remembers the keys of "
+        "its last 50 requests.",
+        "KEY",
+        "--idempotency-key",
+        parser=checked_key,
+    ),
+]
 SignalKey = Annotated[
     str | None,
     option(

@@ -36,8 +36,8 @@ def run_filter(
     cause: Annotated[
         str | None,
         text_option(
-            "Only runs that this has started: api, schedule, event, request, rerun or parent, or "
-            "schedule:NAME.",
+            "Only runs that this has started: api, schedule, event or rerun (request and parent are "
+            "reserved), or one of them such as schedule:NAME, event:hook:ID or event:template:ID.",
             "CAUSE",
             autocompletion=lambda: list(CauseKind),
         ),

@@ -43,7 +43,7 @@ Revision = Annotated[
 Note = Annotated[str | None, text_option("A note for people.", "TEXT", "--note")]
 
 
-def when(
+def spec_fields(
     *,
     cron: Annotated[
         list[str] | None, text_option("Five cron fields, or @hourly and its like; repeatable.", "CRON")
@@ -83,7 +83,7 @@ def when(
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def what(
+def run_fields(
     *,
     workflow_file: Annotated[
         Path | None,

@@ -41,6 +41,7 @@ from pyoco_server.cli.views.console import pairs, printable, stdout_console
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import EmbeddedServerError, InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient
+from pyoco_server.triggers.secret_keys import with_own_secrets_key
 from pyoco_server.version import __version__
 
 _DASHBOARD: Final = Path(pyoco_server.__file__).parent / "dashboard" / "index.html"
@@ -233,13 +234,14 @@ class DevStack:
         )
 
     def _environ(self) -> dict[str, str]:
-        config = self.options.config
+        config = with_own_secrets_key(self.options.config)
         return {
             **os.environ,
             **{f"PYOCO_{setting.upper()}": getattr(config, setting) for setting in _FOLDERS},
             "PYOCO_LOG_FORMAT": config.log_format,
             "PYOCO_LOG_LEVEL": config.log_level,
             "PYOCO_DASHBOARD_LANG": config.dashboard_lang,
+            "PYOCO_SECRETS_KEY_FILE": config.secrets_key_file,
             # The embedded NATS has no users.
             **{f"PYOCO_{name.upper()}": "" for name in CREDENTIALS},
         }

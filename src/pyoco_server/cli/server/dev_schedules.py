@@ -62,11 +62,11 @@ class DevSchedules:
             return
         self._handled = version
         try:
-            wanted = await asyncio.to_thread(self._read)
+            declared = await asyncio.to_thread(self._read)
             # The version of all files that it names.
-            self._files = wanted.files
+            self._files = declared.files
             self._handled = _version_of(self._files)
-            done = await asyncio.to_thread(self._apply, wanted)
+            done = await asyncio.to_thread(self._apply, declared)
         except GatewayUnreachable:
             # It is restarted; the next look tries again.
             self._handled = None
@@ -86,15 +86,15 @@ class DevSchedules:
             return read_schedule_file(self._file)
         return ScheduleFile([], frozenset({self._file}))
 
-    def _apply(self, wanted: ScheduleFile) -> list[Applied]:
-        ids = {each.schedule_id for each in wanted.schedules}
+    def _apply(self, declared: ScheduleFile) -> list[Applied]:
+        ids = {each.schedule_id for each in declared.schedules}
         before = set(self.applied)
         if not ids | before:
             return []
         # Before they are applied: after a crash in between, all of them are known.
         self._note(ids | before)
         with self._client() as client:
-            done = apply_schedules(client, wanted.schedules, before - ids, dry_run=False)
+            done = apply_schedules(client, declared.schedules, before - ids, dry_run=False)
         self._note(ids)
         return done
 

@@ -34,6 +34,7 @@ from pyoco_server.http_api.server.asgi_server import serve_gateway
 from pyoco_server.runs.index.index_file import check_folder
 from pyoco_server.telemetry.logging_config import configure_logging
 from pyoco_server.telemetry.tracing import tracing
+from pyoco_server.triggers.secret_keys import box_of, with_own_secrets_key
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +105,9 @@ class GatewayProcess:
         check_folder(Path(self.config.index_dir))
         tls = https_files(self.config)
         if not self.with_nats:
-            connect_options(self.config)  # reports a missing file before anything starts
+            # These report a missing file before anything starts.
+            connect_options(self.config)
+            box_of(self.config)
         listener = listen(self.host, self.port)
         url = http_url(listener, scheme="https" if tls else "http")
         async with AsyncExitStack() as last:
@@ -118,7 +121,7 @@ class GatewayProcess:
                 print_note(f"NATS is running at {nats.url}, with its data in {nats.data_dir}")
                 restarter = asyncio.create_task(StoreRestarter(nats, log.warning).run(), name="restart-nats")
                 last.push_async_callback(cancel, restarter)
-                config = on_own_server(config, nats.url)
+                config = with_own_secrets_key(on_own_server(config, nats.url))
 
             def on_ready() -> None:
                 log.info("gateway ready at %s", url)

@@ -102,7 +102,7 @@ def applied_view(done: Sequence[Applied], *, dry_run: bool) -> RenderableType:
     lines: list[RenderableType] = []
     for each in sorted(done, key=lambda each: (list(_MARKS).index(each.action), each.schedule_id)):
         mark, style = _MARKS[each.action]
-        what = "" if each.wanted is None else f"  {_purpose(each)}"
+        what = "" if each.declared is None else f"  {_purpose(each)}"
         lines.append(Text(printable(f"{mark} {each.schedule_id}{what}"), style=style))
         lines += [_change_line(change) for change in each.changes]
     lines.append(Text(applied_text(done, dry_run=dry_run), style="bold"))
@@ -116,9 +116,9 @@ def applied_text(done: Sequence[Applied], *, dry_run: bool) -> str:
 
 
 def _purpose(applied: Applied) -> str:
-    wanted = applied.wanted
-    assert wanted is not None
-    return f"{wanted.request.flow_name}, {when_text(_fields(wanted.spec))}"
+    declared = applied.declared
+    assert declared is not None
+    return f"{declared.request.flow_name}, {when_text(_fields(declared.spec))}"
 
 
 def _fields(spec: Any) -> dict[str, Any]:
@@ -238,7 +238,8 @@ def _definition(schedule: Schedule) -> Iterator[tuple[str, RenderableType]]:
 
 def _decision(decision: ScheduleDecision) -> Text:
     count = decision.get("count", 1)
-    more = f" ({count} occurrences)" if count > 1 else ""
+    at_least = "+" if decision.get("at_least") else ""
+    more = f" ({count:,}{at_least} occurrences)" if count > 1 else ""
     why = decision.get("detail") or decision.get("reason")
     text = Text(f"{local_time(decision['scheduled_for'])} ")
     text.append_text(_outcome(decision["outcome"]))

@@ -1,0 +1,1 @@
+"""Workflow events and hooks."""
