@@ -8,7 +8,7 @@ const BASE = "/static/";
 // The hook is a package of its own; the dashboard is built from its source.
 const HOOK = fileURLToPath(new URL("packages/react/src", import.meta.url));
 const API =
-  /^\/(health|runs|bulk|dlq|workers|waits|wheels|metrics|overview|key|resume|schedules|events|openapi\.json)/;
+  /^\/(health|runs|bulk|dlq|workers|waits|wheels|metrics|overview|key|resume|schedules|events|hooks|api\/workflow|openapi\.json)/;
 
 const link = (rel: string, file: string) => ({
   tag: "link",
@@ -65,6 +65,10 @@ export default defineConfig({
               test: /src\/(api|app|i18n|lib|ui)\b(?!.*(menus|eventStream))|node_modules\/(react-dom|scheduler|lucide-react|openapi-fetch|@tanstack\/(react-)?query)/,
               priority: 1,
             },
+            // Screens that lead to each other, and what they share: together they are smaller.
+            { name: "hooks", test: /src\/screens\/hook/ },
+            { name: "events", test: /src\/screens\/(events|template)/ },
+            { name: "triggers", test: /src\/triggers\// },
           ],
         },
       },

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
-from pyoco_server.api.endpoints import ENDPOINTS
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.config import NatsBackendConfig
 from tests.dashboard.browser import Tab, opened_tab
 from tests.support.running.api_keys import new_key

@@ -1,8 +1,15 @@
 /** The command palette: go to a screen, find a run, change a setting. */
 
-import { Command } from "cmdk";
 import { Languages, Moon, Search, Sun } from "lucide-react";
-import { type ReactNode, useDeferredValue, useState } from "react";
+import {
+  type KeyboardEvent,
+  type ReactNode,
+  useDeferredValue,
+  useEffect,
+  useId,
+  useRef,
+  useState,
+} from "react";
 import { api, type Schemas } from "../api/client";
 import { useRead } from "../api/queries";
 import { currentLanguage, languageChoice } from "../i18n/language";
@@ -38,105 +45,182 @@ export function CommandPalette({ open, onClose }: PaletteProps) {
   );
 }
 
-function Palette({ onClose }: { onClose: () => void }) {
+interface Choice {
+  key: string;
+  /** Also the text that is searched. */
+  name: string;
+  shown: ReactNode;
+  act: () => void;
+}
+interface Group {
+  heading: string;
+  choices: Choice[];
+}
+
+/** Whether the letters occur in this order: "dl" finds "Dead letters". */
+function matches(name: string, text: string): boolean {
+  let at = -1;
+  return [...text.toLowerCase().replace(/\s/g, "")].every((letter) => {
+    at = name.toLowerCase().indexOf(letter, at + 1);
+    return at >= 0;
+  });
+}
+
+function usePlaces(text: string): Group[] {
   const t = useMessages(messages);
-  const [text, setText] = useState("");
-  const runs = useFoundRuns(useDeferredValue(text.trim()));
-  const act = (action: () => void) => () => {
-    onClose();
-    action();
-  };
-  const goTo = (target: string) => act(() => navigate(target));
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const isDark = theme.get() === "dark" || (theme.get() === "auto" && dark);
+  const screens = NAVIGATION.map((entry) => ({
+    key: entry.name,
+    name: t(`nav.${entry.name}`),
+    shown: <Named icon={<entry.icon size={15} />} name={t(`nav.${entry.name}`)} hint={`g ${entry.letter}`} />,
+    act: () => navigate(href(entry.path)),
+  }));
+  const themeName = isDark ? t("themeLight") : t("themeDark");
+  const actions = [
+    {
+      key: "theme",
+      name: themeName,
+      shown: <Named icon={isDark ? <Sun size={15} /> : <Moon size={15} />} name={themeName} />,
+      act: () => theme.set(isDark ? "light" : "dark"),
+    },
+    {
+      key: "language",
+      name: t("switchLanguage"),
+      shown: <Named icon={<Languages size={15} />} name={t("switchLanguage")} />,
+      act: () => languageChoice.set(currentLanguage() === "ja" ? "en" : "ja"),
+    },
+  ];
+  const found = (choices: Choice[]) => choices.filter(({ name }) => matches(name, text));
+  return [
+    { heading: t("groupGo"), choices: found(screens) },
+    { heading: t("groupActions"), choices: found(actions) },
+  ];
+}
+
+function useRunGroup(text: string): Group {
+  const t = useMessages(messages);
+  const runs = useFoundRuns(useDeferredValue(text));
+  const all = t("searchRuns", { text });
+  return {
+    heading: t("groupRuns"),
+    choices: [
+      ...runs.map((run) => ({
+        key: run.run_id,
+        name: run.run_id,
+        shown: <FoundRun run={run} />,
+        act: () => navigate(href(pathTo("/runs/:id", { id: run.run_id }))),
+      })),
+      {
+        key: "search-all",
+        name: all,
+        shown: <Named icon={<Search size={15} />} name={all} />,
+        act: () => navigate(href("/runs", { q: text })),
+      },
+    ],
+  };
+}
+
+function Palette({ onClose }: { onClose: () => void }) {
+  const t = useMessages(messages);
+  const id = useId();
+  const [typed, setTyped] = useState("");
+  const [selected, setSelected] = useState(0);
+  const text = typed.trim();
+  const places = usePlaces(text);
+  const runs = useRunGroup(text);
+  const groups = (text ? [...places, runs] : places).filter(({ choices }) => choices.length > 0);
+  const choices = groups.flatMap((group) => group.choices);
+  const at = Math.min(selected, choices.length - 1);
+  const current = choices[at];
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    list.current?.querySelectorAll("[role=option]")[at]?.scrollIntoView?.({ block: "nearest" });
+  }, [at]);
+  const take = (choice: Choice | undefined) => {
+    if (!choice) return;
+    onClose();
+    choice.act();
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) setSelected((at + step + choices.length) % choices.length);
+    else if (event.key === "Enter" && !event.nativeEvent.isComposing) take(current);
+    else return;
+    event.preventDefault();
+  };
   return (
-    <Command label={t("paletteLabel")} loop>
+    <>
       <div className={styles.head}>
         <Search size={16} aria-hidden />
-        <Command.Input
+        <input
           className={styles.input}
-          value={text}
-          onValueChange={setText}
+          role="combobox"
+          aria-label={t("paletteLabel")}
+          aria-expanded
+          aria-autocomplete="list"
+          aria-controls={id}
+          aria-activedescendant={current && `${id}-${current.key}`}
+          autoComplete="off"
+          spellCheck={false}
+          value={typed}
           placeholder={t("palettePlaceholder")}
+          onChange={({ target }) => {
+            setTyped(target.value);
+            setSelected(0);
+          }}
+          onKeyDown={onKeyDown}
         />
       </div>
-      <Command.List className={styles.list}>
-        <Command.Group heading={t("groupGo")}>
-          {NAVIGATION.map((entry) => (
-            <Item
-              key={entry.name}
-              icon={<entry.icon size={15} />}
-              hint={`g ${entry.letter}`}
-              onSelect={goTo(href(entry.path))}
-            >
-              {t(`nav.${entry.name}`)}
-            </Item>
-          ))}
-        </Command.Group>
-        <Command.Group heading={t("groupActions")}>
-          <Item
-            icon={isDark ? <Sun size={15} /> : <Moon size={15} />}
-            onSelect={act(() => theme.set(isDark ? "light" : "dark"))}
-          >
-            {isDark ? t("themeLight") : t("themeDark")}
-          </Item>
-          <Item
-            icon={<Languages size={15} />}
-            onSelect={act(() => languageChoice.set(currentLanguage() === "ja" ? "en" : "ja"))}
-          >
-            {t("switchLanguage")}
-          </Item>
-        </Command.Group>
-        {text.trim() && (
-          <Command.Group heading={t("groupRuns")} forceMount>
-            {runs.map((run) => (
-              <Command.Item
-                key={run.run_id}
-                value={run.run_id}
+      <div ref={list} id={id} role="listbox" aria-label={t("paletteLabel")} className={styles.list}>
+        {groups.map((group) => (
+          <div key={group.heading} role="group" aria-label={group.heading}>
+            <div className={styles.heading} aria-hidden>
+              {group.heading}
+            </div>
+            {group.choices.map((choice) => (
+              // biome-ignore lint/a11y/useKeyWithClickEvents: the input handles the keys.
+              <div
+                key={choice.key}
+                id={`${id}-${choice.key}`}
+                role="option"
+                aria-selected={choice === current}
                 className={styles.item}
-                forceMount
-                onSelect={goTo(href(pathTo("/runs/:id", { id: run.run_id })))}
+                onPointerMove={() => setSelected(choices.indexOf(choice))}
+                onClick={() => take(choice)}
               >
-                <StatusBadge status={run.status} />
-                <span className={styles.name}>
-                  <UserText text={run.flow_name} />
-                </span>
-                <code>{run.run_id.slice(0, 8)}</code>
-                <span className={styles.hint}>
-                  <Ago at={run.updated_at} />
-                </span>
-              </Command.Item>
+                {choice.shown}
+              </div>
             ))}
-            <Command.Item
-              value="search-all"
-              forceMount
-              className={styles.item}
-              onSelect={goTo(href("/runs", { q: text.trim() }))}
-            >
-              <Search size={15} aria-hidden />
-              {t("searchRuns", { text: text.trim() })}
-            </Command.Item>
-          </Command.Group>
-        )}
-      </Command.List>
-    </Command>
+          </div>
+        ))}
+      </div>
+    </>
   );
 }
 
-interface ItemProps {
-  icon: ReactNode;
-  hint?: string;
-  onSelect: () => void;
-  children: string;
+function Named({ icon, name, hint }: { icon: ReactNode; name: string; hint?: string }) {
+  return (
+    <>
+      {icon}
+      {name}
+      {hint && <span className={styles.hint}>{hint}</span>}
+    </>
+  );
 }
 
-function Item({ icon, hint, onSelect, children }: ItemProps) {
+function FoundRun({ run }: { run: Schemas["RunItem"] }) {
   return (
-    <Command.Item className={styles.item} onSelect={onSelect} value={children}>
-      {icon}
-      {children}
-      {hint && <span className={styles.hint}>{hint}</span>}
-    </Command.Item>
+    <>
+      <StatusBadge status={run.status} />
+      <span className={styles.name}>
+        <UserText text={run.flow_name} />
+      </span>
+      <code>{run.run_id.slice(0, 8)}</code>
+      <span className={styles.hint}>
+        <Ago at={run.updated_at} />
+      </span>
+    </>
   );
 }
 

@@ -18,6 +18,8 @@ export type ScreenName =
   | "runs"
   | "inbox"
   | "schedules"
+  | "events"
+  | "hooks"
   | "workers"
   | "wheels"
   | "dlq"
@@ -49,6 +51,13 @@ export const SCREENS: readonly Screen[] = [
   screen("/schedules/:id/edit", "schedules", () => import("../screens/scheduleForm")),
   // Not below /schedules: a schedule may be called "new".
   screen("/new-schedule", "schedules", () => import("../screens/scheduleForm")),
+  screen("/events", "events", () => import("../screens/events")),
+  screen("/templates", "events", () => import("../screens/templates")),
+  screen("/templates/:id", "events", () => import("../screens/template")),
+  screen("/hooks", "hooks", () => import("../screens/hooks")),
+  screen("/hooks/:id", "hooks", () => import("../screens/hook")),
+  screen("/hooks/:id/edit", "hooks", () => import("../screens/hookForm")),
+  screen("/new-hook", "hooks", () => import("../screens/hookForm")),
   screen("/workers", "workers", () => import("../screens/workers")),
   screen("/wheels", "wheels", () => import("../screens/wheels")),
   screen("/dlq", "dlq", () => import("../screens/dlq")),

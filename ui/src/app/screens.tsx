@@ -10,8 +10,10 @@ import {
   type LucideIcon,
   MailX,
   Play,
+  RadioTower,
   Server,
   Settings,
+  Webhook,
 } from "lucide-react";
 import type { ScreenName } from "./routes";
 
@@ -30,6 +32,8 @@ export const NAVIGATION: readonly NavEntry[] = [
   { name: "runs", path: "/runs", icon: Activity, letter: "r" },
   { name: "inbox", path: "/inbox", icon: Inbox, letter: "i" },
   { name: "schedules", path: "/schedules", icon: CalendarClock, letter: "c" },
+  { name: "events", path: "/events", icon: RadioTower, letter: "e" },
+  { name: "hooks", path: "/hooks", icon: Webhook, letter: "o" },
   { name: "submit", path: "/submit", icon: Play, letter: "n" },
   { name: "workers", path: "/workers", icon: Server, letter: "w" },
   { name: "wheels", path: "/wheels", icon: Boxes, letter: "p" },

@@ -12,6 +12,7 @@ import { href, pathTo } from "../app/router";
 import { useMessages } from "../i18n/messages";
 import { visible } from "../lib/visible";
 import { refOf, scheduleHref } from "../schedules/scheduleRef";
+import { triggerHref } from "../triggers/triggerRef";
 import styles from "./cause.module.css";
 import { messages } from "./messages";
 import { UserText } from "./UserText";
@@ -48,6 +49,7 @@ export function useCauseText(): (kind: string) => string {
 function causeHref({ kind, id }: Cause, tenant?: string | null): string | null {
   if (!id) return null;
   if (kind === "schedule") return scheduleHref(refOf({ schedule_id: id, tenant_id: tenant }));
+  if (kind === "event") return triggerHref(id, tenant);
   return kind === "rerun" || kind === "parent" ? href(pathTo("/runs/:id", { id })) : null;
 }
 

@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { useMessages } from "../../i18n/messages";
 import { Field, Input, Segments, Select } from "../../ui/controls";
-import { SuggestionList } from "../submit/SuggestionList";
+import { SuggestionList } from "../../ui/SuggestionList";
 import { type TimeUnit, UNITS } from "../submit/submission";
 import { LinesField, TextField, useForm } from "./fields";
 import { messages } from "./messages";

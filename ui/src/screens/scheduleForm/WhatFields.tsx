@@ -2,8 +2,8 @@
 import { useMessages } from "../../i18n/messages";
 import { formattedJson } from "../../lib/exactJson";
 import { Button, Segments } from "../../ui/controls";
+import { SuggestionList } from "../../ui/SuggestionList";
 import { EditorField } from "../submit/EditorField";
-import { SuggestionList } from "../submit/SuggestionList";
 import { type Mark, parseParams } from "../submit/submission";
 import { useFlowSuggestions, useServedTags } from "../submit/suggestions";
 import { TextField, useForm } from "./fields";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Attempt } from "../../api/idempotencyKey";
 import { Problem } from "../../api/problem";
-import { errorPosition } from "./jsonPosition";
+import { errorPosition } from "../../lib/jsonPosition";
 import { parseParams, runBody, runJson, sorted, startOf, tagsIn, yamlForm } from "./submission";
 
 const draft = {

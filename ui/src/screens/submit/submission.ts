@@ -1,7 +1,7 @@
 /** Builds requests from typed text, and maps errors of the gateway to fields. */
 import type { FieldProblem, Problem } from "../../api/problem";
+import { errorPosition } from "../../lib/jsonPosition";
 import type { Draft } from "./draft";
-import { errorPosition } from "./jsonPosition";
 
 /** A run without its params, which are sent as typed. */
 export interface RunBody {

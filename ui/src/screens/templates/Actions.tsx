@@ -1,0 +1,192 @@
+/** The actions: which flow each one starts. */
+import { Pencil, Plus, Trash2, Workflow } from "lucide-react";
+import { useState } from "react";
+import { useMay } from "../../api/access";
+import { useAct, useRead } from "../../api/queries";
+import { useMessages } from "../../i18n/messages";
+import { ConfirmDialog } from "../../triggers/ConfirmDialog";
+import { deleteAction, readActions, saveAction, type WorkflowAction } from "../../triggers/eventApi";
+import { FlowFields, useBindingFindings } from "../../triggers/FlowFields";
+import { bindingDraft, bindingFields, EMPTY_BINDING, objectText } from "../../triggers/flowBinding";
+import { messages as common } from "../../triggers/messages";
+import styles from "../../triggers/Triggers.module.css";
+import { Button, IconButton } from "../../ui/controls";
+import { Dialog } from "../../ui/Dialog";
+import { type Draft, errorsByField, FormContext, TextField } from "../../ui/draftForm";
+import { ProblemBox } from "../../ui/feedback";
+import { Tags } from "../../ui/Tags";
+import { showToast } from "../../ui/toasts";
+import { UserText } from "../../ui/UserText";
+import { Panel } from "../run/Panel";
+import { messages } from "./messages";
+
+const EVERY_MS = 5_000;
+const REFRESH = [["templates"]];
+type Asked = { edit: WorkflowAction | null } | { remove: WorkflowAction };
+
+export function Actions() {
+  const t = useMessages(messages);
+  const c = useMessages(common);
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const may = useMay("PUT /api/workflow-actions/{key}");
+  const { data, error } = useRead(["templates", "actions"], readActions, { every: EVERY_MS });
+  const close = () => setAsked(null);
+  return (
+    <Panel
+      title={t("actions")}
+      icon={Workflow}
+      actions={
+        <Button disabled={!may} onClick={() => setAsked({ edit: null })}>
+          <Plus size={14} aria-hidden />
+          {t("newAction")}
+        </Button>
+      }
+    >
+      {error && <ProblemBox problem={error} />}
+      <p className={styles.nothing}>{data?.items.length === 0 ? t("noActions") : t("actionsNote")}</p>
+      {data && data.items.length > 0 && (
+        <table className={styles.table}>
+          <thead>
+            <tr>
+              <th scope="col">{t("action")}</th>
+              <th scope="col">{c("flow")}</th>
+              <th scope="col">{c("tag")}</th>
+              <th scope="col">
+                <span className="hidden-visually">{c("edit")}</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.items.map((action) => (
+              <Row key={action.key} action={action} may={may} onAsk={setAsked} />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {asked && "edit" in asked && <ActionForm stored={asked.edit} onClose={close} />}
+      {asked && "remove" in asked && (
+        <ConfirmDialog
+          title={t("deleteActionTitle", { name: asked.remove.key })}
+          text={t("deleteActionText")}
+          confirm={c("delete")}
+          back={c("keep")}
+          refresh={REFRESH}
+          act={() => deleteAction(asked.remove.key)}
+          onDone={() => showToast({ tone: "good", title: c("isDeleted", { name: asked.remove.key }) })}
+          onClose={close}
+        />
+      )}
+    </Panel>
+  );
+}
+
+interface RowProps {
+  action: WorkflowAction;
+  may: boolean;
+  onAsk: (asked: Asked) => void;
+}
+
+function Row({ action, may, onAsk }: RowProps) {
+  const t = useMessages(messages);
+  const { key, flow_name: flow, implied } = action;
+  return (
+    <tr data-action={key}>
+      <th scope="row">
+        <UserText text={key} />
+      </th>
+      <td>
+        <UserText text={flow} /> {action.has_workflow_yaml && <Tags tags={["flow.yaml"]} />}
+        {implied && <span className={styles.soft}> {t("implied")}</span>}
+      </td>
+      <td>
+        <UserText text={action.tag} />
+      </td>
+      <td className={styles.end}>
+        <IconButton
+          label={t("editAction", { name: key })}
+          icon={<Pencil size={15} />}
+          disabled={!may}
+          onClick={() => onAsk({ edit: action })}
+        />
+        {!implied && (
+          <IconButton
+            label={t("deleteAction", { name: key })}
+            icon={<Trash2 size={15} />}
+            disabled={!may}
+            onClick={() => onAsk({ remove: action })}
+          />
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function ActionForm({ stored, onClose }: { stored: WorkflowAction | null; onClose: () => void }) {
+  const t = useMessages(messages);
+  const c = useMessages(common);
+  const [draft, setDraft] = useState<Draft>(() => ({
+    key: stored?.key ?? "",
+    ...(stored ? bindingDraft(stored) : EMPTY_BINDING),
+  }));
+  const [tried, setTried] = useState(false);
+  const save = useAct(() => saveAction((draft.key ?? "").trim(), objectText(bindingFields(draft))), {
+    quiet: true,
+    refresh: REFRESH,
+    onDone: ({ action }) => {
+      showToast({ tone: "good", title: c("isSaved", { name: action.key }) });
+      onClose();
+    },
+  });
+  const own = {
+    ...useBindingFindings(draft),
+    ...(draft.key?.trim() === "" && { key: t("requiredKey") }),
+  };
+  const serverErrors = errorsByField(save.error, Object.keys(draft));
+  const submit = () => {
+    setTried(true);
+    if (Object.keys(own).length === 0 && !save.isPending) save.mutate();
+  };
+  const change = (patch: Draft) => {
+    save.reset();
+    setDraft((now) => ({ ...now, ...patch }));
+  };
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={stored ? t("editActionTitle", { name: stored.key }) : t("actionTitle")}
+      width={640}
+      actions={
+        <>
+          <Button onClick={onClose}>{c("goBack")}</Button>
+          <Button kind="primary" aria-disabled={save.isPending} onClick={submit}>
+            {save.isPending ? c("saving") : c("save")}
+          </Button>
+        </>
+      }
+    >
+      <FormContext value={{ draft, change, wrong: { ...serverErrors.wrong, ...(tried ? own : {}) } }}>
+        <form
+          className={styles.fields}
+          noValidate
+          onSubmit={(event) => {
+            event.preventDefault();
+            submit();
+          }}
+        >
+          {serverErrors.rest && <ProblemBox problem={serverErrors.rest} />}
+          <TextField
+            name="key"
+            label={t("key")}
+            hint={stored ? t("keyFixed") : t("keyHint")}
+            disabled={stored !== null}
+            maxLength={48}
+          />
+          <FlowFields />
+          {/* Enter in an input submits only a form that has a button for it. */}
+          <button type="submit" hidden />
+        </form>
+      </FormContext>
+    </Dialog>
+  );
+}
