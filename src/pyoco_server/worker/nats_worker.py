@@ -46,7 +46,7 @@ class PyocoNatsWorker:
         parts: "_WorkerParts",
         slots: Slots,
         *,
-        flow_folder: str | None = None,
+        loaded: "_LoadedFolder | None" = None,
         ready: Ready | None = None,
         template: ExecutorTemplate | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class PyocoNatsWorker:
         self._commands = parts.commands
         self._wheels = parts.wheels
         self._slots = slots
-        self._flow_folder = flow_folder
+        self._loaded = loaded
         ready = ready or Ready()
         # The flows of the folder, and why files of it were not loaded, at the start.
         self.flows, self.failures = ready.flows, ready.failures
@@ -110,6 +110,7 @@ class PyocoNatsWorker:
         # Executors change their working directory, which a relative path would follow.
         run_dir = Path(config.run_dir).absolute()  # noqa: ASYNC240 - only once, at the start
         try:
+            loaded = await _LoadedFolder.before_loading(setup.flows)
             # The first one alone: flows that cannot be loaded are reported once, not once per slot.
             await executors[0].start()
             async with asyncio.TaskGroup() as group:
@@ -124,7 +125,7 @@ class PyocoNatsWorker:
             raise
         pool = ExecutorPool(executors, allowance=config.consumer_max_ack_pending)
         slots = PooledSlots(parts.services, parts.intake, parts.wheels, pool)
-        return cls(parts, slots, flow_folder=setup.flows, ready=executors[0].ready, template=template)
+        return cls(parts, slots, loaded=loaded, ready=executors[0].ready, template=template)
 
     @property
     def drain_requested(self) -> bool:
@@ -163,19 +164,16 @@ class PyocoNatsWorker:
 
     async def _watch_flows(self) -> None:
         """Retire the executors whenever a file of the flow folder changes; active runs finish unchanged."""
-        if self._flow_folder is None:
+        loaded = self._loaded
+        if loaded is None:
             return
-        flows = FlowFolder(self._flow_folder)
-        known: str | None = None
 
         async def check() -> None:
-            nonlocal known
-            current = await asyncio.to_thread(flows.fingerprint)
-            if known not in (None, current):
-                log.info("the flows in %s have changed and are loaded again", flows.path)
+            if await loaded.has_changed():
+                log.info("the flows in %s have changed and are loaded again", loaded.folder.path)
                 for executor in self._executors:
                     executor.retire()
-            known = current
+            self._services.presence.report_flows(_flow_names(self._executors))
             await asyncio.sleep(_WATCH_EVERY_SEC)
 
         await repeat("the watch of the flows", check)
@@ -187,6 +185,34 @@ class PyocoNatsWorker:
         await self._wheels.close()
         await self._services.presence.stop("drained" if self.drain_requested else "graceful_shutdown")
         await self._services.connection.close()
+
+
+def _flow_names(executors: Sequence[Executor]) -> Sequence[str]:
+    """The flows that the first executor process has loaded; a worker inside a program does not know its flows."""
+    for executor in executors:
+        if isinstance(executor, ProcessExecutor):
+            return executor.ready.flows
+    return ()
+
+
+@dataclass(slots=True)
+class _LoadedFolder:
+    """The folder that the flows were loaded from, and what it contained then."""
+
+    folder: FlowFolder
+    fingerprint: str
+
+    @classmethod
+    async def before_loading(cls, path: str | None) -> "_LoadedFolder | None":
+        """Taken before the executors load it: a change while they do is then noticed."""
+        if path is None:
+            return None
+        folder = FlowFolder(path)
+        return cls(folder, await asyncio.to_thread(folder.fingerprint))
+
+    async def has_changed(self) -> bool:
+        before, self.fingerprint = self.fingerprint, await asyncio.to_thread(self.folder.fingerprint)
+        return before != self.fingerprint
 
 
 async def _end_processes(executors: Sequence[Executor], template: ExecutorTemplate | None) -> None:
@@ -242,6 +268,7 @@ class _WorkerParts:
             presence = Presence(
                 connection, worker_id=worker_id, tags=tags, slots=len(executors), on_record=commands.apply
             )
+            presence.report_flows(_flow_names(executors))
             wheels = WheelUpdates(connection, sync, executors, presence)
             await wheels.start()
             await presence.start()

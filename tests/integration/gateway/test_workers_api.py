@@ -31,6 +31,7 @@ SPEC_FIELDS = {
     *("current_run_id", "last_run_id", "last_run_status", "stopped_at", "stop_reason", "wheel_sync"),
 }
 MORE_FIELDS = {
+    "flows",
     *("paused", "draining", "last_progress_at", "slots", "slots_busy", "current_run_ids"),
     "executor_error",
     *("last_run_started_at", "last_run_finished_at", "version", "pyoco_version"),

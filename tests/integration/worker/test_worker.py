@@ -138,6 +138,26 @@ async def test_strange_files_do_not_stop_a_worker(own_queue: OwnQueue, tmp_path:
         assert (await own_queue.run("waiting", params=params))["status"] == "COMPLETED"
 
 
+async def test_a_flow_that_is_added_while_the_folder_is_loaded_is_found(own_queue: OwnQueue, tmp_path: Path) -> None:
+    """Between the load of the executors and the first look of the watch."""
+    folder = tmp_path / "flows"
+    folder.mkdir()
+    # It adds the second flow when it is imported, after the files of the folder were listed.
+    (folder / "first.py").write_text(
+        "from pathlib import Path\n"
+        "from tests.flows.basics import noop_flow\n"
+        "second = Path(__file__).with_name('second.py')\n"
+        "second.exists() or second.write_text('from tests.flows.basics import waiting_flow\\n')\n"
+    )
+    async with own_queue.worker(flows=folder) as worker:
+        assert worker.flows == ["noop"]
+        [executor] = worker._executors
+        assert isinstance(executor, ProcessExecutor)
+        await eventually(lambda: executor._retired, describe="the change is noticed")
+        assert (await own_queue.run("noop"))["status"] == "COMPLETED"
+        assert executor.ready.flows == ["noop", "waiting"]
+
+
 async def test_an_error_of_the_watch_does_not_stop_a_worker(
     own_queue: OwnQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 # Changes within this time are stored together: short runs change faster than anybody reads.
 _COALESCE_SEC = 0.25
 
+# The record is written with each heartbeat.
+_MOST_FLOWS = 200
+
 # Called with the record after each write, with the commands of operators.
 OnRecord = Callable[[WorkerRecord], Awaitable[None]]
 
@@ -103,6 +106,13 @@ class Presence:
             if not self._failing:
                 self._own.record.executor_error = None
             self._loop.wake()
+
+    def report_flows(self, names: Sequence[str]) -> None:
+        flows = sorted(names)[:_MOST_FLOWS]
+        if flows != self._own.record.flows:
+            self._own.record.flows = flows
+            if self._loop.running:
+                self._loop.wake()
 
     def report_wheels(self, state: WheelSyncState) -> None:
         self._own.record.wheel_sync = state
