@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ignore the settings of the user who runs the tests."""
     for name in os.environ:
-        if name.startswith("PYOCO_"):
+        if name.startswith(("PYOCO_", "AX_")):
             monkeypatch.delenv(name)
 
 
@@ -108,6 +108,7 @@ def _config(nats_url: str, folder: Path) -> NatsBackendConfig:
         run_dir=str(folder / "runs"),
         index_dir=str(folder / "index"),
         wheel_sync_dir=str(folder / "wheels"),
+        audit_file=str(folder / "reports" / "audit_log.jsonl"),
         run_heartbeat_interval_sec=0.1,
         worker_heartbeat_interval_sec=0.2,
         worker_disconnect_timeout_sec=600.0,

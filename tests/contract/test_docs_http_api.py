@@ -2,7 +2,7 @@
 
 import re
 
-from pyoco_server.api.endpoints import ENDPOINTS
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.records.models import Reason, RunStatus, TaskStatus
 from tests.support.places import DOCS
 

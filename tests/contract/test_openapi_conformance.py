@@ -13,6 +13,7 @@ from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import DeadLetter, RunStatus
+from pyoco_server.triggers.secret_keys import new_key
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_runs import ended, write
 from tests.support.broker.worker_records import a_record, put_record
@@ -37,7 +38,7 @@ _FOLLOWS_A_RUN = "/runs/{run_id}/watch"
 
 def test_every_response_conforms_to_the_document(nats_url: str, tmp_path: Path) -> None:
     asyncio.run(_store_records(nats_url))
-    settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_LOG_LEVEL": "WARNING"}
+    settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_LOG_LEVEL": "WARNING", "PYOCO_SECRETS_KEYS": new_key()}
     with running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (_, gateway):
         excluded = [option for path in (*_ENDLESS, _FOLLOWS_A_RUN) for option in ("--exclude-path", path)]
         _fuzz(gateway["url"], tmp_path, *excluded)

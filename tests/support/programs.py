@@ -28,12 +28,14 @@ atexit.register(_index.cleanup)
 
 def environment(**settings: str) -> dict[str, str]:
     """The environment without settings and languages of whoever runs the tests."""
-    dropped = ("PYOCO_", "LC_", "LANG")
+    dropped = ("PYOCO_", "AX_", "LC_", "LANG")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     defaults = {
         "LANG": "C.UTF-8",
         "PYOCO_LOAD_DOTENV": "0",
         "PYOCO_INDEX_DIR": _index.name,
+        # Its folder is below the working directory.
+        "PYOCO_AUDIT_FILE": "off",
     }
     return {**kept, **defaults, **settings}
 

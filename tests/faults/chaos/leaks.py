@@ -9,6 +9,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.queue.tag_consumers import consumer_name
 from pyoco_server.broker.stores.idempotency_keys import KeyRecord
+from pyoco_server.broker.stores.triggers.hook_messages import INTAKE_CONSUMER
 from tests.faults.chaos.execution_log import read_execution_log
 from tests.faults.chaos.executions import Executions
 from tests.faults.chaos.history import read_everything
@@ -47,11 +48,15 @@ async def _left_in_nats(
         for stream in (config.work_stream, config.advisory_stream)
         if (count := (await _info(connection, stream))["state"]["messages"])
     ]
+    expected = {
+        (config.work_stream, consumer_name(config.default_tag)),
+        (config.event_intake_stream, INTAKE_CONSUMER),
+    }
     found += [
         f"consumer {name} of {stream}"
         for stream in await _streams(connection)
         for name in await _consumers(connection, stream)
-        if (stream, name) != (config.work_stream, consumer_name(config.default_tag))
+        if (stream, name) not in expected
         # Those of feeds, which the server removes a minute after their last use.
         and not name.startswith("pyoco_reader_")
     ]

@@ -21,11 +21,15 @@ from pyoco_server.broker.stores.event_store import EventStore
 from pyoco_server.broker.stores.idempotency_keys import IdempotencyKeys
 from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.triggers.audit_store import AuditStore
+from pyoco_server.broker.stores.triggers.receipt_store import ReceiptStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.cli.server.server_command import main
 from pyoco_server.records.wait_models import WaitEventKind, WaitState
 from pyoco_server.runs.bulk.bulk_runner import BulkSteps
+from pyoco_server.runs.lifecycle.durable_start import DurableStarter
+from pyoco_server.triggers.overlap_slots import OverlapSlots
 from pyoco_server.waits.human.answers.answering import AnswerHandler
 
 
@@ -84,6 +88,11 @@ CRASH_POINTS: dict[str, CrashPoint] = {
         MailboxStore, "replace", lambda _, mailbox: any(signal.taken_by for signal in mailbox.signals)
     ),
     "run queued": CrashPoint(WorkQueue, "publish_continuation"),
+    "audit row": CrashPoint(AuditStore, "publish"),
+    "receipt reserved": CrashPoint(ReceiptStore, "create"),
+    "receipt accepted": CrashPoint(ReceiptStore, "replace"),
+    "slot taken": CrashPoint(OverlapSlots, "take"),
+    "run of a hook": CrashPoint(DurableStarter, "ensure_run"),
     "repeated": CrashPoint(AnswerHandler, "_continue_run", before=True),
 }
 

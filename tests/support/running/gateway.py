@@ -15,6 +15,7 @@ from anyio.from_thread import start_blocking_portal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.triggers.secret_keys import new_key
 from tests.support.settings import PatientConfig
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
@@ -104,6 +105,7 @@ def gateway_beside(nats_url: str, folder: Path) -> Iterator[str]:
         nats_url=nats_url,
         nats_request_timeout_sec=LIMIT_SEC,
         index_dir=str(folder / "index"),
+        secrets_keys=new_key(),
         load_dotenv=False,
     )
     with (

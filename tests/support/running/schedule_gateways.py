@@ -58,8 +58,8 @@ class ScheduleWorld:
         self._open = AsyncExitStack()
 
     async def gateway(self) -> ScheduleGateway:
-        directory = ScheduleDirectory(self.connection, now=self.clock.now)
-        runner = ScheduleRunner(self.connection, directory, now=self.clock.now)
+        directory = ScheduleDirectory(self.connection, clock=self.clock.now)
+        runner = ScheduleRunner(self.connection, directory, clock=self.clock.now)
         await directory.start()
         self._open.push_async_callback(directory.close)
         await directory.feed.caught_up()
