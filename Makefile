@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-auth bench-outage bench-growth bench-dashboard chaos chaos-schedules clean
+.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-dashboard chaos chaos-schedules clean
 .SUFFIXES:
 # Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
@@ -96,6 +96,9 @@ bench-waits: .venv/tools ## Measure 10,000 runs that wait for people, and how so
 
 bench-time: .venv/tools ## Measure 100,000 runs that sleep and 10,000 schedules: idle cost, and all waking in one minute; and 20,000 delayed starts, in about 7 minutes
 	@$(BIN)/python -m benchmarks.scenarios.time $(ARGS)
+
+bench-events: .venv/tools ## Measure 1,000 deliveries to a hook a second, each with a run, and summaries of 100,000 events, in about 3 minutes
+	@$(BIN)/python -m benchmarks.scenarios.events $(ARGS)
 
 bench-auth: .venv/tools ## Measure the cost of API keys, and whether the time of a 404 leaks anything, in about 5 minutes
 	@$(BIN)/python -m benchmarks.scenarios.auth $(ARGS)

@@ -27,7 +27,7 @@ class Load:
 
 
 class RequestRefused(RuntimeError):
-    """The response was not a 200."""
+    """The response was not a success."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -69,7 +69,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._received = b""
         if self._answer is not None and not self._answer.done():
-            if head.startswith(b"HTTP/1.1 200"):
+            if head.startswith(b"HTTP/1.1 2"):
                 self._answer.set_result(body)
             else:
                 self._answer.set_exception(RequestRefused(f"{head.splitlines()[0]!r}: {body.decode()}"))

@@ -1,16 +1,12 @@
 """Fills the buckets with runs that sleep, and with schedules: no worker has executed anything."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
-from itertools import islice
-from typing import Final, TypeVar
+from collections.abc import Iterable
+from typing import Final
 
 from msgspec import structs
 
-from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.resources import ensure_resources
+from benchmarks.harness.direct_writes import connected, for_each
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.schedule_store import ScheduleStore
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -26,10 +22,7 @@ from pyoco_server.runs.lifecycle.waiting_state import waiting
 DELAYED_TAG: Final = "delayed"
 SLEEPER_TAG: Final = "sleepers"
 
-_AT_ONCE: Final = 256
 _TASK: Final = "nap"
-
-T = TypeVar("T")
 
 
 async def seed_sleepers(config: NatsBackendConfig, deadlines: Iterable[float]) -> None:
@@ -43,7 +36,7 @@ async def seed_sleepers(config: NatsBackendConfig, deadlines: Iterable[float]) -
             await runs.create(structs.replace(run, signature=await signatures.sign(run)))
             await waits.create(wait)
 
-        await _for_each(store, deadlines)
+        await for_each(store, deadlines)
 
 
 async def seed_delayed_starts(config: NatsBackendConfig, count: int, start_at: float) -> None:
@@ -55,7 +48,7 @@ async def seed_delayed_starts(config: NatsBackendConfig, count: int, start_at: f
             job = new_job(flow_name="delayed", tag=DELAYED_TAG, start_at=start_at)
             await runs.create((await prepare_run(connection, job)).snapshot)
 
-        await _for_each(store, range(count))
+        await for_each(store, range(count))
 
 
 async def seed_schedules(config: NatsBackendConfig, count: int) -> None:
@@ -77,19 +70,7 @@ async def seed_schedules(config: NatsBackendConfig, count: int) -> None:
                 )
             )
 
-        await _for_each(store, range(count))
-
-
-@asynccontextmanager
-async def connected(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    connection = Connection(config, name="benchmark:sleepers")
-    connection.add_hook(lambda: ensure_resources(connection))
-    await connection.start()
-    try:
-        await connection.wait_ready(20)
-        yield connection
-    finally:
-        await connection.close()
+        await for_each(store, range(count))
 
 
 def _sleeper(deadline_at: float) -> tuple[RunSnapshot, WaitRecord]:
@@ -112,9 +93,3 @@ def _sleeper(deadline_at: float) -> tuple[RunSnapshot, WaitRecord]:
     )
     started = structs.replace(pending_snapshot(job), start_time=now, attempt=1)
     return waiting(started, [wait], {_TASK: TaskStatus.WAITING}), wait
-
-
-async def _for_each(act: Callable[[T], Awaitable[None]], items: Iterable[T]) -> None:
-    left = iter(items)
-    while batch := list(islice(left, _AT_ONCE)):
-        await asyncio.gather(*map(act, batch))

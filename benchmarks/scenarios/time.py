@@ -20,6 +20,7 @@ import msgspec
 import uvloop
 
 from benchmarks.comparison.measures import centiles
+from benchmarks.harness.direct_writes import connected
 from benchmarks.harness.environments import NotMeasured
 from benchmarks.harness.gateways import Gateway, started
 from benchmarks.harness.http_load import HttpConnection, get_request, post_request
@@ -27,7 +28,6 @@ from benchmarks.harness.processes import cpu_seconds, memory_use
 from benchmarks.harness.sleepers import (
     DELAYED_TAG,
     SLEEPER_TAG,
-    connected,
     seed_delayed_starts,
     seed_schedules,
     seed_sleepers,
