@@ -6,13 +6,14 @@ from typing import Any, get_origin
 import msgspec
 from msgspec import inspect
 
-from pyoco_server.api import endpoints
-from pyoco_server.api.endpoints import ENDPOINTS, Endpoint
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINT_BY_NAME, ENDPOINTS
+from pyoco_server.api.endpoints.run_endpoints import REVISION_HEADER
 from pyoco_server.records.models import RunStatus
 
+_LINE_CHARS = 110
 _ENDPOINTS_HEAD = '''"""The endpoints as the client needs them; it starts faster without the records of api/.
 
-Generated from `api/endpoints.py` by `make docs`.
+Generated from `api/endpoints/` by `make docs`.
 """
 
 from pyoco_server.http_client.call_types import ClientEndpoint
@@ -33,7 +34,9 @@ from typing import Any, Literal, NotRequired, TypedDict
 _NAMES = {
     "ActionView": "Action",
     "BulkRecord": "BulkOperation",
+    "DeliveryView": "Delivery",
     "FindingView": "Finding",
+    "HookView": "Hook",
     "LetterDeleted": "DeletedLetter",
     "LetterView": "Letter",
     "LettersView": "LetterPage",
@@ -43,18 +46,25 @@ _NAMES = {
     "ReplayAccepted": "ReplayedLetter",
     "RerunAccepted": "Accepted",
     "Responded": "Receipt",
+    "RetryJobView": "RetryJob",
+    "RetryQueueView": "RetryQueue",
     "RunAccepted": "Accepted",
     "RunSnapshot": "Run",
     "RunView": "Run",
     "ScheduleView": "Schedule",
+    "SecretView": "HookSecret",
+    "SignatureView": "HookSignature",
     "SpecView": "ScheduleSpec",
+    "StepView": "TemplateStep",
     "TasksView": "Tasks",
+    "TemplateView": "Template",
     "WaitView": "Wait",
     "WheelDeleted": "DeletedWheel",
     "WheelSyncState": "WheelSync",
     "WheelView": "Wheel",
     "WorkerChanged": "WorkerChange",
     "WorkerView": "Worker",
+    "WorkflowActionView": "WorkflowAction",
 }
 _SIMPLE: dict[type[inspect.Type], str] = {
     inspect.AnyType: "Any",
@@ -71,17 +81,21 @@ _SIMPLE: dict[type[inspect.Type], str] = {
 def render_client_endpoints() -> str:
     """The text of http_client/client_endpoints.py."""
     lines = []
-    for name, endpoint in vars(endpoints).items():
-        if not isinstance(endpoint, Endpoint) or not endpoint.in_schema:
+    for name, endpoint in ENDPOINT_BY_NAME.items():
+        if not endpoint.in_schema:
             continue
         repeatable = ", repeatable=True" if endpoint.repeatable or endpoint.method == "GET" else ""
         array = ", returns_array=True" if get_origin(endpoint.response) is list else ""
-        lines.append(f'{name} = ClientEndpoint("{endpoint.method}", "{endpoint.path}"{repeatable}{array})')
+        arguments = f'"{endpoint.method}", "{endpoint.path}"{repeatable}{array}'
+        line = f"{name} = ClientEndpoint({arguments})"
+        if len(line) > _LINE_CHARS:
+            line = f"{name} = ClientEndpoint(\n    {arguments}\n)"
+        lines.append(line)
     terminal = ", ".join(f'"{status}"' for status in RunStatus if status.terminal)
     return _ENDPOINTS_HEAD + "\n".join(
         [
             *lines,
-            f'REVISION_HEADER = "{endpoints.REVISION_HEADER}"',
+            f'REVISION_HEADER = "{REVISION_HEADER}"',
             "# The statuses of runs that have ended.",
             f"TERMINAL = frozenset({{{terminal}}})\n",
         ]

@@ -9,7 +9,8 @@ from typing import Any
 from typer.main import get_command
 
 from pyoco_server import admin_cli
-from pyoco_server.api.endpoints import ENDPOINTS, Endpoint
+from pyoco_server.api.endpoints.endpoint import Endpoint
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.cli import client_command, worker_command
 from pyoco_server.cli.lazy_group import examples_in
 from pyoco_server.cli.server import server_command
