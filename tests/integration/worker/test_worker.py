@@ -138,7 +138,9 @@ async def test_strange_files_do_not_stop_a_worker(own_queue: OwnQueue, tmp_path:
         assert (await own_queue.run("waiting", params=params))["status"] == "COMPLETED"
 
 
-async def test_a_flow_that_is_added_while_the_folder_is_loaded_is_found(own_queue: OwnQueue, tmp_path: Path) -> None:
+async def test_a_flow_that_is_added_while_the_folder_is_loaded_is_found(
+    own_queue: OwnQueue, tmp_path: Path
+) -> None:
     """Between the load of the executors and the first look of the watch."""
     folder = tmp_path / "flows"
     folder.mkdir()
@@ -168,8 +170,8 @@ async def test_an_error_of_the_watch_does_not_stop_a_worker(
         failures += 1
         raise RuntimeError("what nobody has thought of")
 
-    monkeypatch.setattr(FlowFolder, "fingerprint", fail)
     async with own_queue.worker():
+        monkeypatch.setattr(FlowFolder, "fingerprint", fail)
         await eventually(lambda: failures > 1, describe="the watch has failed and continues")
         assert (await own_queue.run("noop"))["status"] == "COMPLETED"
 
