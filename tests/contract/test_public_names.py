@@ -70,8 +70,8 @@ def test_names_of_the_helper_for_tests() -> None:
     ("modules", "heavy"),
     [
         ("pyoco_server", {"fastapi", "nats", "httpx", "pyoco"}),
-        # Of a gateway without notifications and answers, in which they would stay for ever.
-        ("pyoco_server.cli.server.up_command", {"httpx", "jsonschema", "rich"}),
+        # Of a gateway without notifications, answers and secrets, in which they would stay for ever.
+        ("pyoco_server.cli.server.up_command", {"cryptography", "httpx", "jsonschema", "rich"}),
     ],
 )
 def test_import_does_not_load_what_is_rarely_needed(modules: str, heavy: set[str]) -> None:
