@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-dashboard chaos chaos-schedules clean
+.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-latency bench-dashboard chaos chaos-schedules clean
 .SUFFIXES:
 # Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
@@ -108,6 +108,9 @@ bench-outage: .venv/tools ## Measure how soon requests are answered while NATS i
 
 bench-growth: .venv/tools ## Measure runs/s while 1,000,000 runs accumulate, beside a plain client of NATS, in about 12 minutes
 	@$(BIN)/python -m benchmarks.scenarios.growth $(ARGS)
+
+bench-latency: .venv/tools ## Measure how soon a run starts on an idle worker, in five rounds
+	@$(BIN)/python -m benchmarks.scenarios.latency $(ARGS)
 
 bench-dashboard: .venv/tools ui browser ## Measure the dashboard with 100,000 runs and a flow of 1,000 tasks, in a real browser
 	@$(BIN)/python -m benchmarks.dashboard $(ARGS)
