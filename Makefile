@@ -17,7 +17,9 @@ IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/nu
 
 # Without npm, what needs Node is skipped.
 WITH_NPM := command -v npm >/dev/null || { echo 'npm not found: the dashboard is skipped.' >&2; exit 0; };
-BROWSERS := command -v chromium || command -v chromium-browser || command -v google-chrome
+# The headless shell needs less CPU time, and is smaller to download. Debian has it.
+BROWSERS := command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome
+BROWSER_PACKAGE := $$(apt-cache show chromium-headless-shell >/dev/null 2>&1 && echo chromium-headless-shell || echo chromium)
 NODE_MODULES := ui/node_modules/.package-lock.json
 DASHBOARD := src/pyoco_server/dashboard/index.html
 UI_SOURCES := $(shell find ui \( -name node_modules -o -name dist \) -prune -o -type f ! -name schema.d.ts -print)
@@ -75,9 +77,9 @@ react: ## Pack the React hook for your own pages into dist (needs Node 20 or new
 	@$(WITH_NPM) mkdir -p dist && cd ui/packages/react && npm pack --silent --pack-destination ../../../dist
 
 browser: ## Install the browser that the dashboard is tested with, if there is none
-	@$(BROWSERS) >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	@{ $(BROWSERS); } >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo 'Installing Chromium ...'; apt-get update -qq && \
-	  apt-get install -qq --yes --no-install-recommends chromium fonts-noto-cjk >/dev/null; \
+	  apt-get install -qq --yes --no-install-recommends $(BROWSER_PACKAGE) fonts-noto-cjk >/dev/null; \
 	else \
 	  echo 'Chromium not found: the tests of the dashboard are skipped. Install it to run them.'; \
 	fi
