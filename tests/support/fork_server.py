@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyoco_server
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.executors import child_process, executor_template
 from tests.support.places import ROOT
 from tests.support.settings import allow_patient_programs
@@ -358,8 +359,8 @@ if __name__ == "__main__":
     for name in _PRELOADED:
         import_module(name)
     allow_patient_programs()
-    # The commands import these when they are called.
-    assert all((pyoco_server.create_app, pyoco_server.PyocoNatsWorker))
+    # The commands import these when they are called. The first app makes the routes of all.
+    assert all((pyoco_server.create_app(NatsBackendConfig(load_dotenv=False)), pyoco_server.PyocoNatsWorker))
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
     gc.freeze()

@@ -168,8 +168,8 @@ async def test_an_error_of_the_watch_does_not_stop_a_worker(
         failures += 1
         raise RuntimeError("what nobody has thought of")
 
-    monkeypatch.setattr(FlowFolder, "fingerprint", fail)
     async with own_queue.worker():
+        monkeypatch.setattr(FlowFolder, "fingerprint", fail)
         await eventually(lambda: failures > 1, describe="the watch has failed and continues")
         assert (await own_queue.run("noop"))["status"] == "COMPLETED"
 
