@@ -79,7 +79,7 @@ class Gateway:
         self.hooks = self._add_service(
             trigger_services.Hooks(self.connection, self.timekeeper, self.triggers.directory)
         )
-        self.events = self._add_service(
+        self.workflow_events = self._add_service(
             trigger_services.WorkflowEventParts(
                 self.connection,
                 self.timekeeper,

@@ -188,7 +188,7 @@ class PyocoNatsWorker:
 
 
 def _flow_names(executors: Sequence[Executor]) -> Sequence[str]:
-    """The flows that the first executor process has loaded; a worker inside a program does not know its flows."""
+    """What the first executor process has loaded; a worker inside a program does not know its flows."""
     for executor in executors:
         if isinstance(executor, ProcessExecutor):
             return executor.ready.flows
