@@ -9,8 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # The first of these that is new enough creates .venv; choose one with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BIN := .venv/bin
-# More than there are cores: many tests wait for a timeout or a program.
-TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(min(8, (os.cpu_count() or 1) + 5))')
+# More than there are cores: many tests wait for a timeout or a program. Each collects all tests, in 7 s.
+TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(min(8, (os.cpu_count() or 1) + 3))')
 # The exit code of a program that Ctrl-C has ended. The shell must not end before it (trap).
 CTRL_C := 130
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null

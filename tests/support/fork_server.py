@@ -332,7 +332,6 @@ def _run(request: dict[str, Any]) -> None:
     if request["module"] in _WORKERS and request["forks_executors"]:
         server = _forked_server()
         fork_executors(lambda: server)
-    gc.unfreeze()
     # A module of `_PRELOADED` is executed once more as `__main__`, which runpy warns about otherwise.
     sys.modules.pop(request["module"], None)
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
@@ -363,6 +362,8 @@ if __name__ == "__main__":
     assert all((pyoco_server.create_app(NatsBackendConfig(load_dotenv=False)), pyoco_server.PyocoNatsWorker))
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
+    # For the forks as well, as in production (template_main.py): a collection in one of them, such as that at
+    # its end, would otherwise touch, and so copy, all that it shares with this process.
     gc.freeze()
     forked = _serve(socket.socket(fileno=int(sys.argv[1])))
     if forked is not None:
