@@ -109,6 +109,7 @@ class Tab:
         found: list[dict[str, Any]] = await self.page.evaluate(
             """async () => (await axe.run(document, {
                  runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+                 resultTypes: ["violations"],
                })).violations.map(({ id, help, nodes }) => ({
                  id, help, where: nodes.slice(0, 5).map(({ html, failureSummary }) => [html, failureSummary]),
                }))"""
