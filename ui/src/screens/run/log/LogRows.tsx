@@ -25,7 +25,8 @@ interface LogRowsProps {
   wrap: boolean;
   search: string;
   selected: string | null;
-  onSelect: (name: string | null) => void;
+  /** Without it, tasks are not shown. */
+  onSelect?: (name: string | null) => void;
   /** Whether the last line is visible: then new lines are followed. */
   onAtEnd: (atEnd: boolean) => void;
 }
@@ -46,7 +47,7 @@ export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd 
   return (
     <div
       ref={scroller}
-      className={joined(styles.scroller, wrap && styles.wrapped)}
+      className={joined(styles.scroller, wrap && styles.wrapped, !onSelect && styles.taskless)}
       style={{ height: list.getTotalSize() + PADDING_PX }}
       role="log"
       aria-label={t("log")}
@@ -86,7 +87,7 @@ interface LineProps {
   line: LogLine;
   search: string;
   chosen: boolean;
-  onSelect: (name: string | null) => void;
+  onSelect?: (name: string | null) => void;
 }
 
 function Line({ line, search, chosen, onSelect }: LineProps) {
@@ -102,7 +103,7 @@ function Line({ line, search, chosen, onSelect }: LineProps) {
         {clock(line.ts)}
         <span>.{String(Math.floor((line.ts % 1) * 1000)).padStart(3, "0")}</span>
       </time>
-      {task === null ? (
+      {onSelect === undefined ? null : task === null ? (
         <span className={styles.task} />
       ) : (
         <button

@@ -1,0 +1,42 @@
+/** An agent request: its statuses in the order of the board, priorities, phases and links. */
+import { pathTo } from "../app/router";
+import type { AgentRequest } from "./requestApi";
+
+export const STATUSES = ["running", "needs_input", "queued", "failed", "done"] as const;
+export type Status = (typeof STATUSES)[number];
+export const PRIORITIES = ["P0", "P1", "P2", "P3"] as const;
+export const PHASES = ["planning", "implementing", "testing", "documenting", "pushing", "reporting"] as const;
+
+export const requestPath = (id: string): string => pathTo("/requests/:id", { id });
+
+/** Unix seconds of an ISO time; null: there is none, or it is broken. */
+export function momentOf(iso: string | null | undefined): number | null {
+  const ms = Date.parse(iso ?? "");
+  return Number.isNaN(ms) ? null : ms / 1000;
+}
+
+/** The address if a browser may open it: a request file can be edited by hand. */
+export const webAddress = (url: string | null | undefined): string | null =>
+  url && /^https?:\/\/[^\s]+$/i.test(url) ? url : null;
+
+/** What may be done with a request, by its status. */
+export type Action = "run" | "stop" | "rerun";
+const ACTIONS: Record<string, Action> = { queued: "run", running: "stop", failed: "rerun", done: "rerun" };
+export const actionOf = (request: AgentRequest): Action | null => ACTIONS[request.status] ?? null;
+
+export interface Group {
+  status: string;
+  items: readonly AgentRequest[];
+}
+
+/** By status in the order of the board, then P0 to P3, then the newest. */
+export function groups(items: readonly AgentRequest[]): readonly Group[] {
+  const known: readonly string[] = STATUSES;
+  const statuses = [...new Set([...known, ...items.map(({ status }) => status)])];
+  return statuses
+    .map((status) => ({ status, items: items.filter((each) => each.status === status).sort(inOrder) }))
+    .filter((group) => group.items.length > 0);
+}
+
+const inOrder = (a: AgentRequest, b: AgentRequest): number =>
+  a.priority.localeCompare(b.priority) || (momentOf(b.updated_at) ?? 0) - (momentOf(a.updated_at) ?? 0);
