@@ -39,7 +39,9 @@ export class Problem extends Error {
 
   static async of(answer: Response): Promise<Problem> {
     try {
-      const document = (await answer.json()) as ProblemDocument & { error?: string | AgentError };
+      const document = (await answer.json()) as Omit<ProblemDocument, "error"> & {
+        error?: string | AgentError;
+      };
       if (typeof document.error === "object") {
         const { code, message, details } = document.error;
         return new Problem(message, details?.hint ?? "", answer.status, code);

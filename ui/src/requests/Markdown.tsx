@@ -52,7 +52,6 @@ function view(block: Block, above: number[]): ReactNode {
 
 function item({ text, checked, blocks: inside }: Item, index: number): ReactNode {
   return (
-    // biome-ignore lint/suspicious/noArrayIndexKey: the items of a text have no other name.
     <li key={index} className={checked === null ? undefined : styles.task}>
       {checked !== null && <span aria-hidden>{checked ? "☑" : "☐"}</span>}
       {inline(text)}

@@ -157,7 +157,7 @@ function Phases({ request }: { request: AgentRequest }) {
   const t = useMessages(messages);
   const words = useRequestWords();
   const isDone = request.status === "done";
-  const at = isDone ? PHASES.length : PHASES.findIndex((phase) => phase === request.phase);
+  const at = isDone ? PHASES.length : (PHASES as readonly (string | null)[]).indexOf(request.phase);
   return (
     <ol className={joined(local.phases, requestTone(request.status))} aria-label={t("phases")}>
       {PHASES.map((phase, index) => (
