@@ -10,7 +10,7 @@ export type FieldProblem = components["schemas"]["FieldError"];
 interface AgentError {
   code: string;
   message: string;
-  details?: { hint?: string };
+  details?: { hint?: string; errors?: FieldProblem[] };
 }
 
 export class Problem extends Error {
@@ -44,7 +44,7 @@ export class Problem extends Error {
       };
       if (typeof document.error === "object") {
         const { code, message, details } = document.error;
-        return new Problem(message, details?.hint ?? "", answer.status, code);
+        return new Problem(message, details?.hint ?? "", answer.status, code, details?.errors);
       }
       const { title, detail, err_id, errors } = document;
       return new Problem(title, detail ?? "", answer.status, err_id ?? null, errors ?? []);

@@ -1,5 +1,6 @@
 /** The status of a request as colour, shape and word, its priority, and the buttons that its status allows. */
-import { GitPullRequestArrow, Play, RotateCcw, Square } from "lucide-react";
+import { GitPullRequestArrow, ListX, Play, RotateCcw, Square } from "lucide-react";
+import { useMay } from "../api/access";
 import { useAct } from "../api/queries";
 import { useMessages } from "../i18n/messages";
 import { Button, ButtonLink, joined } from "../ui/controls";
@@ -19,8 +20,8 @@ const LOOKS: Record<string, string> = {
   failed: "FAILED",
   done: "COMPLETED",
 };
-const ICONS = { run: Play, stop: Square, rerun: RotateCcw };
-const CALLS = { run: "enqueue", stop: "stop", rerun: "rerun" } as const;
+const ICONS = { run: Play, dequeue: ListX, stop: Square, rerun: RotateCcw };
+const CALLS = { run: "enqueue", dequeue: "stop", stop: "stop", rerun: "rerun" } as const;
 
 export function useRequestWords() {
   const t = useMessages(messages);
@@ -54,17 +55,19 @@ export function Priority({ priority }: { priority: string }) {
   );
 }
 
-/** Run, Stop or Re-run: what the status allows; disabled from the click until the answer is shown. */
+/** What the status allows; disabled from the click until the answer is shown, and while a run is being stopped. */
 export function ActionButton({ request, primary = false }: { request: AgentRequest; primary?: boolean }) {
   const t = useMessages(messages);
   const doing = useAct((action: Action) => act(request.id, CALLS[action]), { refresh: [["requests"]] });
   const action = actionOf(request);
-  if (action === null) return null;
+  const may = useMay(`POST /api/v1/requests/{request_id}/${CALLS[action ?? "run"]}`);
+  if (action === null || !may) return null;
+  const isStopping = action === "stop" && request.stopping;
   const Icon = ICONS[action];
   return (
     <Button
-      kind={primary && action !== "stop" ? "primary" : "normal"}
-      disabled={doing.isPending}
+      kind={primary && (action === "run" || action === "rerun") ? "primary" : "normal"}
+      disabled={doing.isPending || isStopping}
       onClick={() =>
         doing.mutate(action, {
           onSuccess: () => showToast({ tone: "good", title: t(`said.${action}`, { title: request.title }) }),
@@ -72,7 +75,7 @@ export function ActionButton({ request, primary = false }: { request: AgentReque
       }
     >
       <Icon size={13} aria-hidden />
-      {t(action)}
+      {t(isStopping ? "stopping" : action)}
     </Button>
   );
 }

@@ -19,10 +19,12 @@ export function momentOf(iso: string | null | undefined): number | null {
 export const webAddress = (url: string | null | undefined): string | null =>
   url && /^https?:\/\/[^\s]+$/i.test(url) ? url : null;
 
-/** What may be done with a request, by its status. */
-export type Action = "run" | "stop" | "rerun";
+export type Action = "run" | "dequeue" | "stop" | "rerun";
 const ACTIONS: Record<string, Action> = { queued: "run", running: "stop", failed: "rerun", done: "rerun" };
-export const actionOf = (request: AgentRequest): Action | null => ACTIONS[request.status] ?? null;
+
+/** What may be done with a request, by its status; null: nothing, or it has to be answered. */
+export const actionOf = ({ status, enqueued_at }: AgentRequest): Action | null =>
+  status === "queued" && enqueued_at !== null ? "dequeue" : (ACTIONS[status] ?? null);
 
 export interface Group {
   status: string;

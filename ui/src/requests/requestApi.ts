@@ -21,6 +21,11 @@ export interface AgentRequest {
   pr_url: string | null;
   last_commit: string | null;
   paths: { request_file: string; run_dir: string | null };
+  enqueued_at: string | null;
+  stopping: boolean;
+  question: { wait_id: string; text: string; choices: string[]; deadline_at: string | null } | null;
+  pyoco_run_id: string | null;
+  problems: string[];
 }
 
 export interface RequestDetail {
@@ -40,6 +45,19 @@ export interface AgentRun {
   ended_at: string | null;
   summary: string | null;
   artifacts: Record<string, string>;
+  files: string[];
+  step: string | null;
+  steps: RunStep[];
+  pyoco_run_id: string | null;
+}
+
+export interface RunStep {
+  id: string;
+  title: string;
+  state: string;
+  commit: string | null;
+  tests: string | null;
+  summary: string | null;
 }
 
 export interface Check {
@@ -77,6 +95,8 @@ export const act = (id: string, action: "enqueue" | "stop" | "rerun") =>
 
 export const resume = (id: string, text: string) =>
   call<Changed>(at(id, "/resume"), sent("POST", { answer: { text } }));
+
+export const deleteRequest = (id: string) => call<null>(at(id), { method: "DELETE" });
 
 export const readRuns = (id: string, signal: AbortSignal) =>
   call<{ items: AgentRun[] }>(at(id, "/runs"), { signal });

@@ -1,8 +1,10 @@
 /** The question that a request waits on, and the box for its answer. */
 import { CircleHelp, Send } from "lucide-react";
-import { useState } from "react";
+import { useId, useState } from "react";
+import { useMay } from "../../api/access";
 import { useAct } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
+import { visible } from "../../lib/visible";
 import { Markdown } from "../../requests/Markdown";
 import { messages as common } from "../../requests/messages";
 import { requestTone } from "../../requests/RequestStatus";
@@ -16,6 +18,20 @@ import local from "./Request.module.css";
 
 export function Question({ request }: { request: AgentRequest }) {
   const t = useMessages(messages);
+  const { question, blocked_reason } = request;
+  return (
+    <section className={joined(local.pinned, requestTone("needs_input"))} aria-label={t("question")}>
+      <CircleHelp size={17} aria-hidden />
+      <div className={local.question}>
+        <Markdown text={blocked_reason ?? question?.text ?? t("noQuestion")} />
+        <AnswerBox key={question?.wait_id} request={request} choices={question?.choices ?? []} />
+      </div>
+    </section>
+  );
+}
+
+function AnswerBox({ request, choices }: { request: AgentRequest; choices: readonly string[] }) {
+  const t = useMessages(messages);
   const c = useMessages(common);
   const [text, setText] = useState("");
   const sending = useAct((answer: string) => resume(request.id, answer), {
@@ -23,40 +39,56 @@ export function Question({ request }: { request: AgentRequest }) {
     refresh: [["requests"], ["waits"]],
     onDone: () => showToast({ tone: "good", title: t("answered"), detail: request.title }),
   });
-  const answer = text.trim();
+  const isSent = sending.isPending || sending.isSuccess;
   const send = () => {
-    if (answer && !sending.isPending && !sending.isSuccess) sending.mutate(answer);
+    if (text.trim() && !isSent) sending.mutate(text.trim());
   };
+  if (!useMay("POST /api/v1/requests/{request_id}/resume")) return <p>{t("mayNotAnswer")}</p>;
   return (
-    <section className={joined(local.pinned, requestTone("needs_input"))} aria-label={t("question")}>
-      <CircleHelp size={17} aria-hidden />
-      <div className={local.question}>
-        <Markdown text={request.blocked_reason ?? t("noQuestion")} />
-        <form
-          noValidate
-          onKeyDown={onSendShortcut(send)}
-          onSubmit={(event) => {
-            event.preventDefault();
-            send();
-          }}
-        >
-          <Field label={t("yourAnswer")} hint={t("answerHint")}>
-            {(wired) => (
-              <TextArea {...wired} rows={3} value={text} onChange={(event) => setText(event.target.value)} />
-            )}
-          </Field>
-          {sending.error && <ProblemBox problem={sending.error} />}
-          <Button
-            kind="primary"
-            type="submit"
-            disabled={!answer || sending.isPending || sending.isSuccess}
-            aria-keyshortcuts={SEND_KEYS}
-          >
-            <Send size={14} aria-hidden />
-            {c("resume")}
-          </Button>
-        </form>
-      </div>
-    </section>
+    <form
+      noValidate
+      onKeyDown={onSendShortcut(send)}
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      {choices.length > 0 ? (
+        <Choices choices={choices} chosen={text} onChoose={setText} />
+      ) : (
+        <Field label={t("yourAnswer")} hint={t("answerHint")}>
+          {(wired) => (
+            <TextArea {...wired} rows={3} value={text} onChange={(event) => setText(event.target.value)} />
+          )}
+        </Field>
+      )}
+      {sending.error && <ProblemBox problem={sending.error} />}
+      <Button kind="primary" type="submit" disabled={!text.trim() || isSent} aria-keyshortcuts={SEND_KEYS}>
+        <Send size={14} aria-hidden />
+        {c("resume")}
+      </Button>
+    </form>
+  );
+}
+
+interface ChoicesProps {
+  choices: readonly string[];
+  chosen: string;
+  onChoose: (choice: string) => void;
+}
+
+function Choices({ choices, chosen, onChoose }: ChoicesProps) {
+  const t = useMessages(messages);
+  const name = useId();
+  return (
+    <fieldset className={local.choices}>
+      <legend>{t("yourAnswer")}</legend>
+      {choices.map((choice) => (
+        <label key={choice}>
+          <input type="radio" name={name} checked={choice === chosen} onChange={() => onChoose(choice)} />
+          <bdi>{visible(choice)}</bdi>
+        </label>
+      ))}
+    </fieldset>
   );
 }

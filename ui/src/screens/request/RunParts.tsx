@@ -1,12 +1,12 @@
 /** What a run has done so far: its steps beside the text of the request, and its live log. */
 import { ArrowDown, ListChecks, ScrollText } from "lucide-react";
-import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
-import { useRead } from "../../api/queries";
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { queryClient, useRead } from "../../api/queries";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useRequestWords } from "../../requests/RequestStatus";
 import styles from "../../requests/Requests.module.css";
-import { type RequestDetail, readRuns } from "../../requests/requestApi";
+import { type AgentRequest, type AgentRun, type RunStep, readRuns } from "../../requests/requestApi";
 import { Button, Select } from "../../ui/controls";
 import { StatusIcon } from "../../ui/status";
 import { UserText } from "../../ui/UserText";
@@ -15,77 +15,96 @@ import { LogRows, type LogRowsHandle } from "../run/log/LogRows";
 import { Panel } from "../run/Panel";
 import { messages } from "./messages";
 import local from "./Request.module.css";
-import { type Step, stepsOf } from "./steps";
-import { type RequestLog, useRequestLog } from "./useRequestLog";
+import { useRequestLog } from "./useRequestLog";
 
-interface RunPartsProps {
-  detail: RequestDetail;
-  /** The run says that its status or phase is another one. */
-  onChange: () => void;
-  children: ReactNode;
-}
+const EVERY_MS = 3_000;
 
-export function RunParts({ detail, onChange, children }: RunPartsProps) {
-  const { request, content } = detail;
-  const [query] = useQueryState();
-  const latest = request.run_id ?? "";
-  const runId = query.get("run") ?? latest;
-  const log = useRequestLog(request.id, runId, onChange);
-  const steps = useMemo(
-    () => stepsOf(content.sections.plan ?? "", log.lines),
-    [content.sections.plan, log.lines],
-  );
+/** `children` is the text of the request. */
+export function RunParts({ request, children }: { request: AgentRequest; children: ReactNode }) {
+  const [query, change] = useQueryState();
+  const { id } = request;
+  const isRunning = request.status === "running" || request.enqueued_at !== null;
+  const key = ["requests", "runs", id, request.run_id];
+  const { data } = useRead(key, (signal) => readRuns(id, signal), {
+    every: isRunning ? EVERY_MS : undefined,
+    keep: true,
+  });
+  const runs = data?.items ?? [];
+  const run = runs.find((each) => each.id === query.get("run")) ?? runs[0];
   return (
     <>
-      <div className={steps.length > 0 ? local.columns : undefined}>
+      <div className={run && run.steps.length > 0 ? local.columns : undefined}>
         {children}
-        {steps.length > 0 && <Steps steps={steps} />}
+        {run && run.steps.length > 0 && <Steps steps={run.steps} />}
       </div>
-      <Log id={request.id} runId={runId} latest={latest} log={log} />
+      {run && (
+        <Log
+          // Another run has another log.
+          key={run.id}
+          run={run}
+          choice={
+            runs.length > 1 && (
+              <RunChoice
+                runs={runs}
+                chosen={run.id}
+                onChoose={(chosen) =>
+                  change({ run: chosen === runs[0]?.id ? null : chosen }, { replace: true })
+                }
+              />
+            )
+          }
+        />
+      )}
     </>
   );
 }
 
-const LOOKS = { waiting: "PENDING", running: "RUNNING", done: "COMPLETED", failed: "FAILED" } as const;
+const LOOKS: Record<string, string> = { running: "RUNNING", done: "COMPLETED", failed: "FAILED" };
+const STATES = ["running", "done", "failed"] as const;
+const TESTS = ["passed", "failed"] as const;
 
-function Steps({ steps }: { steps: readonly Step[] }) {
+function Steps({ steps }: { steps: readonly RunStep[] }) {
   const t = useMessages(messages);
   return (
     <Panel title={t("steps")} icon={ListChecks}>
       <ol className={local.steps}>
-        {steps.map((step) => (
-          <li key={step.id} data-step={step.id} data-state={step.state}>
-            <StatusIcon status={LOOKS[step.state]} size={15} />
-            <div>
-              <p>
-                <span className={local.stepId}>{step.id}</span> <UserText text={step.title} />
-                <span className="hidden-visually">{t(`state.${step.state}`)}</span>
-              </p>
-              <p className={styles.soft}>
-                {step.commit && <code>{step.commit}</code>}
-                {step.tests.map((test) => (
-                  <span key={test}>
-                    <UserText text={test} />
+        {steps.map((step) => {
+          const tests = TESTS.find((each) => each === step.tests);
+          return (
+            <li key={step.id} data-step={step.id} data-state={step.state}>
+              <StatusIcon status={LOOKS[step.state] ?? "PENDING"} size={15} />
+              <div>
+                <p>
+                  <span className={local.stepId}>{step.id}</span> <UserText text={step.title} />{" "}
+                  <span className="hidden-visually">
+                    {t(`state.${STATES.find((each) => each === step.state) ?? "waiting"}`)}
                   </span>
-                ))}
-              </p>
-            </div>
-          </li>
-        ))}
+                </p>
+                {step.summary && (
+                  <p className={styles.soft}>
+                    <UserText text={step.summary} />
+                  </p>
+                )}
+                {(step.commit || tests) && (
+                  <p className={local.proof}>
+                    {step.commit && <code>{step.commit.slice(0, 10)}</code>}
+                    {tests && <span data-tests={tests}>{t(`tests.${tests}`)}</span>}
+                  </p>
+                )}
+              </div>
+            </li>
+          );
+        })}
       </ol>
     </Panel>
   );
 }
 
-interface LogProps {
-  id: string;
-  runId: string;
-  latest: string;
-  log: RequestLog;
-}
-
-function Log({ id, runId, latest, log }: LogProps) {
+function Log({ run, choice }: { run: AgentRun; choice: ReactNode }) {
   const t = useMessages(messages);
+  const log = useRequestLog(run.request_id, run.id, () =>
+    queryClient.invalidateQueries({ queryKey: ["requests"] }),
+  );
   const rows = useRef<LogRowsHandle>(null);
   const [following, setFollowing] = useState(true);
   // biome-ignore lint/correctness/useExhaustiveDependencies: each time that there is more.
@@ -93,12 +112,7 @@ function Log({ id, runId, latest, log }: LogProps) {
     if (following) rows.current?.toEnd();
   }, [log.lines, following]);
   return (
-    <Panel
-      title={t("log")}
-      icon={ScrollText}
-      className={logStyles.card}
-      actions={<RunChoice id={id} runId={runId} latest={latest} />}
-    >
+    <Panel title={t("log")} icon={ScrollText} className={logStyles.card} actions={choice}>
       {log.leftOut > 0 && <p className={logStyles.leftOut}>{t("leftOut", { count: log.leftOut })}</p>}
       {log.lines.length > 0 ? (
         <LogRows ref={rows} lines={log.lines} wrap search="" selected={null} onAtEnd={setFollowing} />
@@ -122,22 +136,22 @@ function Log({ id, runId, latest, log }: LogProps) {
   );
 }
 
+interface RunChoiceProps {
+  runs: readonly AgentRun[];
+  chosen: string;
+  onChoose: (id: string) => void;
+}
+
 /** Which of the runs: each try of a request has its own log. */
-function RunChoice({ id, runId, latest }: Omit<LogProps, "log">) {
+function RunChoice({ runs, chosen, onChoose }: RunChoiceProps) {
   const t = useMessages(messages);
   const words = useRequestWords();
-  const [, change] = useQueryState();
-  const { data } = useRead(["requests", "runs", id, latest], (signal) => readRuns(id, signal));
-  const runs = data?.items ?? [];
-  if (runs.length < 2) return null;
   return (
     <Select
       aria-label={t("run")}
       className={local.runs}
-      value={runId}
-      onChange={({ target }) =>
-        change({ run: target.value === latest ? null : target.value }, { replace: true })
-      }
+      value={chosen}
+      onChange={({ target }) => onChoose(target.value)}
     >
       {runs.map((run) => (
         <option key={run.id} value={run.id}>

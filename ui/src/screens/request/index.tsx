@@ -1,7 +1,7 @@
 /** One request: what is wanted, planned and reported, its steps, its log, and the question it waits on. */
 import { FileText, SearchX, TriangleAlert } from "lucide-react";
 import { useRead } from "../../api/queries";
-import { href, useQueryState } from "../../app/router";
+import { href, pathTo, useQueryState } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { Markdown } from "../../requests/Markdown";
@@ -69,16 +69,17 @@ function RequestScreen({ id }: { id: string }) {
       <div className={styles.parts}>
         {error && <ProblemBox problem={error} onRetry={() => void refetch()} />}
         {request.status === "needs_input" && <Question request={request} />}
-        {request.status === "failed" && request.failure_reason && <Failure reason={request.failure_reason} />}
+        {request.problems.map((problem) => (
+          <Pinned key={problem} tone="queued" label={t("fileProblem")} text={problem} />
+        ))}
+        {request.status === "failed" && request.failure_reason && (
+          <Pinned tone="failed" label={t("failure")} text={request.failure_reason} />
+        )}
         <RequestFacts request={request} />
         {request.run_id && <Phases request={request} />}
-        {request.run_id ? (
-          <RunParts detail={data} onChange={() => void refetch()}>
-            <Sections detail={data} />
-          </RunParts>
-        ) : (
+        <RunParts request={request}>
           <Sections detail={data} />
-        )}
+        </RunParts>
       </div>
     </Page>
   );
@@ -96,13 +97,14 @@ function Actions({ request }: { request: AgentRequest }) {
   );
 }
 
-function Failure({ reason }: { reason: string }) {
-  const t = useMessages(messages);
+/** What needs the attention of a person; a code before the text is shown small. */
+function Pinned({ tone, label, text }: { tone: string; label: string; text: string }) {
+  const [, code, reason] = /^([A-Z][A-Z_]{3,40}): (.*)$/s.exec(text) ?? [null, null, text];
   return (
-    <section className={joined(local.pinned, requestTone("failed"))} aria-label={t("failure")}>
+    <section className={joined(local.pinned, requestTone(tone))} aria-label={label}>
       <TriangleAlert size={17} aria-hidden />
       <p className={local.reason}>
-        <UserText text={reason} />
+        <UserText text={reason ?? text} /> {code && <code>{code}</code>}
       </p>
     </section>
   );
@@ -130,6 +132,11 @@ function RequestFacts({ request }: { request: AgentRequest }) {
       {request.tags.length > 0 && (
         <Fact name={c("tags")}>
           <Tags tags={request.tags} />
+        </Fact>
+      )}
+      {request.pyoco_run_id && (
+        <Fact name={t("run")}>
+          <a href={href(pathTo("/runs/:id", { id: request.pyoco_run_id }))}>{t("showRun")}</a>
         </Fact>
       )}
       {request.last_commit && (

@@ -16,9 +16,10 @@ export interface RequestLog extends LoadedLines {
 }
 
 const NOTHING: RequestLog = { lines: [], leftOut: 0, complete: false, isConnected: true };
+const MARK = /^\[(STEP|COMMIT|TEST)\]/;
 const AGAIN_MS = [500, 1_000, 2_000, 5_000] as const;
 
-/** `onChange`: the status or the phase is another one. */
+/** `onChange`: the status, the phase or a step is another one. */
 export function useRequestLog(id: string, runId: string, onChange: () => void): RequestLog {
   const [log, setLog] = useState(NOTHING);
   const changed = useEffectEvent(onChange);
@@ -31,10 +32,13 @@ export function useRequestLog(id: string, runId: string, onChange: () => void): 
       let frame = 0;
       let count = 0;
       let isDone = false;
+      let isChanged = false;
       let fresh: LogLine[] = [];
       const flush = () => {
         frame = 0;
         const more = fresh;
+        if (isChanged) changed();
+        isChanged = false;
         const isFirst = count === more.length;
         fresh = [];
         setLog((before) => ({
@@ -49,7 +53,8 @@ export function useRequestLog(id: string, runId: string, onChange: () => void): 
         if (event.type === "LOG") {
           fresh.push(lineOf(event, count));
           count += 1;
-        } else changed();
+        }
+        isChanged ||= event.type !== "LOG" || MARK.test(event.line ?? "");
         isDone ||= event.type === "DONE";
         frame ||= requestAnimationFrame(flush);
       };

@@ -1,6 +1,7 @@
 /** The board: every request by status, then priority, then the newest. */
 import { Bot, Plus, SearchX, Stethoscope } from "lucide-react";
 import { useState } from "react";
+import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
@@ -93,6 +94,7 @@ const matches = ({ id, title, tags, branch }: AgentRequest, search: string): boo
 
 function Create() {
   const c = useMessages(common);
+  if (!useMay("POST /api/v1/requests")) return null;
   return (
     <ButtonLink kind="primary" href={href("/new-request")}>
       <Plus size={14} aria-hidden />
@@ -129,8 +131,7 @@ function BoardGroup({ group: { status, items } }: { group: Group }) {
 function BoardRow({ request }: { request: AgentRequest }) {
   const c = useMessages(common);
   const words = useRequestWords();
-  const reason = request.status === "needs_input" ? request.blocked_reason : request.failure_reason;
-  const hasReason = request.status === "needs_input" || request.status === "failed";
+  const reason = { needs_input: request.blocked_reason, failed: request.failure_reason }[request.status];
   return (
     <li className={styles.card} data-request={request.id}>
       <Priority priority={request.priority} />
@@ -141,7 +142,7 @@ function BoardRow({ request }: { request: AgentRequest }) {
           </a>{" "}
           <Tags tags={request.tags} />
         </p>
-        {hasReason && reason && (
+        {reason && (
           <p className={styles.reason}>
             <UserText text={reason} />
           </p>
@@ -151,6 +152,7 @@ function BoardRow({ request }: { request: AgentRequest }) {
             <UserText text={request.id} />
           </span>
           {request.status === "running" && request.phase && <span>{words.phase(request.phase)}</span>}
+          {request.status === "queued" && request.enqueued_at && <span>{c("inQueue")}</span>}
           <Ago at={momentOf(request.updated_at)} />
         </p>
       </div>
