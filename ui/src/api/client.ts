@@ -32,7 +32,8 @@ export const api = createClient<paths>({ baseUrl: location.origin, fetch: send }
 /** `body<Schemas["WorkerPatch"]>({ paused: true })`: fields with a default may be omitted. */
 export const body = <T>(given: Partial<T>): T => given as T;
 
-/** A browser sends no header of its own with a WebSocket: the key goes as a protocol. */
+/** A browser sends no header of its own with a WebSocket: the key is offered as a protocol. */
 export function socketProtocols(): string[] {
-  return [];
+  const key = apiKey.get();
+  return ["pyoco-server", ...(key ? [`pyoco-key.${key}`] : [])];
 }
