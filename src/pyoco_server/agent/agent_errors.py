@@ -8,6 +8,7 @@ from typing import Any, Final
 class AgentCode(StrEnum):
     """Fixed texts, by which a page can tell errors apart."""
 
+    NO_REPOSITORY = "NO_REPOSITORY"
     REQUEST_NOT_FOUND = "REQUEST_NOT_FOUND"
     RUN_NOT_FOUND = "RUN_NOT_FOUND"
     ARTIFACT_NOT_FOUND = "ARTIFACT_NOT_FOUND"
@@ -42,6 +43,7 @@ class AgentCode(StrEnum):
 
 
 _NOT_CONFLICTS: Final = {
+    AgentCode.NO_REPOSITORY: 404,
     AgentCode.REQUEST_NOT_FOUND: 404,
     AgentCode.RUN_NOT_FOUND: 404,
     AgentCode.ARTIFACT_NOT_FOUND: 404,
@@ -50,6 +52,10 @@ _NOT_CONFLICTS: Final = {
     AgentCode.INVALID_STATUS: 400,
     AgentCode.INTERNAL_ERROR: 500,
 }
+
+
+def status_of(code: AgentCode) -> int:
+    return _NOT_CONFLICTS.get(code, 409)
 
 
 class AgentError(Exception):
@@ -72,7 +78,7 @@ class AgentError(Exception):
     @property
     def status(self) -> int:
         """The HTTP status of the response: most errors say that the state of something is in the way."""
-        return _NOT_CONFLICTS.get(self.code, 409)
+        return status_of(self.code)
 
     def as_json(self) -> dict[str, Any]:
         """The value of `error` in a response, and what errors.json contains."""

@@ -297,6 +297,12 @@ class NatsBackendConfig:
         "The folder of the Git repository whose requests this gateway serves; `pyoco-server agent` sets it. "
         "Empty: none.",
     )
+    agent_tag: str = _agent(
+        "",
+        "The tag of the repository's worker; `pyoco-server agent` sets it. Empty: it is made of the origin, "
+        "the folder and this machine.",
+        form=TAG,
+    )
     agent_tenant: str = _agent(
         "",
         "The tenant of the repository; required with API keys. Keys of other tenants find no requests.",

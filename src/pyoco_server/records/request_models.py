@@ -46,6 +46,8 @@ class AnswerIntent(Struct, kw_only=True, omit_defaults=True):
     text: str
     at: Timestamp
     by: Actor
+    # Whether the run has it; None: that is not known yet.
+    accepted: bool | None = None
 
 
 class RequestRun(Struct, kw_only=True, omit_defaults=True):
