@@ -1,6 +1,6 @@
 """What the endpoints of agent requests take and return. Times are ISO 8601 texts with an offset."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -19,6 +19,7 @@ _Labels = Annotated[
 _Markdown = Annotated[str, Meta(description="Markdown.")]
 
 Sort = Literal["priority_desc", "priority_asc", "updated_desc", "updated_asc", "created_desc", "created_asc"]
+SORTS: Final = get_args(Sort)
 DEFAULT_SORT: Final[Sort] = "priority_desc"
 
 

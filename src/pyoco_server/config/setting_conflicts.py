@@ -94,7 +94,9 @@ class _Values:
         """With API keys, a repository belongs to the keys of one tenant."""
         is_missing = self._values["agent_repo"] and not self._values["agent_tenant"]
         if is_missing and self._values["http_auth_mode"] == "api_key":
-            yield self._conflict("agent_tenant", "the tenant of the repository together with", "http_auth_mode")
+            yield self._conflict(
+                "agent_tenant", "the tenant of the repository together with", "http_auth_mode"
+            )
 
     def unknown_targets(self) -> Iterator[FieldProblem]:
         """A flow must name a receiver that exists."""

@@ -43,7 +43,9 @@ def describe(app: FastAPI, config: NatsBackendConfig) -> None:
 def _document(app: FastAPI, config: NatsBackendConfig) -> Json:
     document = get_openapi(title=app.title, version=app.version, routes=app.routes)
     endpoints = [endpoint for endpoint in ENDPOINTS if endpoint.in_schema]
-    types = list(dict.fromkeys([Problem, AgentProblem, *(each for endpoint in endpoints for each in _types(endpoint))]))
+    types = list(
+        dict.fromkeys([Problem, AgentProblem, *(each for endpoint in endpoints for each in _types(endpoint))])
+    )
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF + "{name}")
     schema_of = dict(zip(types, schemas, strict=True))
     for endpoint in endpoints:
@@ -132,7 +134,7 @@ def _content(endpoint: Endpoint, schema_of: dict[Any, Any]) -> Json:
     elif response is not None:
         schema = response if isinstance(response, dict) else schema_of[response]
         content[endpoint.media_type] = {"schema": schema}
-    if endpoint.events is not None:
+    if endpoint.events is not None and not endpoint.websocket:
         # The schema is that of one event.
         text = {"type": "string"}
         event = {"event": text, "data": text, "id": text, "retry": {"type": "integer"}}

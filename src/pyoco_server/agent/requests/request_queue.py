@@ -20,9 +20,9 @@ from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.projection import AgentRunFacts, project_run, projected
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.request_ids import run_id_of
-from pyoco_server.agent.run_files import Stage
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import REMOVED, RequestState, facts_of, is_active, state_of
+from pyoco_server.agent.run_files import Stage
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.run_store import RunStore
@@ -139,9 +139,9 @@ class RequestQueue:
     ) -> tuple[Stage | None, bool | None]:
         """What only the files of a run know."""
         stage = self._repository.run(record.request_id, run.number).stage()
-        # A run that never began has changed nothing.
-        is_stopped = snapshot is not None and snapshot.status is RunStatus.CANCELLED and stage is not None
-        if not is_stopped:
+        is_stopped = snapshot is not None and snapshot.status is RunStatus.CANCELLED
+        if stage is None or not is_stopped:
+            # A run that never began has changed nothing.
             return stage, None
         return stage, self._repository.is_work_saved(record.request_id, stage.branch)
 
@@ -203,7 +203,9 @@ class RequestQueue:
             self._directory.remove(removed.record.key, revision=removed.revision)
 
     async def _write(self, stored: StoredRequest | None, record: RequestRecord) -> StoredRequest:
-        written = await (self._store.create(record) if stored is None else self._store.replace(stored, record))
+        written = await (
+            self._store.create(record) if stored is None else self._store.replace(stored, record)
+        )
         self._put(written)
         return written
 
@@ -283,9 +285,7 @@ class RequestQueue:
         facts = _LOST if snapshot is None else facts_of(snapshot, work_saved=work_saved)
         number = run_id_of(run.number)
         try:
-            project_run(
-                self._repository.settings, record.request_id, number, facts, self._repository.now()
-            )
+            project_run(self._repository.settings, record.request_id, number, facts, self._repository.now())
         except (AgentError, OSError) as error:
             # A person has removed the file, or broken its header. The record has the status.
             log.warning(
@@ -327,7 +327,11 @@ class RequestQueue:
             flow_name=FLOW_NAME,
             tag=record.repo,
             tags=[record.request_id],
-            params={"request_id": record.request_id, "run_id": run_id_of(run.number)},
+            params={
+                "request_id": record.request_id,
+                "request_run": run_id_of(run.number),
+                "repo": str(self._repository.settings.repo),
+            },
             run_id=run.run_id,
             cause=Cause(kind=CauseKind.REQUEST, id=record.request_id),
         )

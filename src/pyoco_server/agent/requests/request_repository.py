@@ -1,14 +1,15 @@
 """The repository that a gateway serves: its settings, its tag, and its request files as last read."""
 
 import os
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
-from pyoco_server.agent.agent_errors import AgentError
+from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.agent_settings import AgentSettings, load_settings
-from pyoco_server.agent.doctor import Check, run_doctor
-from pyoco_server.agent.git.git_command import Git
+from pyoco_server.agent.git.git_command import Git, Interrupted
 from pyoco_server.agent.git.repository import check_repository, origin_url
 from pyoco_server.agent.git.worktrees import is_saved
 from pyoco_server.agent.repo_tag import repo_tag
@@ -17,6 +18,9 @@ from pyoco_server.agent.request_ids import run_id_of
 from pyoco_server.agent.run_files import RunFiles, run_ids
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Tag
+
+# A person waits for it.
+_PREFLIGHT_SEC: Final = 20.0
 
 # The time of the last change, the size and the inode: a file that is replaced has another one.
 _Signature = tuple[int, int, int]
@@ -80,6 +84,10 @@ class RequestRepository:
     def run(self, request_id: str, number: int) -> RunFiles:
         return RunFiles(self.settings.paths, request_id, run_id_of(number))
 
+    def run_dir(self, request_id: str, run_id: str) -> str:
+        """Relative to the repository."""
+        return RunFiles(self.settings.paths, request_id, run_id).relative_path()
+
     def run_numbers(self, request_id: str) -> list[int]:
         """Of the runs that have a folder, oldest first."""
         return [int(name) for name in run_ids(self.settings.paths, request_id)]
@@ -92,13 +100,29 @@ class RequestRepository:
 
     def check_preflight(self, file: RequestFile) -> None:
         """AgentError if a run could not start: of the work tree, the remote, the base or the branch."""
-        check_repository(self.settings, self.base_of(file), self.branch_of(file))
+        deadline = time.monotonic() + _PREFLIGHT_SEC
+        try:
+            check_repository(
+                self.settings,
+                self.base_of(file),
+                self.branch_of(file),
+                is_cancelled=lambda: time.monotonic() > deadline,
+            )
+        except Interrupted:
+            remote = self.settings.remote
+            raise AgentError(
+                AgentCode.REMOTE_ORIGIN_MISSING,
+                f"{remote} did not answer within {_PREFLIGHT_SEC:g} s.",
+                hint=f"Try: git -C {self.settings.repo} ls-remote {remote}",
+            ) from None
 
     def is_work_saved(self, request_id: str, branch: str) -> bool:
         """Whether the worktree of a stopped run has no uncommitted work."""
         return is_saved(self.settings, request_id, branch)
 
-    def doctor(self) -> list[Check]:
+    def doctor(self) -> "list[Check]":
+        from pyoco_server.agent.doctor import run_doctor
+
         return run_doctor(self.settings)
 
     def _signature(self, request_id: str) -> _Signature:

@@ -10,10 +10,10 @@ from typing import Any, Final
 from msgspec import structs
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
-from pyoco_server.agent.doctor import Check
+from pyoco_server.agent.projection import Projection
 from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus
 from pyoco_server.agent.request_folder import NewRequest, one_line
-from pyoco_server.agent.request_ids import checked_request_id, is_run_id, run_id_of
+from pyoco_server.agent.request_ids import checked_request_id, is_run_id
 from pyoco_server.agent.requests.request_queue import RequestQueue, StoredRequest
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import RequestState
@@ -22,14 +22,21 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import InvalidAnswer, NotAssigned, WaitConflict, WaitExpired, WaitNotFound
 from pyoco_server.records.ids import uuid_of
-from pyoco_server.records.request_models import AnswerIntent, RequestRecord, RequestRun, StopIntent, with_run
+from pyoco_server.records.request_models import (
+    AnswerIntent,
+    RequestOutcome,
+    RequestRecord,
+    RequestRun,
+    StopIntent,
+    with_run,
+)
 from pyoco_server.records.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 
 log = logging.getLogger(__name__)
 
-_ENDED: Final = frozenset({RequestStatus.FAILED, RequestStatus.DONE})
+_OUTCOMES: Final = frozenset(RequestOutcome)
 # The question is answered, expired or withdrawn, or the answer does not fit it: repeating changes nothing.
 _REFUSED: Final = (WaitConflict, WaitExpired, WaitNotFound, NotAssigned, InvalidAnswer)
 
@@ -54,6 +61,27 @@ class RunState:
     run: RequestRun | None
     latest: RequestState | None
 
+    @property
+    def pyoco_run_id(self) -> str | None:
+        if self.run is not None:
+            return self.run.run_id
+        return None if self.stage is None else self.stage.pyoco_run_id
+
+    @property
+    def projection(self) -> Projection:
+        """The status of the request while this was its latest run."""
+        if self.latest is not None:
+            return self.latest.projection
+        if self.run is not None and self.run.outcome is not None:
+            status = RequestStatus(self.run.outcome)
+        elif self.stage is not None and self.stage.status in _OUTCOMES:
+            status = RequestStatus(self.stage.status)
+        else:
+            # Its server is gone, and nobody executes it.
+            status = RequestStatus.FAILED
+        reason = None if self.stage is None else self.stage.failure_reason
+        return Projection(status=status, failure_reason=reason if status == RequestStatus.FAILED else None)
+
 
 class RequestService:
     def __init__(
@@ -72,7 +100,8 @@ class RequestService:
 
     # Reading
 
-    async def list(self) -> list[RequestState]:
+    async def all(self) -> list[RequestState]:
+        """Every request of the repository."""
         await self.queue.caught_up()
         files = await asyncio.to_thread(self.repository.files)
         records = {record.request_id: record for record in self.queue.records()}
@@ -307,7 +336,7 @@ class RequestService:
             # The run has the answer; the file was removed or broken meanwhile.
             log.warning("an answer cannot be written to the file of %s: %s", request_id, error)
 
-    async def doctor(self) -> list[Check]:
+    async def doctor(self) -> Any:
         return await asyncio.to_thread(self.repository.doctor)
 
     async def _file(self, request_id: str) -> RequestFile:

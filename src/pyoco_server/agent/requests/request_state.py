@@ -12,6 +12,16 @@ from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, WaitKi
 from pyoco_server.records.request_models import RequestRecord, RequestRun
 
 REMOVED: Final = "its run was deleted before it had ended"
+# The phase of each task of the flow.
+_PHASES: Final = {
+    "preflight": "planning",
+    "plan": "planning",
+    "implement": "implementing",
+    "test": "testing",
+    "document": "documenting",
+    "push": "pushing",
+    "report": "reporting",
+}
 # Shown in a file by a run that this server does not know.
 _OPEN: Final = frozenset({RequestStatus.RUNNING, RequestStatus.NEEDS_INPUT})
 
@@ -122,3 +132,7 @@ def open_question(run: RunSnapshot) -> OpenWait | None:
 def is_active(run: RunSnapshot) -> bool:
     """Whether it has, or waits for, the worker: a run that asks a person leaves it to the next request."""
     return not run.status.terminal and run.status is not RunStatus.WAITING_HUMAN
+
+
+def phase_of_task(task: str | None) -> str | None:
+    return None if task is None else _PHASES.get(task)

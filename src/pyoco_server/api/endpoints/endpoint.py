@@ -44,8 +44,6 @@ class Endpoint:
     # A record, a list of records, a tuple of alternatives, or the JSON Schema of what is not JSON.
     response: Any = None
     errors: tuple[ErrorSpec, ...] = ()
-    # Errors of agent requests, which have a form of their own.
-    codes: tuple[AgentCode, ...] = ()
     body: Body | None = None
     # Where it is None, FastAPI reads the query from the handler's parameters.
     query: type[Struct] | None = None
@@ -72,6 +70,8 @@ class Endpoint:
     operators_only: bool = False
     # In place of an API key it takes the token of workflow events (AX_WORKFLOW_EVENT_TOKEN).
     event_token: bool = False
+    # Errors of agent requests, which have a form of their own.
+    codes: tuple[AgentCode, ...] = ()
     # The handshake of a WebSocket.
     websocket: bool = False
 

@@ -25,8 +25,8 @@ _PREFLIGHT: Final = (
 )
 _FOUND: Final = (Code.REQUEST_NOT_FOUND,)
 _LOG_EVENTS: Final = Events(
-    "Messages of the WebSocket, JSON objects: LOG for each line from the first on, PHASE, STATUS, and DONE at "
-    "the end. Each connection gets all of them.",
+    "Messages of the WebSocket, JSON objects: LOG for each line from the first on, PHASE, STATUS, and DONE "
+    "at the end. Each connection gets all of them.",
     (types.LogEvent, types.PhaseEvent, types.StatusEvent, types.DoneEvent),
 )
 

@@ -138,6 +138,10 @@ def problem_response(request: Request, error: errors.PyocoError) -> Response:
 
 async def _on_agent_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AgentError)
+    return agent_error_response(request, error)
+
+
+def agent_error_response(request: Request, error: AgentError) -> Response:
     _log_response(request, error.status, error.code, _error_fields(error, error.status, str(error)))
     return _agent_response(AgentErrorBody(**error.as_json()), error.status)
 
@@ -153,8 +157,12 @@ def _agent_form(problem: Problem) -> tuple[AgentErrorBody, int]:
     if problem.errors:
         details["errors"] = problem.errors
     if problem.err_id in _INVALID:
-        message = "; ".join(f"{each.field}: {each.message}" if each.field else each.message
-                            for each in problem.errors) or problem.title
+        message = (
+            "; ".join(
+                f"{each.field}: {each.message}" if each.field else each.message for each in problem.errors
+            )
+            or problem.title
+        )
         return AgentErrorBody(code=AgentCode.INVALID_REQUEST, message=message, details=details), 400
     if problem.err_id is not None:
         code = _AGENT_CODES[problem.err_id]

@@ -16,7 +16,7 @@ from pyoco_server.agent.request_folder import MAX_FILE_BYTES, NewRequest, one_li
 from pyoco_server.agent.request_ids import run_id_of
 from pyoco_server.agent.requests.request_service import RequestEdit, RequestService, RunState, choices_of
 from pyoco_server.agent.requests.request_state import RequestState
-from pyoco_server.agent.run_files import E2E_LOG, RUNNER_LOG, UNIT_LOG
+from pyoco_server.agent.run_files import E2E_LOG, RUNNER_LOG, UNIT_LOG, StepState
 from pyoco_server.api import request_types as types
 from pyoco_server.api.endpoints import request_endpoints as endpoints
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
@@ -26,7 +26,7 @@ from pyoco_server.http_api.requests.bodies import json_record, limited_body
 from pyoco_server.http_api.requests.query import QueryReader, choice, text_value
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.wait_models import NO_DEADLINE, WaitRecord
+from pyoco_server.records.wait_models import WaitRecord
 
 T = TypeVar("T", bound=Struct)
 
@@ -56,11 +56,11 @@ async def list_requests(request: Request) -> Response:
     reader = QueryReader(request, types.RequestListQuery)
     statuses = frozenset(map(_status, reader.each("status", str)))
     text = reader.one("q", text_value, None)
-    sort = reader.one("sort", choice(*types.Sort.__args__), types.DEFAULT_SORT)
+    sort = reader.one("sort", choice(*types.SORTS), str(types.DEFAULT_SORT))
     reader.check()
     states = [
         state
-        for state in await service.list()
+        for state in await service.all()
         if (not statuses or state.status in statuses) and (text is None or _has_text(state, text))
     ]
     views = [await _view(service, state) for state in states]
@@ -269,7 +269,6 @@ async def _result(
 
 async def _view(service: RequestService, state: RequestState) -> types.RequestView:
     repository, file, latest = service.repository, state.file, state.latest
-    is_done = state.status == RequestStatus.DONE
     number = file.run_id if latest is None else run_id_of(latest.number)
     return types.RequestView(
         id=file.request_id,
@@ -303,26 +302,22 @@ async def _view(service: RequestService, state: RequestState) -> types.RequestVi
 def _question_view(service: RequestService, wait: WaitRecord | None) -> types.QuestionView | None:
     if wait is None:
         return None
-    deadline = None if wait.deadline_at >= NO_DEADLINE else service.repository.iso(wait.deadline_at)
     return types.QuestionView(
-        wait_id=wait.wait_id, text=wait.message, choices=choices_of(wait), deadline_at=deadline
+        wait_id=wait.wait_id,
+        text=wait.message,
+        choices=choices_of(wait),
+        deadline_at=service.repository.iso(wait.shown_deadline),
     )
 
 
 def _run_view(service: RequestService, state: RunState) -> types.RequestRunView:
-    files, stage, run = state.files, state.stage, state.run
+    files, stage = state.files, state.stage
     names = files.artifact_names()
-    if state.latest is not None:
-        status: str = state.latest.status
-    elif run is not None and run.outcome is not None:
-        status = run.outcome
-    else:
-        status = stage.status if stage is not None else RequestStatus.FAILED
     error = files.errors()
     return types.RequestRunView(
         id=files.run_id,
         request_id=files.request_id,
-        status=status,
+        status=state.projection.status,
         phase=None if stage is None else stage.phase,
         started_at=(stage.started_at or None) if stage else None,
         ended_at=None if stage is None else stage.ended_at,
@@ -332,5 +327,16 @@ def _run_view(service: RequestService, state: RunState) -> types.RequestRunView:
         step=None if stage is None else stage.step,
         steps=[] if stage is None else [_step_view(step) for step in stage.steps],
         error=error if isinstance(error, dict) else None,
-        pyoco_run_id=stage.pyoco_run_id if run is None and stage is not None else run and run.run_id,
+        pyoco_run_id=state.pyoco_run_id,
+    )
+
+
+def _step_view(step: StepState) -> types.RequestRunStep:
+    return types.RequestRunStep(
+        id=step.id,
+        title=step.title,
+        state=step.state,
+        commit=step.commit,
+        tests=step.tests,
+        summary=step.summary,
     )
