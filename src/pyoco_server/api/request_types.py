@@ -78,7 +78,7 @@ class QuestionView(Struct, kw_only=True):
 
     wait_id: str
     text: str
-    # The only answers that are accepted; empty: any text.
+    # Proposed answers; any other text is accepted as well.
     choices: list[str]
     deadline_at: str | None
 

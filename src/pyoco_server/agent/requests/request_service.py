@@ -295,14 +295,15 @@ class RequestService:
         return state
 
     async def _check_answer(self, state: RequestState, text: str) -> None:
+        """AgentError INVALID_REQUEST for an answer that the question does not accept."""
         wait = await self.question(state)
-        choices = choices_of(wait)
-        if choices and text.strip() not in choices:
+        schema = wait.schema if wait is not None and isinstance(wait.schema, dict) else {}
+        most = schema.get("maxLength")
+        if isinstance(most, int) and len(text.strip()) > most:
             raise AgentError(
                 AgentCode.INVALID_REQUEST,
-                f"answer.text is none of the choices: {', '.join(choices)}.",
-                hint="Answer with one of them.",
-                details={"choices": choices},
+                f"answer.text has {len(text.strip())} characters; at most {most} are accepted.",
+                hint="Put the details in a file of the repository, and name that.",
             )
 
     async def _finish_answer(self, stored: StoredRequest) -> None:
@@ -344,11 +345,11 @@ class RequestService:
 
 
 def choices_of(wait: WaitRecord | None) -> list[str]:
-    """The only answers that its schema accepts; empty: any."""
+    """The answers that the question proposes; any other text is an answer as well."""
     if wait is None or not isinstance(wait.schema, dict):
         return []
-    choices = wait.schema.get("enum")
-    return [each for each in choices if isinstance(each, str)] if isinstance(choices, list) else []
+    proposed = wait.schema.get("examples")
+    return [each for each in proposed if isinstance(each, str)] if isinstance(proposed, list) else []
 
 
 def _is_waiting(state: RequestState) -> bool:
