@@ -209,6 +209,12 @@ def dated_answer(text: str, at: str) -> str:
     return f"### 回答 ({at})\n\n{text.strip()}"
 
 
+def last_answer(want: str) -> str | None:
+    """The text of the last answer, if nothing was written after it."""
+    parts = re.split(r"(?m)^### 回答 \(\d{4}-\d\d-\d\d \d\d:\d\d\)$", want)
+    return parts[-1].strip() if len(parts) > 1 else None
+
+
 def _split(raw: str) -> tuple[str | None, str]:
     """The header without its fences, and the body; None if there is no header."""
     lines = _lines(raw.removeprefix("\ufeff"))

@@ -19,6 +19,7 @@ from pyoco_server.agent.request_file import (
     RequestFile,
     RequestStatus,
     dated_answer,
+    last_answer,
     new_request_text,
 )
 from pyoco_server.agent.request_ids import checked_request_id, is_request_id, new_request_id
@@ -148,7 +149,7 @@ class RequestFolder:
 
         def change(file: RequestFile) -> RequestFile:
             want = (file.want or "").strip()
-            if want.endswith(answer):
+            if last_answer(want) == text.strip():
                 return file
             return file.changed(want=f"{want}\n\n{answer}" if want else answer)
 

@@ -1,4 +1,4 @@
-"""The plan of a request: acceptance criteria and steps, its Markdown form, and the gate that it has to pass."""
+"""The plan of a request: criteria and steps, its Markdown form, and the gate that it has to pass."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

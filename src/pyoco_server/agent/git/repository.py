@@ -112,8 +112,8 @@ def remote_head(git: Git, remote: str, branch: str) -> str | None:
         out = git.network("ls-remote", "--heads", remote, ref)
     except GitFailed as error:
         raise remote_failed(git, remote, error, AgentCode.REMOTE_ORIGIN_MISSING) from error
-    heads = dict(reversed(line.split("\t", 1)) for line in out.splitlines() if "\t" in line)
-    return heads.get(ref)
+    lines = [line.partition("\t") for line in out.splitlines()]
+    return next((commit for commit, _, name in lines if name == ref), None)
 
 
 def remote_failed(git: Git, remote: str, error: GitFailed, code: AgentCode) -> AgentError:

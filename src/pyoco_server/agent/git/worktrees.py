@@ -87,11 +87,24 @@ class Worktree:
     def prepare(self, base: str) -> None:
         """Create the worktree on its branch, or continue it."""
         self._main.run("worktree", "prune")
+        self._leave_other_branch()
         if self.is_ready():
             self.open()
         else:
             self._create(base)
         self._catch_up()
+
+    def _leave_other_branch(self) -> None:
+        """If a person has given the request another branch: what was not committed stays on the old one."""
+        if not self.is_ready():
+            return
+        before = self._ready.read_text(encoding="utf-8").strip()
+        if before != self.branch:
+            old = Worktree(self._settings, self.request_id, before)
+            old.open()
+            old.save(wip_subject(self.request_id, None), "Aiflow-Wip: before a change of the branch")
+            self._ready.unlink()
+            self._main.run("worktree", "remove", "--force", str(self.path))
 
     def _create(self, base: str) -> None:
         if self.path.exists():
@@ -112,7 +125,7 @@ class Worktree:
             raise AgentError(
                 AgentCode.WORKTREE_DIRTY,
                 f"The worktree of {self.branch} cannot be created: {error.stderr}",
-                hint=f"If the branch is checked out elsewhere, switch that folder to {base}: git switch {base}",
+                hint=f"If the branch is checked out elsewhere, leave it there: git switch {base}",
             ) from error
         write_atomically(self._ready, f"{self.branch}\n")
 
@@ -149,11 +162,19 @@ class Worktree:
         ref = f"refs/heads/{self.branch}"
         if self.git.succeeds("symbolic-ref", "-q", "HEAD") and self.git.line("symbolic-ref", "HEAD") == ref:
             return
-        self.git.run("add", "-A", "--", *everything_but(self._excluded))
-        tree = self.git.line("write-tree")
-        kept = self._commit_tree(tree, [self.head()], "wip: found on another branch")
-        self.git.run("update-ref", f"refs/aiflow/kept/{self.request_id}/{kept[:12]}", kept)
+        self._keep("wip: found on another branch")
         self.git.run("checkout", "--force", "--quiet", self.branch, "--")
+
+    def keep_aside(self) -> None:
+        """Remove uncommitted changes from the worktree; a commit beside the branch keeps them."""
+        if self.is_dirty():
+            self._keep("wip: set aside")
+            self.git.run("reset", "--hard", "--quiet", "HEAD")
+
+    def _keep(self, subject: str) -> None:
+        self.git.run("add", "-A", "--", *everything_but(self._excluded))
+        kept = self._commit_tree(self.git.line("write-tree"), [self.head()], subject)
+        self.git.run("update-ref", f"refs/aiflow/kept/{self.request_id}/{kept[:12]}", kept)
 
     # What it contains
 
