@@ -14,6 +14,7 @@ from pyoco_server.telemetry.fast_paths import report_fast_path
 # Requests in flight end within the timeouts of NATS; a longer one has a client that does not read.
 _SHUTDOWN_SEC = 10
 _MAX_HEAD_BYTES = 64 * 1024
+_MAX_MESSAGE_BYTES = 64 * 1024
 
 
 class _Server(uvicorn.Server):
@@ -65,10 +66,12 @@ async def serve_gateway(
     on_stop: Callable[[], None],
     until: Awaitable[object],
     tls: tuple[str, str] | None = None,
+    websockets: bool = False,
 ) -> None:
     """Serve until `until` is done, then finish the requests in flight.
 
-    `tls`: the files of the certificate and of its key; plain HTTP without.
+    `tls`: the files of the certificate and of its key; plain HTTP without. Without `websockets`, a handshake
+    is an ordinary request.
     """
     certificate, key = tls or (None, None)
     config = uvicorn.Config(
@@ -76,7 +79,9 @@ async def serve_gateway(
         **protocol_options(),
         ssl_certfile=certificate,
         ssl_keyfile=key,
-        ws="none",
+        ws="websockets-sansio" if websockets else "none",
+        # Clients send nothing but the closing handshake.
+        ws_max_size=_MAX_MESSAGE_BYTES,
         lifespan="on",
         log_config=None,
         access_log=False,
