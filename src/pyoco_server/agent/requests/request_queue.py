@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import structs
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
 from pyoco_server.agent.projection import AgentRunFacts, project_run, projected
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.request_ids import run_id_of
@@ -48,7 +49,6 @@ from pyoco_server.triggers.trigger_directory import TriggerDirectory
 
 log = logging.getLogger(__name__)
 
-FLOW_NAME: Final = "agent_request"
 # A change may be missed in an outage.
 _POLL_SEC: Final = 10.0
 _NOT_READY_SEC: Final = 0.5
@@ -327,11 +327,7 @@ class RequestQueue:
             flow_name=FLOW_NAME,
             tag=record.repo,
             tags=[record.request_id],
-            params={
-                "request_id": record.request_id,
-                "request_run": run_id_of(run.number),
-                "repo": str(self._repository.settings.repo),
-            },
+            params=dict(run_params(record.request_id, run_id_of(run.number), self._repository.settings.repo)),
             run_id=run.run_id,
             cause=Cause(kind=CauseKind.REQUEST, id=record.request_id),
         )

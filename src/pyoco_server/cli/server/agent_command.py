@@ -60,16 +60,24 @@ def agent(
     ] = None,
     nats_port: Annotated[
         int | None,
-        option("Port of the NATS server that is started (default: 4222, or a free one).", "PORT", min=0,
-               max=65535),
+        option(
+            "Port of the NATS server that is started (default: 4222, or a free one).",
+            "PORT",
+            min=0,
+            max=65535,
+        ),
     ] = None,
     data_dir: Annotated[
         Path | None,
-        option("Folder for NATS, index and logs (default: .aiflow/server in the repository).", "DIR",
-               file_okay=False),
+        option(
+            "Folder for NATS, index and logs (default: .aiflow/server in the repository).",
+            "DIR",
+            file_okay=False,
+        ),
     ] = None,
     base_branch: Annotated[
-        str | None, option("Base of requests that name none (env: AIFLOW_BASE_BRANCH; default: main).", "NAME")
+        str | None,
+        option("Base of requests that name none (env: AIFLOW_BASE_BRANCH; default: main).", "NAME"),
     ] = None,
     requests_dir: Annotated[
         str | None, option("Folder of request files (env: AIFLOW_REQUESTS_DIR; default: requests).", "DIR")
