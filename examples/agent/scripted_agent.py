@@ -93,8 +93,8 @@ def question(prompt: str) -> dict[str, Any] | None:
 
 
 def language(prompt: str) -> str | None:
-    """The language that an answer names; answers are appended to the want."""
-    answers = re.split(r"^### 回答.*$", prompt, flags=re.MULTILINE)[1:]
+    """The language that an answer names; answers stand in the want, and after it."""
+    answers = re.findall(r"^(?:### 回答.*|Answer of a person:)\s*\n(.*)", prompt, flags=re.MULTILINE)
     return next((name for name in GREETINGS for answer in answers if name.lower() in answer.lower()), None)
 
 

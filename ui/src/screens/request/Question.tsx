@@ -1,10 +1,9 @@
 /** The question that a request waits on, and the box for its answer. */
 import { CircleHelp, Send } from "lucide-react";
-import { useId, useState } from "react";
+import { useState } from "react";
 import { useMay } from "../../api/access";
 import { useAct } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
-import { visible } from "../../lib/visible";
 import { Markdown } from "../../requests/Markdown";
 import { messages as common } from "../../requests/messages";
 import { requestTone } from "../../requests/RequestStatus";
@@ -12,6 +11,7 @@ import { type AgentRequest, resume } from "../../requests/requestApi";
 import { Button, Field, joined, TextArea } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
 import { showToast } from "../../ui/toasts";
+import { UserText } from "../../ui/UserText";
 import { onSendShortcut, SEND_KEYS } from "../wait/sendShortcut";
 import { messages } from "./messages";
 import local from "./Request.module.css";
@@ -53,14 +53,19 @@ function AnswerBox({ request, choices }: { request: AgentRequest; choices: reado
         send();
       }}
     >
-      {choices.length > 0 ? (
-        <Choices choices={choices} chosen={text} onChoose={setText} />
-      ) : (
-        <Field label={t("yourAnswer")} hint={t("answerHint")}>
-          {(wired) => (
-            <TextArea {...wired} rows={3} value={text} onChange={(event) => setText(event.target.value)} />
-          )}
-        </Field>
+      <Field label={t("yourAnswer")} hint={t("answerHint")}>
+        {(wired) => (
+          <TextArea {...wired} rows={3} value={text} onChange={(event) => setText(event.target.value)} />
+        )}
+      </Field>
+      {choices.length > 0 && (
+        <div className={local.choices}>
+          {choices.map((choice) => (
+            <Button key={choice} aria-pressed={choice === text} onClick={() => setText(choice)}>
+              <UserText text={choice} />
+            </Button>
+          ))}
+        </div>
       )}
       {sending.error && <ProblemBox problem={sending.error} />}
       <Button kind="primary" type="submit" disabled={!text.trim() || isSent} aria-keyshortcuts={SEND_KEYS}>
@@ -68,27 +73,5 @@ function AnswerBox({ request, choices }: { request: AgentRequest; choices: reado
         {c("resume")}
       </Button>
     </form>
-  );
-}
-
-interface ChoicesProps {
-  choices: readonly string[];
-  chosen: string;
-  onChoose: (choice: string) => void;
-}
-
-function Choices({ choices, chosen, onChoose }: ChoicesProps) {
-  const t = useMessages(messages);
-  const name = useId();
-  return (
-    <fieldset className={local.choices}>
-      <legend>{t("yourAnswer")}</legend>
-      {choices.map((choice) => (
-        <label key={choice}>
-          <input type="radio" name={name} checked={choice === chosen} onChange={() => onChoose(choice)} />
-          <bdi>{visible(choice)}</bdi>
-        </label>
-      ))}
-    </fieldset>
   );
 }

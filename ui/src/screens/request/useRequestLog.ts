@@ -87,12 +87,15 @@ function address(id: string, runId: string): string {
   return `${location.origin.replace(/^http/, "ws")}${path}`;
 }
 
+// Lines of programs start with `| `, those of the runner with their kind, such as `[STEP]`.
+const RUNNER = /^\[[A-Z]+\] /;
+
 const lineOf = ({ ts, line = "" }: LogEvent, index: number): LogLine =>
   readable({
     id: String(index),
     ts: Date.parse(ts) / 1000,
     text: line,
-    stream: "stdout",
+    stream: RUNNER.test(line) ? "runner" : "stdout",
     task: null,
     attempt: 1,
   });
