@@ -15,6 +15,7 @@ from pyoco_server.cli import client_command, worker_command
 from pyoco_server.cli.lazy_group import examples_in
 from pyoco_server.cli.server import server_command
 from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
+from pyoco_server.agent.agent_errors import status_of
 from pyoco_server.errors import PyocoError
 from pyoco_server.errors.error_table import ERRORS
 from pyoco_server.http_api import create_app
@@ -116,6 +117,7 @@ def http_api_page() -> dict[str, str]:
         anchor = re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-")
         scopes = " or ".join(f"`{scope}`" for scope in endpoint.scope_names) or "*public*"
         errors = sorted((error.status or 500, error.err_id) for error in endpoint.errors)
+        errors += sorted((status_of(code), str(code)) for code in endpoint.codes)
         return (
             f"[`{name}`](#{anchor})",
             scopes,

@@ -51,6 +51,8 @@ class Stage:
     run_id: str
     status: str = RequestStatus.RUNNING
     phase: str = "planning"
+    # The task of the flow that works, or has worked last.
+    task: str = ""
     # The id of the step that is executed, such as S01.
     step: str | None = None
     # Counts the automatic retries within this run; 1 at its start.

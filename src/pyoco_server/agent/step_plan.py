@@ -56,7 +56,7 @@ def plan_of(found: Any) -> StepPlan:
     if not isinstance(found, Mapping):
         raise PlanUnreadable("`plan` is not a JSON object")
     steps = found.get("steps")
-    if not isinstance(steps, list) or not all(isinstance(step, Mapping) for step in steps):
+    if not isinstance(steps, list | tuple) or not all(isinstance(step, Mapping) for step in steps):
         raise PlanUnreadable("`plan.steps` is not a list of objects")
     acceptance = _numbered(_texts(found.get("acceptance")))
     return StepPlan(acceptance=acceptance, steps=tuple(map(_step, steps, range(1, len(steps) + 1))))
@@ -90,7 +90,7 @@ def _numbered(texts: Sequence[str]) -> tuple[str, ...]:
 
 def _texts(found: Any) -> tuple[str, ...]:
     """A list of texts, of one text one; anything else is left to the gate."""
-    items = [found] if isinstance(found, str) else found if isinstance(found, list) else []
+    items = [found] if isinstance(found, str) else found if isinstance(found, list | tuple) else []
     return tuple(line for item in items if (line := _line(item)))
 
 

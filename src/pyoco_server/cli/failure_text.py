@@ -43,7 +43,7 @@ def _error_text(error: PyocoError, lang: Lang) -> str:
 
 
 def _http_error_text(error: PyocoHttpError, lang: Lang) -> str:
-    ids = f"{error.err_id} " if error.err_id else ""
+    ids = f"{error.code} " if error.code else ""
     request = f"{error.request.method} {safe_url(str(error.request.url))}"
     title = f"{ids}{error.title} (HTTP {error.status}, {request})"
     if error.errors:  # the detail repeats them in one sentence

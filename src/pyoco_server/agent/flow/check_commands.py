@@ -1,6 +1,8 @@
 """The configured checks of a repository: unit tests, end-to-end tests, linter, type checker."""
 
+import os
 from dataclasses import dataclass
+from typing import TextIO
 
 from pyoco_server.agent.agent_errors import AgentError
 from pyoco_server.agent.agent_settings import Argv
@@ -32,15 +34,24 @@ def run_check(session: WorkSession, name: str, command: Argv, log_name: str | No
         session.log.say("TEST", f"{name} ... FAIL: {error.message}")
         return CheckResult(name, passed=False, command=shown, problem=str(error))
     session.worktree.stage()
-    result = run_program(session, list(command), program, {"AIFLOW_ROLE": "test", "CI": "1"})
+    with _log_file(session, log_name) as file:
+        file.write(f"$ {shown_line(shown)}\n")
+        result = run_program(
+            session,
+            list(command),
+            program,
+            {"AIFLOW_ROLE": "test", "CI": "1"},
+            lambda line: file.write(f"{shown_line(line)}\n"),
+        )
     session.worktree.restore_staged()
     if result.cancelled:
         raise Interrupted
     how = result.outcome(session.settings.cli_timeout_sec)
-    if log_name is not None:
-        lines = "\n".join(shown_line(line) for line in result.tail)
-        with open(session.files.path / log_name, "a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"$ {shown}\n{lines}\n{name} {how}\n")
     session.log.say("TEST", f"{name} ... {'PASS' if result.succeeded else f'FAIL: {how}'}")
     problem = "" if result.succeeded else f"`{shown}` {how}:\n" + "\n".join(result.tail)
     return CheckResult(name, passed=result.succeeded, command=shown, problem=problem)
+
+
+def _log_file(session: WorkSession, name: str | None) -> TextIO:
+    path = os.devnull if name is None else session.files.path / name
+    return open(path, "a", encoding="utf-8", errors="backslashreplace")

@@ -1,5 +1,6 @@
 """Calls of a coding CLI by a task: one retry, then the fallback, then a question to a person."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -105,8 +106,14 @@ def _call(session: WorkSession, role: str, template: Argv, prompt: str, step: st
     )
 
 
-def run_program(session: WorkSession, argv: list[str], program: str, extra: dict[str, str]) -> ProcessResult:
-    """Execute a program in the worktree, its output going to the log."""
+def run_program(
+    session: WorkSession,
+    argv: list[str],
+    program: str,
+    extra: dict[str, str],
+    also: Callable[[str], object] | None = None,
+) -> ProcessResult:
+    """Execute a program in the worktree; its lines go to the log, and to `also`."""
     settings = session.settings
     environment = {
         "AIFLOW_REQUEST_ID": session.request_id,
@@ -114,6 +121,12 @@ def run_program(session: WorkSession, argv: list[str], program: str, extra: dict
         "AIFLOW_ATTEMPT": str(session.stage.attempt),
         **extra,
     }
+
+    def on_line(line: str) -> None:
+        session.log.program_line(line)
+        if also is not None:
+            also(line)
+
     try:
         return execute(
             argv,
@@ -121,7 +134,7 @@ def run_program(session: WorkSession, argv: list[str], program: str, extra: dict
             folder=session.worktree.path,
             environment=chosen_environment(settings.cli_env, environment),
             timeout_sec=settings.cli_timeout_sec,
-            on_line=session.log.program_line,
+            on_line=on_line,
             is_cancelled=session.is_cancelled,
             lock=FileLock(session.paths.cli_lock(session.request_id)),
         )

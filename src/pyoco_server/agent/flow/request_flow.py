@@ -45,7 +45,7 @@ _TAIL_CHARS: Final = 20_000
 @task
 def preflight(ctx: Any) -> dict[str, str]:
     """Check the repository, and make the worktree on the request's branch."""
-    with working(ctx, "planning") as session:
+    with working(ctx, "preflight", "planning") as session:
         request, settings = session.request, session.settings
         base = request.base or settings.base_branch
         branch = request.branch or f"{settings.branch_prefix}{session.request_id}"
@@ -73,7 +73,7 @@ def _save_leftover(session: WorkSession, worktree: Worktree) -> None:
 @task
 def plan(ctx: Any, preflight: Mapping[str, str]) -> dict[str, Any]:
     """A plan that passes the gate, with the run in which it was made."""
-    with working(ctx, "planning") as session:
+    with working(ctx, "plan", "planning") as session:
         session.worktree.open()
         found = ctx.step("earlier-plan", lambda: earlier_plan(session))
         made = found or {"plan": new_plan(ctx, session, preflight["base"]), "plan_run": session.run_id}
@@ -87,7 +87,7 @@ def plan(ctx: Any, preflight: Mapping[str, str]) -> dict[str, Any]:
 @task
 def implement(ctx: Any, plan: Mapping[str, Any], preflight: Mapping[str, str]) -> dict[str, str]:
     """Each step of the plan as one commit; returns the commits by step."""
-    with working(ctx, "implementing") as session:
+    with working(ctx, "implement", "implementing") as session:
         session.worktree.open()
         made, commits = plan_of(plan["plan"]), {}
         questions = 0
@@ -119,7 +119,7 @@ def implement(ctx: Any, plan: Mapping[str, Any], preflight: Mapping[str, str]) -
 def test(ctx: Any, plan: Mapping[str, Any], implement: Mapping[str, str]) -> list[dict[str, Any]]:
     """Run every configured check; the role qa may repair what fails."""
     del implement
-    with working(ctx, "testing") as session:
+    with working(ctx, "test", "testing") as session:
         session.worktree.open()
         settings = session.settings
         checks = [
@@ -160,7 +160,7 @@ def document(
     ctx: Any, plan: Mapping[str, Any], preflight: Mapping[str, str], test: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Complete the report of this run."""
-    with working(ctx, "documenting") as session:
+    with working(ctx, "document", "documenting") as session:
         worktree = session.worktree
         worktree.open()
         base = preflight["base"]
@@ -196,7 +196,7 @@ def document(
 def push(ctx: Any, preflight: Mapping[str, str], document: Mapping[str, Any]) -> dict[str, str]:
     """Push the branch; returns the link where a person opens the pull request."""
     del document
-    with working(ctx, "pushing") as session:
+    with working(ctx, "push", "pushing") as session:
         worktree = session.worktree
         worktree.open()
         check_config(Git(session.settings.repo))
@@ -235,7 +235,7 @@ def _ask_web_url(worktree: Worktree) -> CliQuestion:
 @task
 def report(ctx: Any, push: Mapping[str, str]) -> dict[str, str]:
     """The final status."""
-    with working(ctx, "reporting") as session:
+    with working(ctx, "report", "reporting") as session:
         session.stage.pr_url, session.stage.last_commit = push["pr_url"], push["commit"]
         session.check_stop()
         line = f"- Pull request: {push['pr_url']}"

@@ -102,17 +102,17 @@ class WorkSession:
 
     # The state, in stage.json and in the header of the request
 
-    def begin(self, phase: str, pyoco_run_id: str) -> None:
+    def begin(self, task: str, phase: str, pyoco_run_id: str) -> None:
         self.check_is_latest()
         is_new = not self.stage.started_at
         if is_new:
             self.stage.started_at = self._time()
             self.log.say("RUN", f"started run_id={self.run_id}")
-        elif self.stage.phase == phase:
+        elif self.stage.task == task:
             self.log.say("RUN", f"resumed run_id={self.run_id}")
         if is_new or self.stage.phase != phase:
             self.log.say("PHASE", phase)
-        self.stage.phase, self.stage.pyoco_run_id = phase, pyoco_run_id
+        self.stage.task, self.stage.phase, self.stage.pyoco_run_id = task, phase, pyoco_run_id
         self.stage.work_saved = self.stage.ended_at = None
         self.project(RequestStatus.RUNNING)
 
@@ -218,7 +218,7 @@ class WorkSession:
 
 
 @contextmanager
-def working(ctx: Any, phase: str) -> Iterator[WorkSession]:
+def working(ctx: Any, task: str, phase: str) -> Iterator[WorkSession]:
     """Hold the repository for one task, and write down how the task ends."""
     job = Job.of(ctx.params)
     job.settings.paths.prepare()
@@ -245,7 +245,7 @@ def working(ctx: Any, phase: str) -> Iterator[WorkSession]:
             _end_orphan(session)
             with _ends_written(session):
                 session.check_stop()
-                session.begin(phase, ctx.run.run_id)
+                session.begin(task, phase, ctx.run.run_id)
                 yield session
                 session.check_stop()
         finally:

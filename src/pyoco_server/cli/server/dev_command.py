@@ -172,7 +172,10 @@ class DevStack:
         self._undo = AsyncExitStack()
         # None: an existing server is used.
         self.nats = None if options.nats_url else self._new_nats()
-        self.nats_url = options.nats_url or str(self.nats and self.nats.url)
+
+    @property
+    def nats_url(self) -> str:
+        return self.options.nats_url or str(self.nats and self.nats.url)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:  # stops in reverse order: the worker, the gateway, NATS
