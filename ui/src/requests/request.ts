@@ -20,24 +20,28 @@ export const webAddress = (url: string | null | undefined): string | null =>
   url && /^https?:\/\/[^\s]+$/i.test(url) ? url : null;
 
 export type Action = "run" | "dequeue" | "stop" | "rerun";
-const ACTIONS: Record<string, Action> = { queued: "run", running: "stop", failed: "rerun", done: "rerun" };
+const ACTIONS: Partial<Record<Status, Action>> = {
+  queued: "run",
+  running: "stop",
+  failed: "rerun",
+  done: "rerun",
+};
 
 /** What may be done with a request, by its status; null: nothing, or it has to be answered. */
 export const actionOf = ({ status, enqueued_at }: AgentRequest): Action | null =>
   status === "queued" && enqueued_at !== null ? "dequeue" : (ACTIONS[status] ?? null);
 
 export interface Group {
-  status: string;
+  status: Status;
   items: readonly AgentRequest[];
 }
 
 /** By status in the order of the board, then P0 to P3, then the newest. */
 export function groups(items: readonly AgentRequest[]): readonly Group[] {
-  const known: readonly string[] = STATUSES;
-  const statuses = [...new Set([...known, ...items.map(({ status }) => status)])];
-  return statuses
-    .map((status) => ({ status, items: items.filter((each) => each.status === status).sort(inOrder) }))
-    .filter((group) => group.items.length > 0);
+  return STATUSES.map((status) => ({
+    status,
+    items: items.filter((each) => each.status === status).sort(inOrder),
+  })).filter((group) => group.items.length > 0);
 }
 
 const inOrder = (a: AgentRequest, b: AgentRequest): number =>

@@ -131,7 +131,7 @@ function BoardGroup({ group: { status, items } }: { group: Group }) {
 function BoardRow({ request }: { request: AgentRequest }) {
   const c = useMessages(common);
   const words = useRequestWords();
-  const reason = { needs_input: request.blocked_reason, failed: request.failure_reason }[request.status];
+  const reason = request.blocked_reason ?? request.failure_reason;
   return (
     <li className={styles.card} data-request={request.id}>
       <Priority priority={request.priority} />
