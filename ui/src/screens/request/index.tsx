@@ -205,7 +205,8 @@ function Sections({ detail }: { detail: RequestDetail }) {
         )
       }
     >
-      <div className={styles.body}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows. */}
+      <div className={joined(styles.body, local.document)} tabIndex={0}>
         {isBroken ? (
           <>
             <p role="alert">{t("brokenFile")}</p>
