@@ -9,13 +9,13 @@ from typing import Any
 from typer.main import get_command
 
 from pyoco_server import admin_cli
+from pyoco_server.agent.agent_errors import status_of
 from pyoco_server.api.endpoints.endpoint import Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.cli import client_command, worker_command
 from pyoco_server.cli.lazy_group import examples_in
 from pyoco_server.cli.server import server_command
 from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
-from pyoco_server.agent.agent_errors import status_of
 from pyoco_server.errors import PyocoError
 from pyoco_server.errors.error_table import ERRORS
 from pyoco_server.http_api import create_app

@@ -161,7 +161,7 @@ class RequestFolder:
             try:
                 file.unlink()
             except FileNotFoundError:
-                raise _not_found(request_id) from None
+                raise no_such_request(request_id) from None
 
     def _locked(self) -> Any:
         checked_folder(self._repo, self.path)
@@ -193,10 +193,11 @@ class RequestFolder:
             # A link would show any file of this machine as a request.
             descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
-            raise _not_found(file.stem) from error
+            raise no_such_request(file.stem) from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise no_such_request(file.stem)
         with open(descriptor, "rb") as opened:
-            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                raise _not_found(file.stem)
             content = opened.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
             raise _too_large(file.stem)
@@ -222,7 +223,7 @@ def _too_large(request_id: str) -> AgentError:
     )
 
 
-def _not_found(request_id: str) -> AgentError:
+def no_such_request(request_id: str) -> AgentError:
     return AgentError(
         AgentCode.REQUEST_NOT_FOUND,
         f"There is no request {shortened(request_id)}.",

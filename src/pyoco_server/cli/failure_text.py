@@ -50,7 +50,8 @@ def _http_error_text(error: PyocoHttpError, lang: Lang) -> str:
         cures = [f"  {spec.cure(lang)}" for spec in ERRORS if spec.err_id == error.err_id]
         return "\n".join([title, *_problem_lines(error.errors), *cures])
     # The detail is a whole sentence that mostly begins with the title.
-    return f"{title}\n  {error.detail.removeprefix(error.title).removeprefix(': ')}"
+    detail = error.detail.removeprefix(error.title).removeprefix(": ").strip()
+    return f"{title}\n  {detail}" if detail else title
 
 
 def _problem_lines(problems: Sequence[FieldProblem]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TextIO
 from pyoco_server.agent.agent_errors import AgentError
 from pyoco_server.agent.agent_settings import Argv
 from pyoco_server.agent.chosen_environment import program_path
+from pyoco_server.agent.coding_cli.cli_process import ProcessResult
 from pyoco_server.agent.flow.cli_calls import run_program
 from pyoco_server.agent.flow.run_log import shown_line
 from pyoco_server.agent.flow.work_session import WorkSession
@@ -34,15 +35,12 @@ def run_check(session: WorkSession, name: str, command: Argv, log_name: str | No
         session.log.say("TEST", f"{name} ... FAIL: {error.message}")
         return CheckResult(name, passed=False, command=shown, problem=str(error))
     session.worktree.stage()
-    with _log_file(session, log_name) as file:
-        file.write(f"$ {shown_line(shown)}\n")
-        result = run_program(
-            session,
-            list(command),
-            program,
-            {"AIFLOW_ROLE": "test", "CI": "1"},
-            lambda line: file.write(f"{shown_line(line)}\n"),
-        )
+    result = _executed(session, command, program, log_name)
+    if result.exit_code < 0 and not (result.timed_out or result.cancelled or result.printed_too_much):
+        # Killed by somebody else, which says nothing about the code.
+        session.log.say("TEST", f"{name} was ended by signal {-result.exit_code}, and is repeated")
+        session.worktree.restore_staged()
+        result = _executed(session, command, program, log_name)
     session.worktree.restore_staged()
     if result.cancelled:
         raise Interrupted
@@ -50,6 +48,18 @@ def run_check(session: WorkSession, name: str, command: Argv, log_name: str | No
     session.log.say("TEST", f"{name} ... {'PASS' if result.succeeded else f'FAIL: {how}'}")
     problem = "" if result.succeeded else f"`{shown}` {how}:\n" + "\n".join(result.tail)
     return CheckResult(name, passed=result.succeeded, command=shown, problem=problem)
+
+
+def _executed(session: WorkSession, command: Argv, program: str, log_name: str | None) -> ProcessResult:
+    with _log_file(session, log_name) as file:
+        file.write(f"$ {shown_line(' '.join(command))}\n")
+        return run_program(
+            session,
+            list(command),
+            program,
+            {"AIFLOW_ROLE": "test", "CI": "1"},
+            lambda line: file.write(f"{shown_line(line)}\n"),
+        )
 
 
 def _log_file(session: WorkSession, name: str | None) -> TextIO:

@@ -13,8 +13,8 @@ from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.doctor import Check
 from pyoco_server.agent.projection import Projection
 from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus
-from pyoco_server.agent.request_folder import NewRequest, one_line
-from pyoco_server.agent.request_ids import checked_request_id, is_run_id
+from pyoco_server.agent.request_folder import NewRequest, no_such_request, one_line
+from pyoco_server.agent.request_ids import is_request_id, is_run_id
 from pyoco_server.agent.requests.request_queue import RequestQueue, StoredRequest
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import RequestState
@@ -342,7 +342,10 @@ class RequestService:
         return await asyncio.to_thread(self.repository.doctor)
 
     async def _file(self, request_id: str) -> RequestFile:
-        return await asyncio.to_thread(self.repository.file, checked_request_id(request_id))
+        """AgentError REQUEST_NOT_FOUND also for what can be no id: it never reaches a path or a subject."""
+        if not is_request_id(request_id):
+            raise no_such_request(request_id)
+        return await asyncio.to_thread(self.repository.file, request_id)
 
 
 def choices_of(wait: WaitRecord | None) -> list[str]:

@@ -24,7 +24,3 @@ SEND_EVENTS: Final = (Scope.SUBMIT, Scope.TRIGGERS)
 WORKERS: Final = (Scope.WORKERS,)
 READ_WORKERS: Final = (Scope.READ, Scope.OPERATE, Scope.WORKERS)
 WHEELS: Final = (Scope.WHEELS,)
-# Agent requests: whoever may submit a run may write and start one; an approver reads and answers it.
-READ_REQUESTS: Final = (Scope.READ, Scope.SUBMIT, Scope.ANSWER, Scope.OPERATE)
-OPERATE_REQUESTS: Final = (Scope.SUBMIT, Scope.OPERATE)
-ANSWER_REQUESTS: Final = (Scope.ANSWER, Scope.SUBMIT, Scope.OPERATE)

@@ -5,12 +5,7 @@ from typing import Final
 from pyoco_server.agent.agent_errors import AgentCode as Code
 from pyoco_server.api import request_types as types
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint, Events
-from pyoco_server.api.endpoints.endpoint_scopes import (
-    ANSWER_REQUESTS,
-    OPERATE_REQUESTS,
-    READ_REQUESTS,
-    SUBMIT,
-)
+from pyoco_server.api.endpoints.endpoint_scopes import ANSWER, READ_OR_OPERATE, SUBMIT, SUBMIT_OR_OPERATE
 
 BASE: Final = "/api/v1"
 _REQUEST: Final = f"{BASE}/requests/{{request_id}}"
@@ -32,7 +27,7 @@ _LOG_EVENTS: Final = Events(
 
 LIST_REQUESTS = Endpoint(
     f"GET {BASE}/requests",
-    READ_REQUESTS,
+    READ_OR_OPERATE,
     "The requests of the repository that match.",
     types.RequestList,
     codes=(Code.INVALID_STATUS, Code.INVALID_REQUEST),
@@ -50,7 +45,7 @@ CREATE_REQUEST = Endpoint(
 )
 GET_REQUEST = Endpoint(
     f"GET {_REQUEST}",
-    READ_REQUESTS,
+    READ_OR_OPERATE,
     "One request with its text.",
     types.RequestDetail,
     codes=_FOUND,
@@ -90,7 +85,7 @@ ENQUEUE_REQUEST = Endpoint(
 )
 STOP_REQUEST = Endpoint(
     f"POST {_REQUEST}/stop",
-    OPERATE_REQUESTS,
+    SUBMIT_OR_OPERATE,
     "Stop the run of a request, or take it out of the queue. Its work is saved before the run ends.",
     types.RequestResult,
     codes=(*_FOUND, Code.NOT_RUNNING),
@@ -100,7 +95,7 @@ STOP_REQUEST = Endpoint(
 )
 RESUME_REQUEST = Endpoint(
     f"POST {_REQUEST}/resume",
-    ANSWER_REQUESTS,
+    ANSWER,
     "Answer the question of a request, which continues then. The answer is appended to its want.",
     types.RequestResult,
     codes=(*_FOUND, Code.NOT_NEEDS_INPUT, Code.INVALID_REQUEST, Code.REQUEST_UNREADABLE),
@@ -121,21 +116,21 @@ RERUN_REQUEST = Endpoint(
 )
 LATEST_REQUEST_RUN = Endpoint(
     f"GET {_REQUEST}/runs/latest",
-    READ_REQUESTS,
+    READ_OR_OPERATE,
     "The latest run of a request.",
     types.RequestRunResult,
     codes=(*_FOUND, Code.RUN_NOT_FOUND),
 )
 LIST_REQUEST_RUNS = Endpoint(
     f"GET {_REQUEST}/runs",
-    READ_REQUESTS,
+    READ_OR_OPERATE,
     "The runs of a request, the newest first.",
     types.RequestRunList,
     codes=_FOUND,
 )
 RAW_REQUEST = Endpoint(
     f"GET {_REQUEST}/raw",
-    READ_REQUESTS,
+    READ_OR_OPERATE,
     "The file of a request as it is.",
     _TEXT,
     codes=_FOUND,
@@ -143,7 +138,7 @@ RAW_REQUEST = Endpoint(
 )
 REQUEST_ARTIFACT = Endpoint(
     f"GET {_REQUEST}/runs/{{run_number}}/artifacts/{{name}}",
-    READ_REQUESTS,
+    READ_OR_OPERATE,
     "A file of a run, such as runner.log, unit.log or plan.json.",
     _TEXT,
     codes=(*_FOUND, Code.RUN_NOT_FOUND, Code.ARTIFACT_NOT_FOUND),
@@ -151,7 +146,7 @@ REQUEST_ARTIFACT = Endpoint(
 )
 DOCTOR = Endpoint(
     f"POST {BASE}/doctor",
-    OPERATE_REQUESTS,
+    SUBMIT_OR_OPERATE,
     "Check what an agent needs on this machine: git, the repository, the coding CLI. Nothing is changed.",
     types.DoctorReport,
     repeatable=True,
@@ -159,7 +154,7 @@ DOCTOR = Endpoint(
 # A handshake of a WebSocket. Any other GET is refused: 426.
 FOLLOW_REQUEST = Endpoint(
     f"GET {BASE}/ws/requests/{{request_id}}/runs/{{run_number}}",
-    READ_REQUESTS,
+    READ_OR_OPERATE,
     "The log and the state of a run over a WebSocket, from the first line to its end.",
     codes=(*_FOUND, Code.RUN_NOT_FOUND),
     events=_LOG_EVENTS,
@@ -170,7 +165,7 @@ FOLLOW_REQUEST = Endpoint(
 # The same outside of the API base.
 FOLLOW_REQUEST_WS = Endpoint(
     "GET /ws/requests/{request_id}/runs/{run_number}",
-    READ_REQUESTS,
+    READ_OR_OPERATE,
     "The same as `GET /api/v1/ws/requests/{request_id}/runs/{run_number}`.",
     codes=(*_FOUND, Code.RUN_NOT_FOUND),
     events=_LOG_EVENTS,

@@ -58,6 +58,13 @@ def protocol_options() -> dict[str, Any]:
     return {"http": "h11", "h11_max_incomplete_event_size": _MAX_HEAD_BYTES}
 
 
+def _socket_protocol() -> type[asyncio.Protocol]:
+    # Most gateways serve no WebSockets, and need not load the library.
+    from pyoco_server.http_api.server.socket_protocol import SocketProtocol  # noqa: PLC0415
+
+    return SocketProtocol
+
+
 async def serve_gateway(
     app: Callable[..., Any],
     listener: socket.socket,
@@ -79,7 +86,7 @@ async def serve_gateway(
         **protocol_options(),
         ssl_certfile=certificate,
         ssl_keyfile=key,
-        ws="websockets-sansio" if websockets else "none",
+        ws=_socket_protocol() if websockets else "none",
         # Clients send nothing but the closing handshake.
         ws_max_size=_MAX_MESSAGE_BYTES,
         lifespan="on",
