@@ -34,6 +34,7 @@ interface LogRowsProps {
 export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd }: LogRowsProps) {
   const t = useMessages(messages);
   const scroller = useRef<HTMLDivElement>(null);
+  const top = useRef(0);
   const list = useVirtualizer({
     count: lines.length,
     getScrollElement: () => scroller.current,
@@ -54,9 +55,12 @@ export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd 
       aria-live="off"
       // biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows.
       tabIndex={0}
-      onScroll={({ currentTarget: box }) =>
-        onAtEnd(box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX)
-      }
+      onScroll={({ currentTarget: box }) => {
+        const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX;
+        // Lines that were added below meanwhile are no reason to stop following.
+        if (isAtEnd || box.scrollTop < top.current) onAtEnd(isAtEnd);
+        top.current = box.scrollTop;
+      }}
     >
       <div className={styles.rows} style={{ height: list.getTotalSize() }}>
         {list.getVirtualItems().map(({ index, key, start }) => {
