@@ -9,7 +9,6 @@ from typing import Any
 from typer.main import get_command
 
 from pyoco_server import admin_cli
-from pyoco_server.agent import agent_settings
 from pyoco_server.agent.agent_errors import status_of
 from pyoco_server.api.endpoints.endpoint import Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
@@ -137,21 +136,6 @@ def openapi_document() -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def agent_requests_page() -> dict[str, str]:
-    """docs/agent-requests.md: the table of the settings of an agent."""
-    header = ("Key in .aiflowrc.json", "Variable", "Default", "What it does")
-    rows = (
-        (
-            f"`{each.key}`",
-            f"`{each.variable}`" if each.variable else "",
-            f"`{json.dumps(each.default)}`",
-            each.help,
-        )
-        for each in agent_settings.SETTINGS
-    )
-    return {"agent settings": table(header, rows)}
-
-
 # Files that are generated as a whole.
 FILES: dict[str, Callable[[], str]] = {
     "src/pyoco_server/http_client/client_endpoints.py": render_client_endpoints,
@@ -166,5 +150,4 @@ PAGES: dict[str, Callable[[], dict[str, str]]] = {
     "metrics.md": metrics_page,
     "commands.md": commands_page,
     "http-api.md": http_api_page,
-    "agent-requests.md": agent_requests_page,
 }
