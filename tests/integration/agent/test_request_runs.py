@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,7 +189,7 @@ async def test_step_that_does_not_converge_fails_the_run(agent: Agent) -> None:
 
 
 async def test_step_without_a_change_needs_a_summary(agent: Agent) -> None:
-    nothing = {"write": {}, "summary": None}
+    nothing: dict[str, Any] = {"write": {}, "summary": None}
     agent.repository.script(S01=[nothing, {"write": {}, "summary": "was there already"}])
     request_id = agent.repository.request()
     run, ended = await agent.run(request_id)

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from pyoco import Flow, task
 
-from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.agent.agent_errors import AgentCode
 from pyoco_server.agent.coding_cli.cli_reply import CliQuestion
 from pyoco_server.agent.compare_url import compare_url
-from pyoco_server.agent.flow.check_work import CheckWork, repaired
+from pyoco_server.agent.flow.check_work import CheckWork, check_failed, repaired
 from pyoco_server.agent.flow.planning import earlier_plan, new_plan, write_plan
 from pyoco_server.agent.flow.questions import ask
 from pyoco_server.agent.flow.report_parts import (
@@ -133,21 +133,16 @@ def test(ctx: Any, plan: Mapping[str, Any], implement: Mapping[str, str]) -> lis
             if command is None:
                 continue
             work = CheckWork(session, name, command, log_name, plan["plan_run"])
-            passed = ctx.step(f"{name}-1", work.run)["passed"]
+            done = ctx.step(f"{name}-1", work.run)
             tries = 1
-            while not passed and tries <= repeats:
+            while not done["passed"] and tries <= repeats:
                 tries += 1
                 session.count_attempt()
-                passed = ctx.step(f"{name}-{tries}", work.run)["passed"]
-            if not passed:
-                passed = repaired(ctx, session, work, tries)
-            if not passed:
-                raise AgentError(
-                    code,
-                    f"`{' '.join(command)}` fails.",
-                    hint="Read runner.log; correct the cause, or make the want more precise, and run it again.",
-                    details={"output": work.problem[-_TAIL_CHARS:]},
-                )
+                done = ctx.step(f"{name}-{tries}", work.run)
+            if not done["passed"]:
+                done = repaired(ctx, session, work, done)
+            if not done["passed"]:
+                raise check_failed(code, command, done["problem"])
             results.append({"name": name, "command": " ".join(command), "passed": True})
         return results
 
@@ -225,7 +220,7 @@ def _ask_web_url(worktree: Worktree) -> CliQuestion:
     return CliQuestion(
         text=f"What is the web page of the repository {without_credentials(worktree.remote_url())}?",
         why="the link for the pull request cannot be made of that address",
-        format="such as https://git.example.com/team/app; git.repoWebUrl in .aiflowrc.json saves the question",
+        format="such as https://git.example.com/team/app (git.repoWebUrl in .aiflowrc.json)",
     )
 
 
