@@ -23,7 +23,7 @@ from pyoco_server.agent.flow.report_parts import (
     run_summary,
     tests_text,
 )
-from pyoco_server.agent.flow.report_text import with_line, with_parts
+from pyoco_server.agent.flow.report_text import NEXT_ACTIONS, NOTES, with_line, with_parts
 from pyoco_server.agent.flow.step_work import StepWork, step_failed
 from pyoco_server.agent.flow.work_session import FLOW_NAME, WorkSession, working
 from pyoco_server.agent.git.git_command import Git, check_config, without_credentials
@@ -172,8 +172,8 @@ def document(
         after = [
             ("#### Tests", tests_text(test)),
             ("#### Changes", changes_text(files)),
-            ("#### Risks / Notes", risks_text(test)),
-            ("#### Next Actions (Human)", "- Review the branch and open the pull request (`pr_url`)."),
+            (NOTES, risks_text(test)),
+            (NEXT_ACTIONS, "- Review the branch and open the pull request (`pr_url`)."),
         ]
         session.edit_request(
             lambda file: file.changed(report=with_parts(file.report or "", session.run_id, before, after))
@@ -235,9 +235,7 @@ def report(ctx: Any, push: Mapping[str, str]) -> dict[str, str]:
         session.check_stop()
         line = f"- Pull request: {push['pr_url']}"
         session.edit_request(
-            lambda file: file.changed(
-                report=with_line(file.report or "", session.run_id, "#### Next Actions (Human)", line)
-            )
+            lambda file: file.changed(report=with_line(file.report or "", session.run_id, NEXT_ACTIONS, line))
         )
         session.project(RequestStatus.DONE)
         session.log.say("DONE", f"pr_url={push['pr_url']}")
