@@ -96,6 +96,15 @@ class AgentStack:
                 return found
         return None
 
+    async def has_status(self, run_id: str, status: str) -> bool:
+        run = await self.status_of(run_id)
+        return run is not None and run["status"] == status
+
+    async def answer(self, run_id: str, text: str) -> bool:
+        """Whether the answer was accepted; the gateway may not be ready."""
+        response = await self.http.post("/resume", json={"runId": run_id, "payload": text})
+        return response.status_code == httpx.codes.OK
+
     def cli_processes(self) -> list[int]:
         """Those of the coding CLI and of the tests that have ever been started."""
         pids = []
@@ -104,6 +113,9 @@ class AgentStack:
             lines = log.read_text().splitlines() if log.exists() else []
             pids += [int(line.split(" ")[1]) for line in lines]
         return pids
+
+    def living_programs(self) -> list[int]:
+        return [pid for pid in self.cli_processes() if is_alive(pid)]
 
     async def kill(self, victim: str) -> int:
         """Kill it, and start it again if nobody else does; returns how many processes were killed."""
@@ -115,8 +127,7 @@ class AgentStack:
             self.gateway.kill()
             await self.gateway.start()
             return 1
-        pids = self.worker.executors() if victim == "executor" else self.cli_processes()
-        living = [pid for pid in pids if is_alive(pid)]
+        living = self.worker.executors() if victim == "executor" else self.living_programs()
         for pid in living:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -160,14 +171,37 @@ async def test_killed_request_ends_done_with_each_step_committed_once(
     assert hits >= len(kills) // 2
 
 
-async def _interrupted_request(stack: AgentStack, kill: Kill) -> int:
+async def test_question_is_answered_after_everything_was_killed(tmp_path: Path, own_nats: NatsServer) -> None:
+    async with agent_stack(tmp_path, own_nats) as stack:
+        repository = stack.repository
+        repository.script(S02=[{"question": {"text": "Which colour?"}, "write": {"begun.txt": "x"}}, {}])
+        request_id, run_id, files = await _submitted(stack, "Ask me")
+        await eventually(lambda: stack.has_status(run_id, "WAITING_HUMAN"), describe="the run asks")
+        stack.worker.kill()
+        stack.gateway.kill()
+        await asyncio.to_thread(own_nats.restart)
+        await stack.gateway.start()
+        await stack.worker.start()
+        assert repository.header(request_id)["status"] == "needs_input"
+        await eventually(lambda: stack.answer(run_id, "green"), describe="the answer is accepted")
+        await eventually(lambda: stack.has_status(run_id, "COMPLETED"), describe="the run has ended")
+        assert repository.calls() == ["planner", "S01", "S02", "S02", "S03"]
+        assert "green" in (repository.settings.paths.requests.read(request_id).want or "")
+        assert git(repository.origin, "show", f"{repository.branch(request_id)}:begun.txt") == "x\n"
+        assert files.stage() is not None
+
+
+async def _submitted(stack: AgentStack, title: str) -> tuple[str, str, RunFiles]:
     repository = stack.repository
-    request_id = repository.request(f"Request {kill.seed}")
+    request_id = repository.request(title)
     params = run_params(request_id, "001", repository.repo)
     response = await stack.http.post("/runs", json={"flow_name": FLOW_NAME, "params": params, "tag": TAG})
     assert response.status_code == httpx.codes.OK, response.text
-    run_id = response.json()["run_id"]
-    files = RunFiles(repository.settings.paths, request_id, "001")
+    return request_id, response.json()["run_id"], RunFiles(repository.settings.paths, request_id, "001")
+
+
+async def _interrupted_request(stack: AgentStack, kill: Kill) -> int:
+    request_id, run_id, files = await _submitted(stack, f"Request {kill.seed}")
 
     def has_begun() -> bool:
         stage = files.stage()
@@ -175,6 +209,9 @@ async def _interrupted_request(stack: AgentStack, kill: Kill) -> int:
 
     await eventually(has_begun, describe=f"{kill}: the phase has begun")
     await asyncio.sleep(kill.after_sec)
+    if kill.victim == "cli":
+        # The moment between two programs is not what this kill is for.
+        await eventually(lambda: stack.living_programs() or not has_begun(), describe=f"{kill}: a program")
     killed = await stack.kill(kill.victim)
 
     async def ended() -> dict[str, Any] | None:
@@ -198,5 +235,4 @@ def _check(stack: AgentStack, request_id: str, kill: Kill, log: str) -> None:
     # Whatever the branch has ever pointed to is still part of it.
     for commit in git(repository.repo, "reflog", "show", "--format=%H", branch).split():
         git(repository.repo, "merge-base", "--is-ancestor", commit, branch)
-    left = [pid for pid in stack.cli_processes() if is_alive(pid)]
-    assert left == [], f"{kill}\n{log}"
+    assert stack.living_programs() == [], f"{kill}\n{log}"
