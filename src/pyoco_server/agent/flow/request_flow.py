@@ -6,7 +6,7 @@ recorded: an attempt that finds the key of a step in the trailer of a commit doe
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from pyoco import Flow, task
 
@@ -24,20 +24,14 @@ from pyoco_server.agent.flow.report_parts import (
     tests_text,
 )
 from pyoco_server.agent.flow.report_text import NEXT_ACTIONS, NOTES, with_line, with_parts
-from pyoco_server.agent.flow.step_work import StepWork, step_failed
+from pyoco_server.agent.flow.step_work import StepWork
 from pyoco_server.agent.flow.work_session import FLOW_NAME, WorkSession, working
 from pyoco_server.agent.git.git_command import Git, check_config, without_credentials
 from pyoco_server.agent.git.repository import check_repository
 from pyoco_server.agent.git.worktrees import Worktree, wip_subject, wip_trailer
 from pyoco_server.agent.request_file import RequestStatus
 from pyoco_server.agent.run_files import E2E_LOG, UNIT_LOG
-from pyoco_server.agent.step_plan import (
-    plan_of,
-)
-
-_HISTORY_CHARS: Final = 20_000
-_TAIL_CHARS: Final = 20_000
-
+from pyoco_server.agent.step_plan import plan_of
 
 # preflight
 
@@ -89,27 +83,11 @@ def implement(ctx: Any, plan: Mapping[str, Any], preflight: Mapping[str, str]) -
     """Each step of the plan as one commit; returns the commits by step."""
     with working(ctx, "implement", "implementing") as session:
         session.worktree.open()
-        made, commits = plan_of(plan["plan"]), {}
-        questions = 0
-        for step in made.steps:
-            work = StepWork(session, made, step, plan["plan_run"], preflight["base"])
-            calls = fixes = 0
-            while True:
-                calls += 1
-                done = ctx.step(f"{step.id}-{calls}", work.attempt)
-                if done.get("commit"):
-                    commits[step.id] = done["commit"]
-                    break
-                if done.get("question"):
-                    questions += 1
-                    question = CliQuestion.from_json(done["question"])
-                    work.answers.append(ask(ctx, session, question, questions))
-                    continue
-                fixes += 1
-                work.failure = done["failure"]
-                if fixes > session.settings.step_fix_retries:
-                    raise step_failed(step, fixes, work.failure)
-        return commits
+        made = plan_of(plan["plan"])
+        return {
+            step.id: StepWork(session, made, step, plan["plan_run"], preflight["base"]).complete(ctx)
+            for step in made.steps
+        }
 
 
 # test
