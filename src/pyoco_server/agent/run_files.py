@@ -26,6 +26,7 @@ E2E_LOG: Final = "e2e.log"
 _STAGE: Final = "stage.json"
 _PLAN: Final = "plan.json"
 _ERRORS: Final = "errors.json"
+_DIFF_CHARS: Final = 500_000
 _ARTIFACT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -128,6 +129,12 @@ class RunFiles:
     def write_artifacts(self, artifacts: Mapping[str, Any]) -> None:
         """Commits and statistics of the difference."""
         self._write_json("artifacts.json", artifacts)
+
+    def write_diff(self, step: str, text: str) -> None:
+        """The change of one step; the rest of a long one is in the commit."""
+        if len(text) > _DIFF_CHARS:
+            text = f"{text[:_DIFF_CHARS]}\n... (git show has the rest)\n"
+        write_atomically(self.path / f"{step}.diff", text)
 
     def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
         write_atomically(self.path / name, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
