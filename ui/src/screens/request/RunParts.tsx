@@ -13,6 +13,7 @@ import { UserText } from "../../ui/UserText";
 import logStyles from "../run/log/Log.module.css";
 import { LogRows, type LogRowsHandle } from "../run/log/LogRows";
 import { Panel } from "../run/Panel";
+import { DiffDialog, diffName } from "./DiffDialog";
 import { messages } from "./messages";
 import local from "./Request.module.css";
 import { useRequestLog } from "./useRequestLog";
@@ -35,7 +36,7 @@ export function RunParts({ request, children }: { request: AgentRequest; childre
     <>
       <div className={run && run.steps.length > 0 ? local.columns : undefined}>
         {children}
-        {run && run.steps.length > 0 && <Steps steps={run.steps} />}
+        {run && run.steps.length > 0 && <Steps run={run} />}
       </div>
       {run && (
         <Log
@@ -63,12 +64,13 @@ const LOOKS: Record<string, string> = { running: "RUNNING", done: "COMPLETED", f
 const STATES = ["running", "done", "failed"] as const;
 const TESTS = ["passed", "failed"] as const;
 
-function Steps({ steps }: { steps: readonly RunStep[] }) {
+function Steps({ run }: { run: AgentRun }) {
   const t = useMessages(messages);
+  const [shown, setShown] = useState<RunStep | null>(null);
   return (
     <Panel title={t("steps")} icon={ListChecks}>
       <ol className={local.steps}>
-        {steps.map((step) => {
+        {run.steps.map((step) => {
           const tests = TESTS.find((each) => each === step.tests);
           return (
             <li key={step.id} data-step={step.id} data-state={step.state}>
@@ -88,6 +90,11 @@ function Steps({ steps }: { steps: readonly RunStep[] }) {
                 {(step.commit || tests) && (
                   <p className={local.proof}>
                     {step.commit && <code>{step.commit.slice(0, 10)}</code>}
+                    {run.files.includes(diffName(step)) && (
+                      <button type="button" className={local.link} onClick={() => setShown(step)}>
+                        {t("diff")}
+                      </button>
+                    )}
                     {tests && <span data-tests={tests}>{t(`tests.${tests}`)}</span>}
                   </p>
                 )}
@@ -96,6 +103,7 @@ function Steps({ steps }: { steps: readonly RunStep[] }) {
           );
         })}
       </ol>
+      {shown && <DiffDialog run={run} step={shown} onClose={() => setShown(null)} />}
     </Panel>
   );
 }
