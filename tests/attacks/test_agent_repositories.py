@@ -1,4 +1,4 @@
-"""A hostile repository, request or caller: none of them has the agent execute what it was not told to trust."""
+"""A hostile repository, request or caller: the agent executes nothing that it was not told to trust."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -67,8 +67,8 @@ async def test_hooks_of_the_repository_are_not_executed(agent: Agent, tmp_path: 
 
 @pytest.mark.parametrize(
     "key",
-    ["filter.evil.clean", "filter.evil.process", "core.sshCommand", "credential.helper", "remote.origin.uploadpack",
-     "remote.origin.receivepack"],
+    ["filter.evil.clean", "filter.evil.process", "core.sshCommand", "credential.helper",
+     "remote.origin.uploadpack", "remote.origin.receivepack"],
 )  # fmt: skip
 async def test_configuration_that_executes_programs_is_refused(
     agent: Agent, tmp_path: Path, key: str

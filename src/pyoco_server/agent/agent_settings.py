@@ -64,9 +64,14 @@ class AgentSettings:
         return RepoPaths(self.repo, self.requests_dir, self.runs_dir)
 
     def cli(self, role: str) -> Argv | None:
-        """The command of a role; the implementer's for one that has none of its own."""
-        own: Argv | None = {"planner": self.planner, "qa": self.qa, "fallback": self.fallback}.get(role)
-        return own if role == "fallback" else own or self.implementer
+        """The command of a role; a planner without one is the implementer."""
+        commands = {
+            "planner": self.planner or self.implementer,
+            "implementer": self.implementer,
+            "qa": self.qa,
+            "fallback": self.fallback,
+        }
+        return commands[role]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +229,7 @@ SETTINGS: Final = (
     Setting(key="ai.implementer", field="implementer", default=None, read=_cli,
             help="Command of the coding CLI that changes the code."),
     Setting(key="ai.qa", field="qa", default=None, read=_cli,
-            help="Command of the coding CLI that repairs failed tests; without it the implementer's."),
+            help="Command of the coding CLI that repairs what the testing phase finds; null: the run fails."),
     Setting(key="ai.fallback", field="fallback", default=None, read=_cli,
             help="Command that is tried when another one has failed twice."),
     Setting(key="ai.model", field="model", default="default", read=_text,

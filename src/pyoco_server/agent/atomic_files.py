@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 
@@ -31,6 +32,12 @@ def _mode_of(path: Path) -> int:
         return path.stat().st_mode & 0o777
     except FileNotFoundError:
         return 0o644
+
+
+def append_to(path: Path) -> TextIO:
+    """Open a file for appending; a repository may contain a link there, which is not followed."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    return open(os.open(path, flags, 0o644), "a", encoding="utf-8", errors="backslashreplace")
 
 
 @contextmanager

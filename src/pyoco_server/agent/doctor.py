@@ -1,4 +1,4 @@
-"""Checks of a machine before the first run: the tools, the repository and its settings. Nothing is changed."""
+"""Checks before the first run: tools, repository and settings. Nothing is changed."""
 
 import os
 import socket

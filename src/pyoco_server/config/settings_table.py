@@ -436,6 +436,12 @@ class NatsBackendConfig:
         "tenants (`always`), or only one run (`never`).",
         choices=("tenant", "always", "never"),
     )
+    executor_crash_retries: int = _worker(
+        0,
+        "How often an attempt of a run is continued from its journal in a new executor process, after its "
+        "process was killed or has crashed. 0: the run is FAILED.",
+        minimum=0,
+    )
     run_dir: str = _worker(".pyoco/runs", "Folder of the working directories of runs.")
     callable_allow: str = _worker(
         "",

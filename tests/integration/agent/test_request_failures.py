@@ -1,4 +1,4 @@
-"""What can be wrong with a repository or a coding CLI: each ends as the notes say, and changes nothing else."""
+"""What can be wrong with a repository or a coding CLI: how each ends."""
 
 import sys
 from pathlib import Path

@@ -3,10 +3,18 @@
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pyoco_server.agent.git.worktrees import is_saved
+from pyoco_server.agent.projection import AgentRunFacts, project_run
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.records.models import RunStatus
+from pyoco_server.runs.lifecycle.cancel_request import cancel_run
+from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from tests.support.agent.repository import WEB_URL, git
 from tests.support.agent.running import Agent
 from tests.support.agent.scripted_cli import plan
@@ -118,6 +126,32 @@ async def test_stop_commits_uncommitted_work_and_the_next_run_continues(agent: A
     assert again.header["status"] == "done"
 
 
+async def test_work_of_a_run_that_was_ended_by_force_is_saved_by_the_next(agent: Agent) -> None:
+    agent.repository.script(S02=[{"hang": True}, {}])
+    request_id = agent.repository.request()
+    run = await agent.start(request_id)
+    await eventually((agent.repository.cli / "hangs").exists, describe="the CLI hangs in S02")
+    gateway = agent.gateway.inside
+    await cancel_run(gateway.connection, RunStore(gateway.connection), run.run_id, ANYBODY, force=True)
+    assert (await run.ends())["status"] == "CANCELLED"
+    settings, branch = agent.repository.settings, agent.repository.branch(request_id)
+    assert run.stage.work_saved is None
+    assert not is_saved(settings, request_id, branch)
+    facts = AgentRunFacts(status=RunStatus.CANCELLED, work_saved=False)
+    file = project_run(settings, request_id, "001", facts, datetime.now(UTC))
+    assert (file.text("failure_reason") or "").startswith("WORK_NOT_SAVED: ")
+
+    again, ended = await agent.run(request_id, "002")
+    assert ended["status"] == "COMPLETED", again.log
+    assert [subject.split(" ")[0] for subject in agent.repository.subjects(branch)] == [
+        "feat:",
+        "wip:",
+        "feat:",
+        "feat:",
+    ]
+    assert agent.repository.calls() == ["planner", "S01", "S02", "S02", "S03"]
+
+
 async def test_rerun_of_a_finished_request_continues_its_branch(agent: Agent) -> None:
     request_id = agent.repository.request()
     await agent.run(request_id)
@@ -188,7 +222,7 @@ async def test_step_that_does_not_converge_fails_the_run(agent: Agent) -> None:
 
 
 async def test_step_without_a_change_needs_a_summary(agent: Agent) -> None:
-    nothing = {"write": {}, "summary": None}
+    nothing: dict[str, Any] = {"write": {}, "summary": None}
     agent.repository.script(S01=[nothing, {"write": {}, "summary": "was there already"}])
     request_id = agent.repository.request()
     run, ended = await agent.run(request_id)

@@ -24,7 +24,7 @@ WEB_URL = "https://github.com/acme/app"
 
 
 class AgentRepository:
-    """`repo` is a clone of `origin.git`, with a base `main`; `cli` is where the scripted CLI keeps its files."""
+    """`repo` is a clone of `origin.git` with a base `main`; in `cli` the scripted CLI keeps its files."""
 
     def __init__(self, folder: Path, **config: Any) -> None:
         self.repo = folder / "repo"

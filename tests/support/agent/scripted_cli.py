@@ -1,8 +1,8 @@
 """A coding CLI that does what a script says: `scripted_cli.py FOLDER PROMPT_FILE`.
 
 FOLDER/script.json has a list of actions for `planner`, `qa` and each step; each call takes the next one, and
-the last one is repeated. Without a script it plans three steps, and writes a file for each. Each call appends a
-line to FOLDER/calls.log. Of the standard library only: it runs with a chosen environment.
+the last one is repeated. Without a script it plans three steps, and writes a file for each. Each call appends
+a line to FOLDER/calls.log. Of the standard library only: it runs with a chosen environment.
 """
 
 import json
@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 HANG_SEC = 3600.0
 
 
-def plan(steps: int = 3) -> dict[str, object]:
+def plan(steps: int = 3) -> dict[str, Any]:
     return {
         "acceptance": ["AC1: every step has its file"],
         "steps": [
@@ -52,25 +53,31 @@ def main(folder: Path, prompt_file: str) -> int:
     return act(actions[min(calls, len(actions)) - 1], role, step, folder)
 
 
-def act(action: dict[str, object], role: str, step: str, folder: Path) -> int:
-    for line in action.get("say", ["\x1b[31mworking\x1b[0m <script>alert(1)</script>"]):  # type: ignore[attr-defined]
-        print(line, flush=True)
-    for name, text in dict(
-        action.get("write", {} if role == "planner" else {f"{step or role}.txt": step})
-    ).items():  # type: ignore[call-overload]
+def act(action: dict[str, Any], role: str, step: str, folder: Path) -> int:
+    for line in action.get("say", ["\x1b[31mworking\x1b[0m <script>alert(1)</script>"]):
+        say(line)
+    written = action.get("write", {} if role == "planner" else {f"{step or role}.txt": step})
+    for name, text in written.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(f"{text}\n")
     if "run" in action:
-        subprocess.run(action["run"], check=True)  # type: ignore[call-overload]
-    if "print_bytes" in action:
-        line = b"x" * 99 + b"\n"
-        for _ in range(int(action["print_bytes"]) // len(line)):  # type: ignore[call-overload]
-            sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
+        subprocess.run(action["run"], check=True)
     if "environment" in action:
         (folder / "environment.json").write_text(json.dumps(dict(os.environ)))
-    if "pause" in action:
-        time.sleep(float(action["pause"]))  # type: ignore[arg-type]
+    for _ in range(action.get("print_bytes", 0) // 100):
+        sys.stdout.write("x" * 99 + "\n")
+    time.sleep(action.get("pause", 0))
+    misbehave(action, folder)
+    if "question" in action:
+        say(block({"question": action["question"]}))
+    elif role == "planner":
+        say(block({"plan": action.get("plan", plan())}))
+    elif action.get("summary", "done") is not None:
+        say(block({"summary": action.get("summary", "done")}))
+    return int(action.get("exit", 0))
+
+
+def misbehave(action: dict[str, Any], folder: Path) -> None:
     if action.get("ignore_term"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if action.get("detach"):
@@ -81,13 +88,11 @@ def act(action: dict[str, object], role: str, step: str, folder: Path) -> int:
     if action.get("hang"):
         (folder / "hangs").write_text(str(os.getpid()))
         time.sleep(HANG_SEC)
-    if "question" in action:
-        print(block({"question": action["question"]}))
-    elif role == "planner":
-        print(block({"plan": action.get("plan", plan())}))
-    elif action.get("summary", "done") is not None:
-        print(block({"summary": action.get("summary", "done")}))
-    return int(action.get("exit", 0))  # type: ignore[call-overload]
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ def test_names_of_branches(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "-x", "--force", "+x", "a..b", "a//b", "a/", "a.lock", "a/.b", "a.lock/b", "HEAD", "refs/heads/x", "a b", "a:b",
-     "a~1", "a^", "a*", "a\\b", "a\n", "日本", "@{-1}", "x" * 201],
+    ["", "-x", "--force", "+x", "a..b", "a//b", "a/", "a.lock", "a/.b", "a.lock/b", "HEAD", "refs/heads/x",
+     "a b", "a:b", "a~1", "a^", "a*", "a\\b", "a\n", "日本", "@{-1}", "x" * 201],
 )  # fmt: skip
 def test_names_that_git_would_interpret_are_refused(name: str) -> None:
     assert branch_problem(name)

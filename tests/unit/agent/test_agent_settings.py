@@ -97,13 +97,9 @@ def test_missing_folder_is_named(tmp_path: Path) -> None:
         load_settings(tmp_path / "none", environ={})
 
 
-def test_role_without_a_command_uses_the_implementer(tmp_path: Path) -> None:
-    write(tmp_path, {"ai": {"implementer": ["a", "{prompt}"], "planner": ["b", "{prompt}"]}})
+def test_planner_without_a_command_is_the_implementer(tmp_path: Path) -> None:
+    command = ("a", "{prompt}")
+    write(tmp_path, {"ai": {"implementer": command}})
     settings = load_settings(tmp_path, environ={})
     commands = {role: settings.cli(role) for role in ("planner", "implementer", "qa", "fallback")}
-    assert commands == {
-        "planner": ("b", "{prompt}"),
-        "implementer": ("a", "{prompt}"),
-        "qa": ("a", "{prompt}"),
-        "fallback": None,
-    }
+    assert commands == {"planner": command, "implementer": command, "qa": None, "fallback": None}

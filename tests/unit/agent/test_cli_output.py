@@ -19,7 +19,8 @@ def reply(text: str) -> CliReply:
 
 
 def test_last_block_counts() -> None:
-    text = 'a\n```aiflow\n{"summary": "one"}\n```\n```json\n{"summary": "no"}\n```\n~~~ aiflow\n{"summary": "two"}\n~~~\nb'
+    other = '```json\n{"summary": "no"}\n```'
+    text = f'a\n```aiflow\n{{"summary": "one"}}\n```\n{other}\n~~~ aiflow\n{{"summary": "two"}}\n~~~\nb'
     assert reply(text).summary == "two"
 
 

@@ -2,10 +2,12 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TextIO
 
 from pyoco_server.agent.agent_errors import AgentError
 from pyoco_server.agent.agent_settings import Argv
+from pyoco_server.agent.atomic_files import append_to
 from pyoco_server.agent.chosen_environment import program_path
 from pyoco_server.agent.coding_cli.cli_process import ProcessResult
 from pyoco_server.agent.flow.cli_calls import run_program
@@ -63,5 +65,4 @@ def _executed(session: WorkSession, command: Argv, program: str, log_name: str |
 
 
 def _log_file(session: WorkSession, name: str | None) -> TextIO:
-    path = os.devnull if name is None else session.files.path / name
-    return open(path, "a", encoding="utf-8", errors="backslashreplace")
+    return append_to(Path(os.devnull) if name is None else session.files.path / name)

@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.agent.agent_settings import Argv
 from pyoco_server.agent.coding_cli.cli_reply import CliQuestion
 from pyoco_server.agent.flow.check_commands import CheckResult, run_check
 from pyoco_server.agent.flow.cli_calls import call_cli
@@ -15,18 +17,16 @@ _TAIL_CHARS: Final = 20_000
 
 class CheckWork:
     def __init__(
-        self, session: WorkSession, name: str, command: Any, log_name: str | None, plan_run: str
+        self, session: WorkSession, name: str, command: Argv, log_name: str | None, plan_run: str
     ) -> None:
         self._session = session
         self.name = name
         self.command = command
         self._log_name = log_name
         self._key = f"{session.request_id}/{plan_run}"
-        self.problem = ""
 
     def run(self) -> dict[str, Any]:
         result: CheckResult = run_check(self._session, self.name, self.command, self._log_name)
-        self.problem = result.problem
         return {"passed": result.passed, "problem": result.problem[-_TAIL_CHARS:]}
 
     def repair(self, number: int, problem: str) -> dict[str, Any]:
@@ -59,24 +59,32 @@ class CheckWork:
         return result
 
 
-def repaired(ctx: Any, session: WorkSession, work: CheckWork, tries: int) -> bool:
-    """Whether the role qa could repair it; without a command for that role nobody tries."""
-    if session.settings.qa is None:
-        return False
-    problem, questions, fixes = work.problem, 0, 0
-    while fixes < session.settings.step_fix_retries:
-        number = tries + fixes + questions
+def repaired(ctx: Any, session: WorkSession, work: CheckWork, found: dict[str, Any]) -> dict[str, Any]:
+    """The result after the repairs by the role qa; without a command for that role nobody tries."""
+    done, context = found, found["problem"]
+    calls = questions = fixes = 0
+    while session.settings.qa is not None and fixes < session.settings.step_fix_retries:
+        calls += 1
         done = ctx.step(
-            f"{work.name}-repair-{number}",
-            lambda number=number, problem=problem: work.repair(number, problem),
+            f"{work.name}-repair-{calls}",
+            lambda number=calls, problem=context: work.repair(number, problem),
         )
         if done["passed"]:
-            return True
-        problem = work.problem = done["problem"]
+            break
+        context = done["problem"]
         if done.get("question"):
             questions += 1
-            answer = ask(ctx, session, CliQuestion.from_json(done["question"]), questions)
-            problem = f"{problem}\n\nAnswer of a person: {answer}"
+            answer = ask(ctx, session, CliQuestion.from_json(done["question"]), questions, work.name)
+            context = f"{context}\n\nAnswer of a person: {answer}"
         else:
             fixes += 1
-    return False
+    return dict(done)
+
+
+def check_failed(code: AgentCode, command: Argv, output: str) -> AgentError:
+    return AgentError(
+        code,
+        f"`{' '.join(command)}` fails.",
+        hint="Read runner.log; correct the cause, or make the want more precise, and run it again.",
+        details={"output": output[-_TAIL_CHARS:]},
+    )

@@ -28,14 +28,15 @@ def question_text(question: CliQuestion) -> str:
     return "\n\n".join(parts)
 
 
-def ask(ctx: Any, session: WorkSession, question: CliQuestion, number: int) -> str:
+def ask(ctx: Any, session: WorkSession, question: CliQuestion, number: int, prefix: str = "") -> str:
     """The answer of a person; until there is one, the run is parked and the request needs input."""
     text = question_text(question)
+    name = f"{prefix}-" if prefix else ""
     try:
         answer = ctx.human(
             f"{session.request_id}: {text}",
             schema=answer_schema(question.choices),
-            name=f"question-{number}",
+            name=f"{name}question-{number}",
             timeout_ms=session.settings.question_timeout_sec * 1000,
         )
     except BaseException:
@@ -44,7 +45,7 @@ def ask(ctx: Any, session: WorkSession, question: CliQuestion, number: int) -> s
         session.files.write_error(_as_error(question))
         session.project(RequestStatus.NEEDS_INPUT, blocked=text)
         raise
-    return str(ctx.step(f"answer-{number}", lambda: _received(session, str(answer))))
+    return str(ctx.step(f"{name}answer-{number}", lambda: _received(session, str(answer))))
 
 
 def _received(session: WorkSession, answer: str) -> str:

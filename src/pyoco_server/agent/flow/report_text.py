@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 STEPS: Final = "#### Steps Executed"
+NOTES: Final = "#### Risks / Notes"
+NEXT_ACTIONS: Final = "#### Next Actions (Human)"
 _CHARS: Final = 4000
 
 

@@ -6,14 +6,14 @@ recorded: an attempt that finds the key of a step in the trailer of a commit doe
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from pyoco import Flow, task
 
-from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.agent.agent_errors import AgentCode
 from pyoco_server.agent.coding_cli.cli_reply import CliQuestion
 from pyoco_server.agent.compare_url import compare_url
-from pyoco_server.agent.flow.check_work import CheckWork, repaired
+from pyoco_server.agent.flow.check_work import CheckWork, check_failed, repaired
 from pyoco_server.agent.flow.planning import earlier_plan, new_plan, write_plan
 from pyoco_server.agent.flow.questions import ask
 from pyoco_server.agent.flow.report_parts import (
@@ -23,21 +23,15 @@ from pyoco_server.agent.flow.report_parts import (
     run_summary,
     tests_text,
 )
-from pyoco_server.agent.flow.report_text import with_line, with_parts
-from pyoco_server.agent.flow.step_work import StepWork, step_failed
+from pyoco_server.agent.flow.report_text import NEXT_ACTIONS, NOTES, with_line, with_parts
+from pyoco_server.agent.flow.step_work import StepWork
 from pyoco_server.agent.flow.work_session import FLOW_NAME, WorkSession, working
 from pyoco_server.agent.git.git_command import Git, check_config, without_credentials
 from pyoco_server.agent.git.repository import check_repository
 from pyoco_server.agent.git.worktrees import Worktree, wip_subject, wip_trailer
 from pyoco_server.agent.request_file import RequestStatus
 from pyoco_server.agent.run_files import E2E_LOG, UNIT_LOG
-from pyoco_server.agent.step_plan import (
-    plan_of,
-)
-
-_HISTORY_CHARS: Final = 20_000
-_TAIL_CHARS: Final = 20_000
-
+from pyoco_server.agent.step_plan import plan_of
 
 # preflight
 
@@ -89,27 +83,11 @@ def implement(ctx: Any, plan: Mapping[str, Any], preflight: Mapping[str, str]) -
     """Each step of the plan as one commit; returns the commits by step."""
     with working(ctx, "implement", "implementing") as session:
         session.worktree.open()
-        made, commits = plan_of(plan["plan"]), {}
-        questions = 0
-        for step in made.steps:
-            work = StepWork(session, made, step, plan["plan_run"], preflight["base"])
-            calls = fixes = 0
-            while True:
-                calls += 1
-                done = ctx.step(f"{step.id}-{calls}", work.attempt)
-                if done.get("commit"):
-                    commits[step.id] = done["commit"]
-                    break
-                if done.get("question"):
-                    questions += 1
-                    question = CliQuestion.from_json(done["question"])
-                    work.answers.append(ask(ctx, session, question, questions))
-                    continue
-                fixes += 1
-                work.failure = done["failure"]
-                if fixes > session.settings.step_fix_retries:
-                    raise step_failed(step, fixes, work.failure)
-        return commits
+        made = plan_of(plan["plan"])
+        return {
+            step.id: StepWork(session, made, step, plan["plan_run"], preflight["base"]).complete(ctx)
+            for step in made.steps
+        }
 
 
 # test
@@ -133,21 +111,16 @@ def test(ctx: Any, plan: Mapping[str, Any], implement: Mapping[str, str]) -> lis
             if command is None:
                 continue
             work = CheckWork(session, name, command, log_name, plan["plan_run"])
-            passed = ctx.step(f"{name}-1", work.run)["passed"]
+            done = ctx.step(f"{name}-1", work.run)
             tries = 1
-            while not passed and tries <= repeats:
+            while not done["passed"] and tries <= repeats:
                 tries += 1
                 session.count_attempt()
-                passed = ctx.step(f"{name}-{tries}", work.run)["passed"]
-            if not passed:
-                passed = repaired(ctx, session, work, tries)
-            if not passed:
-                raise AgentError(
-                    code,
-                    f"`{' '.join(command)}` fails.",
-                    hint="Read runner.log; correct the cause, or make the want more precise, and run it again.",
-                    details={"output": work.problem[-_TAIL_CHARS:]},
-                )
+                done = ctx.step(f"{name}-{tries}", work.run)
+            if not done["passed"]:
+                done = repaired(ctx, session, work, done)
+            if not done["passed"]:
+                raise check_failed(code, command, done["problem"])
             results.append({"name": name, "command": " ".join(command), "passed": True})
         return results
 
@@ -177,8 +150,8 @@ def document(
         after = [
             ("#### Tests", tests_text(test)),
             ("#### Changes", changes_text(files)),
-            ("#### Risks / Notes", risks_text(test)),
-            ("#### Next Actions (Human)", "- Review the branch and open the pull request (`pr_url`)."),
+            (NOTES, risks_text(test)),
+            (NEXT_ACTIONS, "- Review the branch and open the pull request (`pr_url`)."),
         ]
         session.edit_request(
             lambda file: file.changed(report=with_parts(file.report or "", session.run_id, before, after))
@@ -225,7 +198,7 @@ def _ask_web_url(worktree: Worktree) -> CliQuestion:
     return CliQuestion(
         text=f"What is the web page of the repository {without_credentials(worktree.remote_url())}?",
         why="the link for the pull request cannot be made of that address",
-        format="such as https://git.example.com/team/app; git.repoWebUrl in .aiflowrc.json saves the question",
+        format="such as https://git.example.com/team/app (git.repoWebUrl in .aiflowrc.json)",
     )
 
 
@@ -240,9 +213,7 @@ def report(ctx: Any, push: Mapping[str, str]) -> dict[str, str]:
         session.check_stop()
         line = f"- Pull request: {push['pr_url']}"
         session.edit_request(
-            lambda file: file.changed(
-                report=with_line(file.report or "", session.run_id, "#### Next Actions (Human)", line)
-            )
+            lambda file: file.changed(report=with_line(file.report or "", session.run_id, NEXT_ACTIONS, line))
         )
         session.project(RequestStatus.DONE)
         session.log.say("DONE", f"pr_url={push['pr_url']}")

@@ -4,7 +4,9 @@ import re
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Final, TextIO
+from typing import Final
+
+from pyoco_server.agent.atomic_files import append_to
 
 # What is printed by one task of one attempt; the rest is in runner.log only.
 _PRINTED_BYTES: Final = 4 * 1024 * 1024
@@ -24,7 +26,7 @@ class RunLog:
     """Lines of the runner start with `[PHASE]` and the like; lines of programs start with `| `."""
 
     def __init__(self, path: Path) -> None:
-        self._file: TextIO = open(path, "a", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+        self._file = append_to(path)
         self._printed = 0
 
     def __enter__(self) -> "RunLog":

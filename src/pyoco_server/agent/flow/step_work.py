@@ -3,9 +3,11 @@
 from typing import Any, Final
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.agent.coding_cli.cli_reply import CliQuestion
 from pyoco_server.agent.flow.check_commands import run_check
 from pyoco_server.agent.flow.cli_calls import call_cli
 from pyoco_server.agent.flow.prompts import step_prompt
+from pyoco_server.agent.flow.questions import ask
 from pyoco_server.agent.flow.report_text import STEPS, flat, with_line
 from pyoco_server.agent.flow.work_session import WorkSession
 from pyoco_server.agent.git.worktrees import STEP_TRAILER
@@ -19,15 +21,6 @@ from pyoco_server.agent.step_plan import (
 _TAIL_CHARS: Final = 20_000
 
 
-def step_failed(step: PlanStep, tries: int, failure: str) -> AgentError:
-    return AgentError(
-        AgentCode.RETRY_EXCEEDED,
-        f"{step.id} ({step.title}) failed {tries} times: {failure.partition(chr(10))[0]}",
-        hint="Read runner.log; make the want more precise, or the step smaller, and run it again.",
-        details={"step": step.id, "output": failure[-_TAIL_CHARS:]},
-    )
-
-
 class StepWork:
     """One step of the plan, tried until it passes its gate."""
 
@@ -39,17 +32,37 @@ class StepWork:
         self._step = step
         self._key = f"{session.request_id}/{plan_run}/{step.id}"
         self._base = base
-        self.failure = ""
-        self.answers: list[str] = []
+        # What was wrong with the last try, and what people have answered.
+        self._failure = ""
+        self._answers: list[str] = []
 
-    def attempt(self) -> dict[str, Any]:
+    def complete(self, ctx: Any) -> str:
+        """The commit of the step; AgentError RETRY_EXCEEDED if it does not pass its gate."""
+        session, step = self._session, self._step
+        calls = fixes = questions = 0
+        while True:
+            calls += 1
+            done = ctx.step(f"{step.id}-{calls}", self._attempt)
+            if done.get("commit"):
+                return str(done["commit"])
+            if done.get("question"):
+                questions += 1
+                question = CliQuestion.from_json(done["question"])
+                self._answers.append(ask(ctx, session, question, questions, step.id))
+                continue
+            fixes += 1
+            self._failure = done["failure"]
+            if fixes > session.settings.step_fix_retries:
+                raise _step_failed(step, fixes, self._failure)
+
+    def _attempt(self) -> dict[str, Any]:
         """`commit`, `question`, or `failure` with what the next try has to know."""
         session, step = self._session, self._step
         if commit := session.worktree.commit_of(self._key):
             # Committed by an attempt that was killed before it could say so, or by an earlier run.
             session.log.say("STEP", f"{step.id} is on the branch")
             return self._done(commit, None)
-        if self.failure:
+        if self._failure:
             session.count_attempt()
         session.set_step(step.id, state="running", tests=None)
         session.log.say("STEP", f"{step.id} start")
@@ -60,8 +73,8 @@ class StepWork:
             want=request.want or "",
             plan=self._plan,
             step=step,
-            failure=self.failure,
-            answers=self.answers,
+            failure=self._failure,
+            answers=self._answers,
             branch=session.stage.branch,
             excluded=", ".join(session.paths.excluded),
         )
@@ -124,3 +137,12 @@ def _subject(step: PlanStep, request_id: str) -> str:
     ids = f"(req:{request_id} step:{step.id})"
     room = max(20, 99 - len(ids))
     return f"{head if len(head) <= room else head[: room - 1] + '…'} {ids}"
+
+
+def _step_failed(step: PlanStep, tries: int, failure: str) -> AgentError:
+    return AgentError(
+        AgentCode.RETRY_EXCEEDED,
+        f"{step.id} ({step.title}) failed {tries} times: {failure.partition(chr(10))[0]}",
+        hint="Read runner.log; make the want more precise, or the step smaller, and run it again.",
+        details={"step": step.id, "output": failure[-_TAIL_CHARS:]},
+    )

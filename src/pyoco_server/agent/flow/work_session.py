@@ -15,6 +15,7 @@ from typing import Any, Final
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.agent_settings import AgentSettings, load_settings
 from pyoco_server.agent.coding_cli.cli_lock import FileLock, take_over
+from pyoco_server.agent.flow.report_text import NOTES, flat, with_line
 from pyoco_server.agent.flow.run_log import RunLog
 from pyoco_server.agent.git.git_command import GitFailed, Interrupted
 from pyoco_server.agent.git.worktrees import Worktree, wip_subject, wip_trailer
@@ -184,7 +185,12 @@ class WorkSession:
         self.files.write_error(error)
         if self.stage.step is not None:
             self.set_step(self.stage.step, state="failed")
-        self.project(RequestStatus.FAILED, failed=f"{error.code}: {error.message}")
+        reason = f"{error.code}: {error.message}"
+        line = f"- Failed while {self.stage.phase}: {flat(reason)}"
+        self.edit_request(
+            lambda file: file.changed(report=with_line(file.report or "", self.run_id, NOTES, line))
+        )
+        self.project(RequestStatus.FAILED, failed=reason)
 
     def stop(self) -> None:
         """Save uncommitted work on the branch: only then is the request queued again."""
@@ -199,6 +205,7 @@ class WorkSession:
                 )
         except (AgentError, GitFailed, OSError) as error:
             self.stage.work_saved = False
+            self._log_difference(worktree)
             self.fail(
                 AgentError(
                     AgentCode.WORK_NOT_SAVED,
@@ -215,6 +222,16 @@ class WorkSession:
             self.set_step(self.stage.step, state="waiting")
         self.project(RequestStatus.QUEUED)
         self.log.say("RUN", "stopped; the work is on the branch")
+
+    def _log_difference(self, worktree: Worktree) -> None:
+        """Work that cannot be committed is at least in the log."""
+        try:
+            difference = worktree.git.run("diff", "--no-ext-diff", "--no-textconv", "HEAD", "--")
+        except (GitFailed, OSError) as error:
+            self.log.say("WARN", f"its difference cannot be read: {error}")
+            return
+        for line in difference.splitlines():
+            self.log.program_line(line)
 
 
 @contextmanager

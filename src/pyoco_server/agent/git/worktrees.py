@@ -20,6 +20,7 @@ from pyoco_server.agent.git.repository import (
 )
 
 STEP_TRAILER: Final = "Aiflow-Step"
+_ABSOLUTE: Final = ("--path-format=absolute", "--git-common-dir")
 _SUBJECT_CHARS: Final = 100
 _AUTHOR: Final = ("aiflow", "aiflow@localhost")
 
@@ -59,7 +60,9 @@ class Worktree:
             raise remote_failed(self._main, remote, error, AgentCode.REMOTE_ORIGIN_MISSING) from error
 
     def is_ready(self) -> bool:
-        return self._ready.is_file() and (self.path / ".git").is_file()
+        # A repository may contain links under these names.
+        links = self.path.is_symlink() or self._ready.is_symlink()
+        return not links and self._ready.is_file() and (self.path / ".git").is_file()
 
     def exists(self) -> bool:
         return self.path.exists()
@@ -72,8 +75,15 @@ class Worktree:
                 f"The worktree {self.path} is missing.",
                 hint="Run the request again: it is created from the branch.",
             )
-        folder = Path(self.git.line("rev-parse", "--absolute-git-dir"))
-        common = Path(self.git.line("rev-parse", "--path-format=absolute", "--git-common-dir"))
+        places = self.git.run("rev-parse", *_ABSOLUTE, "--absolute-git-dir", "--show-toplevel")
+        common, folder, top = map(Path, places.splitlines())
+        own = Path(self._main.line("rev-parse", *_ABSOLUTE))
+        if top.resolve() != self.path.resolve() or common.resolve() != own.resolve():
+            raise AgentError(
+                AgentCode.INTERNAL_ERROR,
+                f"{self.path} is not a worktree of {self._settings.repo}.",
+                hint=f"Move it away: mv {self.path} {self.path}.old",
+            )
         for lock in (
             folder / "index.lock",
             folder / "HEAD.lock",
