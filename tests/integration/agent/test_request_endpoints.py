@@ -14,8 +14,8 @@ from tests.support.agent.served_repository import API, ServedRepository, serving
 from tests.support.running.gateway import RunningGateway
 
 FIELDS = {
-    "id", "title", "priority", "status", "base", "branch", "tags", "created_at", "updated_at", "run_id", "phase",
-    "attempt", "blocked_reason", "failure_reason", "pr_url", "last_commit", "paths",
+    "id", "title", "priority", "status", "base", "branch", "tags", "created_at", "updated_at", "run_id",
+    "phase", "attempt", "blocked_reason", "failure_reason", "pr_url", "last_commit", "paths",
 }  # fmt: skip
 
 

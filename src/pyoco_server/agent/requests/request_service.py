@@ -358,11 +358,11 @@ def choices_of(wait: WaitRecord | None) -> list[str]:
 
 def _is_waiting(state: RequestState) -> bool:
     """Whether it is in the queue, or has a run that no worker has taken yet."""
-    if state.record is None:
-        return False
-    return state.record.queued_at is not None or (
-        state.status == RequestStatus.QUEUED and state.record.open_run is not None
-    )
+    record = state.record
+    if record is None or record.queued_at is not None:
+        return record is not None
+    has_ended = state.run is not None and state.run.status.terminal
+    return state.status == RequestStatus.QUEUED and record.open_run is not None and not has_ended
 
 
 def _check_not_open(state: RequestState) -> None:
