@@ -314,8 +314,8 @@ def _run(request: dict[str, Any]) -> None:
     """What `python -m` does, in a process that has imported the module's package already."""
     os.environ.clear()
     os.environ.update(request["env"])
-    if "dev" not in request["arguments"]:
-        # The programs that `dev` starts are no forks, and reject it.
+    if not {"dev", "agent"} & set(request["arguments"][:1]):
+        # The programs that these start are no forks, and reject it.
         os.environ.setdefault("PYOCO_NATS_REQUEST_TIMEOUT_SEC", f"{LIMIT_SEC:g}")
     os.chdir(request["cwd"])
     paths = [path for path in request["env"].get("PYTHONPATH", "").split(os.pathsep) if path]

@@ -88,6 +88,12 @@ def route_path(scope: Scope) -> str:
     return path
 
 
+def method_of(scope: Scope) -> str:
+    """The handshake of a WebSocket is a GET."""
+    method: str = "GET" if scope["type"] == "websocket" else scope["method"]
+    return method
+
+
 def find_endpoint(method: str, path: str) -> Endpoint | None:
     if method == "HEAD":
         method = "GET"
