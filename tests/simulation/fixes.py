@@ -86,8 +86,8 @@ FIXES: Final = (
             ),
             Substitution(
                 f"{_BROKER}.queue.queued_runs:_replaces",
-                "if job.generation != known.generation:\n        return job.generation > known.generation\n",
-                "",
+                "return job.generation > known.generation",
+                "return False",
             ),
             Substitution(
                 f"{_RUNS}.sweep.open_runs:_starts_waiting",

@@ -188,7 +188,9 @@ def an_unavailable_request_has_changed_nothing(evidence: Evidence) -> Iterator[s
         done = [
             each
             for each in evidence.requests
-            if each.kind == request.kind and each.run_id == request.run_id and each.answer is not Answer.REFUSED
+            if each.kind == request.kind
+            and each.run_id == request.run_id
+            and each.answer is not Answer.REFUSED
         ]
         if len(done) > 1:
             # Another one may have done it.
