@@ -1,6 +1,5 @@
 """Small scenarios, one module for each area: 2 gateways, 2 workers, a few runs.
 
-A module has `FLOWS`, the settings that differ from `SETTINGS` of the world, the kinds of faults that may happen
-besides those of every scenario, and `play`, which sends the requests of users. Everything else is decided by
-the seed.
+A module has the `SHAPE` of its world, the `FAULTS` that may happen in it besides those of every scenario, and
+`play`, which acts as its users. Everything else is decided by the seed.
 """

@@ -1,17 +1,19 @@
 """Runs with a time limit, on machines whose clocks differ and jump."""
 
-from tests.simulation.executor import Flow, Task, chain
+from tests.simulation.executor import Step
 from tests.simulation.users import Users
-from tests.simulation.world import World
+from tests.simulation.world import Shape
 
-FLOWS: dict[str, Flow] = {
-    "quick": chain(Task("a", sec=0.5), Task("b", sec=1.0), Task("c", sec=0.5)),
-    "long": chain(Task("a", sec=5.0), Task("b", sec=30.0)),
-}
+SHAPE = Shape(
+    flows={
+        "quick": [Step("a", 0.5), Step("b", 1.0), Step("c", 0.5)],
+        "long": [Step("a", 5.0), Step("b", 30.0)],
+    }
+)
 FAULTS = ("clock jump",)
 
 
-async def play(world: World, users: Users) -> None:
-    await users.submit(world.any_gateway(), "quick", timeout_sec=20.0)
-    await world.sleep(world.draw(20) / 10)
-    await users.submit(world.any_gateway(), "long", timeout_sec=10.0)
+async def play(users: Users) -> None:
+    await users.submit(users.any_gateway(), "quick", timeout_sec=20.0)
+    await users.pause(2.0)
+    await users.submit(users.any_gateway(), "long", timeout_sec=10.0)

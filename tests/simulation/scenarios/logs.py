@@ -1,20 +1,18 @@
 """Logs are followed to their end while several want to write it."""
 
-from tests.simulation.executor import Flow, Task, chain
+from tests.simulation.executor import Step
 from tests.simulation.users import Users
-from tests.simulation.world import World
+from tests.simulation.world import Shape
 
-FLOWS: dict[str, Flow] = {"chain": chain(Task("a", sec=0.5), Task("b", sec=1.0), Task("c", sec=0.5))}
-
-
-async def play(world: World, users: Users) -> None:
-    run_id = await users.submit(world.any_gateway(), "chain")
-    if run_id is None:
-        return
-    follower = world.gateways[0]
-    await world.gather(users.follow_log(follower, run_id), _cancel_at_its_end(world, users, run_id))
+SHAPE = Shape(flows={"chain": [Step(name, 0.5, prints=f"{name} begins") for name in "abc"]})
 
 
-async def _cancel_at_its_end(world: World, users: Users, run_id: str) -> None:
-    await world.sleep(1.0 + world.draw(20) / 10)
-    await world.gather(*(users.cancel(node, run_id) for node in world.gateways))
+async def play(users: Users) -> None:
+    run_id = await users.submit(users.any_gateway(), "chain")
+    if run_id is not None:
+        await users.together(users.follow_log(users.any_gateway(), run_id), _cancel_at_its_end(users, run_id))
+
+
+async def _cancel_at_its_end(users: Users, run_id: str) -> None:
+    await users.pause(3.0)
+    await users.together(*(users.cancel(node, run_id) for node in users.world.gateways))

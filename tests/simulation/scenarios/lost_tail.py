@@ -1,19 +1,18 @@
-"""NATS loses its newest messages, or a stream is created again; users go on."""
+"""NATS loses its newest messages; users go on."""
 
-from tests.simulation.executor import Flow, Task, Wait, chain
+from tests.simulation.executor import Ask, Step
 from tests.simulation.users import Users
-from tests.simulation.world import World
+from tests.simulation.world import Shape
 
-FLOWS: dict[str, Flow] = {
-    "chain": chain(Task("a", sec=0.3), Task("b", sec=0.3)),
-    "ask": chain(Task("a", sec=0.2), Task("ask", wait=Wait(sec=20.0)), Task("b", sec=0.2)),
-}
+SHAPE = Shape(
+    flows={"chain": [Step("a", 0.3), Step("b", 0.3)], "ask": [Step("a", 0.2), Ask("ask", timeout_sec=20.0)]}
+)
 FAULTS = ("lost tail",)
 
 
-async def play(world: World, users: Users) -> None:
+async def play(users: Users) -> None:
     for flow in ("chain", "ask", "chain", "chain"):
-        run_id = await users.submit(world.any_gateway(), flow)
-        await world.sleep(world.draw(20) / 10)
+        run_id = await users.submit(users.any_gateway(), flow)
+        await users.pause(2.0)
         if flow == "ask" and run_id is not None:
-            await users.resume(world.any_gateway(), run_id, "yes", decision_id="yes")
+            await users.resume(users.any_gateway(), run_id, "yes", decision_id="yes")

@@ -1,30 +1,34 @@
 """Ended runs are removed while people rerun and retry them."""
 
 from pyoco_server.records.models import RerunMode
-from tests.simulation.executor import Flow, Task, Wait, chain
+from tests.simulation.executor import Ask, Step
 from tests.simulation.users import Users
-from tests.simulation.world import World
+from tests.simulation.world import Shape
 
-FLOWS: dict[str, Flow] = {
-    "fails": chain(Task("a"), Task("b"), Task("c", fails=True)),
-    "unanswered": chain(Task("a"), Task("ask", wait=Wait(sec=2.0)), Task("b")),
-}
-SETTINGS = {"run_retention_sec": 6.0}
+SHAPE = Shape(
+    flows={
+        "fails": [Step("a"), Step("b"), Step("c", fails=frozenset(range(1, 20)))],
+        "unanswered": [Step("a"), Ask("ask", timeout_sec=2.0), Step("b")],
+    },
+    settings={"run_retention_sec": 6.0},
+)
 FAULTS = ("clock jump",)
 
 
-async def play(world: World, users: Users) -> None:
-    await world.gather(*(_run(world, users, flow) for flow in ("fails", "unanswered")))
+async def play(users: Users) -> None:
+    await users.together(_rerun_late(users), _retry_late(users))
 
 
-async def _run(world: World, users: Users, flow: str) -> None:
-    run_id = await users.submit(world.any_gateway(), flow)
-    if run_id is None or not await world.ended(run_id):
-        return
-    await world.sleep(4.0 + world.draw(50) / 10)
-    if flow == "fails":
-        await users.rerun(world.any_gateway(), run_id, RerunMode.FAILED)
-    else:
-        await users.retry(world.any_gateway(), run_id)
-        await world.sleep(1.0)
-        await users.resume(world.any_gateway(), run_id, "late", decision_id="late")
+async def _rerun_late(users: Users) -> None:
+    run_id = await users.submit(users.any_gateway(), "fails")
+    if run_id is not None and await users.ended(run_id):
+        await users.pause(8.0)
+        await users.rerun(users.any_gateway(), run_id, RerunMode.FAILED)
+
+
+async def _retry_late(users: Users) -> None:
+    run_id = await users.submit(users.any_gateway(), "unanswered")
+    if run_id is not None and await users.ended(run_id):
+        await users.pause(8.0)
+        await users.retry(users.any_gateway(), run_id)
+        await users.resume(users.any_gateway(), run_id, "late", decision_id="late")

@@ -1,20 +1,16 @@
 """Runs sleep, and start later, while gateways die and clocks jump."""
 
-from pyoco_server.records.models import WaitKind
-from tests.simulation.executor import Flow, Task, Wait, chain
+from tests.simulation.executor import Sleep, Step
 from tests.simulation.users import Users
-from tests.simulation.world import World
+from tests.simulation.world import Shape
 
-FLOWS: dict[str, Flow] = {
-    "sleeper": chain(Task("a"), Task("nap", wait=Wait(kind=WaitKind.SLEEP, sec=4.0)), Task("b")),
-    "plain": chain(Task("a"), Task("b")),
-}
+SHAPE = Shape(flows={"sleeper": [Step("a"), Sleep("nap", 4.0), Step("b")], "plain": [Step("a"), Step("b")]})
 FAULTS = ("clock jump",)
 
 
-async def play(world: World, users: Users) -> None:
-    await users.submit(world.any_gateway(), "sleeper")
-    delayed = await users.submit(world.any_gateway(), "plain", start_at=world.server_time + 5.0)
-    if delayed is not None and not world.draw(3):
-        await world.sleep(4.0 + world.draw(20) / 10)
-        await users.cancel(world.any_gateway(), delayed)
+async def play(users: Users) -> None:
+    await users.submit(users.any_gateway(), "sleeper")
+    delayed = await users.submit(users.any_gateway(), "plain", start_at=users.world.wall + 5.0)
+    if delayed is not None and not users.draw(3):
+        await users.pause(6.0)
+        await users.cancel(users.any_gateway(), delayed)
