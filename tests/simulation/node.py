@@ -1,0 +1,147 @@
+"""A gateway or a worker of the real code, as a process of the simulated world."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.wheels.wheel_sync import WheelSync
+from pyoco_server.worker.nats_worker import PyocoNatsWorker, _WorkerParts
+from pyoco_server.worker.session.slots import DedicatedSlot
+from tests.simulation.executor import SimulatedExecutor
+from tests.simulation.loop import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+P = TypeVar("P")
+T = TypeVar("T")
+
+
+class NodeCrashed(Exception):
+    """The process that was called has crashed: whether it has done what was asked is not known."""
+
+
+class Node(Generic[P]):
+    """A program that is started, crashes and is started again; each time it is another process."""
+
+    def __init__(self, world: "World", name: str, config: NatsBackendConfig) -> None:
+        self._world = world
+        self.name = name
+        self.config = config
+        self.process: Process | None = None
+        # The gateway or worker while it runs.
+        self.program: P | None = None
+        self._calls: dict[asyncio.Future[Any], None] = {}
+        self._starts = 0
+        self._ready = asyncio.Event()
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def start(self) -> None:
+        assert not self.is_alive, f"{self.name} runs already"
+        self._starts += 1
+        process = Process(self.name if self._starts == 1 else f"{self.name}#{self._starts}")
+        self._world.add_process(self, process)
+        self.process = process
+        self._ready = asyncio.Event()
+        self._spawn(self._main())
+
+    async def started(self) -> None:
+        """Wait until it serves; not before its connection is ready."""
+        while not self.is_alive or self.program is None:
+            await self._world.sleep(0.05)
+
+    def crash(self) -> None:
+        """Nothing of it runs any more, from this moment on."""
+        if self.process is None or not self.process.alive:
+            return
+        self._world.record(self.name, "crashes")
+        self._world.remove_process(self.process)
+        self.program = None
+        calls, self._calls = list(self._calls), {}
+        for call in calls:
+            if not call.done():
+                call.set_exception(NodeCrashed(self.name))
+
+    async def call(self, act: Callable[[P], Awaitable[T]]) -> T:
+        """Call the program from outside; NodeCrashed if it crashes meanwhile, or does not run."""
+        if not self.is_alive or self.program is None:
+            raise NodeCrashed(self.name)
+        answer: asyncio.Future[T] = self._world.loop.create_future()
+        self._calls[answer] = None
+        program = self.program
+
+        async def answered() -> None:
+            try:
+                result = await act(program)
+            except Exception as error:  # noqa: BLE001 - it is the caller's
+                _set(answer, error=error)
+            else:
+                _set(answer, result)
+
+        self._spawn(answered())
+        try:
+            return await answer
+        finally:
+            self._calls.pop(answer, None)
+
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        assert self.process is not None
+        self._world.loop.create_task(work, context=self.process.context.copy())
+
+    async def _main(self) -> None:
+        raise NotImplementedError
+
+
+def _set(answer: "asyncio.Future[Any]", result: Any = None, error: Exception | None = None) -> None:
+    if answer.done():
+        return
+    if error is None:
+        answer.set_result(result)
+    else:
+        answer.set_exception(error)
+
+
+class GatewayNode(Node[Gateway]):
+    """`services` are the names of the attributes of a gateway that are started; None: all."""
+
+    def __init__(
+        self, world: "World", name: str, config: NatsBackendConfig, services: frozenset[str] | None
+    ) -> None:
+        super().__init__(world, name, config)
+        self._services = services
+
+    async def _main(self) -> None:
+        gateway = Gateway(self.config)
+        if self._services is not None:
+            chosen = {id(getattr(gateway, name)) for name in ("connection", "timekeeper", *self._services)}
+            gateway._start_order = [each for each in gateway._start_order if id(each) in chosen]
+        async with gateway.running():
+            self.program = gateway
+            await asyncio.Event().wait()
+
+
+class WorkerNode(Node[PyocoNatsWorker]):
+    def __init__(self, world: "World", name: str, config: NatsBackendConfig, tags: list[str]) -> None:
+        super().__init__(world, name, config)
+        self._tags = tags
+
+    async def _main(self) -> None:
+        world = self._world
+        executor = SimulatedExecutor(
+            world.flows, self.name, on_executed=world.task_executed, on_finished=world.task_finished
+        )
+        sync = WheelSync(self.config, self.name, self._tags)
+        parts = await _WorkerParts.connect(
+            self.config, [executor], self.name, self._tags, sync, run_dir=None, timeout_sec=None
+        )
+        slot = DedicatedSlot(parts.services, parts.intake, parts.wheels, executor)
+        worker = PyocoNatsWorker(parts, slot)
+        self.program = worker
+        with suppress(asyncio.CancelledError):
+            await worker.serve(asyncio.Event())
