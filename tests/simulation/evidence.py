@@ -39,7 +39,7 @@ class Request:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Execution:
     """One execution of a task by an executor; not one that was replayed from the journal."""
 
@@ -49,7 +49,7 @@ class Execution:
     task: str
     began_at: float
     # None: it was interrupted.
-    ended_at: float | None
+    ended_at: float | None = None
     # What it returned, and the results of others that it has used.
     value: Any = None
     inputs: dict[str, Any] = field(default_factory=dict)
@@ -65,6 +65,12 @@ class RunWrite:
     revision: int
     at: float
     snapshot: RunSnapshot | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitWrite:
+    at: float
+    record: WaitRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,15 +107,13 @@ class Evidence:
     open_bulk: list[str] = field(default_factory=list)
     # What was stored on the way, without what the server has lost.
     run_writes: list[RunWrite] = field(default_factory=list)
-    wait_writes: list[WaitRecord] = field(default_factory=list)
+    wait_writes: list[WaitWrite] = field(default_factory=list)
     journal: list[JournalWrite] = field(default_factory=list)
     executions: list[Execution] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     followed: list[FollowedLog] = field(default_factory=list)
-    # By gateway: the status of each run in its list, and of each wait.
+    # By gateway: the status of each run in its list, and the open waits.
     listed_runs: dict[str, dict[str, str]] = field(default_factory=dict)
-    listed_waits: dict[str, dict[str, str]] = field(default_factory=dict)
-    # Printed lines by run, as the executor has printed them.
-    printed: dict[str, list[str]] = field(default_factory=dict)
+    open_waits: dict[str, set[str]] = field(default_factory=dict)
     # Whether the server has lost writes that it had acknowledged: then promises about them do not hold.
     lost_writes: bool = False

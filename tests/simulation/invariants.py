@@ -273,7 +273,7 @@ def each_wait_event_is_published_once(evidence: Evidence) -> Iterator[str]:
 
 def a_decided_wait_never_changes(evidence: Evidence) -> Iterator[str]:
     decided: dict[str, tuple[str, str]] = {}
-    for wait in evidence.wait_writes:
+    for wait in (write.record for write in evidence.wait_writes):
         now = str(wait.state), repr(wait.payload)
         before = decided.get(wait.wait_id)
         if before is not None and before != now:
@@ -284,17 +284,18 @@ def a_decided_wait_never_changes(evidence: Evidence) -> Iterator[str]:
 
 def lists_equal_the_bucket(evidence: Evidence) -> Iterator[str]:
     stored = {run_id: str(run.status) for run_id, run in evidence.runs.items()}
-    waits = {wait_id: str(wait.state) for wait_id, wait in evidence.waits.items()}
     for gateway, listed in evidence.listed_runs.items():
-        yield from _differences(f"the list of runs of {gateway}", listed, stored)
-    for gateway, listed in evidence.listed_waits.items():
-        yield from _differences(f"the list of waits of {gateway}", listed, waits)
-
-
-def _differences(name: str, listed: dict[str, str], stored: dict[str, str]) -> Iterator[str]:
-    for key in sorted(listed.keys() | stored.keys()):
-        if listed.get(key) != stored.get(key):
-            yield f"{name} shows {key} as {listed.get(key)}, and the bucket has {stored.get(key)}"
+        for run_id in sorted(listed.keys() | stored.keys()):
+            if listed.get(run_id) != stored.get(run_id):
+                yield (
+                    f"{gateway} lists run {run_id} as {listed.get(run_id)}, "
+                    f"and the bucket has {stored.get(run_id)}"
+                )
+    open_waits = {wait_id for wait_id, wait in evidence.waits.items() if wait.state is WaitState.OPEN}
+    for gateway, found in evidence.open_waits.items():
+        for wait_id in sorted(found ^ open_waits):
+            where = "in its list only" if wait_id in found else "in the bucket only"
+            yield f"{gateway}: the open wait {wait_id} is {where}"
 
 
 def no_run_fails_without_cause(evidence: Evidence) -> Iterator[str]:

@@ -26,6 +26,7 @@ from tests.simulation.evidence import (
     JournalWrite,
     Request,
     RunWrite,
+    WaitWrite,
 )
 from tests.support.broker.stored_runs import snapshot
 from tests.support.broker.stored_waits import a_wait
@@ -204,10 +205,15 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
     (invariants.each_wait_event_is_published_once, opened(waits={WAIT: wait(WaitState.EXPIRED)})),
     (
         invariants.a_decided_wait_never_changes,
-        Evidence(wait_writes=[wait(WaitState.EXPIRED), wait(WaitState.ANSWERED, payload=1)]),
+        Evidence(
+            wait_writes=[
+                WaitWrite(at=1.0, record=wait(WaitState.EXPIRED)),
+                WaitWrite(at=2.0, record=wait(WaitState.ANSWERED, payload=1)),
+            ]
+        ),
     ),
     (invariants.lists_equal_the_bucket, Evidence(runs={RUN: run()}, listed_runs={"g1": {}})),
-    (invariants.lists_equal_the_bucket, Evidence(listed_waits={"g1": {WAIT: "open"}})),
+    (invariants.lists_equal_the_bucket, Evidence(open_waits={"g1": {WAIT}})),
     (
         invariants.no_run_fails_without_cause,
         Evidence(runs={RUN: run(RunStatus.FAILED, reason=Reason.DELIVERIES_EXHAUSTED)}),

@@ -1,12 +1,14 @@
 """The users of a simulation: they send requests to gateways, and record what they were answered."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pyoco_server.broker.stores.dead_letters import StoredLetter
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.http_api.gateway import Gateway
-from pyoco_server.records.models import RerunMode
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import RerunMode, RunSnapshot
 from pyoco_server.records.operation_models import BulkAction
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.bulk.bulk_operations import BulkSpec, MatchingLetters, MatchingRuns, Selection
@@ -20,19 +22,48 @@ from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
 from pyoco_server.waits.human.reopen import retry_run
 from tests.simulation.evidence import Answer, FollowedLog, Request
+from tests.simulation.network import MessageFault
 from tests.simulation.node import GatewayNode, NodeCrashed
 from tests.simulation.world import World
 
 T = TypeVar("T")
 
-_SOMEBODY = Actor(name="somebody")
+_SOMEBODY: Final = Actor(name="somebody")
+_LOOK_SEC: Final = 0.5
+# How long a fault may have an effect.
+_LASTING_SEC: Final = 20.0
+_LOOKS: Final = 60
+_decode_run = json_record(RunSnapshot)
 
 
 class Users:
     def __init__(self, world: World) -> None:
-        self._world = world
+        self.world = world
         self.requests: list[Request] = []
         self.followed: list[FollowedLog] = []
+
+    def draw(self, count: int) -> int:
+        """A decision of the seed below `count`."""
+        return self.world.choices.below("user", count)
+
+    def any_gateway(self) -> GatewayNode:
+        return self.world.gateways[self.draw(len(self.world.gateways))]
+
+    async def pause(self, most_sec: float) -> None:
+        await self.world.sleep(self.draw(20) * most_sec / 20)
+
+    async def together(self, *acts: Awaitable[object]) -> None:
+        await asyncio.gather(*acts)
+
+    async def ended(self, run_id: str) -> bool:
+        """Wait for the end of the run, for a while."""
+        for _ in range(_LOOKS):
+            await self.world.sleep(_LOOK_SEC)
+            bucket = self.world.gateways[0].config.runs_kv_bucket
+            stored = self.world.server.streams[f"KV_{bucket}"].last(f"$KV.{bucket}.{run_id}")
+            if stored is not None and stored.data and _decode_run(stored.data).status.terminal:
+                return True
+        return False
 
     async def _send(
         self,
@@ -42,7 +73,7 @@ class Users:
         **fields: Any,
     ) -> T | None:
         """The result; None if there is none, which is recorded as what it means."""
-        began_at = self._world.now
+        began_at = self.world.now
         result, text = None, ""
         try:
             result = await node.call(act)
@@ -61,7 +92,7 @@ class Users:
                 answer=answer,
                 gateway=node.name,
                 began_at=began_at,
-                ended_at=self._world.now,
+                ended_at=self.world.now,
                 text=text,
                 **fields,
             )
@@ -72,9 +103,14 @@ class Users:
         self, error: NatsUnavailable, node: GatewayNode, began_at: float, fields: dict[str, Any]
     ) -> Answer:
         """A 503 says that nothing was changed, unless the gateway could not look, or the request has a key."""
-        could_look = self._world.could_look(node, since=began_at)
+        could_look = self._could_look(node, since=began_at)
         is_unknown = "is not known" in str(error) or fields.get("key") is not None or not could_look
         return Answer.UNKNOWN if is_unknown else Answer.UNAVAILABLE
+
+    def _could_look(self, node: GatewayNode, *, since: float) -> bool:
+        """Whether one lost reply is all that has happened meanwhile: then the next request was answered."""
+        faults = [fault for at, fault in self.world.faults.log if at >= since - _LASTING_SEC]
+        return faults == [MessageFault.LOSE_REPLY]
 
     async def submit(
         self, node: GatewayNode, flow: str, *, key: str | None = None, **options: Any
