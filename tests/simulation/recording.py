@@ -85,16 +85,14 @@ class Recorder:
         found.requests, found.followed = users.requests, users.followed
         runs = self._values(config.runs_kv_bucket)
         found.runs = {key: _decode_run(data) for key, data in runs.items() if is_run_id(key)}
-        for key, data in self._values(config.waits_kv_bucket).items():
-            found.waits[key] = decode_wait(data)
-            if decode_outbox(data):
-                found.with_outbox.add(key)
+        waits = self._values(config.waits_kv_bucket)
+        found.waits = {key: decode_wait(data) for key, data in waits.items()}
+        found.with_outbox = {key for key, data in waits.items() if decode_outbox(data)}
         found.wait_events = [decode_wait_event(each.data) for each in self._messages(config.wait_event_stream)]
         found.letters = [_decode_letter(each.data) for each in self._messages(config.dlq_stream)]
         found.queued = [head_of(each.data).run_id for each in self._messages(config.work_stream)]
-        for key, data in self._values(config.bulk_kv_bucket).items():
-            if is_run_id(key) and _decode_bulk(data).state is BulkState.RUNNING:
-                found.open_bulk.append(key)
+        bulk = {key: data for key, data in self._values(config.bulk_kv_bucket).items() if is_run_id(key)}
+        found.open_bulk = [key for key in bulk if _decode_bulk(bulk[key]).state is BulkState.RUNNING]
         for node in world.gateways:
             try:
                 await node.call(lambda gateway, name=node.name: self._read_lists(gateway, name))
