@@ -1,4 +1,4 @@
-"""Replaces what a process gets from the operating system: time, random numbers, the NATS client.
+"""Replaces what a process gets from the operating system: time, random numbers, connections, files.
 
 Only while a world runs, and for the whole interpreter: there is one world at a time.
 """
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from pyoco_server.broker.client import connection as connection_module
+from pyoco_server.runs.index import sqlite_index
 from tests.simulation.choices import Choices
 from tests.simulation.loop import SimulationLoop
 
@@ -20,7 +21,7 @@ EPOCH: Final = 1_893_456_000.0
 
 @contextmanager
 def patched_interpreter(
-    loop: SimulationLoop, choices: Choices, new_client: Callable[..., Any]
+    loop: SimulationLoop, choices: Choices, *, new_client: Callable[..., Any], open_index: Callable[..., Any]
 ) -> Iterator[None]:
     numbers = choices.random("ids")
     # Of the code: jitter, shuffled keys.
@@ -41,6 +42,7 @@ def patched_interpreter(
         (os, "urandom", numbers.randbytes),
         (random, "_urandom", numbers.randbytes),
         (connection_module, "new_client", new_client),
+        (sqlite_index, "IndexFile", open_index),
     ]
     originals = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
     random.seed(choices.seed)

@@ -8,7 +8,6 @@ and crashes, pauses and disconnects nodes.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,9 @@ from typing import Any, Final, Self
 
 from pyoco_server.config import NatsBackendConfig
 from tests.simulation.choices import Choices, Decisions
+from tests.simulation.faults import USUAL, Faults, Mix
 from tests.simulation.executor import AnyStep, Execution, Flows, Step
+from tests.simulation.disk import Disk
 from tests.simulation.jetstream.server import SimulatedServer
 from tests.simulation.jetstream.stream import Stored, Stream
 from tests.simulation.loop import Process, SimulationLoop
@@ -58,6 +59,10 @@ class Shape:
     services: frozenset[str] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ("default",)
+    # How many faults there are at most, how many writes are between two of them, and which they are.
+    faults: int = 3
+    fault_gap: int = 12
+    mix: Mix = field(default_factory=lambda: USUAL)
     # The most simulated time.
     max_sec: float = 600.0
 
@@ -74,6 +79,10 @@ class World:
         self.server = SimulatedServer(self._server_ns, self._call_server_at)
         self.network = Network(self.loop, self.choices, self.server, self.record)
         self.network.crash = self._crash_process
+        self.network.pause = self._pause_process
+        self.faults = Faults(
+            self, most=self.shape.faults, mean_gap=self.shape.fault_gap, mix=self.shape.mix
+        )
         self.flows = self.shape.flows
         self.executed: list[Execution] = []
         self.finished: list[Execution] = []
@@ -84,11 +93,16 @@ class World:
         self.server.on_remove = self._removed
         self._nodes_of: dict[Process, Node[Any]] = {}
         self._stack = ExitStack()
+        self.disk = Disk()
         self.gateways: list[GatewayNode] = []
         self.workers: list[WorkerNode] = []
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(patched_interpreter(self.loop, self.choices, self.network.new_client))
+        self._stack.enter_context(
+            patched_interpreter(
+                self.loop, self.choices, new_client=self.network.new_client, open_index=self.disk.open
+            )
+        )
         self._make_nodes()
         return self
 
@@ -98,6 +112,7 @@ class World:
         self.loop.abandon_all()
         self._stack.close()
         self.loop.close()
+        self.disk.close()
 
     def run(self, scenario: Scenario) -> None:
         """Start the nodes, and run the scenario to its end."""
@@ -136,11 +151,13 @@ class World:
 
     def _make_nodes(self) -> None:
         shape = self.shape
-        settings = SETTINGS | {"index_dir": "/dev/shm/simulation"} | dict(shape.settings)
+        settings = SETTINGS | dict(shape.settings)
         config = replace(NatsBackendConfig(load_dotenv=False), **settings)
         self.gateways = [
-            GatewayNode(self, f"gateway-{number}", config, shape.services)
-            for number in range(1, shape.gateways + 1)
+            GatewayNode(
+                self, name, replace(config, index_dir=f"/simulated/{name}"), shape.services
+            )
+            for name in (f"gateway-{number}" for number in range(1, shape.gateways + 1))
         ]
         self.workers = [
             WorkerNode(self, f"worker-{number}", config, list(shape.tags))
@@ -155,8 +172,48 @@ class World:
         self.loop.stop_process(process)
         self.network.forget(process)
 
+    def is_node(self, process: Process) -> bool:
+        return process in self._nodes_of
+
+    def node_of(self, process: Process) -> Node[Any]:
+        return self._nodes_of[process]
+
+    async def all_started(self) -> None:
+        for node in self.nodes:
+            await node.started()
+
+    async def heal(self) -> None:
+        """No more faults: every node runs, is connected, and has a correct clock again."""
+        self.faults.stop()
+        self.record("world", "heals")
+        self.server.replica_lag = lambda _: 0
+        while not self.network.server_is_up:
+            await self.sleep(0.1)
+        for node in self.nodes:
+            while node.process is not None and node.process.paused:
+                await self.sleep(0.1)
+            if not node.is_alive:
+                node.start()
+            assert node.process is not None
+            node.process.wall_offset = 0.0
+        await self.all_started()
+
     def _crash_process(self, process: Process) -> None:
-        self._nodes_of[process].crash()
+        node = self._nodes_of[process]
+        node.crash()
+        self._later(self.faults.restart_sec(), lambda: None if node.is_alive else node.start())
+
+    def _pause_process(self, process: Process) -> None:
+        self.pause(self._nodes_of[process], self.faults.pause_sec())
+
+    def _later(self, seconds: float, action: Callable[[], object]) -> None:
+        self.loop.call_later(seconds, action, context=self.loop.outside.context)
+
+    def jump_clock(self, node: Node[Any], seconds: float) -> None:
+        """Its clock of the day jumps; its monotonic clock does not."""
+        if node.process is not None:
+            self.record(node.name, f"has a clock that jumps by {seconds:+g} s")
+            node.process.wall_offset += seconds
 
     def pause(self, node: Node[Any], seconds: float) -> None:
         """Stop its process for a while, as SIGSTOP or a busy machine does."""
@@ -164,9 +221,42 @@ class World:
         if process is not None and process.alive and not process.paused:
             self.record(node.name, f"is paused for {seconds:g} s")
             process.paused = True
-            self.loop.call_later(seconds, self.loop.wake, process, context=self.loop.outside.context)
+            self._later(seconds, lambda: self.loop.wake(process))
 
     # The server
+
+    def lag_replicas(self, seconds: float, operations: int) -> None:
+        """For so long, direct reads are answered by replicas that lack up to so many operations."""
+        self.record("nats", f"has replicas that lag by up to {operations} for {seconds:g} s")
+        self.server.replica_lag = lambda _: self.choices.below("replica", operations + 1)
+
+        def catch_up() -> None:
+            self.server.replica_lag = lambda _: 0
+
+        self._later(seconds, catch_up)
+
+    def restart_server(self, down_sec: float, *, lost_messages: int = 0) -> None:
+        """Stop the server, and start it again; with a power failure, each stream loses its newest messages."""
+        if not self.network.server_is_up:
+            return
+        self.record("nats", f"stops for {down_sec:g} s")
+        self.network.stop_server()
+        lost = {name: lost_messages for name in self.server.streams} if lost_messages else {}
+
+        def start() -> None:
+            gone = self.server.restart(lost)
+            for stream, messages in gone.items():
+                for each in messages:
+                    self.record("nats", f"has lost {stream} {each.sequence} {each.subject}")
+            self.network.start_server()
+            self.record("nats", "is started again")
+
+        self._later(down_sec, start)
+
+    def recreate_stream(self, name: str) -> None:
+        """As an operator does who deletes it: the gateways create it again, empty."""
+        self.record("nats", f"has lost the stream {name}")
+        self.server.remove_stream(name)
 
     def _server_ns(self) -> int:
         return int((EPOCH + self.loop.now) * 1e9)
@@ -193,6 +283,3 @@ class World:
 
     def task_finished(self, execution: Execution) -> None:
         self.finished.append(execution)
-
-
-log = logging.getLogger(__name__)
