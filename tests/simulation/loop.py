@@ -17,7 +17,7 @@ from tests.simulation.choices import Choices
 # How long work on a thread takes.
 _THREAD_SEC: Final = 0.0005
 # How often a coroutine may await while it is closed.
-_MOST_CLOSES: Final = 20
+_MOST_CLOSES: Final = 100
 
 
 class Process:

@@ -121,9 +121,10 @@ class GatewayNode(Node[Gateway]):
         if self._services is not None:
             chosen = {id(getattr(gateway, name)) for name in ("connection", "timekeeper", *self._services)}
             gateway._start_order = [each for each in gateway._start_order if id(each) in chosen]
-        async with gateway.running():
-            self.program = gateway
-            await asyncio.Event().wait()
+        # Not `gateway.running()`, which would close it when the abandoned task is collected.
+        for service in gateway._start_order:
+            await service.start()
+        self.program = gateway
 
 
 class WorkerNode(Node[PyocoNatsWorker]):
