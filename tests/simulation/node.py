@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
@@ -15,6 +15,9 @@ from tests.simulation.loop import Process
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+# After how long a program that has exited is started again.
+_SUPERVISOR_SEC: Final = 1.0
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -36,7 +39,6 @@ class Node(Generic[P]):
         self.program: P | None = None
         self._calls: dict[asyncio.Future[Any], None] = {}
         self._starts = 0
-        self._ready = asyncio.Event()
 
     @property
     def is_alive(self) -> bool:
@@ -48,8 +50,7 @@ class Node(Generic[P]):
         process = Process(self.name if self._starts == 1 else f"{self.name}#{self._starts}")
         self._world.add_process(self, process)
         self.process = process
-        self._ready = asyncio.Event()
-        self._spawn(self._main())
+        self._spawn(self._run())
 
     async def started(self) -> None:
         """Wait until it serves; not before its connection is ready."""
@@ -58,9 +59,12 @@ class Node(Generic[P]):
 
     def crash(self) -> None:
         """Nothing of it runs any more, from this moment on."""
+        self._end("crashes")
+
+    def _end(self, how: str) -> None:
         if self.process is None or not self.process.alive:
             return
-        self._world.record(self.name, "crashes")
+        self._world.record(self.process.name, how)
         self._world.remove_process(self.process)
         self.program = None
         calls, self._calls = list(self._calls), {}
@@ -94,7 +98,16 @@ class Node(Generic[P]):
         assert self.process is not None
         self._world.loop.create_task(work, context=self.process.context.copy())
 
+    async def _run(self) -> None:
+        try:
+            await self._main()
+        except Exception as error:  # noqa: BLE001 - whatever ends the program
+            # Its supervisor starts it again.
+            self._end(f"exits: {error}")
+            self._world.later(_SUPERVISOR_SEC, lambda: None if self.is_alive else self.start())
+
     async def _main(self) -> None:
+        """Start the program; when this returns, the process has ended or serves."""
         raise NotImplementedError
 
 

@@ -5,7 +5,7 @@ waits behind all of them, in this process and in NATS.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 from pyoco_server.aio.urgent_work import UrgentWork
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def for_each_item(
-    act: Callable[[T], Awaitable[bool]], items: Iterable[T], *, at_once: int, urgent: UrgentWork
+    act: Callable[[T], Awaitable[bool]], items: Collection[T], *, at_once: int, urgent: UrgentWork
 ) -> None:
     """`act` returns whether to go on: after a False what has begun is completed, and no other begins.
 
@@ -34,5 +34,5 @@ async def for_each_item(
                 return
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(at_once):
+        for _ in range(min(at_once, len(items))):
             group.create_task(work())
