@@ -18,8 +18,9 @@ from pyoco_server.records.models import JournalEntry, LogLine, Reason, RunStatus
 from pyoco_server.records.wait_models import OnTimeout, Question, WaitRecord, encode
 from pyoco_server.waits.wait_arguments import sleep_question
 from pyoco_server.worker.engine.journal_values import dump_value, load_value
-from pyoco_server.worker.executors.executor import ExecutorCrashed, RunEvents
+from pyoco_server.worker.executors.executor import ExecutorCrashed, ExecutorFailedToStart, RunEvents
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run
+from tests.simulation.evidence import Execution
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +71,6 @@ AnyStep = Step | Ask | Sleep | Await
 Flows = Mapping[str, Sequence[AnyStep]]
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """A task that has been executed, or resumed with an answer: for invariants."""
-
-    worker: str
-    run_id: str
-    task: str
-    attempt: int
-    at: float
-    value: Any = None
-
-
 _decode_waits = msgspec.json.Decoder(list[WaitRecord]).decode
 
 
@@ -92,20 +81,26 @@ class _Stopped(Exception):
 
 
 class SimulatedExecutor:
-    """`on_executed` is called when a task begins, `on_finished` when it has finished."""
+    """`on_executed` is called with each task that begins; what it returned is added when it has finished.
+
+    Each execution returns another value, so that a repeated one can be told from a replayed one.
+    """
 
     def __init__(
         self,
         flows: Flows,
         worker: str,
         *,
-        on_executed: Callable[[Execution], None] = lambda _: None,
-        on_finished: Callable[[Execution], None] = lambda _: None,
+        on_executed: Callable[[Execution], int] = lambda _: 0,
     ) -> None:
         self._flows = flows
         self._worker = worker
         self._on_executed = on_executed
-        self._on_finished = on_finished
+        # The results of the tasks so far, and those of them that were replayed.
+        self._values: dict[str, Any] = {}
+        self._replayed: dict[str, Any] = {}
+        # Whether no executor can be started, as in a broken deployment.
+        self.is_broken = False
         self._run: Run | None = None
         self._states: dict[str, str] = {}
         self._records: dict[str, bytes] = {}
@@ -116,16 +111,18 @@ class SimulatedExecutor:
     # For the session of a run
 
     async def start(self) -> None:
-        """Nothing to start."""
+        if self.is_broken:
+            raise ExecutorFailedToStart("its environment is broken")
 
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
+        await self.start()
         steps = self._flows.get(run.flow_name)
         if steps is None:
             error = f"there is no flow {run.flow_name}"
             return Outcome(status=RunStatus.FAILED, reason=Reason.FLOW_NOT_FOUND, error=error)
         self._run, self._cancelled = run, False
         self._states = {step.name: str(TaskStatus.PENDING) for step in steps}
-        self._records = {}
+        self._records, self._values, self._replayed = {}, {}, {}
         self._number = last_number(run.journal)
         self._stop = asyncio.get_running_loop().create_future()
         try:
@@ -188,23 +185,24 @@ class SimulatedExecutor:
             self._states[step.name] = TaskStatus.RUNNING
             began = time.time()
             if isinstance(step, Step):
-                outcome, value = await self._execute_task(run, step, events), step.name
+                ended = await self._execute_task(run, step, events)
             else:
-                outcome, value = self._execute_wait(run, step, key, events)
-            if outcome is not None:
-                return outcome
-            self._finish(run, step.name, key, began, base, value, events)
+                ended = self._execute_wait(run, step, key, events)
+            if isinstance(ended, Outcome):
+                return ended
+            self._finish(run, ended, key, began, base, events)
         return self._outcome(RunStatus.COMPLETED)
 
     def _replay(self, run: Run, entry: JournalEntry, base: int, events: RunEvents) -> None:
         self._states[entry.task] = TaskStatus.SUCCEEDED
-        self._record(entry.task, entry.started_at, entry.ended_at, load_value(entry.output), replayed=True)
+        value = self._values[entry.task] = self._replayed[entry.task] = load_value(entry.output)
+        self._record(entry.task, entry.started_at, entry.ended_at, value, replayed=True)
         if not entry.attempt:
             # Of the run that this one repeats: it is adopted, and keeps its number.
             events.finished(msgspec.structs.replace(entry, attempt=run.attempt, base=base))
 
-    async def _execute_task(self, run: Run, step: Step, events: RunEvents) -> Outcome | None:
-        self._on_executed(self._execution(run, step.name))
+    async def _execute_task(self, run: Run, step: Step, events: RunEvents) -> Outcome | Execution:
+        execution = self._begin(run, step.name)
         if step.prints:
             line = LogLine(
                 ts=time.time(), stream="stdout", text=step.prints, task=step.name, attempt=run.attempt
@@ -220,25 +218,24 @@ class SimulatedExecutor:
                 reason=Reason.EXECUTION_ERROR,
                 error=f"task {step.name}: it fails in attempt {run.attempt}",
             )
-        return None
+        return execution
 
     def _execute_wait(
         self, run: Run, step: Ask | Sleep | Await, key: str, events: RunEvents
-    ) -> tuple[Outcome | None, Any]:
-        """The answer, if there is one; otherwise the run is parked."""
+    ) -> Outcome | Execution:
+        """An execution with the answer, if there is one; otherwise the run is parked."""
         waits = _decode_waits(run.waits) if run.waits else []
         mine = [wait for wait in waits if (wait.node, wait.name) == (key, step.name)]
         wait = max(mine, key=lambda each: each.arming, default=None)
         if wait is not None and wait.resolved:
-            self._on_executed(self._execution(run, step.name))
-            return None, wait.answer
+            return self._begin(run, step.name, received=wait.answer)
         asked = self._question(step, key, wait)
         if wait is None:
             events.asked(asked)
         self._states[step.name] = TaskStatus.WAITING
         is_human = asked.kind is WaitKind.HUMAN
         parked = RunStatus.WAITING_HUMAN if is_human else RunStatus.WAITING
-        return self._outcome(parked, questions=encode([asked])), None
+        return self._outcome(parked, questions=encode([asked]))
 
     def _question(self, step: Ask | Sleep | Await, key: str, known: WaitRecord | None) -> Question:
         if isinstance(step, Sleep):
@@ -271,13 +268,15 @@ class SimulatedExecutor:
         )
 
     def _finish(
-        self, run: Run, task: str, key: str, began: float, base: int, value: Any, events: RunEvents
+        self, run: Run, execution: Execution, key: str, began: float, base: int, events: RunEvents
     ) -> None:
         self._number += 1
         ended = time.time()
+        task, value = execution.task, execution.value
+        execution.ended_at = asyncio.get_running_loop().time()
+        self._values[task] = value
         self._states[task] = TaskStatus.SUCCEEDED
         self._record(task, began, ended, value)
-        self._on_finished(self._execution(run, task, value))
         events.finished(
             JournalEntry(
                 key=key,
@@ -295,9 +294,20 @@ class SimulatedExecutor:
         record = {"started_at": began, "ended_at": ended, "output": value}
         self._records[task] = msgspec.json.encode(record | ({"replayed": True} if replayed else {}))
 
-    def _execution(self, run: Run, task: str, value: Any = None) -> Execution:
-        now = asyncio.get_running_loop().time()
-        return Execution(self._worker, run.run_id, task, run.attempt, now, value)
+    def _begin(self, run: Run, task: str, received: Any = UNSET) -> Execution:
+        """`received` is what the task has waited for."""
+        execution = Execution(
+            run_id=run.run_id,
+            attempt=run.attempt,
+            worker=self._worker,
+            task=task,
+            began_at=asyncio.get_running_loop().time(),
+            inputs=dict(self._values),
+            replayed=dict(self._replayed),
+        )
+        value = f"{task}#{self._on_executed(execution)}"
+        execution.value = value if received is UNSET else f"{value}={received}"
+        return execution
 
     async def _work(self, seconds: float) -> None:
         """Work for so long, unless the run is ended meanwhile."""

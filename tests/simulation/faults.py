@@ -71,7 +71,8 @@ class Faults:
         self._range = 2 * mean_gap * _WRITE
         self._left = most
         self._countdown: int | None = None
-        self.made: list[Fault] = []
+        # With the time of each.
+        self.log: list[tuple[float, Fault]] = []
 
     def start(self) -> None:
         self._world.network.fault_of = self._next
@@ -96,7 +97,7 @@ class Faults:
         kind = self._kinds[self._world.choices.weighted("fault", self._weights)]
         if kind is None:
             return None
-        self.made.append(kind)
+        self.log.append((self._world.now, kind))
         if isinstance(kind, MessageFault):
             return kind
         self._happen(kind, client)

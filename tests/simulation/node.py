@@ -147,9 +147,7 @@ class WorkerNode(Node[PyocoNatsWorker]):
 
     async def _main(self) -> None:
         world = self._world
-        executor = SimulatedExecutor(
-            world.flows, self.name, on_executed=world.task_executed, on_finished=world.task_finished
-        )
+        executor = SimulatedExecutor(world.flows, self.name, on_executed=world.task_executed)
         sync = WheelSync(self.config, self.name, self._tags)
         parts = await _WorkerParts.connect(
             self.config, [executor], self.name, self._tags, sync, run_dir=None, timeout_sec=None

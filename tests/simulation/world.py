@@ -23,7 +23,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.index import sqlite_index
 from tests.simulation.choices import Choices, Decisions
 from tests.simulation.faults import USUAL, Faults, Mix
-from tests.simulation.executor import AnyStep, Execution, Flows, Step
+from tests.simulation.evidence import Execution
+from tests.simulation.executor import AnyStep, Flows, Step
 from tests.simulation.disk import Disk
 from tests.simulation.jetstream.requests import with_defaults
 from tests.simulation.jetstream.server import SimulatedServer
@@ -99,8 +100,7 @@ class World:
             self, most=self.shape.faults, mean_gap=self.shape.fault_gap, mix=self.shape.mix
         )
         self.flows = self.shape.flows
-        self.executed: list[Execution] = []
-        self.finished: list[Execution] = []
+        self.executions: list[Execution] = []
         # Called with each message that is stored or removed: for invariants.
         self.on_write: list[Callable[[Stream, Stored], None]] = []
         self.on_remove: list[Callable[[Stream, Stored], None]] = []
@@ -310,9 +310,9 @@ class World:
 
     # Executors
 
-    def task_executed(self, execution: Execution) -> None:
-        self.record(execution.worker, f"executes {execution.task} of {execution.run_id}, attempt {execution.attempt}")
-        self.executed.append(execution)
-
-    def task_finished(self, execution: Execution) -> None:
-        self.finished.append(execution)
+    def task_executed(self, execution: Execution) -> int:
+        """How many there have been: each execution has a value of its own."""
+        task = f"{execution.task} of {execution.run_id}, attempt {execution.attempt}"
+        self.record(execution.worker, f"executes {task}")
+        self.executions.append(execution)
+        return len(self.executions)

@@ -1,0 +1,33 @@
+"""Bulk operations on runs and dead letters, also twice under one key."""
+
+from typing import Final
+
+from pyoco_server.records.operation_models import BulkAction
+from tests.simulation.executor import Step
+from tests.simulation.users import Users
+from tests.simulation.world import Shape
+
+SHAPE = Shape(
+    flows={"slow": [Step("a", 2.0), Step("b", 4.0)], "fails": [Step("a", fails=frozenset(range(1, 20)))]},
+    settings={"dlq_publish_execution_error": True},
+)
+_ACTIONS: Final = tuple(BulkAction)
+
+
+async def play(users: Users) -> None:
+    for flow in ("slow", "fails", "slow"):
+        await users.submit(users.any_gateway(), flow)
+    await users.pause(4.0)
+    if not users.draw(3):
+        await _replay_one(users)
+        return
+    action = _ACTIONS[users.draw(len(_ACTIONS))]
+    key = "bulk" if users.draw(2) else None
+    for _ in range(2 if key else 1):
+        await users.bulk(users.any_gateway(), action, key=key)
+        await users.pause(1.0)
+
+
+async def _replay_one(users: Users) -> None:
+    for letter in (await users.letters(users.any_gateway()))[:1]:
+        await users.replay(users.any_gateway(), letter)
