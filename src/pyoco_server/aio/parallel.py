@@ -5,7 +5,7 @@ waits behind all of them, in this process and in NATS.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from pyoco_server.aio.urgent_work import UrgentWork
@@ -14,13 +14,14 @@ T = TypeVar("T")
 
 
 async def for_each_item(
-    act: Callable[[T], Awaitable[bool]], items: Collection[T], *, at_once: int, urgent: UrgentWork
+    act: Callable[[T], Awaitable[bool]], items: Iterable[T], *, at_once: int, urgent: UrgentWork
 ) -> None:
     """`act` returns whether to go on: after a False what has begun is completed, and no other begins.
 
     Each item gives way to urgent work before it begins, for a moment (urgent_work.py).
     """
-    left = iter(items)
+    all_items = list(items)
+    left = iter(all_items)
     going_on = True
 
     async def work() -> None:
@@ -34,5 +35,5 @@ async def for_each_item(
                 return
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(min(at_once, len(items))):
+        for _ in range(min(at_once, len(all_items))):
             group.create_task(work())
