@@ -19,6 +19,17 @@ if TYPE_CHECKING:
 # After how long a program that has exited is started again.
 _SUPERVISOR_SEC: Final = 1.0
 
+# What each gateway has. The others look at their buckets every second, which costs more than a run.
+_SERVICES: Final = frozenset({"connection", "timekeeper", "listing", "runs", "sweeper", "takeover", "waits"})
+# What the timekeeper calls, by the service that it belongs to.
+_TIME_SOURCES: Final = {
+    "timekeeper": ("clock",),
+    "sweeper": ("delayed starts",),
+    "schedules": ("schedules",),
+    "hooks": ("counted deliveries",),
+    "events": ("retries of workflow events", "refused senders"),
+}
+
 P = TypeVar("P")
 T = TypeVar("T")
 
@@ -121,19 +132,22 @@ def _set(answer: "asyncio.Future[Any]", result: Any = None, error: Exception | N
 
 
 class GatewayNode(Node[Gateway]):
-    """`services` are the names of the attributes of a gateway that are started; None: all."""
+    """`services` are started beside the usual ones: names of attributes of a gateway."""
 
     def __init__(
-        self, world: "World", name: str, config: NatsBackendConfig, services: frozenset[str] | None
+        self, world: "World", name: str, config: NatsBackendConfig, services: frozenset[str]
     ) -> None:
         super().__init__(world, name, config)
         self._services = services
 
     async def _main(self) -> None:
         gateway = Gateway(self.config)
-        if self._services is not None:
-            chosen = {id(getattr(gateway, name)) for name in ("connection", "timekeeper", *self._services)}
-            gateway._start_order = [each for each in gateway._start_order if id(each) in chosen]
+        names = _SERVICES | self._services
+        chosen = {id(getattr(gateway, name)) for name in names}
+        gateway._start_order = [each for each in gateway._start_order if id(each) in chosen]
+        sources = {source for name in names for source in _TIME_SOURCES.get(name, ())}
+        loops = gateway.timekeeper._loops
+        gateway.timekeeper._loops = {name: loop for name, loop in loops.items() if name in sources}
         # Not `gateway.running()`, which would close it when the abandoned task is collected.
         for service in gateway._start_order:
             await service.start()

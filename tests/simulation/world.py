@@ -71,8 +71,8 @@ class Shape:
     gateways: int = 2
     workers: int = 2
     flows: Flows = field(default_factory=lambda: DEFAULT_FLOWS)
-    # The attributes of a gateway that are started; None: all.
-    services: frozenset[str] | None = None
+    # Attributes of a gateway that are started beside the usual ones, for example `bulk` or `schedules`.
+    services: frozenset[str] = frozenset()
     settings: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ("default",)
     # How many faults there are at most, how many writes are between two of them, and which they are.
