@@ -20,6 +20,36 @@ _THREAD_SEC: Final = 0.0005
 _MOST_CLOSES: Final = 100
 
 
+class Handle:
+    """A callback to run; lighter than asyncio's."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled", "process", "time")
+
+    def __init__(
+        self,
+        process: "Process",
+        callback: Callable[..., Any],
+        args: tuple[Any, ...],
+        context: contextvars.Context,
+        time: float,
+    ) -> None:
+        self.process = process
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.time = time
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+    def when(self) -> float:
+        return self.time
+
+
 class Process:
     """What runs, crashes and pauses as a whole; it has a clock of its own."""
 
@@ -27,14 +57,14 @@ class Process:
         self.name = name
         self.alive = True
         self.paused = False
+        # Whether it is among those that can run.
+        self.is_queued = False
         # Of its clocks, in seconds.
         self.wall_offset = 0.0
         self.monotonic_offset = 0.0
         # How many callbacks have run.
         self.steps = 0
-        # Called before each step, while it is set.
-        self.before_step: Callable[[], None] | None = None
-        self.ready: deque[asyncio.Handle] = deque()
+        self.ready: deque[Handle] = deque()
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
 
@@ -63,7 +93,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self.running: Process = self.outside
         self.now = 0.0
         self.steps = 0
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, Handle]] = []
         self._timer_count = 0
         self._runnable: list[Process] = []
         # Tasks of crashed processes are kept: collecting them would run their `finally` blocks.
@@ -78,43 +108,46 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     # What asyncio calls
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
+    ) -> Handle:
         if context is None:
             context = contextvars.copy_context()
-        handle = asyncio.Handle(callback, args, self, context)
-        self._add_ready(context.get(PROCESS, self.outside), handle)
+            process = self.running
+        else:
+            process = context.get(PROCESS, self.outside)
+        handle = Handle(process, callback, args, context, self.now)
+        self._add_ready(process, handle)
         return handle
 
     # There is one thread.
-    call_soon_threadsafe = call_soon
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self,
         delay: float,
         callback: Callable[..., Any],
         *args: Any,
         context: contextvars.Context | None = None,
-    ) -> asyncio.TimerHandle:
+    ) -> Handle:
         return self.call_at(self.now + delay, callback, *args, context=context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self,
         when: float,
         callback: Callable[..., Any],
         *args: Any,
         context: contextvars.Context | None = None,
-    ) -> asyncio.TimerHandle:
+    ) -> Handle:
         if context is None:
             context = contextvars.copy_context()
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+            process = self.running
+        else:
+            process = context.get(PROCESS, self.outside)
+        timer = Handle(process, callback, args, context, when)
         self._timer_count += 1
         heapq.heappush(self._timers, (when, self._timer_count, timer))
         return timer
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It stays in the heap, and is left out when its time comes."""
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """Run it in one step of the calling process, after the time that a thread takes."""
@@ -147,7 +180,8 @@ class SimulationLoop(asyncio.BaseEventLoop):
     def wake(self, process: Process) -> None:
         """Run the process again after a pause."""
         process.paused = False
-        if process.ready and process.alive:
+        if process.ready and process.alive and not process.is_queued:
+            process.is_queued = True
             self._runnable.append(process)
 
     def stop_process(self, process: Process) -> None:
@@ -155,11 +189,12 @@ class SimulationLoop(asyncio.BaseEventLoop):
         process.alive = False
         process.ready.clear()
 
-    def _add_ready(self, process: Process, handle: asyncio.Handle) -> None:
+    def _add_ready(self, process: Process, handle: Handle) -> None:
         if not process.alive or self._ended:
             return
         process.ready.append(handle)
-        if len(process.ready) == 1 and not process.paused:
+        if not process.is_queued and not process.paused:
+            process.is_queued = True
             self._runnable.append(process)
 
     def _new_task(
@@ -169,44 +204,50 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self.tasks.append(task)
         return task
 
-    def _run_once(self) -> None:
+    def run_forever(self) -> None:
+        """Until `stop` is called."""
+        self._check_closed()
+        asyncio._set_running_loop(self)
+        try:
+            while not self._stopping:
+                self._run_next()
+        finally:
+            self._stopping = False
+            asyncio._set_running_loop(None)
+
+    def _run_next(self) -> None:
         runnable = self._runnable
         while not runnable:
             self._advance()
         index = self._choices.below("next", len(runnable)) if len(runnable) > 1 else 0
         process = runnable[index]
         if process.paused or not process.ready:
-            runnable.pop(index)
+            process.is_queued = False
+            del runnable[index]
             return
         handle = process.ready.popleft()
-        if not process.ready:
-            runnable.pop(index)
-        if handle._cancelled:
+        if handle.is_cancelled:
             return
         self.running = process
-        if process.before_step is not None:
-            process.before_step()
-            if not process.alive or process.paused:
-                if process.alive:
-                    process.ready.appendleft(handle)
-                self.running = self.outside
-                return
         process.steps += 1
         self.steps += 1
-        handle._run()
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except Exception as error:  # noqa: BLE001 - of a callback, which nobody awaits
+            self.call_exception_handler({"message": "a callback has failed", "exception": error})
         self.running = self.outside
 
     def _advance(self) -> None:
         """Go to the time of the next timer, and make its process ready."""
         while self._timers:
             when, _, timer = heapq.heappop(self._timers)
-            process = timer._context.get(PROCESS, self.outside)
-            if timer._cancelled or not process.alive:
+            if timer.is_cancelled or not timer.process.alive:
                 continue
             if when > self._max_sec:
                 raise OutOfTime(f"the scenario has not ended after {self._max_sec:g} s")
-            self.now = max(self.now, when)
-            self._add_ready(process, timer)
+            if when > self.now:
+                self.now = when
+            self._add_ready(timer.process, timer)
             return
         raise Deadlock("nothing runs any more, and nothing is scheduled")
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
@@ -15,6 +15,20 @@ from tests.simulation.loop import Process
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+# After how long a program that has exited is started again.
+_SUPERVISOR_SEC: Final = 1.0
+
+# What each gateway has. The others look at their buckets every second, which costs more than a run.
+_SERVICES: Final = frozenset({"connection", "timekeeper", "listing", "runs", "sweeper", "takeover", "waits"})
+# What the timekeeper calls, by the service that it belongs to.
+_TIME_SOURCES: Final = {
+    "timekeeper": ("clock",),
+    "sweeper": ("delayed starts",),
+    "schedules": ("schedules",),
+    "hooks": ("counted deliveries",),
+    "events": ("retries of workflow events", "refused senders"),
+}
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -36,7 +50,6 @@ class Node(Generic[P]):
         self.program: P | None = None
         self._calls: dict[asyncio.Future[Any], None] = {}
         self._starts = 0
-        self._ready = asyncio.Event()
 
     @property
     def is_alive(self) -> bool:
@@ -48,8 +61,7 @@ class Node(Generic[P]):
         process = Process(self.name if self._starts == 1 else f"{self.name}#{self._starts}")
         self._world.add_process(self, process)
         self.process = process
-        self._ready = asyncio.Event()
-        self._spawn(self._main())
+        self._spawn(self._run())
 
     async def started(self) -> None:
         """Wait until it serves; not before its connection is ready."""
@@ -58,9 +70,12 @@ class Node(Generic[P]):
 
     def crash(self) -> None:
         """Nothing of it runs any more, from this moment on."""
+        self._end("crashes")
+
+    def _end(self, how: str) -> None:
         if self.process is None or not self.process.alive:
             return
-        self._world.record(self.name, "crashes")
+        self._world.record(self.process.name, how)
         self._world.remove_process(self.process)
         self.program = None
         calls, self._calls = list(self._calls), {}
@@ -94,7 +109,16 @@ class Node(Generic[P]):
         assert self.process is not None
         self._world.loop.create_task(work, context=self.process.context.copy())
 
+    async def _run(self) -> None:
+        try:
+            await self._main()
+        except Exception as error:  # noqa: BLE001 - whatever ends the program
+            # Its supervisor starts it again.
+            self._end(f"exits: {error}")
+            self._world.later(_SUPERVISOR_SEC, lambda: None if self.is_alive else self.start())
+
     async def _main(self) -> None:
+        """Start the program; when this returns, the process has ended or serves."""
         raise NotImplementedError
 
 
@@ -108,19 +132,22 @@ def _set(answer: "asyncio.Future[Any]", result: Any = None, error: Exception | N
 
 
 class GatewayNode(Node[Gateway]):
-    """`services` are the names of the attributes of a gateway that are started; None: all."""
+    """`services` are started beside the usual ones: names of attributes of a gateway."""
 
     def __init__(
-        self, world: "World", name: str, config: NatsBackendConfig, services: frozenset[str] | None
+        self, world: "World", name: str, config: NatsBackendConfig, services: frozenset[str]
     ) -> None:
         super().__init__(world, name, config)
         self._services = services
 
     async def _main(self) -> None:
         gateway = Gateway(self.config)
-        if self._services is not None:
-            chosen = {id(getattr(gateway, name)) for name in ("connection", "timekeeper", *self._services)}
-            gateway._start_order = [each for each in gateway._start_order if id(each) in chosen]
+        names = _SERVICES | self._services
+        chosen = {id(getattr(gateway, name)) for name in names}
+        gateway._start_order = [each for each in gateway._start_order if id(each) in chosen]
+        sources = {source for name in names for source in _TIME_SOURCES.get(name, ())}
+        loops = gateway.timekeeper._loops
+        gateway.timekeeper._loops = {name: loop for name, loop in loops.items() if name in sources}
         # Not `gateway.running()`, which would close it when the abandoned task is collected.
         for service in gateway._start_order:
             await service.start()

@@ -1,4 +1,4 @@
-"""Replaces what a process gets from the operating system: time, random numbers, connections, files.
+"""Replaces what a process gets from the operating system: time and random numbers.
 
 Only while a world runs, and for the whole interpreter: there is one world at a time.
 """
@@ -6,12 +6,10 @@ Only while a world runs, and for the whole interpreter: there is one world at a 
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from pyoco_server.broker.client import connection as connection_module
-from pyoco_server.runs.index import sqlite_index
 from tests.simulation.choices import Choices
 from tests.simulation.loop import SimulationLoop
 
@@ -21,8 +19,9 @@ EPOCH: Final = 1_893_456_000.0
 
 @contextmanager
 def patched_interpreter(
-    loop: SimulationLoop, choices: Choices, *, new_client: Callable[..., Any], open_index: Callable[..., Any]
+    loop: SimulationLoop, choices: Choices, replaced_names: Iterable[tuple[Any, str, Any]]
 ) -> Iterator[None]:
+    """`replaced_names` are further ones: a module, a name, and what is used instead."""
     numbers = choices.random("ids")
     # Of the code: jitter, shuffled keys.
     before = random.getstate()
@@ -41,8 +40,7 @@ def patched_interpreter(
         (time, "perf_counter", monotonic),
         (os, "urandom", numbers.randbytes),
         (random, "_urandom", numbers.randbytes),
-        (connection_module, "new_client", new_client),
-        (sqlite_index, "IndexFile", open_index),
+        *replaced_names,
     ]
     originals = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
     random.seed(choices.seed)

@@ -10,16 +10,23 @@ and crashes, pauses and disconnects nodes.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Final, Self
 
+from nats.js.api import StreamConfig
+
+from pyoco_server.broker import resources as resources_module
+from pyoco_server.broker.client import connection as connection_module
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.runs.index import sqlite_index
 from tests.simulation.choices import Choices, Decisions
 from tests.simulation.faults import USUAL, Faults, Mix
 from tests.simulation.evidence import Execution
 from tests.simulation.executor import AnyStep, Flows, Step
 from tests.simulation.disk import Disk
+from tests.simulation.jetstream.requests import with_defaults
 from tests.simulation.jetstream.server import SimulatedServer
 from tests.simulation.jetstream.stream import Stored, Stream
 from tests.simulation.loop import Process, SimulationLoop
@@ -49,6 +56,14 @@ SETTINGS: Final = {
 }
 
 
+_stream_resources = resources_module.resources
+
+
+@cache
+def _resources(config: NatsBackendConfig) -> list[StreamConfig]:
+    return _stream_resources(config)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """What a scenario needs of its world."""
@@ -56,8 +71,8 @@ class Shape:
     gateways: int = 2
     workers: int = 2
     flows: Flows = field(default_factory=lambda: DEFAULT_FLOWS)
-    # The attributes of a gateway that are started; None: all.
-    services: frozenset[str] | None = None
+    # Attributes of a gateway that are started beside the usual ones, for example `bulk` or `schedules`.
+    services: frozenset[str] = frozenset()
     settings: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ("default",)
     # How many faults there are at most, how many writes are between two of them, and which they are.
@@ -100,7 +115,14 @@ class World:
     def __enter__(self) -> Self:
         self._stack.enter_context(
             patched_interpreter(
-                self.loop, self.choices, new_client=self.network.new_client, open_index=self.disk.open
+                self.loop,
+                self.choices,
+                [
+                    (connection_module, "new_client", self.network.new_client),
+                    (sqlite_index, "IndexFile", self.disk.open),
+                    (resources_module, "resources", self._missing_resources),
+                    (resources_module, "worker_resources", self._missing_resources),
+                ],
             )
         )
         self._make_nodes()
@@ -147,12 +169,22 @@ class World:
     def record(self, who: str, text: str) -> None:
         self.story.add(self.loop.now, who, text)
 
+    def _missing_resources(self, config: NatsBackendConfig) -> list[StreamConfig]:
+        """What a gateway or a worker has to create: it asks for each stream, which takes half of a schedule."""
+        return [each for each in _resources(config) if each.name not in self.server.streams]
+
+    def _create_streams(self, config: NatsBackendConfig) -> None:
+        """As a gateway has done before."""
+        for each in _resources(config):
+            self.server.add_stream(with_defaults(each.as_dict()))
+
     # Nodes
 
     def _make_nodes(self) -> None:
         shape = self.shape
         settings = SETTINGS | dict(shape.settings)
         config = replace(NatsBackendConfig(load_dotenv=False), **settings)
+        self._create_streams(config)
         self.gateways = [
             GatewayNode(
                 self, name, replace(config, index_dir=f"/simulated/{name}"), shape.services
@@ -201,12 +233,13 @@ class World:
     def _crash_process(self, process: Process) -> None:
         node = self._nodes_of[process]
         node.crash()
-        self._later(self.faults.restart_sec(), lambda: None if node.is_alive else node.start())
+        self.later(self.faults.restart_sec(), lambda: None if node.is_alive else node.start())
 
     def _pause_process(self, process: Process) -> None:
         self.pause(self._nodes_of[process], self.faults.pause_sec())
 
-    def _later(self, seconds: float, action: Callable[[], object]) -> None:
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        """Outside of all processes."""
         self.loop.call_later(seconds, action, context=self.loop.outside.context)
 
     def jump_clock(self, node: Node[Any], seconds: float) -> None:
@@ -221,7 +254,7 @@ class World:
         if process is not None and process.alive and not process.paused:
             self.record(node.name, f"is paused for {seconds:g} s")
             process.paused = True
-            self._later(seconds, lambda: self.loop.wake(process))
+            self.later(seconds, lambda: self.loop.wake(process))
 
     # The server
 
@@ -233,7 +266,7 @@ class World:
         def catch_up() -> None:
             self.server.replica_lag = lambda _: 0
 
-        self._later(seconds, catch_up)
+        self.later(seconds, catch_up)
 
     def restart_server(self, down_sec: float, *, lost_messages: int = 0) -> None:
         """Stop the server, and start it again; with a power failure, each stream loses its newest messages."""
@@ -251,7 +284,7 @@ class World:
             self.network.start_server()
             self.record("nats", "is started again")
 
-        self._later(down_sec, start)
+        self.later(down_sec, start)
 
     def recreate_stream(self, name: str) -> None:
         """As an operator does who deletes it: the gateways create it again, empty."""

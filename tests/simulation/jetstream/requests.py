@@ -122,7 +122,7 @@ class JetStreamApi:
         }
 
     def _create_stream(self, words: list[str], query: _Query) -> dict[str, Any]:
-        config = _with_defaults(query)
+        config = with_defaults(query)
         known = self._server.streams.get(words[0])
         if known is not None:
             if known.config != config:
@@ -139,7 +139,7 @@ class JetStreamApi:
 
     def _update_stream(self, words: list[str], query: _Query) -> dict[str, Any]:
         stream = self._stream(words[0])
-        stream.config = _with_defaults(query)
+        stream.config = with_defaults(query)
         self._server.subjects_changed()
         return self._stream_info(words, {})
 
@@ -321,7 +321,7 @@ def _before(found: list[Stored], sent: int) -> int:
     return found[sent - 2].sequence if sent > 1 else 0
 
 
-def _with_defaults(config: dict[str, Any]) -> dict[str, Any]:
+def with_defaults(config: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in config.items() if value is not None}
     full = _STREAM_DEFAULTS | given
     if not full.get("duplicate_window"):

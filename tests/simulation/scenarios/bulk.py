@@ -8,6 +8,7 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
+    services=frozenset({"bulk"}),
     flows={"slow": [Step("a", 2.0), Step("b", 4.0)], "fails": [Step("a", fails=frozenset(range(1, 20)))]},
     settings={"dlq_publish_execution_error": True},
 )
