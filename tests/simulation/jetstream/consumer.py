@@ -149,8 +149,6 @@ class Consumer:
         return None
 
     def _next_message(self) -> Stored | None:
-        if self.needs_ack and 0 < int(self.config.get("max_ack_pending") or 1000) <= len(self.pending):
-            return None
         while self.redeliver:
             sequence = self.redeliver[0]
             stored = self.stream.at(sequence)
@@ -161,6 +159,8 @@ class Consumer:
                 continue
             self.redeliver.popleft()
             return stored
+        if self.needs_ack and 0 < int(self.config.get("max_ack_pending") or 1000) <= len(self.pending):
+            return None
         for stored in self.stream.after(self.next_sequence, ">" if len(self.patterns) > 1 else self.patterns[0]):
             if not self.wants(stored.subject):
                 continue
@@ -196,9 +196,11 @@ class Consumer:
         pull.bytes_left -= stored.size
         if pull.heartbeat_ns:
             pull.next_heartbeat_ns = now_ns + pull.heartbeat_ns
+        self.outside.send(stored.subject, pull.reply, reply, stored.head, stored.data)
         if not pull.left:
             self.waiting.popleft()
-        self.outside.send(stored.subject, pull.reply, reply, stored.head, stored.data)
+            if pull.bytes_left > 0:
+                self._end_pull(pull, 409, "Batch Completed")
 
     def _end_old_pulls(self, now_ns: int) -> None:
         for pull in list(self.waiting):
@@ -219,7 +221,7 @@ class Consumer:
         for pull in list(self.waiting):
             if pull.no_wait and pull.expires_ns is None:
                 self.waiting.remove(pull)
-                self._end_pull(pull, 404, "No Messages")
+                self._end_pull(pull, 404, "No Messages", counts=False)
 
     def _end_pull(self, pull: Pull, code: int, description: str, *, counts: bool = True) -> None:
         left = {"Nats-Pending-Messages": pull.left, "Nats-Pending-Bytes": max(0, pull.bytes_left)}
@@ -263,13 +265,11 @@ class Consumer:
         if delay_ns:
             known.due_ns = now_ns + delay_ns
         else:
-            del self.pending[sequence]
             self._again(sequence)
 
     def _check_pending(self, now_ns: int) -> None:
         due = sorted(sequence for sequence, each in self.pending.items() if each.due_ns <= now_ns)
         for sequence in due:
-            del self.pending[sequence]
             self._again(sequence)
 
     def _again(self, sequence: int) -> None:
@@ -277,14 +277,16 @@ class Consumer:
         if self.stream.at(sequence) is None:
             self.forget(sequence)
         elif 0 < self.max_deliver <= number:
+            self.pending.pop(sequence, None)
             self.outside.advise(self, sequence, number)
-        else:
+        elif sequence not in self.redeliver:
+            # It stays pending until it is delivered again.
             self.redeliver.append(sequence)
 
     # Time
 
     def _set_timer(self, now_ns: int) -> None:
-        due = [each.due_ns for each in self.pending.values()]
+        due = [each.due_ns for sequence, each in self.pending.items() if sequence not in self.redeliver]
         for pull in self.waiting:
             if pull.expires_ns is not None:
                 due.append(pull.expires_ns)
