@@ -20,7 +20,7 @@ _STATE: Final = ("messages", "first_seq", "last_seq", "num_subjects", "subjects"
 _CONSUMER: Final = ("num_ack_pending", "num_redelivered", "num_pending")
 
 SECOND_NS: Final = 1_000_000_000
-# As `broker/resources.py` makes them, with short names; in memory, because nothing is restarted.
+# As `broker/resources.py` makes them, with short names.
 STREAMS: Final[Mapping[str, dict[str, Any]]] = {
     "KV_c": {
         "subjects": ["$KV.c.>"],
@@ -32,6 +32,7 @@ STREAMS: Final[Mapping[str, dict[str, Any]]] = {
     "LOG": {"subjects": ["log.>"], "duplicate_window": 120 * SECOND_NS},
     "CAPPED": {"subjects": ["capped.*"], "max_msgs": 3, "max_msgs_per_subject": 2},
     "WORK": {"subjects": ["work.>"], "retention": "workqueue", "duplicate_window": 120 * SECOND_NS},
+    "SHORT": {"subjects": ["short.*"], "duplicate_window": SECOND_NS // 10, "max_age": SECOND_NS},
     "OBJ": {"subjects": ["$O.>"], "allow_rollup_hdrs": True, "discard": "new"},
     "ADVISORIES": {"subjects": ["$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK.*"]},
 }
@@ -44,10 +45,11 @@ class Session:
     target: Target
     # The reply subjects of deliveries, in order.
     deliveries: list[str] = field(default_factory=list)
+    begun: list[list[Message]] = field(default_factory=list)
 
-    async def create(self, consumer: Mapping[str, object]) -> None:
+    async def create(self, consumer: Mapping[str, object], *, storage: str = "memory") -> None:
         for name, config in STREAMS.items():
-            stream = {"name": name, "storage": "memory", "num_replicas": 1, "allow_direct": True} | config
+            stream = {"name": name, "storage": storage, "num_replicas": 1, "allow_direct": True} | config
             await self._call(f"STREAM.CREATE.{name}", stream)
         request = {"stream_name": "WORK", "config": {"durable_name": "w"} | dict(consumer), "action": "create"}
         await self._call("CONSUMER.DURABLE.CREATE.WORK.w", request)
@@ -118,6 +120,16 @@ class Session:
         self.deliveries.append(message.reply)
         number, sequence, consumer_sequence, _, pending = delivery_tokens(message.reply)
         return message.subject, message.data, number, sequence, consumer_sequence, pending
+
+    async def begin_pull(self, batch: int, expires_sec: float) -> None:
+        query = {"batch": batch, "expires": int(expires_sec * SECOND_NS)}
+        subject = "$JS.API.CONSUMER.MSG.NEXT.WORK.w"
+        self.begun.append(await self.target.begin(subject, msgspec.json.encode(query)))
+
+    async def end_pulls(self) -> Answer:
+        """What has come for the pulls that were begun."""
+        begun, self.begun = self.begun, []
+        return [[self._delivered(message) for message in found] for found in begun]
 
     async def acknowledge(self, which: int, payload: bytes) -> Answer:
         """Of a delivery so far; None if there is none."""

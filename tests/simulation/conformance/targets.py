@@ -1,7 +1,6 @@
 """The two servers that get the same operations: a real nats-server, and the simulated one."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -25,6 +24,10 @@ class Target(Protocol):
         is_last: Callable[[list[Message]], bool],
     ) -> list[Message]:
         """Publish, and collect the replies up to the last one."""
+        ...
+
+    async def begin(self, subject: str, payload: bytes) -> list[Message]:
+        """Publish; the list is filled with the replies as they come."""
         ...
 
     async def wait(self, seconds: float) -> None: ...
@@ -57,6 +60,18 @@ class RealTarget:
         await subscription.unsubscribe()
         return found
 
+    async def begin(self, subject: str, payload: bytes) -> list[Message]:
+        found: list[Message] = []
+
+        async def receive(msg: Msg) -> None:
+            found.append(Message.from_headers(msg.subject, msg.reply, msg.headers, msg.data))
+
+        inbox = self._client.new_inbox()
+        await self._client.subscribe(inbox, cb=receive)
+        await self._client.publish(subject, payload, reply=inbox)
+        await self._client.flush()
+        return found
+
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
@@ -68,11 +83,21 @@ class SimulatedTarget:
         self._now_ns = 1_900_000_000_000_000_000
         self._timers: list[tuple[int, Callable[[], None]]] = []
         self.server = SimulatedServer(lambda: self._now_ns, self._call_at)
-        self._received: deque[Message] = deque()
+        self._received: list[Message] = []
         self._inboxes = 0
+        # The replies to what was begun, by subscription.
+        self._begun: dict[int, list[Message]] = {}
 
     def deliver(self, subscription: int, message: Message) -> None:
-        self._received.append(message)
+        self._begun.get(subscription, self._received).append(message)
+
+    async def begin(self, subject: str, payload: bytes) -> list[Message]:
+        self._inboxes += 1
+        inbox = f"{_INBOX}.{self._inboxes}"
+        found = self._begun[self._inboxes] = []
+        self.server.subscriptions.add(self, self._inboxes, inbox)
+        self.server.receive(self, subject, payload, b"", inbox)
+        return found
 
     async def replies(
         self,
@@ -89,7 +114,7 @@ class SimulatedTarget:
         self.server.receive(self, subject, payload, headers.encoded(given), inbox)
         found: list[Message] = []
         while self._received and not (found and is_last(found)):
-            found.append(self._received.popleft())
+            found.append(self._received.pop(0))
         assert found and is_last(found), f"the simulated server has not answered on {subject}: {found}"
         self._received.clear()
         self.server.subscriptions.remove(self, self._inboxes)

@@ -152,11 +152,18 @@ class Consumer:
         while self.redeliver:
             sequence = self.redeliver[0]
             stored = self.stream.at(sequence)
-            if stored is None or not self._fits(stored):
-                if stored is not None:
-                    return None
-                self.redeliver.popleft()
+            if stored is None:
+                self.forget(sequence)
                 continue
+            number = self.delivered.get(sequence, 0)
+            if 0 < self.max_deliver <= number:
+                # Noticed only when it would be delivered.
+                self.redeliver.popleft()
+                self.pending.pop(sequence, None)
+                self.outside.advise(self, sequence, number)
+                continue
+            if not self._fits(stored):
+                return None
             self.redeliver.popleft()
             return stored
         if self.needs_ack and 0 < int(self.config.get("max_ack_pending") or 1000) <= len(self.pending):
@@ -197,10 +204,12 @@ class Consumer:
         if pull.heartbeat_ns:
             pull.next_heartbeat_ns = now_ns + pull.heartbeat_ns
         self.outside.send(stored.subject, pull.reply, reply, stored.head, stored.data)
-        if not pull.left:
-            self.waiting.popleft()
-            if pull.bytes_left > 0:
-                self._end_pull(pull, 409, "Batch Completed")
+        # Pulls are served in turn.
+        self.waiting.popleft()
+        if pull.left:
+            self.waiting.append(pull)
+        elif pull.bytes_left > 0:
+            self._end_pull(pull, 409, "Batch Completed")
 
     def _end_old_pulls(self, now_ns: int) -> None:
         for pull in list(self.waiting):
@@ -257,6 +266,13 @@ class Consumer:
         if sequence in self.redeliver:
             self.redeliver.remove(sequence)
 
+    def purged(self) -> None:
+        """The first messages of the stream were removed: they count as delivered."""
+        first = self.stream.first_sequence
+        if self.next_sequence < first:
+            self.next_sequence = first
+            self.stream_sequence = max(self.stream_sequence, first - 1)
+
     def _nak(self, sequence: int, payload: bytes, now_ns: int) -> None:
         known = self.pending.get(sequence)
         if known is None:
@@ -273,12 +289,8 @@ class Consumer:
             self._again(sequence)
 
     def _again(self, sequence: int) -> None:
-        number = self.delivered.get(sequence, 0)
         if self.stream.at(sequence) is None:
             self.forget(sequence)
-        elif 0 < self.max_deliver <= number:
-            self.pending.pop(sequence, None)
-            self.outside.advise(self, sequence, number)
         elif sequence not in self.redeliver:
             # It stays pending until it is delivered again.
             self.redeliver.append(sequence)

@@ -152,6 +152,9 @@ class JetStreamApi:
         purged = stream.purge(
             query.get("filter") or ">", below=query.get("seq"), keep=query.get("keep", 0)
         )
+        if purged:
+            for consumer in self._server.consumers_of(stream.name):
+                consumer.purged()
         return {"success": True, "purged": purged}
 
     def _delete_message(self, words: list[str], query: _Query) -> dict[str, Any]:

@@ -79,12 +79,13 @@ class Stream:
     on_write: Callable[["Stream", Stored], None] = lambda *_: None
     on_remove: Callable[["Stream", Stored], None] = lambda *_: None
     _expiring: bool = False
+    _was_purged: bool = False
 
     @property
     def first_sequence(self) -> int:
         if self.sequences:
             return self.sequences[0]
-        return self.last_sequence + 1 if self.last_sequence else 0
+        return self.last_sequence + 1 if self.last_sequence or self._was_purged else 0
 
     @property
     def is_work_queue(self) -> bool:
@@ -201,6 +202,7 @@ class Stream:
 
     def purge(self, pattern: str = ">", *, below: int | None = None, keep: int = 0) -> int:
         """Remove the messages on the subjects: all, those below a sequence, or all but the newest."""
+        self._was_purged = self._was_purged or (pattern == ">" and not below and not keep)
         chosen = self.matching(pattern)
         if below:
             chosen = [sequence for sequence in chosen if sequence < below]
