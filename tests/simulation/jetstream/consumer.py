@@ -266,8 +266,10 @@ class Consumer:
         if sequence in self.redeliver:
             self.redeliver.remove(sequence)
 
-    def purged(self) -> None:
-        """The first messages of the stream were removed: they count as delivered."""
+    def purged(self, pattern: str) -> None:
+        """Messages on these subjects were removed: those that it would have delivered count as delivered."""
+        if self.patterns != [">"] and not all(matches(pattern, mine) for mine in self.patterns):
+            return
         first = self.stream.first_sequence
         if self.next_sequence < first:
             self.next_sequence = first
