@@ -5,6 +5,7 @@ from enum import Enum, auto
 from typing import Any
 
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot
+from pyoco_server.records.signal_models import Mailbox
 from pyoco_server.records.wait_models import WaitEvent, WaitRecord
 
 
@@ -70,6 +71,8 @@ class RunWrite:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitWrite:
     at: float
+    # The same in unix seconds.
+    wall: float
     record: WaitRecord
 
 
@@ -115,5 +118,11 @@ class Evidence:
     # By gateway: the status of each run in its list, and the open waits.
     listed_runs: dict[str, dict[str, str]] = field(default_factory=dict)
     open_waits: dict[str, set[str]] = field(default_factory=dict)
+    # What was sent to each run.
+    mailboxes: dict[str, Mailbox] = field(default_factory=dict)
+    # How long an ended run is kept; 0: for ever.
+    retention_sec: float = 0.0
+    # Runs that an operator has removed without a marker.
+    purged: set[str] = field(default_factory=set)
     # Whether the server has lost writes that it had acknowledged: then promises about them do not hold.
     lost_writes: bool = False

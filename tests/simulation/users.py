@@ -1,6 +1,7 @@
 """The users of a simulation: they send requests to gateways, and record what they were answered."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
@@ -22,6 +23,7 @@ from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
 from pyoco_server.waits.human.reopen import retry_run
 from tests.simulation.evidence import Answer, FollowedLog, Request
+from tests.simulation.jetstream import headers
 from tests.simulation.network import MessageFault
 from tests.simulation.node import GatewayNode, NodeCrashed
 from tests.simulation.world import World
@@ -41,6 +43,25 @@ class Users:
         self.world = world
         self.requests: list[Request] = []
         self.followed: list[FollowedLog] = []
+        self.purged: set[str] = set()
+
+    async def when_executed(self, run_id: str, task: str) -> None:
+        """Wait until a worker begins the task, for a while."""
+        for _ in range(_LOOKS * 10):
+            if any((each.run_id, each.task) == (run_id, task) for each in self.world.executions):
+                return
+            await self.world.sleep(_LOOK_SEC / 10)
+
+    def delete_run(self, run_id: str, *, leave_marker: bool) -> None:
+        """As an operator does it with the tools of NATS."""
+        bucket = self.world.gateways[0].config.runs_kv_bucket
+        stream, subject = self.world.server.streams[f"KV_{bucket}"], f"$KV.{bucket}.{run_id}"
+        self.world.record("operator", f"{'deletes' if leave_marker else 'purges'} run {run_id}")
+        if leave_marker:
+            stream.publish(subject, headers.encoded({"KV-Operation": "DEL"}), b"", time.time_ns())
+        else:
+            stream.purge(subject)
+            self.purged.add(run_id)
 
     def draw(self, count: int) -> int:
         """A decision of the seed below `count`."""
@@ -75,6 +96,7 @@ class Users:
         """The result; None if there is none, which is recorded as what it means."""
         began_at = self.world.now
         result, text = None, ""
+        self.world.faults.aim(node.process)
         try:
             result = await node.call(act)
             answer = Answer.DONE
@@ -144,7 +166,9 @@ class Users:
             node,
             act,
             key=key,
-            created=lambda done: {"run_id": done or (new_id[0] if new_id else None), "payload": run_id},
+            created=lambda done: {"run_id": done or (new_id[0] if new_id else None)},
+            # What succeeded in it is not executed again.
+            payload=run_id if mode is RerunMode.FAILED else None,
         )
 
     async def cancel(self, node: GatewayNode, run_id: str, *, force: bool = False) -> None:
@@ -199,7 +223,7 @@ class Users:
             "event",
             node,
             lambda gateway: gateway.signals.event_sender.send(name, data, _SOMEBODY, event_id=event_id),
-            payload=data,
+            payload=name,
             key=event_id,
         )
 
