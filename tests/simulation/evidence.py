@@ -5,6 +5,7 @@ from enum import Enum, auto
 from typing import Any
 
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot
+from pyoco_server.records.operation_models import BulkRecord
 from pyoco_server.records.signal_models import Mailbox
 from pyoco_server.records.wait_models import WaitEvent, WaitRecord
 
@@ -106,8 +107,7 @@ class Evidence:
     letters: list[DeadLetter] = field(default_factory=list)
     # Runs whose job is in the queue.
     queued: list[str] = field(default_factory=list)
-    # Bulk operations that have not ended.
-    open_bulk: list[str] = field(default_factory=list)
+    bulk: dict[str, BulkRecord] = field(default_factory=dict)
     # What was stored on the way, without what the server has lost.
     run_writes: list[RunWrite] = field(default_factory=list)
     wait_writes: list[WaitWrite] = field(default_factory=list)

@@ -7,7 +7,7 @@ next messages of a gateway that a user calls, or of a worker that begins a task.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.simulation.choices import Weights
 from tests.simulation.loop import Process
@@ -28,6 +28,13 @@ class WorldFault(StrEnum):
 
 Fault = MessageFault | WorldFault
 Mix = Mapping[Fault, float]
+
+
+class Happened(NamedTuple):
+    at: float
+    fault: Fault
+    # The name of the process whose message was hit.
+    process: str
 
 # How likely each fault is, relative to the others.
 USUAL: Final[Mix] = {
@@ -63,7 +70,7 @@ _LAG: Final = 6
 # How late a late message is: in time for its request, or not.
 _LATE_SEC: Final = (1.0, 0.2, 3.0)
 # Of an aimed fault: among how many messages, and that this is one of so many occasions.
-_NEAR: Final = 8
+_NEAR: Final = 6
 _OCCASIONS: Final = 3
 
 
@@ -81,8 +88,7 @@ class Faults:
         self._is_active = False
         # Processes that a fault is aimed at, and at which of their next messages.
         self._aimed: dict[Process, int] = {}
-        # With the time of each.
-        self.log: list[tuple[float, Fault]] = []
+        self.log: list[Happened] = []
 
     def start(self) -> None:
         self._world.network.fault_of = self._next
@@ -114,7 +120,7 @@ class Faults:
         kind = self._kinds[self._world.choices.weighted("fault", self._weights)]
         if kind is None:
             return None
-        self.log.append((self._world.now, kind))
+        self.log.append(Happened(self._world.now, kind, client.process.name))
         if isinstance(kind, MessageFault):
             return kind
         self._happen(kind, client)

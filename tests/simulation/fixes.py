@@ -113,7 +113,7 @@ FIXES: Final = (
         "replay-503-although-done",
         "4",
         "a replayed dead letter is answered with 503 although its run was started",
-        ("bulk",),
+        ("letters",),
         (
             Substitution(
                 f"{_RUNS}.bulk.letter_operations:remove_letter_of",

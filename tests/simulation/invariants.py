@@ -10,6 +10,7 @@ from typing import Final
 
 from pyoco_server.records.journal_order import valid_entries
 from pyoco_server.records.models import UNANSWERED, Reason, RunSnapshot, RunStatus, TaskStatus, WaitKind
+from pyoco_server.records.operation_models import BulkState
 from pyoco_server.records.wait_models import WaitState
 from tests.simulation.evidence import Answer, Evidence, Execution, Request
 
@@ -80,8 +81,9 @@ def nothing_is_left_over(evidence: Evidence) -> Iterator[str]:
             yield f"the queue has a job of run {run_id}, which is {run.status if run else 'deleted'}"
     for wait_id in evidence.with_outbox:
         yield f"the events of wait {wait_id} are still in its outbox"
-    for bulk_id in evidence.open_bulk:
-        yield f"bulk operation {bulk_id} has not ended"
+    for bulk_id, bulk in evidence.bulk.items():
+        if bulk.state is BulkState.RUNNING:
+            yield f"bulk operation {bulk_id} has not ended"
 
 
 def no_finished_task_is_executed_again(evidence: Evidence) -> Iterator[str]:
@@ -211,14 +213,16 @@ def an_unavailable_request_has_changed_nothing(evidence: Evidence) -> Iterator[s
             for write in evidence.run_writes
         ):
             yield f"the retry of run {request.run_id} was answered with 503, and is stored"
-        if request.kind == "bulk":
-            yield from _effects_of_bulk(evidence, request)
 
 
-def _effects_of_bulk(evidence: Evidence, request: Request) -> Iterator[str]:
-    for run_id, run in evidence.runs.items():
-        if run.cancel_requested_by == f"bulk:{request.run_id}":
-            yield f"the bulk operation {request.run_id} was answered with 503, and has cancelled run {run_id}"
+def a_bulk_operation_was_accepted(evidence: Evidence) -> Iterator[str]:
+    """Whoever was answered with 503 does not know its id."""
+    requests = _of_kind(evidence, "bulk")
+    if any(request.answer is Answer.UNKNOWN for request in requests):
+        return
+    accepted = {request.run_id for request in requests}
+    for bulk_id in evidence.bulk.keys() - accepted:
+        yield f"bulk operation {bulk_id} was answered with 503, and is executed"
 
 
 def a_stored_cancel_ends_the_run(evidence: Evidence) -> Iterator[str]:
@@ -304,11 +308,15 @@ def lists_equal_the_bucket(evidence: Evidence) -> Iterator[str]:
 
 
 def no_run_fails_without_cause(evidence: Evidence) -> Iterator[str]:
-    """A run whose flow does not fail ends as FAILED only if a worker began its last delivery."""
-    executed = {each.run_id for each in evidence.executions}
+    """Deliveries are exhausted only by a worker that has begun the run and has not finished it."""
+    begun = {
+        write.run_id
+        for write in evidence.run_writes
+        if write.snapshot is not None and write.snapshot.delivery is not None
+    }
     for run_id, run in evidence.runs.items():
-        if run.status is RunStatus.FAILED and run.reason == "deliveries_exhausted" and run_id not in executed:
-            yield f"run {run_id} has failed with {run.reason}, and no worker has ever executed it"
+        if run.reason == Reason.DELIVERIES_EXHAUSTED and run_id not in begun:
+            yield f"run {run_id} has failed with {run.reason}, and no worker has ever begun it"
 
 
 def dead_letters_tell_the_truth(evidence: Evidence) -> Iterator[str]:
@@ -431,6 +439,7 @@ ALL: Final[tuple[Invariant, ...]] = (
     a_refused_submit_never_runs,
     one_run_per_key,
     an_unavailable_request_has_changed_nothing,
+    a_bulk_operation_was_accepted,
     a_stored_cancel_ends_the_run,
     an_answer_counts_once,
     a_repeated_answer_gets_its_receipt,

@@ -5,7 +5,7 @@ from typing import Any, Final
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot, is_run_id
-from pyoco_server.records.operation_models import BulkRecord, BulkState
+from pyoco_server.records.operation_models import BulkRecord
 from pyoco_server.records.signal_models import decode_mailbox
 from pyoco_server.records.wait_models import decode_outbox, decode_wait, decode_wait_event
 from pyoco_server.broker.queue.work_queue import head_of
@@ -81,7 +81,7 @@ class Recorder:
         """When everything has settled."""
         world, config, found = self._world, self._config, self._evidence
         found.now = world.wall
-        found.lost_writes = any(fault is WorldFault.POWER_FAILURE for _, fault in world.faults.log)
+        found.lost_writes = any(each.fault is WorldFault.POWER_FAILURE for each in world.faults.log)
         found.executions = world.executions
         found.requests, found.followed, found.purged = users.requests, users.followed, users.purged
         runs = self._values(config.runs_kv_bucket)
@@ -96,7 +96,7 @@ class Recorder:
         found.letters = [_decode_letter(each.data) for each in self._messages(config.dlq_stream)]
         found.queued = [head_of(each.data).run_id for each in self._messages(config.work_stream)]
         bulk = {key: data for key, data in self._values(config.bulk_kv_bucket).items() if is_run_id(key)}
-        found.open_bulk = [key for key in bulk if _decode_bulk(bulk[key]).state is BulkState.RUNNING]
+        found.bulk = {key: _decode_bulk(data) for key, data in bulk.items()}
         for node in world.gateways:
             try:
                 await node.call(lambda gateway, name=node.name: self._read_lists(gateway, name))

@@ -23,6 +23,7 @@ from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
 from pyoco_server.waits.human.reopen import retry_run
 from tests.simulation.evidence import Answer, FollowedLog, Request
+from tests.simulation.faults import WorldFault
 from tests.simulation.jetstream import headers
 from tests.simulation.network import MessageFault
 from tests.simulation.node import GatewayNode, NodeCrashed
@@ -34,6 +35,8 @@ _SOMEBODY: Final = Actor(name="somebody")
 _LOOK_SEC: Final = 0.5
 # How long a fault may have an effect.
 _LASTING_SEC: Final = 20.0
+# What every process notices, whichever one it happened at.
+_OF_ALL: Final = (WorldFault.SERVER_RESTART, WorldFault.POWER_FAILURE)
 _LOOKS: Final = 60
 _decode_run = json_record(RunSnapshot)
 
@@ -130,9 +133,11 @@ class Users:
         return Answer.UNKNOWN if is_unknown else Answer.UNAVAILABLE
 
     def _could_look(self, node: GatewayNode, *, since: float) -> bool:
-        """Whether one lost reply is all that has happened meanwhile: then the next request was answered."""
-        faults = [fault for at, fault in self.world.faults.log if at >= since - _LASTING_SEC]
-        return faults == [MessageFault.LOSE_REPLY]
+        """Whether one lost reply is all that it can notice: then its next request was answered."""
+        name = "" if node.process is None else node.process.name
+        faults = [each for each in self.world.faults.log if each.at >= since - _LASTING_SEC]
+        noticed = [each.fault for each in faults if each.process == name or each.fault in _OF_ALL]
+        return noticed == [MessageFault.LOSE_REPLY]
 
     async def submit(
         self, node: GatewayNode, flow: str, *, key: str | None = None, **options: Any
