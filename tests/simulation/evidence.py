@@ -5,6 +5,8 @@ from enum import Enum, auto
 from typing import Any
 
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot
+from pyoco_server.records.operation_models import BulkRecord
+from pyoco_server.records.signal_models import Mailbox
 from pyoco_server.records.wait_models import WaitEvent, WaitRecord
 
 
@@ -70,6 +72,8 @@ class RunWrite:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitWrite:
     at: float
+    # The same in unix seconds.
+    wall: float
     record: WaitRecord
 
 
@@ -103,8 +107,7 @@ class Evidence:
     letters: list[DeadLetter] = field(default_factory=list)
     # Runs whose job is in the queue.
     queued: list[str] = field(default_factory=list)
-    # Bulk operations that have not ended.
-    open_bulk: list[str] = field(default_factory=list)
+    bulk: dict[str, BulkRecord] = field(default_factory=dict)
     # What was stored on the way, without what the server has lost.
     run_writes: list[RunWrite] = field(default_factory=list)
     wait_writes: list[WaitWrite] = field(default_factory=list)
@@ -115,5 +118,11 @@ class Evidence:
     # By gateway: the status of each run in its list, and the open waits.
     listed_runs: dict[str, dict[str, str]] = field(default_factory=dict)
     open_waits: dict[str, set[str]] = field(default_factory=dict)
+    # What was sent to each run.
+    mailboxes: dict[str, Mailbox] = field(default_factory=dict)
+    # How long an ended run is kept; 0: for ever.
+    retention_sec: float = 0.0
+    # Runs that an operator has removed without a marker.
+    purged: set[str] = field(default_factory=set)
     # Whether the server has lost writes that it had acknowledged: then promises about them do not hold.
     lost_writes: bool = False

@@ -1,14 +1,16 @@
 """The faults of a schedule: which, and before or after which message.
 
 They are drawn per message rather than per second: most defects are between two writes, which are a
-millisecond apart. Writes and acknowledgements are hit four times as often as reads.
+millisecond apart. Writes and acknowledgements are hit four times as often as reads. Some are aimed: at the
+next messages of a gateway that a user calls, or of a worker that begins a task.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.simulation.choices import Weights
+from tests.simulation.loop import Process
 from tests.simulation.network import MessageFault, SimulatedClient
 
 if TYPE_CHECKING:
@@ -26,6 +28,13 @@ class WorldFault(StrEnum):
 
 Fault = MessageFault | WorldFault
 Mix = Mapping[Fault, float]
+
+
+class Happened(NamedTuple):
+    at: float
+    fault: Fault
+    # The name of the process whose message was hit.
+    process: str
 
 # How likely each fault is, relative to the others.
 USUAL: Final[Mix] = {
@@ -58,6 +67,11 @@ _JUMP_SEC: Final = (30.0, -30.0, 2.0, -2.0, 3600.0, -3600.0)
 _DOWN_SEC: Final = (0.5, 3.0)
 _LAG_SEC: Final = (1.0, 5.0)
 _LAG: Final = 6
+# How late a late message is: in time for its request, or not.
+_LATE_SEC: Final = (1.0, 0.2, 3.0)
+# Of an aimed fault: among how many messages, and that this is one of so many occasions.
+_NEAR: Final = 6
+_OCCASIONS: Final = 3
 
 
 class Faults:
@@ -71,37 +85,62 @@ class Faults:
         self._range = 2 * mean_gap * _WRITE
         self._left = most
         self._countdown: int | None = None
-        # With the time of each.
-        self.log: list[tuple[float, Fault]] = []
+        self._is_active = False
+        # Processes that a fault is aimed at, and at which of their next messages.
+        self._aimed: dict[Process, int] = {}
+        self.log: list[Happened] = []
 
     def start(self) -> None:
         self._world.network.fault_of = self._next
+        self._is_active = True
         self._draw_gap()
 
     def stop(self) -> None:
-        self._countdown = None
+        self._is_active = False
+
+    def aim(self, process: Process | None) -> None:
+        """Perhaps let one of the next messages of this process be hit."""
+        if self._is_active and self._left > 0 and process is not None:
+            message = self._world.choices.below("aim", _NEAR * _OCCASIONS)
+            if 0 < message <= _NEAR:
+                self._left -= 1
+                self._aimed[process] = message
 
     def _draw_gap(self) -> None:
         # 0: no more faults.
-        gap = self._world.choices.below("gap", self._range) if self._left else 0
+        gap = self._world.choices.below("gap", self._range) if self._left > 0 else 0
         self._left -= 1
         self._countdown = gap or None
 
     def _next(self, client: SimulatedClient, subject: str) -> MessageFault | None:
-        if self._countdown is None or not self._world.is_node(client.process):
+        if not self._is_active or not self._world.is_node(client.process):
             return None
-        self._countdown -= _READ if subject.startswith(_READS) else _WRITE
-        if self._countdown > 0:
+        if not self._is_hit(client.process) and not self._is_over(subject):
             return None
-        self._draw_gap()
         kind = self._kinds[self._world.choices.weighted("fault", self._weights)]
         if kind is None:
             return None
-        self.log.append((self._world.now, kind))
+        self.log.append(Happened(self._world.now, kind, client.process.name))
         if isinstance(kind, MessageFault):
             return kind
         self._happen(kind, client)
         return None
+
+    def _is_hit(self, process: Process) -> bool:
+        """Whether a fault is aimed at this message."""
+        if (left := self._aimed.pop(process, 0)) > 1:
+            self._aimed[process] = left - 1
+        return left == 1
+
+    def _is_over(self, subject: str) -> bool:
+        """Whether the gap after the last fault ends with this message."""
+        if self._countdown is None:
+            return False
+        self._countdown -= _READ if subject.startswith(_READS) else _WRITE
+        if self._countdown > 0:
+            return False
+        self._draw_gap()
+        return True
 
     def _happen(self, kind: WorldFault, client: SimulatedClient) -> None:
         world = self._world
@@ -116,6 +155,9 @@ class Faults:
     def restart_sec(self) -> float:
         """How long until a crashed node is started again."""
         return self._one_of("restart", _RESTART_SEC)
+
+    def late_sec(self) -> float:
+        return self._one_of("late", _LATE_SEC)
 
     def pause_sec(self) -> float:
         return self._one_of("pause", _PAUSE_SEC)

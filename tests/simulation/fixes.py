@@ -38,7 +38,7 @@ FIXES: Final = (
         "sweep-forgets-newer-state",
         "1",
         "the sweep forgets a run that was written while it looked at it, and the run is stuck for good",
-        ("sweep", "cancel"),
+        ("sweep",),
         (
             Substitution(
                 f"{_RUNS}.sweep.open_runs:OpenRuns.forget",
@@ -113,7 +113,7 @@ FIXES: Final = (
         "replay-503-although-done",
         "4",
         "a replayed dead letter is answered with 503 although its run was started",
-        ("bulk",),
+        ("letters",),
         (
             Substitution(
                 f"{_RUNS}.bulk.letter_operations:remove_letter_of",
@@ -126,7 +126,7 @@ FIXES: Final = (
         "retry-503-although-done",
         "4",
         "a retry is answered with 503 although the run waits again",
-        ("answer",),
+        ("retry",),
         (
             Substitution(
                 f"{_WAITS}.human.reopen:retry_run",
@@ -222,7 +222,7 @@ FIXES: Final = (
         "retry-reads-a-replica",
         "suspected",
         "a retry misses waits that a lagging replica does not have yet",
-        ("answer",),
+        ("retry",),
         (
             Substitution(
                 f"{_WAITS}.human.reopen:retry_run",
@@ -235,7 +235,7 @@ FIXES: Final = (
         "purged-run-stays-listed",
         "9",
         "a run that was purged stays listed while the bucket has a delete marker",
-        ("lost_tail",),
+        ("purge",),
         (
             Substitution(
                 f"{_BROKER}.jetstream.bucket_feed:BucketFeed._look_for_removed_keys",
@@ -372,7 +372,7 @@ FIXES: Final = (
         "foreign-end-taken-for-its-own",
         "suspected",
         "a worker takes the end that a gateway has written for its own, and reports it",
-        ("cancel", "sweep"),
+        ("sweep",),
         (
             Substitution(
                 f"{_RUNS}.lifecycle.ownership:OwnedRun._ended",
@@ -385,7 +385,7 @@ FIXES: Final = (
         "two-retries",
         "152a482c",
         "the second of two concurrent retries is refused",
-        ("answer",),
+        ("retry",),
         (
             Substitution(
                 f"{_WAITS}.human.reopen:_require_change",

@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from pyoco_server.records.journal_order import valid_entries
-from pyoco_server.records.models import UNANSWERED, RunSnapshot, RunStatus
+from pyoco_server.records.models import UNANSWERED, Reason, RunSnapshot, RunStatus, TaskStatus, WaitKind
+from pyoco_server.records.operation_models import BulkState
 from pyoco_server.records.wait_models import WaitState
 from tests.simulation.evidence import Answer, Evidence, Execution, Request
 
 Invariant = Callable[[Evidence], Iterator[str]]
+
+# How exactly a process knows the time.
+_CLOCK_SEC: Final = 0.5
 
 
 class InvariantBroken(AssertionError):
@@ -77,12 +81,15 @@ def nothing_is_left_over(evidence: Evidence) -> Iterator[str]:
             yield f"the queue has a job of run {run_id}, which is {run.status if run else 'deleted'}"
     for wait_id in evidence.with_outbox:
         yield f"the events of wait {wait_id} are still in its outbox"
-    for bulk_id in evidence.open_bulk:
-        yield f"bulk operation {bulk_id} has not ended"
+    for bulk_id, bulk in evidence.bulk.items():
+        if bulk.state is BulkState.RUNNING:
+            yield f"bulk operation {bulk_id} has not ended"
 
 
 def no_finished_task_is_executed_again(evidence: Evidence) -> Iterator[str]:
     """A task whose result was in the journal when an attempt began is not executed by that attempt."""
+    if evidence.lost_writes:
+        return
     began: dict[tuple[str, int], float] = {}
     for each in evidence.executions:
         attempt = each.run_id, each.attempt
@@ -135,8 +142,8 @@ def _final_view(executions: list[Execution], last: int) -> dict[str, object]:
 def an_accepted_submit_completes(evidence: Evidence) -> Iterator[str]:
     if evidence.lost_writes:
         return
-    removed = {write.run_id for write in evidence.run_writes if write.snapshot is None}
-    for request in _of_kind(evidence, "submit", "rerun"):
+    removed = {write.run_id for write in evidence.run_writes if write.snapshot is None} | evidence.purged
+    for request in _of_kind(evidence, "submit", "rerun", "trigger"):
         if request.answer is Answer.DONE and request.run_id not in evidence.runs.keys() | removed:
             yield f"run {request.run_id} was accepted, and does not exist"
 
@@ -172,7 +179,7 @@ def _was_accepted_later(evidence: Evidence, request: Request) -> bool:
 
 def one_run_per_key(evidence: Evidence) -> Iterator[str]:
     by_key: dict[str, set[str]] = defaultdict(set)
-    for request in evidence.requests:
+    for request in _of_kind(evidence, "submit", "rerun", "trigger", "bulk"):
         if request.key is not None and request.run_id is not None and request.answer is Answer.DONE:
             by_key[request.key].add(request.run_id)
     for key, run_ids in by_key.items():
@@ -206,14 +213,16 @@ def an_unavailable_request_has_changed_nothing(evidence: Evidence) -> Iterator[s
             for write in evidence.run_writes
         ):
             yield f"the retry of run {request.run_id} was answered with 503, and is stored"
-        if request.kind == "bulk":
-            yield from _effects_of_bulk(evidence, request)
 
 
-def _effects_of_bulk(evidence: Evidence, request: Request) -> Iterator[str]:
-    for run_id, run in evidence.runs.items():
-        if run.cancel_requested_by == f"bulk:{request.run_id}":
-            yield f"the bulk operation {request.run_id} was answered with 503, and has cancelled run {run_id}"
+def a_bulk_operation_was_accepted(evidence: Evidence) -> Iterator[str]:
+    """Whoever was answered with 503 does not know its id."""
+    requests = _of_kind(evidence, "bulk")
+    if any(request.answer is Answer.UNKNOWN for request in requests):
+        return
+    accepted = {request.run_id for request in requests}
+    for bulk_id in evidence.bulk.keys() - accepted:
+        yield f"bulk operation {bulk_id} was answered with 503, and is executed"
 
 
 def a_stored_cancel_ends_the_run(evidence: Evidence) -> Iterator[str]:
@@ -299,11 +308,15 @@ def lists_equal_the_bucket(evidence: Evidence) -> Iterator[str]:
 
 
 def no_run_fails_without_cause(evidence: Evidence) -> Iterator[str]:
-    """A run whose flow does not fail ends as FAILED only if a worker began its last delivery."""
-    executed = {each.run_id for each in evidence.executions}
+    """Deliveries are exhausted only by a worker that has begun the run and has not finished it."""
+    begun = {
+        write.run_id
+        for write in evidence.run_writes
+        if write.snapshot is not None and write.snapshot.delivery is not None
+    }
     for run_id, run in evidence.runs.items():
-        if run.status is RunStatus.FAILED and run.reason == "deliveries_exhausted" and run_id not in executed:
-            yield f"run {run_id} has failed with {run.reason}, and no worker has ever executed it"
+        if run.reason == Reason.DELIVERIES_EXHAUSTED and run_id not in begun:
+            yield f"run {run_id} has failed with {run.reason}, and no worker has ever begun it"
 
 
 def dead_letters_tell_the_truth(evidence: Evidence) -> Iterator[str]:
@@ -324,6 +337,94 @@ def a_followed_log_ends_with_the_run(evidence: Evidence) -> Iterator[str]:
             yield f"the log of run {log.run_id} ended with {log.status}, and the run is {run.status}"
 
 
+def a_rerun_from_failed_tasks_reuses_the_others(evidence: Evidence) -> Iterator[str]:
+    for request in _of_kind(evidence, "rerun"):
+        if request.answer is not Answer.DONE or request.payload is None or evidence.lost_writes:
+            continue
+        origin = _last_snapshot(evidence, request.payload)
+        done = {name for name, state in origin.tasks.items() if state is TaskStatus.SUCCEEDED} if origin else set()
+        for each in evidence.executions:
+            if each.run_id == request.run_id and each.task in done:
+                yield f"run {each.run_id} executes {each.task} again, which run {request.payload} has finished"
+
+
+def _last_snapshot(evidence: Evidence, run_id: str) -> RunSnapshot | None:
+    found = (write.snapshot for write in reversed(evidence.run_writes) if write.run_id == run_id)
+    return next((snapshot for snapshot in found if snapshot is not None), None)
+
+
+def a_timed_out_run_has_used_its_time(evidence: Evidence) -> Iterator[str]:
+    """By a clock that does not jump."""
+    started: dict[str, float] = {}
+    for write in evidence.run_writes:
+        run = write.snapshot
+        if run is None:
+            continue
+        if run.start_time is not None:
+            started.setdefault(write.run_id, write.at)
+        if run.reason == Reason.TIMEOUT and run.timeout_sec is not None:
+            used_sec = write.at - started.get(write.run_id, write.at)
+            if used_sec < run.timeout_sec - _CLOCK_SEC:
+                yield f"run {write.run_id} has timed out after {used_sec:.1f} s of {run.timeout_sec:g} s"
+
+
+def an_ended_run_is_kept_for_its_time(evidence: Evidence) -> Iterator[str]:
+    ended: dict[str, float] = {}
+    for write in evidence.run_writes:
+        if write.snapshot is not None:
+            if write.snapshot.status.terminal:
+                ended[write.run_id] = write.at
+            else:
+                ended.pop(write.run_id, None)
+        elif (at := ended.get(write.run_id)) is not None and write.at - at < evidence.retention_sec - _CLOCK_SEC:
+            yield f"run {write.run_id} was removed {write.at - at:.1f} s after its end"
+
+
+def concurrent_retries_agree(evidence: Evidence) -> Iterator[str]:
+    """The second of two retries at the same time finds that the run waits again."""
+    retries = _of_kind(evidence, "retry")
+    for request in retries:
+        if request.answer is not Answer.REFUSED or "are gone" not in request.text:
+            continue
+        for each in retries:
+            is_concurrent = each.began_at <= request.ended_at and request.began_at <= each.ended_at
+            if each.answer is Answer.DONE and each.run_id == request.run_id and is_concurrent:
+                yield f"of two retries of run {request.run_id} one was accepted, the other refused: {request.text}"
+
+
+def a_wait_is_over_at_its_time(evidence: Evidence) -> Iterator[str]:
+    """By the server's clock; a gateway knows it to some milliseconds."""
+    for write in evidence.wait_writes:
+        wait = write.record
+        if wait.state is WaitState.EXPIRED and write.wall < wait.deadline_at - _CLOCK_SEC:
+            yield f"wait {wait.wait_id} has expired {wait.deadline_at - write.wall:.1f} s before its time"
+
+
+def a_signal_is_received_once(evidence: Evidence) -> Iterator[str]:
+    received: Counter[tuple[str, str]] = Counter()
+    for wait in evidence.waits.values():
+        if wait.kind is WaitKind.SIGNAL and wait.state is WaitState.ANSWERED and wait.decision_id is not None:
+            received[wait.run_id, wait.decision_id] += 1
+    for (run_id, signal_id), count in received.items():
+        if count > 1:
+            yield f"signal {signal_id} of run {run_id} was received by {count} waits"
+
+
+def what_was_sent_is_received(evidence: Evidence) -> Iterator[str]:
+    sent = [each for each in _of_kind(evidence, "event") if each.answer is Answer.DONE]
+    stored = {write.run_id: write.at for write in reversed(evidence.run_writes)}
+    for wait in evidence.waits.values():
+        if wait.state is not WaitState.OPEN or evidence.lost_writes:
+            continue
+        mailbox = evidence.mailboxes.get(wait.run_id)
+        free = [each for each in mailbox.signals if each.taken_by is None] if mailbox is not None else []
+        if wait.kind is WaitKind.SIGNAL and any(signal.name == wait.topic for signal in free):
+            yield f"wait {wait.wait_id} is open, and its run has a signal {wait.topic} that nobody has received"
+        later = [each for each in sent if each.began_at > stored.get(wait.run_id, 0.0)]
+        if wait.kind is WaitKind.EVENT and any(event.payload == wait.topic for event in later):
+            yield f"wait {wait.wait_id} is open, although the event {wait.topic} was sent"
+
+
 def _of_kind(evidence: Evidence, *kinds: str) -> list[Request]:
     return [request for request in evidence.requests if request.kind in kinds]
 
@@ -338,6 +439,7 @@ ALL: Final[tuple[Invariant, ...]] = (
     a_refused_submit_never_runs,
     one_run_per_key,
     an_unavailable_request_has_changed_nothing,
+    a_bulk_operation_was_accepted,
     a_stored_cancel_ends_the_run,
     an_answer_counts_once,
     a_repeated_answer_gets_its_receipt,
@@ -347,6 +449,13 @@ ALL: Final[tuple[Invariant, ...]] = (
     no_run_fails_without_cause,
     dead_letters_tell_the_truth,
     a_followed_log_ends_with_the_run,
+    a_rerun_from_failed_tasks_reuses_the_others,
+    a_timed_out_run_has_used_its_time,
+    an_ended_run_is_kept_for_its_time,
+    concurrent_retries_agree,
+    a_wait_is_over_at_its_time,
+    a_signal_is_received_once,
+    what_was_sent_is_received,
 )
 
 

@@ -67,7 +67,7 @@ class Network:
         self.crash: Callable[[Process], None] = loop.stop_process
         self.pause: Callable[[Process], None] = lambda _: None
         # How long a late message is on its way.
-        self.late_sec = 3.0
+        self.late_sec: Callable[[], float] = lambda: 3.0
         self._unreachable: dict[Process, float] = {}
 
     def new_client(self, **_: object) -> "SimulatedClient":
@@ -263,7 +263,7 @@ class SimulatedClient:
                 network.cut(self.process, seconds=_RECONNECT_SEC)
                 return
             if fault is MessageFault.LATE:
-                late_sec = network.late_sec
+                late_sec = network.late_sec()
             elif fault in (MessageFault.LOSE_REPLY, MessageFault.LATE_REPLY) and reply:
                 self._faulty_replies[reply] = fault
         lane = _lane_of(subject, network.server)
@@ -310,7 +310,7 @@ class SimulatedClient:
         fault = self._faulty_replies.pop(message.subject, None) if self._faulty_replies else None
         if fault is MessageFault.LOSE_REPLY:
             return
-        late_sec = self._network.late_sec if fault is MessageFault.LATE_REPLY else 0.0
+        late_sec = self._network.late_sec() if fault is MessageFault.LATE_REPLY else 0.0
         # Replies to different requests overtake each other; deliveries to one inbox do not.
         lane = f"<{message.subject if pattern[0].endswith('*') else number}"
         arrival = max(self._loop.now + self._network.delay() + late_sec, self._lanes.get(lane, 0.0))

@@ -5,7 +5,8 @@ from typing import Any, Final
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot, is_run_id
-from pyoco_server.records.operation_models import BulkRecord, BulkState
+from pyoco_server.records.operation_models import BulkRecord
+from pyoco_server.records.signal_models import decode_mailbox
 from pyoco_server.records.wait_models import decode_outbox, decode_wait, decode_wait_event
 from pyoco_server.broker.queue.work_queue import head_of
 from pyoco_server.runs.index.run_filter import RunFilter
@@ -65,7 +66,7 @@ class Recorder:
     def _on_wait(self, stored: Stored) -> None:
         if not _is_marker(stored):
             record = decode_wait(stored.data)
-            self._evidence.wait_writes.append(WaitWrite(at=self._world.now, record=record))
+            self._evidence.wait_writes.append(WaitWrite(at=self._world.now, wall=self._world.wall, record=record))
 
     def _on_journal(self, stored: Stored) -> None:
         head = headers.decoded(stored.head) if stored.head else {}
@@ -80,19 +81,22 @@ class Recorder:
         """When everything has settled."""
         world, config, found = self._world, self._config, self._evidence
         found.now = world.wall
-        found.lost_writes = any(fault is WorldFault.POWER_FAILURE for _, fault in world.faults.log)
+        found.lost_writes = any(each.fault is WorldFault.POWER_FAILURE for each in world.faults.log)
         found.executions = world.executions
-        found.requests, found.followed = users.requests, users.followed
+        found.requests, found.followed, found.purged = users.requests, users.followed, users.purged
         runs = self._values(config.runs_kv_bucket)
         found.runs = {key: _decode_run(data) for key, data in runs.items() if is_run_id(key)}
         waits = self._values(config.waits_kv_bucket)
         found.waits = {key: decode_wait(data) for key, data in waits.items()}
         found.with_outbox = {key for key, data in waits.items() if decode_outbox(data)}
         found.wait_events = [decode_wait_event(each.data) for each in self._messages(config.wait_event_stream)]
+        found.retention_sec = config.run_retention_sec
+        boxes = self._values(config.signals_kv_bucket)
+        found.mailboxes = {key: decode_mailbox(data) for key, data in boxes.items()}
         found.letters = [_decode_letter(each.data) for each in self._messages(config.dlq_stream)]
         found.queued = [head_of(each.data).run_id for each in self._messages(config.work_stream)]
         bulk = {key: data for key, data in self._values(config.bulk_kv_bucket).items() if is_run_id(key)}
-        found.open_bulk = [key for key in bulk if _decode_bulk(bulk[key]).state is BulkState.RUNNING]
+        found.bulk = {key: _decode_bulk(data) for key, data in bulk.items()}
         for node in world.gateways:
             try:
                 await node.call(lambda gateway, name=node.name: self._read_lists(gateway, name))

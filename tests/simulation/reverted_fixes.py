@@ -24,17 +24,15 @@ class Found:
 
 
 def find(fix: Fix, *, seconds: float, first: int = 0) -> Found:
-    """Play the scenarios of the fix with one seed after the other, until one fails."""
-    began, count = time.process_time(), 0
-    with fix.reverted():
-        for scenario, seed in _schedules(fix, first):
+    """Play the scenarios of the fix with one seed after the other, until one fails that holds with the fix."""
+    began = time.process_time()
+    for count, (scenario, seed) in enumerate(_schedules(fix, first), start=1):
+        with fix.reverted():
             result = run_schedule(SCENARIOS[scenario], seed)
-            count += 1
-            spent = time.process_time() - began
-            if result.failure is not None:
-                return Found(fix, result, count, spent)
-            if spent > seconds:
-                return Found(fix, None, count, spent)
+        is_found = result.failure is not None and run_schedule(SCENARIOS[scenario], seed).failure is None
+        spent = time.process_time() - began
+        if is_found or spent > seconds:
+            return Found(fix, result if is_found else None, count, spent)
     raise AssertionError("unreachable")
 
 

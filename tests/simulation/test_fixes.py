@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.code_substitution import Substitution, SubstitutionOutdated, substituted
 from tests.simulation.fixes import FIXES, Fix
-from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.schedule import SCENARIOS
 
 _HERE = __name__
 

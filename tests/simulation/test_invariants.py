@@ -15,6 +15,7 @@ from pyoco_server.records.models import (
     RunStatus,
     new_run_id,
 )
+from pyoco_server.records.operation_models import BulkAction, BulkRecord, BulkState
 from pyoco_server.records.wait_models import WaitEventKind, WaitRecord, WaitState
 from pyoco_server.waits.wait_transitions import event_of
 from tests.simulation import invariants
@@ -33,6 +34,9 @@ from tests.support.broker.stored_waits import a_wait
 
 RUN = new_run_id()
 WAIT = a_wait(RUN).wait_id
+BULK = BulkRecord(
+    bulk_id="b", action=BulkAction.CANCEL, state=BulkState.RUNNING, query={}, matched=1, created_at=1.0, updated_at=1.0
+)
 
 
 def run(status: RunStatus = RunStatus.COMPLETED, **fields: Any) -> RunSnapshot:
@@ -94,7 +98,8 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
     (invariants.every_open_run_has_somebody_who_acts, Evidence(runs={RUN: run()}, waits={WAIT: wait()})),
     (invariants.nothing_is_left_over, Evidence(runs={RUN: run()}, queued=[RUN])),
     (invariants.nothing_is_left_over, Evidence(with_outbox={WAIT})),
-    (invariants.nothing_is_left_over, Evidence(open_bulk=["b"])),
+    (invariants.nothing_is_left_over, Evidence(bulk={"b": BULK})),
+    (invariants.a_bulk_operation_was_accepted, Evidence(bulk={"b": BULK})),
     (
         invariants.no_finished_task_is_executed_again,
         Evidence(
@@ -149,13 +154,6 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         Evidence(
             requests=[asked("retry", Answer.UNAVAILABLE, began_at=1.0, ended_at=3.0)],
             run_writes=[RunWrite(run_id=RUN, revision=2, at=2.0, snapshot=run(RunStatus.WAITING_HUMAN))],
-        ),
-    ),
-    (
-        invariants.an_unavailable_request_has_changed_nothing,
-        Evidence(
-            requests=[asked("bulk", Answer.UNAVAILABLE, run_id="b")],
-            runs={RUN: run(RunStatus.CANCELLED, cancel_requested_by="bulk:b")},
         ),
     ),
     (

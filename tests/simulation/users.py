@@ -1,6 +1,7 @@
 """The users of a simulation: they send requests to gateways, and record what they were answered."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
@@ -22,6 +23,8 @@ from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
 from pyoco_server.waits.human.reopen import retry_run
 from tests.simulation.evidence import Answer, FollowedLog, Request
+from tests.simulation.faults import WorldFault
+from tests.simulation.jetstream import headers
 from tests.simulation.network import MessageFault
 from tests.simulation.node import GatewayNode, NodeCrashed
 from tests.simulation.world import World
@@ -32,6 +35,8 @@ _SOMEBODY: Final = Actor(name="somebody")
 _LOOK_SEC: Final = 0.5
 # How long a fault may have an effect.
 _LASTING_SEC: Final = 20.0
+# What every process notices, whichever one it happened at.
+_OF_ALL: Final = (WorldFault.SERVER_RESTART, WorldFault.POWER_FAILURE)
 _LOOKS: Final = 60
 _decode_run = json_record(RunSnapshot)
 
@@ -41,6 +46,25 @@ class Users:
         self.world = world
         self.requests: list[Request] = []
         self.followed: list[FollowedLog] = []
+        self.purged: set[str] = set()
+
+    async def when_executed(self, run_id: str, task: str) -> None:
+        """Wait until a worker begins the task, for a while."""
+        for _ in range(_LOOKS * 10):
+            if any((each.run_id, each.task) == (run_id, task) for each in self.world.executions):
+                return
+            await self.world.sleep(_LOOK_SEC / 10)
+
+    def delete_run(self, run_id: str, *, leave_marker: bool) -> None:
+        """As an operator does it with the tools of NATS."""
+        bucket = self.world.gateways[0].config.runs_kv_bucket
+        stream, subject = self.world.server.streams[f"KV_{bucket}"], f"$KV.{bucket}.{run_id}"
+        self.world.record("operator", f"{'deletes' if leave_marker else 'purges'} run {run_id}")
+        if leave_marker:
+            stream.publish(subject, headers.encoded({"KV-Operation": "DEL"}), b"", time.time_ns())
+        else:
+            stream.purge(subject)
+            self.purged.add(run_id)
 
     def draw(self, count: int) -> int:
         """A decision of the seed below `count`."""
@@ -75,6 +99,7 @@ class Users:
         """The result; None if there is none, which is recorded as what it means."""
         began_at = self.world.now
         result, text = None, ""
+        self.world.faults.aim(node.process)
         try:
             result = await node.call(act)
             answer = Answer.DONE
@@ -108,9 +133,11 @@ class Users:
         return Answer.UNKNOWN if is_unknown else Answer.UNAVAILABLE
 
     def _could_look(self, node: GatewayNode, *, since: float) -> bool:
-        """Whether one lost reply is all that has happened meanwhile: then the next request was answered."""
-        faults = [fault for at, fault in self.world.faults.log if at >= since - _LASTING_SEC]
-        return faults == [MessageFault.LOSE_REPLY]
+        """Whether one lost reply is all that it can notice: then its next request was answered."""
+        name = "" if node.process is None else node.process.name
+        faults = [each for each in self.world.faults.log if each.at >= since - _LASTING_SEC]
+        noticed = [each.fault for each in faults if each.process == name or each.fault in _OF_ALL]
+        return noticed == [MessageFault.LOSE_REPLY]
 
     async def submit(
         self, node: GatewayNode, flow: str, *, key: str | None = None, **options: Any
@@ -144,7 +171,9 @@ class Users:
             node,
             act,
             key=key,
-            created=lambda done: {"run_id": done or (new_id[0] if new_id else None), "payload": run_id},
+            created=lambda done: {"run_id": done or (new_id[0] if new_id else None)},
+            # What succeeded in it is not executed again.
+            payload=run_id if mode is RerunMode.FAILED else None,
         )
 
     async def cancel(self, node: GatewayNode, run_id: str, *, force: bool = False) -> None:
@@ -199,7 +228,7 @@ class Users:
             "event",
             node,
             lambda gateway: gateway.signals.event_sender.send(name, data, _SOMEBODY, event_id=event_id),
-            payload=data,
+            payload=name,
             key=event_id,
         )
 

@@ -117,6 +117,7 @@ class World:
         self.faults = Faults(
             self, most=self.shape.faults, mean_gap=self.shape.fault_gap, mix=self.shape.mix
         )
+        self.network.late_sec = self.faults.late_sec
         self.flows = self.shape.flows
         self.executions: list[Execution] = []
         # Called with each message that is stored or removed: for invariants.
@@ -333,5 +334,6 @@ class World:
         """How many there have been: each execution has a value of its own."""
         task = f"{execution.task} of {execution.run_id}, attempt {execution.attempt}"
         self.record(execution.worker, f"executes {task}")
+        self.faults.aim(self.loop.running)
         self.executions.append(execution)
         return len(self.executions)

@@ -4,6 +4,8 @@ from typing import Final
 
 from pyoco_server.records.operation_models import BulkAction
 from tests.simulation.executor import Step
+from tests.simulation.faults import USUAL
+from tests.simulation.network import MessageFault
 from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
@@ -11,6 +13,8 @@ SHAPE = Shape(
     services=frozenset({"bulk"}),
     flows={"slow": [Step("a", 2.0), Step("b", 4.0)], "fails": [Step("a", fails=frozenset(range(1, 20)))]},
     settings={"dlq_publish_execution_error": True},
+    fault_gap=60,
+    mix={**USUAL, MessageFault.LOSE_REPLY: 12},
 )
 _ACTIONS: Final = tuple(BulkAction)
 
@@ -18,17 +22,9 @@ _ACTIONS: Final = tuple(BulkAction)
 async def play(users: Users) -> None:
     for flow in ("slow", "fails", "slow"):
         await users.submit(users.any_gateway(), flow)
-    await users.pause(4.0)
-    if not users.draw(3):
-        await _replay_one(users)
-        return
+        await users.pause(1.0)
     action = _ACTIONS[users.draw(len(_ACTIONS))]
     key = "bulk" if users.draw(2) else None
     for _ in range(2 if key else 1):
         await users.bulk(users.any_gateway(), action, key=key)
         await users.pause(1.0)
-
-
-async def _replay_one(users: Users) -> None:
-    for letter in (await users.letters(users.any_gateway()))[:1]:
-        await users.replay(users.any_gateway(), letter)

@@ -1,14 +1,20 @@
 """Runs are cancelled: in the queue, while they are executed, and several times at once."""
 
 from tests.simulation.executor import Step
+from tests.simulation.faults import USUAL
+from tests.simulation.network import MessageFault
 from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
-SHAPE = Shape(flows={"slow": [Step("a", 1.0), Step("b", 2.0), Step("c", 1.0)]})
+SHAPE = Shape(
+    flows={"slow": [Step("a", 1.0), Step("b", 2.0), Step("c", 1.0)]},
+    fault_gap=40,
+    mix={**USUAL, MessageFault.LOSE_REPLY: 10},
+)
 
 
 async def play(users: Users) -> None:
-    await users.together(_cancelled_run(users), _cancelled_run(users))
+    await users.together(*(_cancelled_run(users) for _ in range(3)))
 
 
 async def _cancelled_run(users: Users) -> None:

@@ -1,13 +1,15 @@
-"""NATS loses its newest messages; users go on."""
+"""NATS loses its newest messages, or an operator purges runs; users go on."""
 
 from tests.simulation.executor import Ask, Step
+from tests.simulation.faults import USUAL, WorldFault
 from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
-    flows={"chain": [Step("a", 0.3), Step("b", 0.3)], "ask": [Step("a", 0.2), Ask("ask", timeout_sec=20.0)]}
+    flows={"chain": [Step("a", 0.3), Step("b", 0.3)], "ask": [Step("a", 0.2), Ask("ask", timeout_sec=20.0)]},
+    faults=2,
+    mix={**USUAL, WorldFault.POWER_FAILURE: 20},
 )
-FAULTS = ("lost tail",)
 
 
 async def play(users: Users) -> None:

@@ -15,7 +15,7 @@ SHAPE = Shape(
 
 
 async def play(users: Users) -> None:
-    await users.together(_signals(users), _events(users), _events(users))
+    await users.together(_signals(users), _events(users, 1), _events(users, 2))
 
 
 async def _signals(users: Users) -> None:
@@ -28,7 +28,7 @@ async def _signals(users: Users) -> None:
             await users.signal(users.any_gateway(), run_id, "go", number, key=f"signal-{number}")
 
 
-async def _events(users: Users) -> None:
+async def _events(users: Users, number: int) -> None:
     await users.submit(users.any_gateway(), "event")
     await users.pause(3.0)
-    await users.send_event(users.any_gateway(), "news", "data", event_id="event-1")
+    await users.send_event(users.any_gateway(), "news", "data", event_id=f"event-{number}")

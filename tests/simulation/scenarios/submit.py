@@ -1,10 +1,16 @@
 """Clients submit runs, with and without an idempotency key, and repeat what was not answered."""
 
 from tests.simulation.executor import Step
+from tests.simulation.faults import USUAL
+from tests.simulation.network import MessageFault
 from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
-SHAPE = Shape(flows={"chain": [Step("a"), Step("b"), Step("c")]})
+SHAPE = Shape(
+    flows={"chain": [Step("a"), Step("b"), Step("c")]},
+    fault_gap=40,
+    mix={**USUAL, MessageFault.LOSE_REPLY: 10},
+)
 
 
 async def play(users: Users) -> None:
@@ -12,7 +18,7 @@ async def play(users: Users) -> None:
 
 
 async def _client(users: Users, number: int) -> None:
-    key = f"key-{number}" if users.draw(3) else None
+    key = f"key-{number}" if users.draw(2) else None
     for _ in range(4):
         await users.pause(2.0)
         run_id = await users.submit(users.any_gateway(), "chain", key=key)
