@@ -11,7 +11,6 @@ from itertools import accumulate
 from random import Random
 
 Decisions = Mapping[str, Sequence[int]]
-Draw = Callable[[Random], int]
 
 
 class Choices:
@@ -19,34 +18,29 @@ class Choices:
         """With `given`, nothing is drawn: these decisions are made, and 0 after the last of a kind."""
         self.seed = seed
         self._given = given
-        self._randoms: dict[str, Random] = {}
+        self._draws: dict[str, Callable[[], float]] = {}
         self.made: dict[str, list[int]] = {}
 
     def below(self, kind: str, count: int) -> int:
         """One of the numbers below `count`, all equally likely."""
-        return self._next(kind, count, lambda random: random.randrange(count))
+        return self._next(kind, count, None)
 
     def weighted(self, kind: str, weights: "Weights") -> int:
         """One of the numbers below the count of weights."""
-        return self._next(kind, weights.count, lambda random: weights.index(random.random()))
-
-    def chance(self, kind: str, probability: float) -> bool:
-        """Whether something rare happens."""
-        return self._next(kind, 2, lambda random: int(random.random() < probability)) == 1
+        return self._next(kind, weights.count, weights.sums)
 
     def random(self, kind: str) -> Random:
         """For what is not part of the schedule: ids, secrets, jitter."""
-        found = self._randoms.get(kind)
-        if found is None:
-            found = self._randoms[kind] = Random(f"{self.seed}.{kind}")
-        return found
+        return Random(f"{self.seed}.{kind}")
 
-    def _next(self, kind: str, count: int, draw: Draw) -> int:
+    def _next(self, kind: str, count: int, sums: Sequence[float] | None) -> int:
         made = self.made.get(kind)
         if made is None:
             made = self.made[kind] = []
+            self._draws[kind] = self.random(kind).random
         if self._given is None:
-            choice = draw(self.random(kind))
+            drawn = self._draws[kind]()
+            choice = int(drawn * count) if sums is None else bisect(sums, drawn * sums[-1])
         else:
             given = self._given.get(kind, ())
             choice = min(given[len(made)], count - 1) if len(made) < len(given) else 0
@@ -58,8 +52,5 @@ class Weights:
     """How likely each of some choices is."""
 
     def __init__(self, *weights: float) -> None:
-        self._sums = list(accumulate(weights))
+        self.sums = list(accumulate(weights))
         self.count = len(weights)
-
-    def index(self, random: float) -> int:
-        return min(bisect(self._sums, random * self._sums[-1]), self.count - 1)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from functools import cache
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -21,6 +22,7 @@ from pyoco_server.broker import resources as resources_module
 from pyoco_server.broker.client import connection as connection_module
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.index import sqlite_index
+from pyoco_server.worker.session import presence
 from tests.simulation.choices import Choices, Decisions
 from tests.simulation.faults import USUAL, Faults, Mix
 from tests.simulation.evidence import Execution
@@ -62,6 +64,22 @@ _stream_resources = resources_module.resources
 @cache
 def _resources(config: NatsBackendConfig) -> list[StreamConfig]:
     return _stream_resources(config)
+
+
+@cache
+def _stream_configs(config: NatsBackendConfig) -> list[dict[str, Any]]:
+    return [with_defaults(each.as_dict()) for each in _resources(config)]
+
+
+@cache
+def _config(settings: tuple[tuple[str, Any], ...]) -> NatsBackendConfig:
+    return replace(NatsBackendConfig(load_dotenv=False), **dict(settings))
+
+
+@cache
+def _version(package: str) -> str:
+    """Reading it takes a millisecond."""
+    return version(package)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +139,7 @@ class World:
                 [
                     (connection_module, "new_client", self.network.new_client),
                     (sqlite_index, "IndexFile", self.disk.open),
+                    (presence, "version", _version),
                     (resources_module, "resources", self._missing_resources),
                     (resources_module, "worker_resources", self._missing_resources),
                 ],
@@ -176,19 +195,19 @@ class World:
 
     def _create_streams(self, config: NatsBackendConfig) -> None:
         """As a gateway has done before."""
-        for each in _resources(config):
-            self.server.add_stream(with_defaults(each.as_dict()))
+        for each in _stream_configs(config):
+            self.server.add_stream(dict(each))
 
     # Nodes
 
     def _make_nodes(self) -> None:
         shape = self.shape
-        settings = SETTINGS | dict(shape.settings)
-        config = replace(NatsBackendConfig(load_dotenv=False), **settings)
+        settings = tuple((SETTINGS | dict(shape.settings)).items())
+        config = _config(settings)
         self._create_streams(config)
         self.gateways = [
             GatewayNode(
-                self, name, replace(config, index_dir=f"/simulated/{name}"), shape.services
+                self, name, _config((*settings, ("index_dir", f"/simulated/{name}"))), shape.services
             )
             for name in (f"gateway-{number}" for number in range(1, shape.gateways + 1))
         ]

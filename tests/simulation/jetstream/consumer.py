@@ -149,18 +149,25 @@ class Consumer:
         return None
 
     def _next_message(self) -> Stored | None:
-        if self.needs_ack and 0 < int(self.config.get("max_ack_pending") or 1000) <= len(self.pending):
-            return None
         while self.redeliver:
             sequence = self.redeliver[0]
             stored = self.stream.at(sequence)
-            if stored is None or not self._fits(stored):
-                if stored is not None:
-                    return None
-                self.redeliver.popleft()
+            if stored is None:
+                self.forget(sequence)
                 continue
+            number = self.delivered.get(sequence, 0)
+            if 0 < self.max_deliver <= number:
+                # Noticed only when it would be delivered.
+                self.redeliver.popleft()
+                self.pending.pop(sequence, None)
+                self.outside.advise(self, sequence, number)
+                continue
+            if not self._fits(stored):
+                return None
             self.redeliver.popleft()
             return stored
+        if self.needs_ack and 0 < int(self.config.get("max_ack_pending") or 1000) <= len(self.pending):
+            return None
         for stored in self.stream.after(self.next_sequence, ">" if len(self.patterns) > 1 else self.patterns[0]):
             if not self.wants(stored.subject):
                 continue
@@ -196,9 +203,13 @@ class Consumer:
         pull.bytes_left -= stored.size
         if pull.heartbeat_ns:
             pull.next_heartbeat_ns = now_ns + pull.heartbeat_ns
-        if not pull.left:
-            self.waiting.popleft()
         self.outside.send(stored.subject, pull.reply, reply, stored.head, stored.data)
+        # Pulls are served in turn.
+        self.waiting.popleft()
+        if pull.left:
+            self.waiting.append(pull)
+        elif pull.bytes_left > 0:
+            self._end_pull(pull, 409, "Batch Completed")
 
     def _end_old_pulls(self, now_ns: int) -> None:
         for pull in list(self.waiting):
@@ -219,7 +230,7 @@ class Consumer:
         for pull in list(self.waiting):
             if pull.no_wait and pull.expires_ns is None:
                 self.waiting.remove(pull)
-                self._end_pull(pull, 404, "No Messages")
+                self._end_pull(pull, 404, "No Messages", counts=False)
 
     def _end_pull(self, pull: Pull, code: int, description: str, *, counts: bool = True) -> None:
         left = {"Nats-Pending-Messages": pull.left, "Nats-Pending-Bytes": max(0, pull.bytes_left)}
@@ -255,6 +266,15 @@ class Consumer:
         if sequence in self.redeliver:
             self.redeliver.remove(sequence)
 
+    def purged(self, pattern: str) -> None:
+        """Messages on these subjects were removed: those that it would have delivered count as delivered."""
+        if self.patterns != [">"] and not all(matches(pattern, mine) for mine in self.patterns):
+            return
+        first = self.stream.first_sequence
+        if self.next_sequence < first:
+            self.next_sequence = first
+            self.stream_sequence = max(self.stream_sequence, first - 1)
+
     def _nak(self, sequence: int, payload: bytes, now_ns: int) -> None:
         known = self.pending.get(sequence)
         if known is None:
@@ -263,28 +283,24 @@ class Consumer:
         if delay_ns:
             known.due_ns = now_ns + delay_ns
         else:
-            del self.pending[sequence]
             self._again(sequence)
 
     def _check_pending(self, now_ns: int) -> None:
         due = sorted(sequence for sequence, each in self.pending.items() if each.due_ns <= now_ns)
         for sequence in due:
-            del self.pending[sequence]
             self._again(sequence)
 
     def _again(self, sequence: int) -> None:
-        number = self.delivered.get(sequence, 0)
         if self.stream.at(sequence) is None:
             self.forget(sequence)
-        elif 0 < self.max_deliver <= number:
-            self.outside.advise(self, sequence, number)
-        else:
+        elif sequence not in self.redeliver:
+            # It stays pending until it is delivered again.
             self.redeliver.append(sequence)
 
     # Time
 
     def _set_timer(self, now_ns: int) -> None:
-        due = [each.due_ns for each in self.pending.values()]
+        due = [each.due_ns for sequence, each in self.pending.items() if sequence not in self.redeliver]
         for pull in self.waiting:
             if pull.expires_ns is not None:
                 due.append(pull.expires_ns)

@@ -11,7 +11,7 @@ class ApiError(Enum):
     TOO_LARGE = (400, 10054, "message size exceeds maximum allowed")
     TTL_DISABLED = (400, 10166, "per-message TTL is disabled")
     TTL_INVALID = (400, 10165, "invalid per-message TTL")
-    ROLLUP_DISABLED = (400, 10111, "rollup not permitted")
+    ROLLUP_DISABLED = (500, 10111, "rollup not permitted")
     STREAM_NOT_FOUND = (404, 10059, "stream not found")
     STREAM_EXISTS = (400, 10058, "stream name already in use with a different configuration")
     SUBJECTS_OVERLAP = (400, 10065, "subjects overlap with an existing stream")
@@ -22,7 +22,7 @@ class ApiError(Enum):
     WORK_QUEUE_ACK = (400, 10098, "workqueue stream requires explicit ack")
     WORK_QUEUE_DELIVER_ALL = (400, 10101, "consumer must be deliver all on workqueue stream")
     NO_MESSAGE = (404, 10037, "no message found")
-    DELETE_REFUSED = (400, 10057, "message delete not permitted")
+    DELETE_REFUSED = (500, 10057, "message delete not permitted")
     SEQUENCE_NOT_FOUND = (400, 10043, "sequence {} not found")
     BAD_REQUEST = (400, 10003, "bad request")
 

@@ -149,9 +149,11 @@ class JetStreamApi:
 
     def _purge(self, words: list[str], query: _Query) -> dict[str, Any]:
         stream = self._stream(words[0])
-        purged = stream.purge(
-            query.get("filter") or ">", below=query.get("seq"), keep=query.get("keep", 0)
-        )
+        pattern = query.get("filter") or ">"
+        purged = stream.purge(pattern, below=query.get("seq"), keep=query.get("keep", 0))
+        if purged:
+            for consumer in self._server.consumers_of(stream.name):
+                consumer.purged(pattern)
         return {"success": True, "purged": purged}
 
     def _delete_message(self, words: list[str], query: _Query) -> dict[str, Any]:

@@ -79,12 +79,13 @@ class Stream:
     on_write: Callable[["Stream", Stored], None] = lambda *_: None
     on_remove: Callable[["Stream", Stored], None] = lambda *_: None
     _expiring: bool = False
+    _was_purged: bool = False
 
     @property
     def first_sequence(self) -> int:
         if self.sequences:
             return self.sequences[0]
-        return self.last_sequence + 1 if self.last_sequence else 0
+        return self.last_sequence + 1 if self.last_sequence or self._was_purged else 0
 
     @property
     def is_work_queue(self) -> bool:
@@ -99,12 +100,13 @@ class Stream:
         """The acknowledgement; Refused with the server's error."""
         self.expire(now_ns)
         given = headers.decoded(head) if head else {}
-        expires_ns = self._expiry(given, now_ns)
+        self._check_ttl_allowed(given)
+        self._check_expected(subject, given)
         message_id = given.get("Nats-Msg-Id")
         if message_id and (known := self._known_id(message_id, now_ns)) is not None:
             return {"stream": self.name, "seq": known, "duplicate": True}
-        self._check_expected(subject, given)
         self._check_rollup(given)
+        expires_ns = self._expiry(given, now_ns)
         if 0 < self.config.get("max_msg_size", -1) < len(head) + len(data):
             raise Refused(ApiError.TOO_LARGE)
         self.operations += 1
@@ -119,13 +121,15 @@ class Stream:
         self.on_write(self, stored)
         return {"stream": self.name, "seq": stored.sequence}
 
+    def _check_ttl_allowed(self, given: dict[str, str]) -> None:
+        """A time to live that cannot be read is refused later, wherever it is given."""
+        ttl = given.get("Nats-TTL")
+        if ttl is not None and not self.config.get("allow_msg_ttl") and (ttl == "never" or _duration(ttl) >= 1):
+            raise Refused(ApiError.TTL_DISABLED)
+
     def _expiry(self, given: dict[str, str], now_ns: int) -> int | None:
         ttl = given.get("Nats-TTL")
-        if ttl is None:
-            return None
-        if not self.config.get("allow_msg_ttl"):
-            raise Refused(ApiError.TTL_DISABLED)
-        if ttl == "never":
+        if ttl is None or ttl == "never":
             return None
         seconds = _duration(ttl)
         if seconds < 1:
@@ -198,6 +202,7 @@ class Stream:
 
     def purge(self, pattern: str = ">", *, below: int | None = None, keep: int = 0) -> int:
         """Remove the messages on the subjects: all, those below a sequence, or all but the newest."""
+        self._was_purged = self._was_purged or (pattern == ">" and not below and not keep)
         chosen = self.matching(pattern)
         if below:
             chosen = [sequence for sequence in chosen if sequence < below]
