@@ -2,7 +2,7 @@
 
 They are drawn per message rather than per second: most defects are between two writes, which are a
 millisecond apart. Writes and acknowledgements are hit four times as often as reads. Some are aimed: at the
-next messages of a gateway that a user calls, or of a worker that begins a task.
+next writes of a gateway that a user calls, or of a worker that begins a task.
 """
 
 from collections.abc import Mapping
@@ -69,8 +69,8 @@ _LAG_SEC: Final = (1.0, 5.0)
 _LAG: Final = 6
 # How late a late message is: in time for its request, or not.
 _LATE_SEC: Final = (1.0, 0.2, 3.0)
-# Of an aimed fault: among how many messages, and that this is one of so many occasions.
-_NEAR: Final = 6
+# Of an aimed fault: among how many writes, and that this is one of so many occasions.
+_NEAR: Final = 3
 _OCCASIONS: Final = 3
 
 
@@ -86,7 +86,7 @@ class Faults:
         self._left = most
         self._countdown: int | None = None
         self._is_active = False
-        # Processes that a fault is aimed at, and at which of their next messages.
+        # Processes that a fault is aimed at, and at which of their next writes.
         self._aimed: dict[Process, int] = {}
         self.log: list[Happened] = []
 
@@ -99,12 +99,12 @@ class Faults:
         self._is_active = False
 
     def aim(self, process: Process | None) -> None:
-        """Perhaps let one of the next messages of this process be hit."""
+        """Perhaps let one of the next writes of this process be hit."""
         if self._is_active and self._left > 0 and process is not None:
-            message = self._world.choices.below("aim", _NEAR * _OCCASIONS)
-            if 0 < message <= _NEAR:
+            write = self._world.choices.below("aim", _NEAR * _OCCASIONS)
+            if 0 < write <= _NEAR:
                 self._left -= 1
-                self._aimed[process] = message
+                self._aimed[process] = write
 
     def _draw_gap(self) -> None:
         # 0: no more faults.
@@ -115,7 +115,7 @@ class Faults:
     def _next(self, client: SimulatedClient, subject: str) -> MessageFault | None:
         if not self._is_active or not self._world.is_node(client.process):
             return None
-        if not self._is_hit(client.process) and not self._is_over(subject):
+        if not self._is_hit(client.process, subject) and not self._is_over(subject):
             return None
         kind = self._kinds[self._world.choices.weighted("fault", self._weights)]
         if kind is None:
@@ -126,8 +126,10 @@ class Faults:
         self._happen(kind, client)
         return None
 
-    def _is_hit(self, process: Process) -> bool:
+    def _is_hit(self, process: Process, subject: str) -> bool:
         """Whether a fault is aimed at this message."""
+        if subject.startswith(_READS):
+            return False
         if (left := self._aimed.pop(process, 0)) > 1:
             self._aimed[process] = left - 1
         return left == 1

@@ -47,6 +47,12 @@ class Users:
         self.requests: list[Request] = []
         self.followed: list[FollowedLog] = []
         self.purged: set[str] = set()
+        # The kinds of requests that faults are aimed at; None: all.
+        self._targets: tuple[str, ...] | None = None
+
+    def aim_faults_at(self, *kinds: str) -> None:
+        """Aim at these requests only: the others prepare them."""
+        self._targets = kinds
 
     async def when_executed(self, run_id: str, task: str) -> None:
         """Wait until a worker begins the task, for a while."""
@@ -99,7 +105,8 @@ class Users:
         """The result; None if there is none, which is recorded as what it means."""
         began_at = self.world.now
         result, text = None, ""
-        self.world.faults.aim(node.process)
+        if self._targets is None or kind in self._targets:
+            self.world.faults.aim(node.process)
         try:
             result = await node.call(act)
             answer = Answer.DONE

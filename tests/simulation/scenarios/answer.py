@@ -14,12 +14,13 @@ SHAPE = Shape(
         "two": [Step("a"), Ask("first", timeout_sec=8.0), Ask("second", timeout_sec=8.0), Step("b")],
         "busy": [Step("a", 2.0)],
     },
-    fault_gap=40,
+    fault_gap=60,
     mix={**USUAL, WorldFault.LAGGING_REPLICA: 8},
 )
 
 
 async def play(users: Users) -> None:
+    users.aim_faults_at("answer", "retry")
     await users.together(_asking_run(users), _other_runs(users))
 
 

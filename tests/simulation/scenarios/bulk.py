@@ -13,13 +13,14 @@ SHAPE = Shape(
     services=frozenset({"bulk"}),
     flows={"slow": [Step("a", 2.0), Step("b", 4.0)], "fails": [Step("a", fails=frozenset(range(1, 20)))]},
     settings={"dlq_publish_execution_error": True},
-    fault_gap=60,
+    fault_gap=200,
     mix={**USUAL, MessageFault.LOSE_REPLY: 12},
 )
 _ACTIONS: Final = tuple(BulkAction)
 
 
 async def play(users: Users) -> None:
+    users.aim_faults_at("bulk")
     for flow in ("slow", "fails", "slow"):
         await users.submit(users.any_gateway(), flow)
         await users.pause(1.0)

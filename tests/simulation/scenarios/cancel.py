@@ -8,12 +8,13 @@ from tests.simulation.world import Shape
 
 SHAPE = Shape(
     flows={"slow": [Step("a", 1.0), Step("b", 2.0), Step("c", 1.0)]},
-    fault_gap=40,
+    fault_gap=200,
     mix={**USUAL, MessageFault.LOSE_REPLY: 10},
 )
 
 
 async def play(users: Users) -> None:
+    users.aim_faults_at("cancel")
     await users.together(*(_cancelled_run(users) for _ in range(3)))
 
 

@@ -13,12 +13,13 @@ SHAPE = Shape(
     },
     settings={"run_retention_sec": 3.0},
     faults=2,
-    fault_gap=60,
+    fault_gap=100,
     mix={**USUAL, WorldFault.CLOCK_JUMP: 8},
 )
 
 
 async def play(users: Users) -> None:
+    users.aim_faults_at("rerun", "retry")
     await users.together(_rerun_late(users), _rerun_late(users), _retry_late(users), _retry_late(users))
 
 

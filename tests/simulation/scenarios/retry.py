@@ -8,12 +8,13 @@ from tests.simulation.world import Shape
 
 SHAPE = Shape(
     flows={"ask": [Step("a"), Ask("ask", timeout_sec=1.0), Step("b")]},
-    fault_gap=60,
+    fault_gap=200,
     mix={**USUAL, MessageFault.LOSE_REPLY: 12, WorldFault.LAGGING_REPLICA: 8},
 )
 
 
 async def play(users: Users) -> None:
+    users.aim_faults_at("retry")
     run_id = await users.submit(users.any_gateway(), "ask", key="ask")
     if run_id is None:
         return

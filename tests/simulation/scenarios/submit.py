@@ -8,7 +8,7 @@ from tests.simulation.world import Shape
 
 SHAPE = Shape(
     flows={"chain": [Step("a"), Step("b"), Step("c")]},
-    fault_gap=40,
+    fault_gap=100,
     mix={**USUAL, MessageFault.LOSE_REPLY: 10},
 )
 
