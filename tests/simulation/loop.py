@@ -120,6 +120,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self.tasks: list[asyncio.Task[Any]] = []
         self.errors: list[dict[str, Any]] = []
         self._ended = False
+        self._stopping = False
         self.set_task_factory(self._new_task)
         self.set_exception_handler(lambda _, details: self.errors.append(details))
 
@@ -175,7 +176,9 @@ class SimulationLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (when, self._timer_count, timer))
         return timer
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         """Run it in one step of the calling process, after the time that a thread takes."""
         done = self.create_future()
 
@@ -184,7 +187,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
                 return
             try:
                 result = func(*args)
-            except BaseException as error:  # noqa: BLE001 - it is the result of the thread
+            except BaseException as error:
                 done.set_exception(error)
             else:
                 done.set_result(result)
@@ -234,7 +237,6 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     def run_forever(self) -> None:
         """Until `stop` is called."""
-        self._check_closed()
         asyncio._set_running_loop(self)
         try:
             while not self._stopping:
@@ -261,7 +263,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self.steps += 1
         try:
             handle.context.run(handle.callback, *handle.args)
-        except Exception as error:  # noqa: BLE001 - of a callback, which nobody awaits
+        except Exception as error:
             self.call_exception_handler({"message": "a callback has failed", "exception": error})
         self.running = self.outside
 
@@ -298,6 +300,6 @@ def _close(coroutine: Any) -> None:
         except RuntimeError:
             # It awaits again.
             continue
-        except BaseException:  # noqa: BLE001 - whatever it raises, its process is gone
+        except BaseException:
             return
         return

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.support.broker.nats_server import NatsServer
 from tests.simulation.conformance.operations import SECOND_NS, Answer, Session
 from tests.simulation.conformance.targets import RealTarget, SimulatedTarget
+from tests.support.broker.nats_server import NatsServer
 
 Operation = tuple[str, tuple[Any, ...]]
 
@@ -74,11 +74,13 @@ def _purge(draw: st.DrawFn) -> Operation:
 def _get(draw: st.DrawFn) -> Operation:
     stream = draw(_streams)
     pattern = draw(st.sampled_from(_PATTERNS[stream]))
-    query = draw(
-        st.sampled_from([{"last_by_subj": pattern}, {"seq": 0}, {"seq": 0, "next_by_subj": pattern}])
-    )
-    if "seq" in query:
-        query = query | {"seq": draw(_sequences)}
+    sequence = {"seq": draw(_sequences)}
+    queries: list[dict[str, Any]] = [
+        {"last_by_subj": pattern},
+        sequence,
+        sequence | {"next_by_subj": pattern},
+    ]
+    query = draw(st.sampled_from(queries))
     if draw(st.booleans()):
         return "get", (stream, query)
     if draw(st.integers(0, 3)) == 0:
@@ -154,8 +156,6 @@ def test_every_answer_is_that_of_a_real_server(
     nats_url: str, runner: asyncio.Runner, operations: list[Operation], consumer: dict[str, Any]
 ) -> None:
     runner.run(_on_both(nats_url, operations, consumer))
-
-
 
 
 _QUICK = {"ack_policy": "explicit", "ack_wait": SECOND_NS // 2, "max_deliver": 2, "filter_subject": "work.a"}

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from tests.simulation.jetstream import headers
 from tests.simulation.jetstream.stream import Stored, Stream
 from tests.simulation.jetstream.subjects import matches, overlap
@@ -168,7 +170,9 @@ class Consumer:
             return stored
         if self.needs_ack and 0 < int(self.config.get("max_ack_pending") or 1000) <= len(self.pending):
             return None
-        for stored in self.stream.after(self.next_sequence, ">" if len(self.patterns) > 1 else self.patterns[0]):
+        for stored in self.stream.after(
+            self.next_sequence, ">" if len(self.patterns) > 1 else self.patterns[0]
+        ):
             if not self.wants(stored.subject):
                 continue
             if not self._fits(stored):
@@ -327,8 +331,6 @@ class Consumer:
 
 
 def _nak_delay(payload: bytes) -> int:
-    import msgspec
-
     _, _, options = payload.partition(b" ")
     return int(msgspec.json.decode(options).get("delay", 0)) if options else 0
 

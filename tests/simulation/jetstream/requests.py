@@ -100,7 +100,7 @@ class JetStreamApi:
         stream = self._stream(words[0])
         state: dict[str, Any] = {
             "messages": len(stream.messages),
-            "bytes": stream.bytes,
+            "bytes": stream.size,
             "first_seq": stream.first_sequence,
             "last_seq": stream.last_sequence,
             "num_subjects": len(stream.by_subject),
@@ -216,7 +216,10 @@ class JetStreamApi:
                 break
             size += stored.size
             sent += 1
-            more = {"Nats-Num-Pending": len(found) - sent, "Nats-Last-Sequence": _before(found, sent)}
+            more: dict[str, object] = {
+                "Nats-Num-Pending": len(found) - sent,
+                "Nats-Last-Sequence": _before(found, sent),
+            }
             self._send(stream, stored, reply, more)
         end = {
             "Nats-Num-Pending": str(len(found) - sent),
@@ -266,9 +269,7 @@ class JetStreamApi:
             raise Refused(ApiError.WORK_QUEUE_ACK)
         if config["deliver_policy"] != "all":
             raise Refused(ApiError.WORK_QUEUE_DELIVER_ALL)
-        others = [
-            each for each in self._server.consumers_of(stream.name) if each.conflicts_with(config)
-        ]
+        others = [each for each in self._server.consumers_of(stream.name) if each.conflicts_with(config)]
         if others:
             filtered = config.get("filter_subject") or config.get("filter_subjects")
             raise Refused(ApiError.NOT_UNIQUE if filtered else ApiError.MULTIPLE_UNFILTERED)

@@ -48,7 +48,9 @@ class View:
 
     def after(self, sequence: int, pattern: str) -> Iterator[Stored]:
         """From this sequence on."""
-        return (each for each in self.messages if each.sequence >= sequence and matches(pattern, each.subject))
+        return (
+            each for each in self.messages if each.sequence >= sequence and matches(pattern, each.subject)
+        )
 
     def count(self, sequence: int, pattern: str) -> int:
         return sum(1 for _ in self.after(sequence, pattern))
@@ -72,7 +74,7 @@ class Stream:
     by_subject: dict[str, list[int]] = field(default_factory=dict)
     last_sequence: int = 0
     last_time_ns: int = 0
-    bytes: int = 0
+    size: int = 0
     message_ids: dict[str, tuple[int, int]] = field(default_factory=dict)
     operations: int = 0
     removed: deque[_Removed] = field(default_factory=lambda: deque(maxlen=_KEPT_REMOVED))
@@ -124,7 +126,11 @@ class Stream:
     def _check_ttl_allowed(self, given: dict[str, str]) -> None:
         """A time to live that cannot be read is refused later, wherever it is given."""
         ttl = given.get("Nats-TTL")
-        if ttl is not None and not self.config.get("allow_msg_ttl") and (ttl == "never" or _duration(ttl) >= 1):
+        if (
+            ttl is not None
+            and not self.config.get("allow_msg_ttl")
+            and (ttl == "never" or _duration(ttl) >= 1)
+        ):
             raise Refused(ApiError.TTL_DISABLED)
 
     def _expiry(self, given: dict[str, str], now_ns: int) -> int | None:
@@ -182,14 +188,14 @@ class Stream:
         while 0 < most < len(self.messages):
             self._remove(self.sequences[0])
         most = self.config.get("max_bytes", -1)
-        while 0 < most < self.bytes:
+        while 0 < most < self.size:
             self._remove(self.sequences[0])
 
     def _add(self, stored: Stored) -> None:
         self.messages[stored.sequence] = stored
         self.sequences.append(stored.sequence)
         self.by_subject.setdefault(stored.subject, []).append(stored.sequence)
-        self.bytes += stored.size
+        self.size += stored.size
 
     # Removing
 
@@ -220,7 +226,7 @@ class Stream:
         del own[bisect_left(own, sequence)]
         if not own:
             del self.by_subject[stored.subject]
-        self.bytes -= stored.size
+        self.size -= stored.size
         self.removed.append(_Removed(stored, self.operations))
         self.on_remove(self, stored)
 
@@ -231,7 +237,9 @@ class Stream:
             self.operations += 1
             self._remove(self.sequences[0])
         if self._expiring:
-            due = [each.sequence for each in self.messages.values() if (each.expires_ns or now_ns + 1) <= now_ns]
+            due = [
+                each.sequence for each in self.messages.values() if (each.expires_ns or now_ns + 1) <= now_ns
+            ]
             for sequence in due:
                 self.operations += 1
                 self._remove(sequence)
@@ -246,7 +254,7 @@ class Stream:
             return []
         operation = lost[0].operation - 1
         view = self.view(operation)
-        self.messages, self.sequences, self.by_subject, self.bytes = {}, [], {}, 0
+        self.messages, self.sequences, self.by_subject, self.size = {}, [], {}, 0
         for stored in view.messages:
             self._add(stored)
         self.last_sequence = view.last_sequence
