@@ -83,6 +83,24 @@ class OutOfTime(Exception):
     """The simulated time is over before the scenario has ended."""
 
 
+class NumberedFuture(asyncio.Future[Any]):
+    """Its hash is its number, so that sets of futures have the same order each time."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class NumberedTask(asyncio.Task[Any]):
+    """The same for tasks."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
 class SimulationLoop(asyncio.BaseEventLoop):
     def __init__(self, choices: Choices, *, max_sec: float = 3600.0) -> None:
         super().__init__()
@@ -95,6 +113,8 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self.steps = 0
         self._timers: list[tuple[float, int, Handle]] = []
         self._timer_count = 0
+        # How many tasks and futures there were.
+        self._numbers = 0
         self._runnable: list[Process] = []
         # Tasks of crashed processes are kept: collecting them would run their `finally` blocks.
         self.tasks: list[asyncio.Task[Any]] = []
@@ -107,6 +127,12 @@ class SimulationLoop(asyncio.BaseEventLoop):
         return self.now
 
     # What asyncio calls
+
+    def create_future(self) -> asyncio.Future[Any]:
+        future = NumberedFuture(loop=self)
+        self._numbers += 1
+        future.number = self._numbers
+        return future
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
@@ -200,7 +226,9 @@ class SimulationLoop(asyncio.BaseEventLoop):
     def _new_task(
         self, loop: asyncio.AbstractEventLoop, coro: Any, context: contextvars.Context | None = None
     ) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, context=context)
+        task = NumberedTask(coro, loop=loop, context=context)
+        self._numbers += 1
+        task.number = self._numbers
         self.tasks.append(task)
         return task
 
