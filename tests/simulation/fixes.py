@@ -33,7 +33,7 @@ class Fix:
             yield
 
 
-FIXES: Final = (
+FIXES: tuple[Fix, ...] = (
     Fix(
         "sweep-forgets-newer-state",
         "1",
@@ -391,6 +391,23 @@ FIXES: Final = (
                 f"{_WAITS}.human.reopen:_require_change",
                 "if now is not None and now.revision == failed.revision:",
                 "if True:",
+            ),
+        ),
+    ),
+)
+
+# Found by the simulation itself.
+FIXES += (
+    Fix(
+        "run-waits-for-a-lost-wait",
+        "new",
+        "a parked run whose wait NATS has lost in a power failure waits for good",
+        ("lost_tail",),
+        (
+            Substitution(
+                f"{_WAITS}.continuation:Continuations._continued",
+                "lost = self._lost(stored.snapshot, waits)",
+                "lost = []",
             ),
         ),
     ),

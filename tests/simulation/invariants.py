@@ -192,15 +192,7 @@ def an_unavailable_request_has_changed_nothing(evidence: Evidence) -> Iterator[s
     for request in evidence.requests:
         if request.answer is not Answer.UNAVAILABLE or request.run_id is None:
             continue
-        done = [
-            each
-            for each in evidence.requests
-            if each.kind == request.kind
-            and each.run_id == request.run_id
-            and each.answer is not Answer.REFUSED
-        ]
-        if len(done) > 1:
-            # Another one may have done it.
+        if any(_may_have_done(each, request) for each in evidence.requests):
             continue
         run = evidence.runs.get(request.run_id)
         if request.kind == "cancel" and run is not None and run.cancel_requested_at is not None:
@@ -213,6 +205,13 @@ def an_unavailable_request_has_changed_nothing(evidence: Evidence) -> Iterator[s
             for write in evidence.run_writes
         ):
             yield f"the retry of run {request.run_id} was answered with 503, and is stored"
+
+
+def _may_have_done(each: Request, request: Request) -> bool:
+    """Whether it is another request for the same, at about the same time."""
+    is_same = each is not request and (each.kind, each.run_id) == (request.kind, request.run_id)
+    is_concurrent = each.began_at <= request.ended_at and request.began_at <= each.ended_at
+    return is_same and each.answer is not Answer.REFUSED and (is_concurrent or request.kind == "cancel")
 
 
 def a_bulk_operation_was_accepted(evidence: Evidence) -> Iterator[str]:

@@ -307,7 +307,7 @@ class SimulatedClient:
         pattern = self._sinks.get(number)
         if pattern is None:
             return
-        fault = self._faulty_replies.pop(message.subject, None) if self._faulty_replies else None
+        fault = self._fault_of_reply(pattern[0], message.subject) if self._faulty_replies else None
         if fault is MessageFault.LOSE_REPLY:
             return
         late_sec = self._network.late_sec() if fault is MessageFault.LATE_REPLY else 0.0
@@ -318,6 +318,12 @@ class SimulatedClient:
         connection = self._connection
         context = self.process.context
         self._loop.call_at(arrival, self._received, connection, number, message, context=context)
+
+    def _fault_of_reply(self, pattern: str, subject: str) -> MessageFault | None:
+        """All replies to a request are lost together; of an inbox that is used again, only the next one."""
+        if pattern.endswith("*"):
+            return self._faulty_replies.get(subject)
+        return self._faulty_replies.pop(subject, None)
 
     def _received(self, connection: int, number: int, message: Message) -> None:
         found = self._sinks.get(number)

@@ -24,8 +24,9 @@ async def play(users: Users) -> None:
     for flow in ("slow", "fails", "slow"):
         await users.submit(users.any_gateway(), flow)
         await users.pause(1.0)
-    action = _ACTIONS[users.draw(len(_ACTIONS))]
-    key = "bulk" if users.draw(2) else None
-    for _ in range(2 if key else 1):
-        await users.bulk(users.any_gateway(), action, key=key)
-        await users.pause(1.0)
+    for number in range(3):
+        action = _ACTIONS[users.draw(len(_ACTIONS))]
+        key = f"bulk-{number}" if not users.draw(3) else None
+        for _ in range(2 if key else 1):
+            await users.bulk(users.any_gateway(), action, key=key)
+            await users.pause(1.0)

@@ -3,6 +3,7 @@
 from pyoco_server.records.models import RerunMode
 from tests.simulation.executor import Ask, Step
 from tests.simulation.faults import USUAL, WorldFault
+from tests.simulation.network import MessageFault
 from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
@@ -14,13 +15,13 @@ SHAPE = Shape(
     settings={"run_retention_sec": 3.0},
     faults=2,
     fault_gap=100,
-    mix={**USUAL, WorldFault.CLOCK_JUMP: 8},
+    mix={**USUAL, WorldFault.CLOCK_JUMP: 8, MessageFault.LATE: 8},
 )
 
 
 async def play(users: Users) -> None:
     users.aim_faults_at("rerun", "retry")
-    await users.together(_rerun_late(users), _rerun_late(users), _retry_late(users), _retry_late(users))
+    await users.together(*(_rerun_late(users) for _ in range(4)), _retry_late(users), _retry_late(users))
 
 
 async def _rerun_late(users: Users) -> None:
