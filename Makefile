@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-latency bench-dashboard chaos chaos-schedules clean
+.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-latency bench-dashboard chaos chaos-schedules simulate clean
 .SUFFIXES:
 # Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,7 +25,7 @@ DASHBOARD := src/pyoco_server/dashboard/index.html
 UI_SOURCES := $(shell find ui \( -name node_modules -o -name dist \) -prune -o -type f ! -name schema.d.ts -print)
 
 help: ## Show this list
-	@echo 'Usage: make <target>  [ARGS="..." for demo, test, bench and chaos]'
+	@echo 'Usage: make <target>  [ARGS="..." for demo, test, bench, chaos and simulate]'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: .venv/package ui ## Start everything, run an example, and serve until Ctrl-C
@@ -122,6 +122,9 @@ chaos: .venv/tools ## Execute 20,000 runs while processes are killed, and check 
 
 chaos-schedules: .venv/tools ## Kill gateways every 20 s for five minutes while schedules run every 2 s, and check every occurrence
 	@PYOCO_FAULT_SCHEDULES=full $(BIN)/pytest -q -s tests/faults/test_schedules_killed.py $(ARGS)
+
+simulate: .venv/tools ## Explore interleavings of gateways, workers and faults by seed for a minute (docs/simulation.md)
+	@$(BIN)/python -m tests.simulation $(ARGS)
 
 clean: ## Remove everything that make and the product created here, including the data of the demo
 	@rm -rf .venv .pyoco .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis artifacts build dist \

@@ -20,7 +20,8 @@ async def for_each_item(
 
     Each item gives way to urgent work before it begins, for a moment (urgent_work.py).
     """
-    left = iter(items)
+    all_items = list(items)
+    left = iter(all_items)
     going_on = True
 
     async def work() -> None:
@@ -34,5 +35,5 @@ async def for_each_item(
                 return
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(at_once):
+        for _ in range(min(at_once, len(all_items))):
             group.create_task(work())

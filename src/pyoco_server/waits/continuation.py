@@ -113,13 +113,16 @@ class Continuations:
 
     async def _continued(self, stored: StoredRun, waits: Sequence[WaitRecord], *, has_job: bool) -> bool:
         """Queue the run if it can go on, and remove decided waits from it; false if it was written since."""
+        lost: list[str] = []
         if stored.snapshot.status.parked:
-            if not any(wait.resolved for wait in waits):
+            # Its task asks again.
+            lost = self._lost(stored.snapshot, waits)
+            if not lost and not any(wait.resolved for wait in waits):
                 return True
             if not has_job:
                 await self._give_way()
                 await self._repairer.publish_continuation(stored)
-        changed = without_decided(stored.snapshot, waits)
+        changed = without_decided(stored.snapshot, waits, lost)
         if changed is stored.snapshot:
             return True
         await self._give_way()
@@ -177,6 +180,12 @@ class Continuations:
         waits = [wait.record for wait in found if wait is not None]
         return waits + (await self.reopen_waits(snapshot, missing) if missing else [])
 
+    def _lost(self, snapshot: RunSnapshot, waits: Sequence[WaitRecord]) -> list[str]:
+        """The waits that the run names and NATS has lost, as with its newest messages in a power failure."""
+        known = {wait.wait_id for wait in waits}
+        expected = [each.wait_id for each in awaited_by(snapshot) if each.wait_id not in known]
+        return [wait_id for wait_id in expected if self._unreadable.find(RecordKind.WAIT, wait_id) is None]
+
     async def reopen_waits(
         self, snapshot: RunSnapshot, missing: Sequence[OpenWait], *, by: Actor | None = None
     ) -> list[WaitRecord]:
@@ -187,7 +196,7 @@ class Continuations:
             extra = {"run_id": snapshot.run_id, "wait_id": each.wait_id}
             wait = reopened_wait(each, before, at=snapshot.waiting_since or time.time())
             if wait is None:
-                log.error("a run waits for an unknown wait", extra=extra)
+                log.error("a run waits for an unknown wait, and is continued to ask again", extra=extra)
                 continue
             outbox = [structs.replace(event_for_state(wait), actor=by)] if wait.is_human else []
             try:

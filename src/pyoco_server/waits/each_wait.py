@@ -36,7 +36,8 @@ async def for_each(
             log.exception("processing a wait failed", extra=_log_fields(each))
         return not outages
 
-    await for_each_item(act_or_log, ids, at_once=_AT_ONCE, urgent=urgent)
+    # Sorted, so that a set is processed in the same order each time (docs/simulation.md).
+    await for_each_item(act_or_log, sorted(ids), at_once=_AT_ONCE, urgent=urgent)
     if outages:
         raise outages[0]
     return results

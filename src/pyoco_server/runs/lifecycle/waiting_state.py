@@ -79,13 +79,15 @@ def open_waits(waits: Sequence[WaitRecord]) -> list[OpenWait]:
     ]
 
 
-def without_decided(snapshot: RunSnapshot, waits: Collection[WaitRecord]) -> RunSnapshot:
+def without_decided(
+    snapshot: RunSnapshot, waits: Collection[WaitRecord], lost: Collection[str] = ()
+) -> RunSnapshot:
     """The run after waits of it were decided: the other ones stay open, a waiting run is in the queue again.
 
-    The same snapshot when nothing has changed.
+    `lost` are the ids of waits that are not stored any more. The same snapshot when nothing has changed.
     """
     asked = snapshot.open_waits or []
-    decided = {wait.wait_id for wait in waits if wait.state is not WaitState.OPEN}
+    decided = {wait.wait_id for wait in waits if wait.state is not WaitState.OPEN} | set(lost)
     left = [each for each in asked if each.wait_id not in decided]
     if len(left) == len(asked):
         return snapshot

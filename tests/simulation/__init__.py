@@ -1,0 +1,1 @@
+"""Deterministic simulation: gateways and workers of the real code in one process, with virtual time."""

@@ -1,0 +1,1 @@
+"""Whether the simulated JetStream answers as a real nats-server does."""

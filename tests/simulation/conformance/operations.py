@@ -1,0 +1,182 @@
+"""Operations on a server, and their answers in a form that can be compared."""
+
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from pyoco_server.broker.client.message import Message, delivery_tokens
+from tests.simulation.conformance.targets import Target
+
+Answer = Any
+
+# The headers of the server in a direct read; its times differ.
+_COMPARED: Final = ("Nats-Subject", "Nats-Sequence", "Nats-Num-Pending", "Nats-Msg-Id", "KV-Operation")
+_STATUS: Final = ("Status", "Description")
+_PULL_ENDS: Final = ("404", "408", "409", "503")
+_STATE: Final = ("messages", "first_seq", "last_seq", "num_subjects", "subjects", "consumer_count")
+_CONSUMER: Final = ("num_ack_pending", "num_redelivered", "num_pending")
+
+SECOND_NS: Final = 1_000_000_000
+# As `broker/resources.py` makes them, with short names.
+STREAMS: Final[Mapping[str, dict[str, Any]]] = {
+    "KV_c": {
+        "subjects": ["$KV.c.>"],
+        "max_msgs_per_subject": 1,
+        "discard": "new",
+        "deny_delete": True,
+        "allow_msg_ttl": True,
+    },
+    "LOG": {"subjects": ["log.>"], "duplicate_window": 120 * SECOND_NS},
+    "CAPPED": {"subjects": ["capped.*"], "max_msgs": 3, "max_msgs_per_subject": 2},
+    "WORK": {"subjects": ["work.>"], "retention": "workqueue", "duplicate_window": 120 * SECOND_NS},
+    "SHORT": {"subjects": ["short.*"], "duplicate_window": SECOND_NS // 10, "max_age": SECOND_NS},
+    "OBJ": {"subjects": ["$O.>"], "allow_rollup_hdrs": True, "discard": "new"},
+    "ADVISORIES": {"subjects": ["$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK.*"]},
+}
+
+
+@dataclass(slots=True)
+class Session:
+    """One server during one sequence of operations."""
+
+    target: Target
+    # The reply subjects of deliveries, in order.
+    deliveries: list[str] = field(default_factory=list)
+    begun: list[list[Message]] = field(default_factory=list)
+
+    async def create(self, consumer: Mapping[str, object], *, storage: str = "memory") -> None:
+        for name, config in STREAMS.items():
+            stream = {"name": name, "storage": storage, "num_replicas": 1, "allow_direct": True} | config
+            await self._call(f"STREAM.CREATE.{name}", stream)
+        request = {
+            "stream_name": "WORK",
+            "config": {"durable_name": "w"} | dict(consumer),
+            "action": "create",
+        }
+        await self._call("CONSUMER.DURABLE.CREATE.WORK.w", request)
+
+    async def remove(self) -> None:
+        for name in STREAMS:
+            await self._call(f"STREAM.DELETE.{name}")
+
+    # Writing
+
+    async def publish(self, subject: str, data: bytes, given: Mapping[str, str]) -> Answer:
+        [reply] = await self.target.replies(subject, data, given, lambda _: True)
+        if reply.status is not None:
+            return reply.status
+        ack = msgspec.json.decode(reply.data)
+        return ack.get("error") or {name: ack.get(name) for name in ("stream", "seq", "duplicate")}
+
+    async def purge(self, stream: str, query: Mapping[str, object]) -> Answer:
+        return _plain(await self._call(f"STREAM.PURGE.{stream}", dict(query)), "success", "purged")
+
+    async def delete(self, stream: str, sequence: int) -> Answer:
+        query = {"seq": sequence, "no_erase": True}
+        return _plain(await self._call(f"STREAM.MSG.DELETE.{stream}", query), "success")
+
+    # Reading
+
+    async def info(self, stream: str, pattern: str) -> Answer:
+        answer = await self._call(f"STREAM.INFO.{stream}", {"subjects_filter": pattern} if pattern else {})
+        state = answer.get("state", {})
+        return answer.get("error") or {name: state.get(name) or 0 for name in _STATE}
+
+    async def get(self, stream: str, query: Mapping[str, object]) -> Answer:
+        answer = await self._call(f"STREAM.MSG.GET.{stream}", dict(query))
+        if "error" in answer:
+            return answer["error"]
+        message = answer["message"]
+        return message["subject"], message["seq"], b64decode(message.get("data", ""))
+
+    async def direct_get(self, stream: str, subject: str, query: Mapping[str, object]) -> Answer:
+        endpoint = f"$JS.API.DIRECT.GET.{stream}" + (f".{subject}" if subject else "")
+        payload = b"" if subject else msgspec.json.encode(query)
+        is_batch = "batch" in query
+
+        def is_last(found: list[Message]) -> bool:
+            return not is_batch or found[-1].status is not None
+
+        return [_read(reply) for reply in await self.target.replies(endpoint, payload, None, is_last)]
+
+    # Consumers
+
+    async def pull(self, batch: int, max_bytes: int = 0) -> Answer:
+        query: dict[str, object] = {"batch": batch, "no_wait": True}
+        if max_bytes:
+            query["max_bytes"] = max_bytes
+
+        def is_last(found: list[Message]) -> bool:
+            # A pull with a limit of bytes always ends with a status.
+            return (len(found) == batch and not max_bytes) or found[-1].status in _PULL_ENDS
+
+        subject = "$JS.API.CONSUMER.MSG.NEXT.WORK.w"
+        found = await self.target.replies(subject, msgspec.json.encode(query), None, is_last)
+        return [self._delivered(message) for message in found]
+
+    def _delivered(self, message: Message) -> Answer:
+        if message.status is not None:
+            left = message.headers.get("Nats-Pending-Messages")
+            return message.status, message.headers["Description"], left
+        self.deliveries.append(message.reply)
+        number, sequence, consumer_sequence, _, pending = delivery_tokens(message.reply)
+        return message.subject, message.data, number, sequence, consumer_sequence, pending
+
+    async def begin_pull(self, batch: int, expires_sec: float) -> None:
+        query = {"batch": batch, "expires": int(expires_sec * SECOND_NS)}
+        subject = "$JS.API.CONSUMER.MSG.NEXT.WORK.w"
+        self.begun.append(await self.target.begin(subject, msgspec.json.encode(query)))
+
+    async def end_pulls(self) -> Answer:
+        """What has come for the pulls that were begun."""
+        begun, self.begun = self.begun, []
+        return [[self._delivered(message) for message in found] for found in begun]
+
+    async def acknowledge(self, which: int, payload: bytes) -> Answer:
+        """Of a delivery so far; None if there is none."""
+        if not self.deliveries:
+            return None
+        reply = self.deliveries[which % len(self.deliveries)]
+        [confirmed] = await self.target.replies(reply, payload, None, lambda _: True)
+        return confirmed.status, confirmed.data
+
+    async def consumer(self) -> Answer:
+        answer = await self._call("CONSUMER.INFO.WORK.w")
+        delivered = answer["delivered"]
+        facts = {name: answer[name] for name in _CONSUMER}
+        return facts | {name: delivered[name] for name in ("consumer_seq", "stream_seq")}
+
+    async def advisories(self) -> Answer:
+        """Which messages have used up their deliveries."""
+        found = []
+        query = {"next_by_subj": ">", "seq": 1, "batch": 100}
+        subject = "$JS.API.DIRECT.GET.ADVISORIES"
+        payload = msgspec.json.encode(query)
+        for reply in await self.target.replies(
+            subject, payload, None, lambda all_: all_[-1].status is not None
+        ):
+            if reply.status is None:
+                advisory = msgspec.json.decode(reply.data)
+                found.append((advisory["stream_seq"], advisory["deliveries"]))
+        return found
+
+    async def wait(self, seconds: float) -> None:
+        await self.target.wait(seconds)
+
+    async def _call(self, endpoint: str, body: object = None) -> dict[str, Any]:
+        payload = b"" if body is None else msgspec.json.encode(body)
+        [reply] = await self.target.replies(f"$JS.API.{endpoint}", payload, None, lambda _: True)
+        answer: dict[str, Any] = msgspec.json.decode(reply.data)
+        return answer
+
+
+def _plain(answer: dict[str, Any], *names: str) -> Answer:
+    return answer.get("error") or {name: answer.get(name) for name in names}
+
+
+def _read(reply: Message) -> Answer:
+    given = {name: reply.headers.get(name) for name in (*_STATUS, *_COMPARED)}
+    return given, reply.data

@@ -1,0 +1,128 @@
+"""What a simulation has left behind, as plain data: the invariants read nothing else."""
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot
+from pyoco_server.records.operation_models import BulkRecord
+from pyoco_server.records.signal_models import Mailbox
+from pyoco_server.records.wait_models import WaitEvent, WaitRecord
+
+
+class Answer(Enum):
+    """What the sender of a request knows."""
+
+    DONE = auto()
+    # An error other than 503: nothing has changed.
+    REFUSED = auto()
+    # 503 of a gateway that could look what became of it: nothing has changed.
+    UNAVAILABLE = auto()
+    # The gateway died, or said that it does not know.
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request of a user to a gateway."""
+
+    # "submit", "rerun", "cancel", "answer", "retry", "signal", "event", "bulk", "trigger".
+    kind: str
+    answer: Answer
+    gateway: str = ""
+    # What it concerned, or has created.
+    run_id: str | None = None
+    wait_id: str | None = None
+    # Requests with the same key are one request.
+    key: str | None = None
+    payload: Any = None
+    began_at: float = 0.0
+    ended_at: float = 0.0
+    text: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Execution:
+    """One execution of a task by an executor; not one that was replayed from the journal."""
+
+    run_id: str
+    attempt: int
+    worker: str
+    task: str
+    began_at: float
+    # None: it was interrupted.
+    ended_at: float | None = None
+    # What it returned, and the results of others that it has used.
+    value: Any = None
+    inputs: dict[str, Any] = field(default_factory=dict)
+    # What the attempt had read from the journal when it began: the task of each entry with its value.
+    replayed: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWrite:
+    """One stored write of a run; without a snapshot it is a delete marker."""
+
+    run_id: str
+    revision: int
+    at: float
+    snapshot: RunSnapshot | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitWrite:
+    at: float
+    # The same in unix seconds.
+    wall: float
+    record: WaitRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalWrite:
+    run_id: str
+    at: float
+    entry: JournalEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedLog:
+    """A log that was followed to its end."""
+
+    run_id: str
+    lines: list[str]
+    # None: the run was deleted.
+    status: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Evidence:
+    # By the server's clock, after everything has settled.
+    now: float = 0.0
+    # As stored at the end.
+    runs: dict[str, RunSnapshot] = field(default_factory=dict)
+    waits: dict[str, WaitRecord] = field(default_factory=dict)
+    # Ids of the waits with an outbox.
+    with_outbox: set[str] = field(default_factory=set)
+    wait_events: list[WaitEvent] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
+    # Runs whose job is in the queue.
+    queued: list[str] = field(default_factory=list)
+    bulk: dict[str, BulkRecord] = field(default_factory=dict)
+    # What was stored on the way, without what the server has lost.
+    run_writes: list[RunWrite] = field(default_factory=list)
+    wait_writes: list[WaitWrite] = field(default_factory=list)
+    journal: list[JournalWrite] = field(default_factory=list)
+    executions: list[Execution] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    followed: list[FollowedLog] = field(default_factory=list)
+    # By gateway: the status of each run in its list, and the open waits.
+    listed_runs: dict[str, dict[str, str]] = field(default_factory=dict)
+    open_waits: dict[str, set[str]] = field(default_factory=dict)
+    # What was sent to each run.
+    mailboxes: dict[str, Mailbox] = field(default_factory=dict)
+    # How long an ended run is kept; 0: for ever.
+    retention_sec: float = 0.0
+    # Runs that an operator has removed without a marker.
+    purged: set[str] = field(default_factory=set)
+    # Whether the server has lost writes that it had acknowledged: then promises about them do not hold.
+    lost_writes: bool = False

@@ -1,0 +1,1 @@
+"""A simulated NATS server with JetStream, as far as pyoco-server uses it."""

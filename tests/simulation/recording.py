@@ -1,0 +1,129 @@
+"""Records what happens in a world, checks each write, and gathers the evidence at the end."""
+
+from typing import Any, Final
+
+from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot, is_run_id
+from pyoco_server.records.operation_models import BulkRecord
+from pyoco_server.records.signal_models import decode_mailbox
+from pyoco_server.records.wait_models import decode_outbox, decode_wait, decode_wait_event
+from pyoco_server.broker.queue.work_queue import head_of
+from pyoco_server.runs.index.run_filter import RunFilter
+from tests.simulation.evidence import Evidence, JournalWrite, RunWrite, WaitWrite
+from tests.simulation.faults import WorldFault
+from tests.simulation.invariants import InvariantBroken, check_run_write
+from tests.simulation.jetstream import headers
+from tests.simulation.jetstream.stream import Stored, Stream
+from tests.simulation.node import NodeCrashed
+from tests.simulation.users import Users
+from tests.simulation.world import World
+
+import msgspec
+
+_MANY: Final = 1000
+_decode_run = json_record(RunSnapshot)
+_decode_letter = json_record(DeadLetter)
+_decode_bulk = json_record(BulkRecord)
+_decode_entry = msgspec.msgpack.Decoder(JournalEntry).decode
+
+
+class Recorder:
+    """From the start of a world on."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._config = world.gateways[0].config
+        self._evidence = Evidence()
+        # What is stored of each run, with its revision.
+        self._runs: dict[str, tuple[int, RunSnapshot]] = {}
+        self._by_stream = {
+            f"KV_{self._config.runs_kv_bucket}": self._on_run,
+            f"KV_{self._config.waits_kv_bucket}": self._on_wait,
+            self._config.journal_stream: self._on_journal,
+        }
+        world.on_write.append(self._on_write)
+
+    def _on_write(self, stream: Stream, stored: Stored) -> None:
+        if (on_write := self._by_stream.get(stream.name)) is not None:
+            on_write(stored)
+
+    def _on_run(self, stored: Stored) -> None:
+        run_id = _key(stored)
+        if not is_run_id(run_id) or "probe" in stored.subject:
+            return
+        # A server that has lost its newest messages uses their sequences again.
+        self._runs = {key: known for key, known in self._runs.items() if known[0] < stored.sequence}
+        before = self._runs.pop(run_id, None)
+        after = None if _is_marker(stored) else _decode_run(stored.data)
+        if after is not None:
+            self._runs[run_id] = stored.sequence, after
+        write = RunWrite(run_id=run_id, revision=stored.sequence, at=self._world.now, snapshot=after)
+        self._evidence.run_writes.append(write)
+        for problem in check_run_write(run_id, None if before is None else before[1], after):
+            raise InvariantBroken(problem)
+
+    def _on_wait(self, stored: Stored) -> None:
+        if not _is_marker(stored):
+            record = decode_wait(stored.data)
+            self._evidence.wait_writes.append(WaitWrite(at=self._world.now, wall=self._world.wall, record=record))
+
+    def _on_journal(self, stored: Stored) -> None:
+        head = headers.decoded(stored.head) if stored.head else {}
+        run_id = _key(stored)
+        if is_run_id(run_id) and "Pyoco-Kind" not in head and ".probe." not in stored.subject:
+            entry = _decode_entry(stored.data)
+            if "Pyoco-Copied" in head:
+                entry.attempt = 0
+            self._evidence.journal.append(JournalWrite(run_id=run_id, at=self._world.now, entry=entry))
+
+    async def evidence(self, users: Users) -> Evidence:
+        """When everything has settled."""
+        world, config, found = self._world, self._config, self._evidence
+        found.now = world.wall
+        found.lost_writes = any(each.fault is WorldFault.POWER_FAILURE for each in world.faults.log)
+        found.executions = world.executions
+        found.requests, found.followed, found.purged = users.requests, users.followed, users.purged
+        runs = self._values(config.runs_kv_bucket)
+        found.runs = {key: _decode_run(data) for key, data in runs.items() if is_run_id(key)}
+        waits = self._values(config.waits_kv_bucket)
+        found.waits = {key: decode_wait(data) for key, data in waits.items()}
+        found.with_outbox = {key for key, data in waits.items() if decode_outbox(data)}
+        found.wait_events = [decode_wait_event(each.data) for each in self._messages(config.wait_event_stream)]
+        found.retention_sec = config.run_retention_sec
+        boxes = self._values(config.signals_kv_bucket)
+        found.mailboxes = {key: decode_mailbox(data) for key, data in boxes.items()}
+        found.letters = [_decode_letter(each.data) for each in self._messages(config.dlq_stream)]
+        found.queued = [head_of(each.data).run_id for each in self._messages(config.work_stream)]
+        bulk = {key: data for key, data in self._values(config.bulk_kv_bucket).items() if is_run_id(key)}
+        found.bulk = {key: _decode_bulk(data) for key, data in bulk.items()}
+        for node in world.gateways:
+            try:
+                await node.call(lambda gateway, name=node.name: self._read_lists(gateway, name))
+            except NodeCrashed:
+                raise InvariantBroken(f"{node.name} does not run after everything has settled") from None
+        return found
+
+    async def _read_lists(self, gateway: Gateway, name: str) -> None:
+        lists = gateway.listing.lists
+        listed = await lists.ids(RunFilter(), limit=_MANY)
+        self._evidence.listed_runs[name] = await lists.statuses_of(listed)
+        await gateway.waits.lists.caught_up()
+        self._evidence.open_waits[name] = set(await gateway.waits.index.open_after("", _MANY))
+
+    def _messages(self, stream: str) -> list[Stored]:
+        return [each for each in self._world.server.streams[stream].messages.values() if ".probe." not in each.subject]
+
+    def _values(self, bucket: str) -> dict[str, bytes]:
+        stream = f"KV_{bucket}"
+        return {_key(each, bucket): each.data for each in self._messages(stream) if not _is_marker(each)}
+
+
+def _key(stored: Stored, bucket: str = "") -> str:
+    if bucket:
+        return stored.subject.removeprefix(f"$KV.{bucket}.")
+    return stored.subject.rpartition(".")[2]
+
+
+def _is_marker(stored: Stored) -> bool:
+    return bool(stored.head) and "KV-Operation" in headers.decoded(stored.head)

@@ -1,0 +1,302 @@
+"""Each invariant is broken by at least one case, and holds for a plain history."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pyoco_server.records.models import (
+    DeadLetter,
+    JournalEntry,
+    OpenWait,
+    Reason,
+    RunSnapshot,
+    RunStatus,
+    new_run_id,
+)
+from pyoco_server.records.operation_models import BulkAction, BulkRecord, BulkState
+from pyoco_server.records.wait_models import WaitEventKind, WaitRecord, WaitState
+from pyoco_server.waits.wait_transitions import event_of
+from tests.simulation import invariants
+from tests.simulation.evidence import (
+    Answer,
+    Evidence,
+    Execution,
+    FollowedLog,
+    JournalWrite,
+    Request,
+    RunWrite,
+    WaitWrite,
+)
+from tests.support.broker.stored_runs import snapshot
+from tests.support.broker.stored_waits import a_wait
+
+RUN = new_run_id()
+WAIT = a_wait(RUN).wait_id
+BULK = BulkRecord(
+    bulk_id="b", action=BulkAction.CANCEL, state=BulkState.RUNNING, query={}, matched=1, created_at=1.0, updated_at=1.0
+)
+
+
+def run(status: RunStatus = RunStatus.COMPLETED, **fields: Any) -> RunSnapshot:
+    return snapshot(run_id=RUN, status=status, **fields)
+
+
+def wait(state: WaitState = WaitState.OPEN, **fields: Any) -> WaitRecord:
+    return a_wait(RUN, state=state, created_at=1.0, deadline_at=100.0, **fields)
+
+
+def executed(task: str, value: str, attempt: int = 1, *, at: float = 1.0, **fields: Any) -> Execution:
+    return Execution(
+        run_id=RUN,
+        attempt=attempt,
+        worker="w1",
+        task=task,
+        began_at=at,
+        ended_at=at + 1.0,
+        value=value,
+        **fields,
+    )
+
+
+def journalled(task: str, number: int, *, attempt: int = 1, at: float = 2.0) -> JournalWrite:
+    entry = JournalEntry(
+        key=f"{task}||0", task=task, attempt=attempt, started_at=1.0, ended_at=at, output=b"x", number=number
+    )
+    return JournalWrite(run_id=RUN, at=at, entry=entry)
+
+
+def asked(kind: str, answer: Answer, **fields: Any) -> Request:
+    return Request(kind=kind, answer=answer, **({"run_id": RUN} | fields))
+
+
+def opened(**fields: Any) -> Evidence:
+    """A run that waits for a person who has not answered."""
+    waiting = run(
+        RunStatus.WAITING_HUMAN,
+        open_waits=[OpenWait(wait_id=WAIT, task="check", name="approve", message="?", deadline_at=100.0)],
+    )
+    events = [event_of(wait(), WaitEventKind.OPENED)]
+    plain: dict[str, Any] = {
+        "runs": {RUN: waiting},
+        "waits": {WAIT: wait()},
+        "wait_events": events,
+        "now": 10.0,
+    }
+    return Evidence(**(plain | fields))
+
+
+BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
+    (invariants.every_open_run_has_somebody_who_acts, Evidence(runs={RUN: run(RunStatus.PENDING)})),
+    (invariants.every_open_run_has_somebody_who_acts, opened(now=200.0)),
+    (invariants.every_open_run_has_somebody_who_acts, opened(waits={})),
+    (
+        invariants.every_open_run_has_somebody_who_acts,
+        Evidence(runs={RUN: run(RunStatus.SCHEDULED, start_at=5.0)}, now=6.0),
+    ),
+    (invariants.every_open_run_has_somebody_who_acts, Evidence(runs={RUN: run()}, waits={WAIT: wait()})),
+    (invariants.nothing_is_left_over, Evidence(runs={RUN: run()}, queued=[RUN])),
+    (invariants.nothing_is_left_over, Evidence(with_outbox={WAIT})),
+    (invariants.nothing_is_left_over, Evidence(bulk={"b": BULK})),
+    (invariants.a_bulk_operation_was_accepted, Evidence(bulk={"b": BULK})),
+    (
+        invariants.no_finished_task_is_executed_again,
+        Evidence(
+            executions=[executed("a", "a#1"), executed("a", "a#2", attempt=2, at=5.0)],
+            journal=[journalled("a", 1)],
+        ),
+    ),
+    (
+        invariants.replay_equals_what_happened,
+        Evidence(
+            runs={RUN: run()},
+            executions=[
+                executed("a", "a#1"),
+                executed("b", "b#2", inputs={"a": "a#1"}),
+                executed("c", "c#3", attempt=2, replayed={"a": "a#0", "b": "b#2"}),
+            ],
+        ),
+    ),
+    (invariants.an_accepted_submit_completes, Evidence(requests=[asked("submit", Answer.DONE)])),
+    (
+        invariants.an_accepted_run_is_not_removed_unseen,
+        Evidence(
+            requests=[asked("submit", Answer.DONE)],
+            run_writes=[
+                RunWrite(run_id=RUN, revision=1, at=1.0, snapshot=run(RunStatus.PENDING)),
+                RunWrite(run_id=RUN, revision=2, at=2.0, snapshot=None),
+            ],
+        ),
+    ),
+    (
+        invariants.a_refused_submit_never_runs,
+        Evidence(requests=[asked("submit", Answer.UNAVAILABLE)], executions=[executed("a", "a#1")]),
+    ),
+    (
+        invariants.one_run_per_key,
+        Evidence(
+            requests=[
+                asked("submit", Answer.DONE, key="k"),
+                asked("submit", Answer.DONE, key="k", run_id=new_run_id()),
+            ]
+        ),
+    ),
+    (
+        invariants.an_unavailable_request_has_changed_nothing,
+        Evidence(
+            requests=[asked("cancel", Answer.UNAVAILABLE)],
+            runs={RUN: run(RunStatus.CANCELLED, cancel_requested_at=2.0)},
+        ),
+    ),
+    (
+        invariants.an_unavailable_request_has_changed_nothing,
+        Evidence(
+            requests=[asked("retry", Answer.UNAVAILABLE, began_at=1.0, ended_at=3.0)],
+            run_writes=[RunWrite(run_id=RUN, revision=2, at=2.0, snapshot=run(RunStatus.WAITING_HUMAN))],
+        ),
+    ),
+    (
+        invariants.a_stored_cancel_ends_the_run,
+        Evidence(
+            requests=[asked("cancel", Answer.DONE)],
+            runs={RUN: run(RunStatus.COMPLETED, cancel_requested_at=2.0)},
+        ),
+    ),
+    (
+        invariants.an_answer_counts_once,
+        Evidence(
+            requests=[
+                asked("answer", Answer.DONE, wait_id=WAIT, payload=1),
+                asked("answer", Answer.DONE, wait_id=WAIT, payload=2),
+            ],
+        ),
+    ),
+    (
+        invariants.an_answer_counts_once,
+        Evidence(
+            requests=[asked("answer", Answer.DONE, wait_id=WAIT, payload=1)],
+            waits={WAIT: wait(WaitState.EXPIRED)},
+        ),
+    ),
+    (
+        invariants.an_answer_counts_once,
+        Evidence(
+            requests=[asked("answer", Answer.DONE, wait_id=WAIT, payload=1)],
+            waits={WAIT: wait(WaitState.ANSWERED, payload=2)},
+        ),
+    ),
+    (
+        invariants.a_repeated_answer_gets_its_receipt,
+        Evidence(
+            requests=[
+                asked("answer", Answer.DONE, key="d", ended_at=1.0),
+                asked("answer", Answer.REFUSED, key="d", began_at=2.0),
+            ]
+        ),
+    ),
+    (invariants.each_wait_event_is_published_once, opened(wait_events=[])),
+    (
+        invariants.each_wait_event_is_published_once,
+        opened(wait_events=[event_of(wait(), WaitEventKind.OPENED)] * 2),
+    ),
+    (invariants.each_wait_event_is_published_once, opened(waits={WAIT: wait(WaitState.EXPIRED)})),
+    (
+        invariants.a_decided_wait_never_changes,
+        Evidence(
+            wait_writes=[
+                WaitWrite(at=1.0, record=wait(WaitState.EXPIRED)),
+                WaitWrite(at=2.0, record=wait(WaitState.ANSWERED, payload=1)),
+            ]
+        ),
+    ),
+    (invariants.lists_equal_the_bucket, Evidence(runs={RUN: run()}, listed_runs={"g1": {}})),
+    (invariants.lists_equal_the_bucket, Evidence(open_waits={"g1": {WAIT}})),
+    (
+        invariants.no_run_fails_without_cause,
+        Evidence(runs={RUN: run(RunStatus.FAILED, reason=Reason.DELIVERIES_EXHAUSTED)}),
+    ),
+    (
+        invariants.dead_letters_tell_the_truth,
+        Evidence(letters=[DeadLetter(timestamp=1.0, reason="None", error="", run_id=RUN)]),
+    ),
+    (
+        invariants.a_followed_log_ends_with_the_run,
+        Evidence(runs={RUN: run()}, followed=[FollowedLog(run_id=RUN, lines=[], status="RUNNING")]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("invariant", "evidence"), BROKEN)
+def test_invariant_can_fail(invariant: Callable[[Evidence], Any], evidence: Evidence) -> None:
+    assert list(invariant(evidence))
+    with pytest.raises(invariants.InvariantBroken):
+        invariants.check(evidence)
+
+
+def test_every_invariant_has_a_case_that_breaks_it() -> None:
+    assert {invariant for invariant, _ in BROKEN} == set(invariants.ALL)
+
+
+HOLDING = [
+    Evidence(),
+    opened(),
+    Evidence(
+        runs={RUN: run()},
+        listed_runs={"g1": {RUN: "COMPLETED"}},
+        executions=[executed("a", "a#1"), executed("b", "b#2", inputs={"a": "a#1"})],
+        journal=[journalled("a", 1), journalled("b", 2)],
+        requests=[asked("submit", Answer.DONE, key="k"), asked("submit", Answer.DONE, key="k")],
+        run_writes=[RunWrite(run_id=RUN, revision=1, at=1.0, snapshot=run())],
+    ),
+    # Its worker has died before the result was stored.
+    Evidence(
+        runs={RUN: run()},
+        executions=[executed("a", "a#1"), executed("a", "a#2", attempt=2, at=5.0)],
+        journal=[journalled("a", 1, at=6.0, attempt=2)],
+    ),
+    # Without the entry before it, a result does not count.
+    Evidence(
+        executions=[executed("b", "b#1"), executed("b", "b#2", attempt=2, at=5.0)],
+        journal=[journalled("b", 2)],
+    ),
+]
+
+
+@pytest.mark.parametrize("evidence", HOLDING)
+def test_plain_histories_break_no_invariant(evidence: Evidence) -> None:
+    invariants.check(evidence)
+
+
+WRITES = [
+    (run(), run(RunStatus.RUNNING)),
+    (run(RunStatus.FAILED, reason=Reason.TIMEOUT), run(RunStatus.WAITING_HUMAN)),
+    (run(RunStatus.RUNNING, generation=2), run(RunStatus.RUNNING, generation=1)),
+    (run(RunStatus.CANCELLING, cancel_requested_at=1.0), run(RunStatus.RUNNING)),
+    (run(RunStatus.RUNNING, delivery=(3, 2)), run(RunStatus.RUNNING, delivery=(3, 1))),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), WRITES)
+def test_write_that_breaks_a_step_invariant(before: RunSnapshot, after: RunSnapshot) -> None:
+    assert list(invariants.check_run_write(RUN, before, after))
+
+
+def test_legal_writes_break_no_step_invariant() -> None:
+    pending, running = run(RunStatus.PENDING), run(RunStatus.RUNNING, delivery=(3, 1))
+    failed = run(RunStatus.FAILED, reason=Reason.HUMAN_TIMEOUT)
+    for before, after in [
+        (None, pending),
+        (pending, running),
+        (running, pending),
+        (running, run()),
+        (run(), None),
+        (failed, run(RunStatus.WAITING_HUMAN)),
+    ]:
+        assert not list(invariants.check_run_write(RUN, before, after))
+
+
+def test_lost_writes_excuse_what_was_promised_about_them() -> None:
+    lost = Evidence(requests=[asked("submit", Answer.DONE)])
+    assert list(invariants.an_accepted_submit_completes(lost))
+    assert not list(invariants.an_accepted_submit_completes(replace(lost, lost_writes=True)))
