@@ -1,7 +1,7 @@
 """`make simulate`: plays scenarios with one seed after the other, and prints what fails.
 
-    make simulate ARGS="--seconds 60"                          all scenarios, in turn
-    make simulate ARGS="--seed 17 --scenario submit --story"   one schedule, and what happened in it
+make simulate ARGS="--seconds 60"                          all scenarios, in turn
+make simulate ARGS="--seed 17 --scenario submit --story"   one schedule, and what happened in it
 """
 
 import argparse

@@ -36,6 +36,7 @@ class Happened(NamedTuple):
     # The name of the process whose message was hit.
     process: str
 
+
 # How likely each fault is, relative to the others.
 USUAL: Final[Mix] = {
     MessageFault.CRASH_BEFORE: 4,

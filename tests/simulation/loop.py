@@ -184,7 +184,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
                 return
             try:
                 result = func(*args)
-            except BaseException as error:  # noqa: BLE001 - it is the result of the thread
+            except BaseException as error:
                 done.set_exception(error)
             else:
                 done.set_result(result)
@@ -261,7 +261,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self.steps += 1
         try:
             handle.context.run(handle.callback, *handle.args)
-        except Exception as error:  # noqa: BLE001 - of a callback, which nobody awaits
+        except Exception as error:
             self.call_exception_handler({"message": "a callback has failed", "exception": error})
         self.running = self.outside
 
@@ -298,6 +298,6 @@ def _close(coroutine: Any) -> None:
         except RuntimeError:
             # It awaits again.
             continue
-        except BaseException:  # noqa: BLE001 - whatever it raises, its process is gone
+        except BaseException:
             return
         return

@@ -94,7 +94,7 @@ class Node(Generic[P]):
         async def answered() -> None:
             try:
                 result = await act(program)
-            except Exception as error:  # noqa: BLE001 - it is the caller's
+            except Exception as error:
                 _set(answer, error=error)
             else:
                 _set(answer, result)
@@ -112,7 +112,7 @@ class Node(Generic[P]):
     async def _run(self) -> None:
         try:
             await self._main()
-        except Exception as error:  # noqa: BLE001 - whatever ends the program
+        except Exception as error:
             # Its supervisor starts it again.
             self._end(f"exits: {error}")
             self._world.later(_SUPERVISOR_SEC, lambda: None if self.is_alive else self.start())

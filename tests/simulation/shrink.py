@@ -1,7 +1,6 @@
 """Finds the shortest schedule that still fails: as many decisions as possible become the ordinary ones."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -100,5 +99,3 @@ def _extraordinary(decisions: Decisions) -> int:
 
 def _rank(kind: str) -> tuple[int, str]:
     return (_KINDS.index(kind) if kind in _KINDS else len(_KINDS), kind)
-
-

@@ -10,8 +10,8 @@ and crashes, pauses and disconnects nodes.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
-from functools import cache
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Final, Self
@@ -24,10 +24,10 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.index import sqlite_index
 from pyoco_server.worker.session import presence
 from tests.simulation.choices import Choices, Decisions
-from tests.simulation.faults import USUAL, Faults, Mix
+from tests.simulation.disk import Disk
 from tests.simulation.evidence import Execution
 from tests.simulation.executor import AnyStep, Flows, Step
-from tests.simulation.disk import Disk
+from tests.simulation.faults import USUAL, Faults, Mix
 from tests.simulation.jetstream.requests import with_defaults
 from tests.simulation.jetstream.server import SimulatedServer
 from tests.simulation.jetstream.stream import Stored, Stream
@@ -39,7 +39,10 @@ from tests.simulation.story import Story
 
 Scenario = Callable[["World"], Awaitable[None]]
 
-DEFAULT_FLOWS: Final[Mapping[str, list[AnyStep]]] = {"one": [Step("a")], "three": [Step("a"), Step("b"), Step("c")]}
+DEFAULT_FLOWS: Final[Mapping[str, list[AnyStep]]] = {
+    "one": [Step("a")],
+    "three": [Step("a"), Step("b"), Step("c")],
+}
 # Short, so that little time has to be simulated until what was lost is found.
 SETTINGS: Final = {
     "nats_url": "nats://simulated:4222",
@@ -114,9 +117,7 @@ class World:
         self.network = Network(self.loop, self.choices, self.server, self.record)
         self.network.crash = self._crash_process
         self.network.pause = self._pause_process
-        self.faults = Faults(
-            self, most=self.shape.faults, mean_gap=self.shape.fault_gap, mix=self.shape.mix
-        )
+        self.faults = Faults(self, most=self.shape.faults, mean_gap=self.shape.fault_gap, mix=self.shape.mix)
         self.network.late_sec = self.faults.late_sec
         self.flows = self.shape.flows
         self.executions: list[Execution] = []
@@ -206,9 +207,7 @@ class World:
         config = _config(settings)
         self._create_streams(config)
         self.gateways = [
-            GatewayNode(
-                self, name, _config((*settings, ("index_dir", f"/simulated/{name}"))), shape.services
-            )
+            GatewayNode(self, name, _config((*settings, ("index_dir", f"/simulated/{name}"))), shape.services)
             for name in (f"gateway-{number}" for number in range(1, shape.gateways + 1))
         ]
         self.workers = [

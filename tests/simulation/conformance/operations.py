@@ -51,7 +51,11 @@ class Session:
         for name, config in STREAMS.items():
             stream = {"name": name, "storage": storage, "num_replicas": 1, "allow_direct": True} | config
             await self._call(f"STREAM.CREATE.{name}", stream)
-        request = {"stream_name": "WORK", "config": {"durable_name": "w"} | dict(consumer), "action": "create"}
+        request = {
+            "stream_name": "WORK",
+            "config": {"durable_name": "w"} | dict(consumer),
+            "action": "create",
+        }
         await self._call("CONSUMER.DURABLE.CREATE.WORK.w", request)
 
     async def remove(self) -> None:
@@ -151,7 +155,9 @@ class Session:
         query = {"next_by_subj": ">", "seq": 1, "batch": 100}
         subject = "$JS.API.DIRECT.GET.ADVISORIES"
         payload = msgspec.json.encode(query)
-        for reply in await self.target.replies(subject, payload, None, lambda all_: all_[-1].status is not None):
+        for reply in await self.target.replies(
+            subject, payload, None, lambda all_: all_[-1].status is not None
+        ):
             if reply.status is None:
                 advisory = msgspec.json.decode(reply.data)
                 found.append((advisory["stream_seq"], advisory["deliveries"]))

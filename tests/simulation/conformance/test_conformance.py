@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.support.broker.nats_server import NatsServer
 from tests.simulation.conformance.operations import SECOND_NS, Answer, Session
 from tests.simulation.conformance.targets import RealTarget, SimulatedTarget
+from tests.support.broker.nats_server import NatsServer
 
 Operation = tuple[str, tuple[Any, ...]]
 
@@ -154,8 +154,6 @@ def test_every_answer_is_that_of_a_real_server(
     nats_url: str, runner: asyncio.Runner, operations: list[Operation], consumer: dict[str, Any]
 ) -> None:
     runner.run(_on_both(nats_url, operations, consumer))
-
-
 
 
 _QUICK = {"ack_policy": "explicit", "ack_wait": SECOND_NS // 2, "max_deliver": 2, "filter_subject": "work.a"}

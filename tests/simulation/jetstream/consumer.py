@@ -168,7 +168,9 @@ class Consumer:
             return stored
         if self.needs_ack and 0 < int(self.config.get("max_ack_pending") or 1000) <= len(self.pending):
             return None
-        for stored in self.stream.after(self.next_sequence, ">" if len(self.patterns) > 1 else self.patterns[0]):
+        for stored in self.stream.after(
+            self.next_sequence, ">" if len(self.patterns) > 1 else self.patterns[0]
+        ):
             if not self.wants(stored.subject):
                 continue
             if not self._fits(stored):

@@ -266,9 +266,7 @@ class JetStreamApi:
             raise Refused(ApiError.WORK_QUEUE_ACK)
         if config["deliver_policy"] != "all":
             raise Refused(ApiError.WORK_QUEUE_DELIVER_ALL)
-        others = [
-            each for each in self._server.consumers_of(stream.name) if each.conflicts_with(config)
-        ]
+        others = [each for each in self._server.consumers_of(stream.name) if each.conflicts_with(config)]
         if others:
             filtered = config.get("filter_subject") or config.get("filter_subjects")
             raise Refused(ApiError.NOT_UNIQUE if filtered else ApiError.MULTIPLE_UNFILTERED)

@@ -48,7 +48,9 @@ class View:
 
     def after(self, sequence: int, pattern: str) -> Iterator[Stored]:
         """From this sequence on."""
-        return (each for each in self.messages if each.sequence >= sequence and matches(pattern, each.subject))
+        return (
+            each for each in self.messages if each.sequence >= sequence and matches(pattern, each.subject)
+        )
 
     def count(self, sequence: int, pattern: str) -> int:
         return sum(1 for _ in self.after(sequence, pattern))
@@ -124,7 +126,11 @@ class Stream:
     def _check_ttl_allowed(self, given: dict[str, str]) -> None:
         """A time to live that cannot be read is refused later, wherever it is given."""
         ttl = given.get("Nats-TTL")
-        if ttl is not None and not self.config.get("allow_msg_ttl") and (ttl == "never" or _duration(ttl) >= 1):
+        if (
+            ttl is not None
+            and not self.config.get("allow_msg_ttl")
+            and (ttl == "never" or _duration(ttl) >= 1)
+        ):
             raise Refused(ApiError.TTL_DISABLED)
 
     def _expiry(self, given: dict[str, str], now_ns: int) -> int | None:
@@ -231,7 +237,9 @@ class Stream:
             self.operations += 1
             self._remove(self.sequences[0])
         if self._expiring:
-            due = [each.sequence for each in self.messages.values() if (each.expires_ns or now_ns + 1) <= now_ns]
+            due = [
+                each.sequence for each in self.messages.values() if (each.expires_ns or now_ns + 1) <= now_ns
+            ]
             for sequence in due:
                 self.operations += 1
                 self._remove(sequence)
