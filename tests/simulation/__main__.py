@@ -56,8 +56,8 @@ def _tell(scenarios: list[Scenario], seed: int) -> int:
     for scenario in scenarios:
         result = run_schedule(scenario, seed)
         failed = failed or result.failure is not None
-        print(result.story)
-        print(f"\n{scenario.name}, seed {seed}: {result.failure or 'every invariant holds'}")
+        _print(result.story)
+        _print(f"\n{scenario.name}, seed {seed}: {result.failure or 'every invariant holds'}")
     return int(failed)
 
 
@@ -70,7 +70,7 @@ def _explore(scenarios: list[Scenario], options: argparse.Namespace) -> int:
         played[scenario.name] += 1
         if result.failure is not None:
             failed.append(result)
-            print(f"{scenario.name}, seed {seed}: {result.failure}", flush=True)
+            _print(f"{scenario.name}, seed {seed}: {result.failure}")
             if not options.keep_going:
                 _print_failure(scenario, result, is_shrunk=not options.no_shrink)
                 break
@@ -81,7 +81,7 @@ def _explore(scenarios: list[Scenario], options: argparse.Namespace) -> int:
             break
     took, cpu = _clock() - began, _cpu() - began_cpu
     total = played.total()
-    print(
+    _print(
         f"{total} schedules of {len(played)} scenarios in {took:.1f} s ({60 * total / cpu:.0f} a minute of "
         f"one core), {len(failed)} failed"
     )
@@ -94,17 +94,24 @@ def _schedules(scenarios: list[Scenario], first: int) -> Iterator[tuple[int, Sce
 
 
 def _print_failure(scenario: Scenario, result: Result, *, is_shrunk: bool) -> None:
-    print(f'\nReplay it with: make simulate ARGS="--seed {result.seed} --scenario {scenario.name} --story"\n')
+    _print(
+        f'\nReplay it with: make simulate ARGS="--seed {result.seed} --scenario {scenario.name} --story"\n'
+    )
     if not is_shrunk:
-        print(result.story)
+        _print(result.story)
         return
     shrunk = shrink(scenario, result)
-    print(
+    _print(
         f"The shortest schedule that breaks the same invariant: {shrunk.after} of {shrunk.before} decisions, "
         f"after {shrunk.tried} tries.\n"
     )
-    print(shrunk.result.story)
-    print(f"\n{shrunk.result.failure}")
+    _print(shrunk.result.story)
+    _print(f"\n{shrunk.result.failure}")
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -120,6 +120,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self.tasks: list[asyncio.Task[Any]] = []
         self.errors: list[dict[str, Any]] = []
         self._ended = False
+        self._stopping = False
         self.set_task_factory(self._new_task)
         self.set_exception_handler(lambda _, details: self.errors.append(details))
 
@@ -175,7 +176,9 @@ class SimulationLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (when, self._timer_count, timer))
         return timer
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         """Run it in one step of the calling process, after the time that a thread takes."""
         done = self.create_future()
 
@@ -234,7 +237,6 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     def run_forever(self) -> None:
         """Until `stop` is called."""
-        self._check_closed()
         asyncio._set_running_loop(self)
         try:
             while not self._stopping:

@@ -5,9 +5,10 @@ side, and so do clients with replies. Here each of these has a lane of its own: 
 arrives in order, and everything else may overtake it.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import nats.errors
 
@@ -17,9 +18,6 @@ from tests.simulation.jetstream import headers
 from tests.simulation.jetstream.requests import SERVER_VERSION
 from tests.simulation.jetstream.server import SimulatedServer
 from tests.simulation.loop import Process, SimulationLoop
-
-if TYPE_CHECKING:
-    from asyncio import Future
 
 _RECONNECT_SEC: Final = 0.25
 _MAX_PAYLOAD: Final = 8 * 1024 * 1024
@@ -230,7 +228,7 @@ class SimulatedClient:
             self._sinks.pop(number, None)
             raise nats.errors.ConnectionReconnectingError
         arrival = self._end_interest(number)
-        done: Future[None] = self._loop.create_future()
+        done: asyncio.Future[None] = self._loop.create_future()
 
         def finish() -> None:
             if not done.done():
@@ -296,9 +294,11 @@ class SimulatedClient:
 
     def _store(self, is_heard: bool, subject: str, payload: bytes, reply: str, head: bytes) -> None:
         server = self._network.server
-        if self._network.server_is_up and not server.process(subject, payload, head, reply, self):
-            if reply and not is_heard:
-                server.send(reply, reply, "", headers.status(503, ""), b"")
+        if not self._network.server_is_up:
+            return
+        is_handled = server.process(subject, payload, head, reply, self)
+        if reply and not is_heard and not is_handled:
+            server.send(reply, reply, "", headers.status(503, ""), b"")
 
     # Messages from the server
 
@@ -360,20 +360,16 @@ class SimulatedClient:
         self._loop.create_task(self._reconnect())
 
     async def _reconnect(self) -> None:
-        from asyncio import sleep
-
         await self._callbacks["disconnected_cb"]()
         while not self.is_closed and not self.is_connected:
-            await sleep(_RECONNECT_SEC)
+            await asyncio.sleep(_RECONNECT_SEC)
             await self._trip()
             if self._network.reachable_from(self.process) and not self.is_closed:
                 self._connected()
                 await self._callbacks["reconnected_cb"]()
 
     async def _trip(self) -> None:
-        from asyncio import sleep
-
-        await sleep(self._network.delay() + self._network.delay())
+        await asyncio.sleep(self._network.delay() + self._network.delay())
 
     def _at(self, when: float, action: Callable[[], None]) -> None:
         """In the world outside: the process may crash meanwhile."""

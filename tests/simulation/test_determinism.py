@@ -10,7 +10,12 @@ import pytest
 from tests.simulation.schedule import SCENARIOS, run_schedule
 
 _ROOT = Path(__file__).parents[2]
-_PRINT = "import sys; from tests.simulation.schedule import *\nfor name in sys.argv[1:]: print(run_schedule(SCENARIOS[name], 7).story)"
+_PROGRAM = """
+import sys
+from tests.simulation.schedule import SCENARIOS, run_schedule
+for name in sys.argv[1:]:
+    print(run_schedule(SCENARIOS[name], 7).story)
+"""
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
@@ -30,7 +35,7 @@ def test_story_does_not_depend_on_the_order_of_hashes() -> None:
     names = sorted(SCENARIOS)
     stories = [
         subprocess.run(
-            [sys.executable, "-c", _PRINT, *names],
+            [sys.executable, "-c", _PROGRAM, *names],
             cwd=_ROOT,
             env=os.environ | {"PYTHONHASHSEED": hash_seed},
             check=True,

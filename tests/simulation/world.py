@@ -191,7 +191,7 @@ class World:
         self.story.add(self.loop.now, who, text)
 
     def _missing_resources(self, config: NatsBackendConfig) -> list[StreamConfig]:
-        """What a gateway or a worker has to create: it asks for each stream, which takes half of a schedule."""
+        """What a node has to create: it asks for each stream, which takes half of a schedule."""
         return [each for each in _resources(config) if each.name not in self.server.streams]
 
     def _create_streams(self, config: NatsBackendConfig) -> None:
@@ -288,7 +288,7 @@ class World:
         self.later(seconds, catch_up)
 
     def restart_server(self, down_sec: float, *, lost_messages: int = 0) -> None:
-        """Stop the server, and start it again; with a power failure, each stream loses its newest messages."""
+        """Stop the server, and start it again; each stream has lost so many of its newest messages."""
         if not self.network.server_is_up:
             return
         self.record("nats", f"stops for {down_sec:g} s")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-import nats
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from pyoco_server.broker.client.message import Message
@@ -34,7 +34,7 @@ class Target(Protocol):
 
 
 class RealTarget:
-    def __init__(self, client: nats.NATS) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
 
     async def replies(
@@ -115,7 +115,8 @@ class SimulatedTarget:
         found: list[Message] = []
         while self._received and not (found and is_last(found)):
             found.append(self._received.pop(0))
-        assert found and is_last(found), f"the simulated server has not answered on {subject}: {found}"
+        assert found, f"the simulated server does not answer on {subject}"
+        assert is_last(found), f"the simulated server has not ended its answer on {subject}: {found}"
         self._received.clear()
         self.server.subscriptions.remove(self, self._inboxes)
         return found

@@ -74,11 +74,13 @@ def _purge(draw: st.DrawFn) -> Operation:
 def _get(draw: st.DrawFn) -> Operation:
     stream = draw(_streams)
     pattern = draw(st.sampled_from(_PATTERNS[stream]))
-    query = draw(
-        st.sampled_from([{"last_by_subj": pattern}, {"seq": 0}, {"seq": 0, "next_by_subj": pattern}])
-    )
-    if "seq" in query:
-        query = query | {"seq": draw(_sequences)}
+    sequence = {"seq": draw(_sequences)}
+    queries: list[dict[str, Any]] = [
+        {"last_by_subj": pattern},
+        sequence,
+        sequence | {"next_by_subj": pattern},
+    ]
+    query = draw(st.sampled_from(queries))
     if draw(st.booleans()):
         return "get", (stream, query)
     if draw(st.integers(0, 3)) == 0:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from tests.simulation.jetstream import headers
 from tests.simulation.jetstream.stream import Stored, Stream
 from tests.simulation.jetstream.subjects import matches, overlap
@@ -329,8 +331,6 @@ class Consumer:
 
 
 def _nak_delay(payload: bytes) -> int:
-    import msgspec
-
     _, _, options = payload.partition(b" ")
     return int(msgspec.json.decode(options).get("delay", 0)) if options else 0
 

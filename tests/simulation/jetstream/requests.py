@@ -100,7 +100,7 @@ class JetStreamApi:
         stream = self._stream(words[0])
         state: dict[str, Any] = {
             "messages": len(stream.messages),
-            "bytes": stream.bytes,
+            "bytes": stream.size,
             "first_seq": stream.first_sequence,
             "last_seq": stream.last_sequence,
             "num_subjects": len(stream.by_subject),
@@ -216,7 +216,10 @@ class JetStreamApi:
                 break
             size += stored.size
             sent += 1
-            more = {"Nats-Num-Pending": len(found) - sent, "Nats-Last-Sequence": _before(found, sent)}
+            more: dict[str, object] = {
+                "Nats-Num-Pending": len(found) - sent,
+                "Nats-Last-Sequence": _before(found, sent),
+            }
             self._send(stream, stored, reply, more)
         end = {
             "Nats-Num-Pending": str(len(found) - sent),

@@ -249,7 +249,7 @@ class SimulatedServer:
         self.receive(None, subject, msgspec.json.encode(advisory), b"", "")
 
     def _acknowledge(self, subject: str, data: bytes, reply: str) -> bool:
-        _, _, stream, name, number, sequence, consumer_sequence, *_ = subject.split(".")
+        _, _, stream, name, _, sequence, consumer_sequence, *_ = subject.split(".")
         consumer = self.consumer(stream, name)
         if consumer is None:
             return False

@@ -74,7 +74,7 @@ class Stream:
     by_subject: dict[str, list[int]] = field(default_factory=dict)
     last_sequence: int = 0
     last_time_ns: int = 0
-    bytes: int = 0
+    size: int = 0
     message_ids: dict[str, tuple[int, int]] = field(default_factory=dict)
     operations: int = 0
     removed: deque[_Removed] = field(default_factory=lambda: deque(maxlen=_KEPT_REMOVED))
@@ -188,14 +188,14 @@ class Stream:
         while 0 < most < len(self.messages):
             self._remove(self.sequences[0])
         most = self.config.get("max_bytes", -1)
-        while 0 < most < self.bytes:
+        while 0 < most < self.size:
             self._remove(self.sequences[0])
 
     def _add(self, stored: Stored) -> None:
         self.messages[stored.sequence] = stored
         self.sequences.append(stored.sequence)
         self.by_subject.setdefault(stored.subject, []).append(stored.sequence)
-        self.bytes += stored.size
+        self.size += stored.size
 
     # Removing
 
@@ -226,7 +226,7 @@ class Stream:
         del own[bisect_left(own, sequence)]
         if not own:
             del self.by_subject[stored.subject]
-        self.bytes -= stored.size
+        self.size -= stored.size
         self.removed.append(_Removed(stored, self.operations))
         self.on_remove(self, stored)
 
@@ -254,7 +254,7 @@ class Stream:
             return []
         operation = lost[0].operation - 1
         view = self.view(operation)
-        self.messages, self.sequences, self.by_subject, self.bytes = {}, [], {}, 0
+        self.messages, self.sequences, self.by_subject, self.size = {}, [], {}, 0
         for stored in view.messages:
             self._add(stored)
         self.last_sequence = view.last_sequence
