@@ -411,6 +411,19 @@ FIXES += (
             ),
         ),
     ),
+    Fix(
+        "retry-503-after-another-expiry",
+        "new",
+        "a retry is answered with 503 although it was done, if the wait has expired again meanwhile",
+        ("retry",),
+        (
+            Substitution(
+                f"{_WAITS}.human.reopen:retry_run",
+                "if found.generation < again.generation:",
+                "if not _was_retried(found, asked):",
+            ),
+        ),
+    ),
 )
 
 BY_NAME: Final = {fix.name: fix for fix in FIXES}

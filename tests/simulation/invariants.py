@@ -341,7 +341,11 @@ def a_rerun_from_failed_tasks_reuses_the_others(evidence: Evidence) -> Iterator[
         if request.answer is not Answer.DONE or request.payload is None or evidence.lost_writes:
             continue
         origin = _last_snapshot(evidence, request.payload)
-        done = {name for name, state in origin.tasks.items() if state is TaskStatus.SUCCEEDED} if origin else set()
+        done = (
+            {name for name, state in origin.tasks.items() if state is TaskStatus.SUCCEEDED}
+            if origin
+            else set()
+        )
         for each in evidence.executions:
             if each.run_id == request.run_id and each.task in done:
                 yield f"run {each.run_id} executes {each.task} again, which run {request.payload} has finished"
@@ -375,7 +379,9 @@ def an_ended_run_is_kept_for_its_time(evidence: Evidence) -> Iterator[str]:
                 ended[write.run_id] = write.at
             else:
                 ended.pop(write.run_id, None)
-        elif (at := ended.get(write.run_id)) is not None and write.at - at < evidence.retention_sec - _CLOCK_SEC:
+        elif (
+            at := ended.get(write.run_id)
+        ) is not None and write.at - at < evidence.retention_sec - _CLOCK_SEC:
             yield f"run {write.run_id} was removed {write.at - at:.1f} s after its end"
 
 

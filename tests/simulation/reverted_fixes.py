@@ -1,6 +1,6 @@
 """Finds reverted fixes: with each one reverted, the simulation has to break an invariant by itself.
 
-    python -m tests.simulation.reverted_fixes [--seconds 600] [--first 0] [name ...]
+python -m tests.simulation.reverted_fixes [--seconds 600] [--first 0] [name ...]
 """
 
 import argparse

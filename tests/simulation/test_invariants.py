@@ -35,7 +35,13 @@ from tests.support.broker.stored_waits import a_wait
 RUN = new_run_id()
 WAIT = a_wait(RUN).wait_id
 BULK = BulkRecord(
-    bulk_id="b", action=BulkAction.CANCEL, state=BulkState.RUNNING, query={}, matched=1, created_at=1.0, updated_at=1.0
+    bulk_id="b",
+    action=BulkAction.CANCEL,
+    state=BulkState.RUNNING,
+    query={},
+    matched=1,
+    created_at=1.0,
+    updated_at=1.0,
 )
 
 
