@@ -118,6 +118,32 @@ async def test_links_out_of_the_repository_are_not_followed(agent: Agent, tmp_pa
     assert list(outside.iterdir()) == []
 
 
+async def test_log_that_is_a_link_is_not_written(agent: Agent, tmp_path: Path) -> None:
+    request_id = agent.repository.request()
+    target = tmp_path / "profile"
+    target.write_text("mine\n")
+    folder = agent.repository.repo / "runs" / request_id / "001"
+    folder.mkdir(parents=True)
+    (folder / "runner.log").symlink_to(target)
+    _, ended = await agent.run(request_id)
+    assert ended["status"] == "FAILED"
+    assert target.read_text() == "mine\n"
+
+
+async def test_worktree_that_is_a_link_is_not_used(agent: Agent, tmp_path: Path) -> None:
+    """A repository may contain a link to another one under the name of a future worktree."""
+    other = AgentRepository(tmp_path / "other")
+    git(other.repo, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "tree"))
+    request_id = agent.repository.request()
+    worktree = agent.repository.settings.paths.worktree(request_id)
+    worktree.symlink_to(tmp_path / "tree")
+    worktree.with_name(f"{request_id}.ready").write_text(f"ai/{request_id}\n")
+    run, ended = await agent.run(request_id)
+    assert ended["status"] == "COMPLETED", run.log
+    assert git(tmp_path / "tree", "log", "--format=%s").split() == ["init"]
+    assert git(tmp_path / "tree", "status", "--porcelain") == ""
+
+
 async def test_program_of_the_worktree_is_not_found_by_a_relative_path(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

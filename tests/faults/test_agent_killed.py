@@ -32,6 +32,7 @@ from tests.support.waiting import LIMIT_SEC, eventually
 
 VICTIMS: Final = ("worker", "executor", "cli", "gateway")
 PHASES: Final = ("planning", "implementing", "testing", "documenting", "pushing", "reporting")
+WITH_PROGRAMS: Final = ("planning", "implementing", "testing")
 # Read here, since no test sees the settings of whoever runs it.
 CHOSEN: Final = os.environ.get("PYOCO_FAULT_AGENT")
 # How long each program works, so that there is something to interrupt.
@@ -207,11 +208,15 @@ async def _interrupted_request(stack: AgentStack, kill: Kill) -> int:
         stage = files.stage()
         return stage is not None and (stage.phase == kill.phase or stage.status == "done")
 
+    def is_over() -> bool:
+        stage = files.stage()
+        return kill.phase not in WITH_PROGRAMS or stage is None or stage.phase != kill.phase
+
     await eventually(has_begun, describe=f"{kill}: the phase has begun")
     await asyncio.sleep(kill.after_sec)
     if kill.victim == "cli":
-        # The moment between two programs is not what this kill is for.
-        await eventually(lambda: stack.living_programs() or not has_begun(), describe=f"{kill}: a program")
+        # The moment between two programs is not what this kill is for. The last phases have none.
+        await eventually(lambda: stack.living_programs() or is_over(), describe=f"{kill}: a program")
     killed = await stack.kill(kill.victim)
 
     async def ended() -> dict[str, Any] | None:

@@ -33,7 +33,8 @@ class AgentRepository:
         self.cli.mkdir(parents=True)
         git(folder, "init", "-q", "--bare", "-b", "main", str(self.origin))
         git(folder, "init", "-q", "-b", "main", str(self.repo))
-        git(self.repo, "remote", "add", "origin", str(self.origin))
+        # Relative, as git allows: to the repository, not to a worktree.
+        git(self.repo, "remote", "add", "origin", "../origin.git")
         (self.repo / "README.md").write_text("An app\n")
         self.configure(config)
         git(self.repo, "add", "-A")

@@ -181,12 +181,12 @@ class WorkSession:
     # How it ends
 
     def fail(self, error: AgentError) -> None:
-        self.log.say("FAILED", str(error))
+        self.log.say("FAILED", flat(str(error)))
         self.files.write_error(error)
         if self.stage.step is not None:
             self.set_step(self.stage.step, state="failed")
-        reason = f"{error.code}: {error.message}"
-        line = f"- Failed while {self.stage.phase}: {flat(reason)}"
+        reason = flat(f"{error.code}: {error.message}")
+        line = f"- Failed while {self.stage.phase}: {reason}"
         self.edit_request(
             lambda file: file.changed(report=with_line(file.report or "", self.run_id, NOTES, line))
         )

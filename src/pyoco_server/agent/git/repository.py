@@ -105,13 +105,15 @@ def check_base(git: Git, remote: str, base: str) -> None:
         )
 
 
-def remote_head(git: Git, remote: str, branch: str) -> str | None:
-    """The commit of a branch on the remote; None if it has none. AgentError if it cannot be reached."""
+def remote_head(
+    git: Git, remote: str, branch: str, code: AgentCode = AgentCode.REMOTE_ORIGIN_MISSING
+) -> str | None:
+    """The commit of a branch on the remote; None if it has none. AgentError `code` if it is not reached."""
     ref = f"refs/heads/{branch}"
     try:
         out = git.network("ls-remote", "--heads", remote, ref)
     except GitFailed as error:
-        raise remote_failed(git, remote, error, AgentCode.REMOTE_ORIGIN_MISSING) from error
+        raise remote_failed(git, remote, error, code) from error
     lines = [line.partition("\t") for line in out.splitlines()]
     return next((commit for commit, _, name in lines if name == ref), None)
 

@@ -296,22 +296,24 @@ class Worktree:
     # Pushing
 
     def push(self) -> str:
-        """Push the branch, unless the remote has it; returns its commit. AgentError PUSH_FAILED."""
-        remote, head = self._settings.remote, self.head()
-        if remote_head(self.git, remote, self.branch) == head:
+        """Push the branch, unless the remote has it; returns its commit. AgentError PUSH_FAILED.
+
+        From the repository's own folder: the address of the remote may be relative to it.
+        """
+        remote, head, code = self._settings.remote, self.head(), AgentCode.PUSH_FAILED
+        if remote_head(self._main, remote, self.branch, code) == head:
             return head
         ref = f"refs/heads/{self.branch}"
         try:
             # No + and no force: the remote refuses what would remove somebody's commits.
-            self.git.network(
-                "push", "--no-verify", "--no-follow-tags", "--no-signed", "-u", remote, f"{ref}:{ref}"
-            )
+            options = ("--no-verify", "--no-follow-tags", "--no-signed", "-u")
+            self._main.network("push", *options, remote, f"{ref}:{ref}")
         except GitFailed as error:
-            raise remote_failed(self.git, remote, error, AgentCode.PUSH_FAILED) from error
+            raise remote_failed(self._main, remote, error, code) from error
         return head
 
     def remote_url(self) -> str:
-        return origin_url(self.git, self._settings.remote)
+        return origin_url(self._main, self._settings.remote)
 
 
 def is_saved(settings: AgentSettings, request_id: str, branch: str) -> bool:

@@ -110,7 +110,7 @@ def test_request_from_its_creation_to_its_pull_request(
 def test_question_is_shown_and_answered(
     requests: ClientCommand, api: PyocoHttpClient, repository: AgentRepository
 ) -> None:
-    repository.script(planner=[{"question": QUESTION}, {}])
+    repository.script(planner=[{"question": QUESTION}])
     try:
         requests.json("requests", "create", "Ask", "--want", "x", "--id", "asking", "--enqueue")
         reaches(api, "asking", "needs_input")
@@ -119,6 +119,7 @@ def test_question_is_shown_and_answered(
         refused = requests("requests", "resume", "asking")
         assert refused.returncode == 1
         assert "--answer" in refused.stderr
+        repository.script()
         resumed = requests("requests", "resume", "asking", "--answer", "-", stdin="ISO\n")
         assert resumed.returncode == 0, resumed.stderr
         reaches(api, "asking", "done")
@@ -128,7 +129,7 @@ def test_question_is_shown_and_answered(
 
 
 def test_stop_and_rerun(requests: ClientCommand, api: PyocoHttpClient, repository: AgentRepository) -> None:
-    repository.script(S01=[{"write": {"half.txt": "half"}, "hang": True}, {}])
+    repository.script(S01=[{"write": {"half.txt": "half"}, "hang": True}])
     try:
         requests.json("requests", "create", "Stop", "--want", "x", "--id", "stopped", "--enqueue")
         half = repository.settings.paths.worktree("stopped") / "half.txt"
@@ -138,6 +139,7 @@ def test_stop_and_rerun(requests: ClientCommand, api: PyocoHttpClient, repositor
         reaches(api, "stopped", "queued")
         shown = requests("requests", "list", "--status", "queued", "--output", "table").stdout
         assert "not in the queue" in shown
+        repository.script()
         assert requests.json("requests", "rerun", "stopped")["status"] == "queued"
         reaches(api, "stopped", "done")
         assert [run["id"] for run in api.list_request_runs("stopped")["items"]] == ["002", "001"]
@@ -151,8 +153,8 @@ def test_killed_gateway_continues_what_was_decided(
     for name in ("killed-1", "killed-2"):
         requests.json("requests", "create", name, "--want", "x", "--id", name, "--enqueue")
     port = server.rpartition(":")[2]
-    guards = find_processes("server_guard", f"--port {port}")
-    (gateway,) = [pid for pid in find_processes("server_command", f"--port {port}") if pid not in guards]
+    guards = find_processes("server_guard", port)
+    (gateway,) = [pid for pid in find_processes("server_command", port) if pid not in guards]
     os.kill(gateway, signal.SIGKILL)
     program.writes("The gateway is running again.")
     for name in ("killed-1", "killed-2"):
