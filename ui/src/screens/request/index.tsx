@@ -1,5 +1,6 @@
 /** One request: what is wanted, planned and reported, its steps, its log, and the question it waits on. */
 import { FileText, SearchX, TriangleAlert } from "lucide-react";
+import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
 import { href, pathTo, useQueryState } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
@@ -87,10 +88,11 @@ function RequestScreen({ id }: { id: string }) {
 
 function Actions({ request }: { request: AgentRequest }) {
   const t = useMessages(messages);
+  const mayEdit = useMay("PATCH /api/v1/requests/{request_id}");
   const isDone = request.status === "done";
   return (
     <>
-      <ButtonLink href={href(`${requestPath(request.id)}/edit`)}>{t("edit")}</ButtonLink>
+      {mayEdit && <ButtonLink href={href(`${requestPath(request.id)}/edit`)}>{t("edit")}</ButtonLink>}
       <ActionButton request={request} primary={!isDone} />
       {isDone && <OpenPr url={request.pr_url} primary />}
     </>
