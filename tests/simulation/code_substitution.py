@@ -40,7 +40,7 @@ class Substitution:
         # Without decorators: only the code is used.
         body = source[start.start() :].replace(self.old, self.new)
         names: dict[str, Any] = dict(function.__globals__)
-        exec(compile(body, f"<changed {self.target}>", "exec"), names)  # noqa: S102 - our own source
+        exec(compile(body, f"<changed {self.target}>", "exec"), names)
         changed: FunctionType = names[function.__name__]
         if changed.__code__.co_freevars != function.__code__.co_freevars:
             raise SubstitutionOutdated(f"{self.target} uses names of an outer function or super()")

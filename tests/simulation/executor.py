@@ -322,5 +322,7 @@ class SimulatedExecutor:
 
     def _outcome(self, status: str, *, over: TaskStatus | None = None, **how: Any) -> Outcome:
         ended = {TaskStatus.RUNNING, TaskStatus.WAITING, TaskStatus.PENDING}
-        states = {name: str(over) if over and state in ended else str(state) for name, state in self._states.items()}
+        states = {
+            name: str(over) if over and state in ended else str(state) for name, state in self._states.items()
+        }
         return Outcome(status=str(status), tasks=states, task_records=dict(self._records), **how)

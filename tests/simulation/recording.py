@@ -1,14 +1,16 @@
 """Records what happens in a world, checks each write, and gathers the evidence at the end."""
 
-from typing import Any, Final
+from typing import Final
 
+import msgspec
+
+from pyoco_server.broker.queue.work_queue import head_of
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot, is_run_id
 from pyoco_server.records.operation_models import BulkRecord
 from pyoco_server.records.signal_models import decode_mailbox
 from pyoco_server.records.wait_models import decode_outbox, decode_wait, decode_wait_event
-from pyoco_server.broker.queue.work_queue import head_of
 from pyoco_server.runs.index.run_filter import RunFilter
 from tests.simulation.evidence import Evidence, JournalWrite, RunWrite, WaitWrite
 from tests.simulation.faults import WorldFault
@@ -18,8 +20,6 @@ from tests.simulation.jetstream.stream import Stored, Stream
 from tests.simulation.node import NodeCrashed
 from tests.simulation.users import Users
 from tests.simulation.world import World
-
-import msgspec
 
 _MANY: Final = 1000
 _decode_run = json_record(RunSnapshot)
@@ -66,7 +66,9 @@ class Recorder:
     def _on_wait(self, stored: Stored) -> None:
         if not _is_marker(stored):
             record = decode_wait(stored.data)
-            self._evidence.wait_writes.append(WaitWrite(at=self._world.now, wall=self._world.wall, record=record))
+            self._evidence.wait_writes.append(
+                WaitWrite(at=self._world.now, wall=self._world.wall, record=record)
+            )
 
     def _on_journal(self, stored: Stored) -> None:
         head = headers.decoded(stored.head) if stored.head else {}
@@ -89,7 +91,9 @@ class Recorder:
         waits = self._values(config.waits_kv_bucket)
         found.waits = {key: decode_wait(data) for key, data in waits.items()}
         found.with_outbox = {key for key, data in waits.items() if decode_outbox(data)}
-        found.wait_events = [decode_wait_event(each.data) for each in self._messages(config.wait_event_stream)]
+        found.wait_events = [
+            decode_wait_event(each.data) for each in self._messages(config.wait_event_stream)
+        ]
         found.retention_sec = config.run_retention_sec
         boxes = self._values(config.signals_kv_bucket)
         found.mailboxes = {key: decode_mailbox(data) for key, data in boxes.items()}
@@ -112,7 +116,11 @@ class Recorder:
         self._evidence.open_waits[name] = set(await gateway.waits.index.open_after("", _MANY))
 
     def _messages(self, stream: str) -> list[Stored]:
-        return [each for each in self._world.server.streams[stream].messages.values() if ".probe." not in each.subject]
+        return [
+            each
+            for each in self._world.server.streams[stream].messages.values()
+            if ".probe." not in each.subject
+        ]
 
     def _values(self, bucket: str) -> dict[str, bytes]:
         stream = f"KV_{bucket}"

@@ -1,7 +1,7 @@
 """One schedule: a scenario played in a world of one seed, then the invariants."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
@@ -10,7 +10,6 @@ from typing import Final
 from pyoco_server.errors import PyocoError
 from tests.simulation import invariants, scenarios
 from tests.simulation.choices import Decisions
-from tests.simulation.faults import USUAL, WorldFault
 from tests.simulation.recording import Recorder
 from tests.simulation.users import Users
 from tests.simulation.world import Shape, World

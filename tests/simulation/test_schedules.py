@@ -9,13 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.simulation.found_seeds import FOUND
 from tests.simulation.schedule import SCENARIOS, run_schedule
 from tests.simulation.shrink import shrink
 from tests.support.places import ROOT
 
 _SEEDS = range(1, 9)
-# Seeds that have found a defect, with what it was.
-_FOUND: dict[str, dict[int, str]] = {}
 _PROGRAM = """
 import logging, sys
 from tests.simulation.schedule import SCENARIOS, run_schedule
@@ -38,7 +37,7 @@ def _quiet() -> Iterator[None]:
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_invariants_hold_in_every_schedule(name: str) -> None:
     scenario = SCENARIOS[name]
-    for seed in (*_SEEDS, *_FOUND.get(name, ())):
+    for seed in (*_SEEDS, *FOUND.get(name, ())):
         result = run_schedule(scenario, seed)
         if result.failure is not None:
             shortest = shrink(scenario, result, most=100).result

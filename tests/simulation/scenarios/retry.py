@@ -21,5 +21,7 @@ async def play(users: Users) -> None:
     for _ in range(3):
         if not await users.ended(run_id):
             return
-        await users.together(*(users.retry(node, run_id) for node in users.world.gateways[: 1 + users.draw(2)]))
+        await users.together(
+            *(users.retry(node, run_id) for node in users.world.gateways[: 1 + users.draw(2)])
+        )
     await users.resume(users.any_gateway(), run_id, "yes", decision_id="yes")

@@ -10,7 +10,7 @@ SHAPE = Shape(
     flows={
         "signals": [Step("a"), Await("one", "go"), Await("two", "go")],
         "event": [Step("a", 1.0), Await("news", "news", WaitKind.EVENT)],
-    }
+    },
 )
 
 

@@ -64,8 +64,11 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
             continue
         except NatsUnavailable as failure:
             found = (await read_back(find_run(store, run_id, caller), failure)).snapshot
-            if not _was_retried(found, asked):
+            if found.generation < again.generation:
                 raise
+            if _failed_unanswered(found):
+                # It was retried, and its waits have expired again meanwhile.
+                return found
             again = found
         await _follow_up(connection, stored.snapshot, again, asked, actor)
         return again
