@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.simulation.failures.shrink import shrink
 from tests.simulation.found_seeds import FOUND
 from tests.simulation.schedule import SCENARIOS, run_schedule
-from tests.simulation.shrink import shrink
 from tests.support.places import ROOT
 
 _SEEDS = range(1, 9)

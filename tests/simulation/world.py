@@ -26,6 +26,7 @@ from pyoco_server.worker.session import presence
 from tests.simulation.choices import Choices, Decisions
 from tests.simulation.evidence import Execution
 from tests.simulation.executor import AnyStep, Flows, Step
+from tests.simulation.failures.story import Story
 from tests.simulation.faults import USUAL, Faults, Mix
 from tests.simulation.jetstream.requests import with_defaults
 from tests.simulation.jetstream.server import SimulatedServer
@@ -35,7 +36,6 @@ from tests.simulation.machine.disk import Disk
 from tests.simulation.machine.patches import EPOCH, patched_interpreter
 from tests.simulation.network import Network
 from tests.simulation.node import GatewayNode, Node, WorkerNode
-from tests.simulation.story import Story
 
 Scenario = Callable[["World"], Awaitable[None]]
 
