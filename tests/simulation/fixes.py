@@ -50,7 +50,7 @@ FIXES: tuple[Fix, ...] = (
     Fix(
         "retention-strips-first",
         "2",
-        "retention removes journal and waits before it owns the run; a retry or a crash in between loses them",
+        "retention removes journal and waits before it owns the run, which may be retried in between",
         ("retention",),
         (
             Substitution(
@@ -227,7 +227,8 @@ FIXES: tuple[Fix, ...] = (
             Substitution(
                 f"{_WAITS}.human.reopen:retry_run",
                 "asked = [wait.record for wait in await waits.of_run_from_leader(run_id)]",
-                "asked = [wait.record for wait in waits._waits_in([m async for m in waits._messages(run_id)])]",
+                "found = waits._waits_in([each async for each in waits._messages(run_id)])\n"
+                "        asked = [wait.record for wait in found]",
             ),
         ),
     ),
@@ -324,7 +325,8 @@ FIXES: tuple[Fix, ...] = (
         (
             Substitution(
                 "pyoco_server.records.journal_order:_continued",
-                "entry for entry in stored if not entry.number or entry.number <= limits[entry.attempt, entry.base]",
+                "entry for entry in stored if not entry.number or "
+                "entry.number <= limits[entry.attempt, entry.base]",
                 "entry for entry in stored",
             ),
         ),

@@ -104,7 +104,8 @@ def no_finished_task_is_executed_again(evidence: Evidence) -> Iterator[str]:
             if write.at < began[each.run_id, each.attempt] and write.entry.attempt < each.attempt
         ]
         if any(entry.task == each.task and entry.has_value for entry in valid_entries(known)):
-            yield f"task {each.task} of run {each.run_id} was finished and is executed by attempt {each.attempt}"
+            task = f"task {each.task} of run {each.run_id}"
+            yield f"{task} was finished and is executed by attempt {each.attempt}"
 
 
 def replay_equals_what_happened(evidence: Evidence) -> Iterator[str]:
@@ -227,9 +228,10 @@ def a_bulk_operation_was_accepted(evidence: Evidence) -> Iterator[str]:
 def a_stored_cancel_ends_the_run(evidence: Evidence) -> Iterator[str]:
     for request in _of_kind(evidence, "cancel"):
         run = evidence.runs.get(request.run_id or "")
-        if request.answer is Answer.DONE and run is not None and run.cancel_requested_at is not None:
-            if run.status is not RunStatus.CANCELLED:
-                yield f"run {request.run_id} was cancelled, and is {run.status}"
+        if run is None or request.answer is not Answer.DONE or run.cancel_requested_at is None:
+            continue
+        if run.status is not RunStatus.CANCELLED:
+            yield f"run {request.run_id} was cancelled, and is {run.status}"
 
 
 def an_answer_counts_once(evidence: Evidence) -> Iterator[str]:
@@ -274,9 +276,9 @@ def each_wait_event_is_published_once(evidence: Evidence) -> Iterator[str]:
         expected = {f"{wait.wait_id}.opened", f"{wait.wait_id}.reused"}
         if not expected & published.keys():
             yield f"the opening of wait {wait.wait_id} was never published"
-        if wait.state is not WaitState.OPEN and wait.taken_from is None:
-            if f"{wait.wait_id}.{wait.state}" not in published:
-                yield f"wait {wait.wait_id} is {wait.state}, which was never published"
+        is_decided = wait.state is not WaitState.OPEN and wait.taken_from is None
+        if is_decided and f"{wait.wait_id}.{wait.state}" not in published:
+            yield f"wait {wait.wait_id} is {wait.state}, which was never published"
 
 
 def a_decided_wait_never_changes(evidence: Evidence) -> Iterator[str]:
@@ -326,7 +328,7 @@ def dead_letters_tell_the_truth(evidence: Evidence) -> Iterator[str]:
     }
     for letter in evidence.letters:
         if letter.run_id is not None and (letter.run_id, str(letter.reason)) not in failed:
-            yield f"a dead letter says that run {letter.run_id} failed with {letter.reason}, which it never did"
+            yield f"a dead letter says that run {letter.run_id} failed with {letter.reason}: it never did"
 
 
 def a_followed_log_ends_with_the_run(evidence: Evidence) -> Iterator[str]:
@@ -394,7 +396,7 @@ def concurrent_retries_agree(evidence: Evidence) -> Iterator[str]:
         for each in retries:
             is_concurrent = each.began_at <= request.ended_at and request.began_at <= each.ended_at
             if each.answer is Answer.DONE and each.run_id == request.run_id and is_concurrent:
-                yield f"of two retries of run {request.run_id} one was accepted, the other refused: {request.text}"
+                yield f"one of two retries of run {request.run_id} was refused: {request.text}"
 
 
 def a_wait_is_over_at_its_time(evidence: Evidence) -> Iterator[str]:
@@ -424,7 +426,7 @@ def what_was_sent_is_received(evidence: Evidence) -> Iterator[str]:
         mailbox = evidence.mailboxes.get(wait.run_id)
         free = [each for each in mailbox.signals if each.taken_by is None] if mailbox is not None else []
         if wait.kind is WaitKind.SIGNAL and any(signal.name == wait.topic for signal in free):
-            yield f"wait {wait.wait_id} is open, and its run has a signal {wait.topic} that nobody has received"
+            yield f"wait {wait.wait_id} is open, and its run has an unreceived signal {wait.topic}"
         later = [each for each in sent if each.began_at > stored.get(wait.run_id, 0.0)]
         if wait.kind is WaitKind.EVENT and any(event.payload == wait.topic for event in later):
             yield f"wait {wait.wait_id} is open, although the event {wait.topic} was sent"

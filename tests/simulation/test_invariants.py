@@ -13,9 +13,12 @@ from pyoco_server.records.models import (
     Reason,
     RunSnapshot,
     RunStatus,
+    TaskStatus,
+    WaitKind,
     new_run_id,
 )
 from pyoco_server.records.operation_models import BulkAction, BulkRecord, BulkState
+from pyoco_server.records.signal_models import Mailbox, Signal
 from pyoco_server.records.wait_models import WaitEventKind, WaitRecord, WaitState
 from pyoco_server.waits.wait_transitions import event_of
 from tests.simulation import invariants
@@ -32,7 +35,7 @@ from tests.simulation.evidence import (
 from tests.support.broker.stored_runs import snapshot
 from tests.support.broker.stored_waits import a_wait
 
-RUN = new_run_id()
+RUN, OTHER = new_run_id(), new_run_id()
 WAIT = a_wait(RUN).wait_id
 BULK = BulkRecord(
     bulk_id="b",
@@ -75,6 +78,14 @@ def journalled(task: str, number: int, *, attempt: int = 1, at: float = 2.0) -> 
 
 def asked(kind: str, answer: Answer, **fields: Any) -> Request:
     return Request(kind=kind, answer=answer, **({"run_id": RUN} | fields))
+
+
+def written(stored: RunSnapshot | None, *, at: float = 1.0) -> RunWrite:
+    return RunWrite(run_id=RUN, revision=1, at=at, snapshot=stored)
+
+
+def received() -> WaitRecord:
+    return wait(WaitState.ANSWERED, kind=WaitKind.SIGNAL, topic="go", decision_id="s")
 
 
 def opened(**fields: Any) -> Evidence:
@@ -211,8 +222,8 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         invariants.a_decided_wait_never_changes,
         Evidence(
             wait_writes=[
-                WaitWrite(at=1.0, record=wait(WaitState.EXPIRED)),
-                WaitWrite(at=2.0, record=wait(WaitState.ANSWERED, payload=1)),
+                WaitWrite(at=1.0, wall=101.0, record=wait(WaitState.EXPIRED)),
+                WaitWrite(at=2.0, wall=102.0, record=wait(WaitState.ANSWERED, payload=1)),
             ]
         ),
     ),
@@ -229,6 +240,61 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
     (
         invariants.a_followed_log_ends_with_the_run,
         Evidence(runs={RUN: run()}, followed=[FollowedLog(run_id=RUN, lines=[], status="RUNNING")]),
+    ),
+    (
+        invariants.a_rerun_from_failed_tasks_reuses_the_others,
+        Evidence(
+            requests=[asked("rerun", Answer.DONE, run_id=OTHER, payload=RUN)],
+            run_writes=[written(run(RunStatus.FAILED, tasks={"a": TaskStatus.SUCCEEDED}))],
+            executions=[replace(executed("a", "a#2"), run_id=OTHER)],
+        ),
+    ),
+    (
+        invariants.a_timed_out_run_has_used_its_time,
+        Evidence(
+            run_writes=[
+                written(run(RunStatus.RUNNING, start_time=1.0)),
+                written(
+                    run(RunStatus.FAILED, start_time=1.0, timeout_sec=20.0, reason=Reason.TIMEOUT), at=5.0
+                ),
+            ]
+        ),
+    ),
+    (
+        invariants.an_ended_run_is_kept_for_its_time,
+        Evidence(run_writes=[written(run()), written(None, at=3.0)], retention_sec=10.0),
+    ),
+    (
+        invariants.concurrent_retries_agree,
+        Evidence(
+            requests=[
+                asked("retry", Answer.DONE, began_at=1.0, ended_at=2.0),
+                asked("retry", Answer.REFUSED, began_at=1.5, ended_at=2.5, text="the waits are gone"),
+            ]
+        ),
+    ),
+    (
+        invariants.a_wait_is_over_at_its_time,
+        Evidence(wait_writes=[WaitWrite(at=1.0, wall=50.0, record=wait(WaitState.EXPIRED))]),
+    ),
+    (
+        invariants.a_signal_is_received_once,
+        Evidence(waits={"1": received(), "2": received()}),
+    ),
+    (
+        invariants.what_was_sent_is_received,
+        Evidence(
+            waits={WAIT: wait(kind=WaitKind.SIGNAL, topic="go")},
+            mailboxes={RUN: Mailbox(run_id=RUN, signals=[Signal(signal_id="s", name="go", at=1.0)])},
+        ),
+    ),
+    (
+        invariants.what_was_sent_is_received,
+        Evidence(
+            waits={WAIT: wait(kind=WaitKind.EVENT, topic="news")},
+            requests=[asked("event", Answer.DONE, payload="news", began_at=2.0)],
+            run_writes=[written(run(RunStatus.WAITING))],
+        ),
     ),
 ]
 

@@ -1,0 +1,35 @@
+"""The simulation finds reverted fixes by itself: here those that it finds within seconds."""
+
+import gc
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulation.fixes import BY_NAME
+from tests.simulation.reverted_fixes import find
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    gc.disable()
+    yield
+    gc.enable()
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "log-ended-by-a-refused-write",
+        "replay-503-although-done",
+        "purged-run-stays-listed",
+        "two-retries",
+        "limit-by-the-wall-clock",
+    ],
+)
+def test_simulation_finds_a_reverted_fix(name: str) -> None:
+    found = find(BY_NAME[name], seconds=120.0)
+    assert found.result is not None
+    assert found.result.failure is not None
