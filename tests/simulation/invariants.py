@@ -350,7 +350,7 @@ def a_rerun_from_failed_tasks_reuses_the_others(evidence: Evidence) -> Iterator[
         )
         for each in evidence.executions:
             if each.run_id == request.run_id and each.task in done:
-                yield f"run {each.run_id} executes {each.task} again, which run {request.payload} has finished"
+                yield f"run {each.run_id} executes {each.task} again, which its origin has finished"
 
 
 def _last_snapshot(evidence: Evidence, run_id: str) -> RunSnapshot | None:

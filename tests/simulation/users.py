@@ -134,7 +134,7 @@ class Users:
     def _meaning(
         self, error: NatsUnavailable, node: GatewayNode, began_at: float, fields: dict[str, Any]
     ) -> Answer:
-        """A 503 says that nothing was changed, unless the gateway could not look, or the request has a key."""
+        """A 503 says that nothing has changed, unless the gateway could not look or the request has a key."""
         could_look = self._could_look(node, since=began_at)
         is_unknown = "is not known" in str(error) or fields.get("key") is not None or not could_look
         return Answer.UNKNOWN if is_unknown else Answer.UNAVAILABLE
