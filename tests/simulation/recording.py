@@ -11,6 +11,7 @@ from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot, is_run_id
 from pyoco_server.records.operation_models import BulkRecord
+from pyoco_server.records.schedule_models import decode_schedule
 from pyoco_server.records.signal_models import decode_mailbox
 from pyoco_server.records.wait_models import decode_outbox, decode_wait, decode_wait_event
 from pyoco_server.runs.index.run_filter import RunFilter
@@ -100,6 +101,9 @@ class Recorder:
             decode_wait_event(each.data) for each in self._messages(config.wait_event_stream)
         ]
         found.retention_sec = config.run_retention_sec
+        found.schedules = [
+            decode_schedule(each) for each in self._values(config.schedules_kv_bucket).values()
+        ]
         boxes = self._values(config.signals_kv_bucket)
         found.mailboxes = {key: decode_mailbox(data) for key, data in boxes.items()}
         found.letters = [_decode_letter(each.data) for each in self._messages(config.dlq_stream)]

@@ -138,7 +138,9 @@ async def test_strange_files_do_not_stop_a_worker(own_queue: OwnQueue, tmp_path:
         assert (await own_queue.run("waiting", params=params))["status"] == "COMPLETED"
 
 
-async def test_a_flow_that_is_added_while_the_folder_is_loaded_is_found(own_queue: OwnQueue, tmp_path: Path) -> None:
+async def test_a_flow_that_is_added_while_the_folder_is_loaded_is_found(
+    own_queue: OwnQueue, tmp_path: Path
+) -> None:
     """Between the load of the executors and the first look of the watch."""
     folder = tmp_path / "flows"
     folder.mkdir()
