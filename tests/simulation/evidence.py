@@ -6,6 +6,7 @@ from typing import Any
 
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot
 from pyoco_server.records.operation_models import BulkRecord
+from pyoco_server.records.schedule_models import ScheduleRecord
 from pyoco_server.records.signal_models import Mailbox
 from pyoco_server.records.wait_models import WaitEvent, WaitRecord
 
@@ -120,6 +121,7 @@ class Evidence:
     open_waits: dict[str, set[str]] = field(default_factory=dict)
     # What was sent to each run.
     mailboxes: dict[str, Mailbox] = field(default_factory=dict)
+    schedules: list[ScheduleRecord] = field(default_factory=list)
     # How long an ended run is kept; 0: for ever.
     retention_sec: float = 0.0
     # Runs that an operator has removed without a marker.

@@ -295,7 +295,7 @@ FIXES: tuple[Fix, ...] = (
             Substitution(
                 f"{_RUNS}.lifecycle.ownership:OwnedRun.used_sec",
                 "return self._used_before_sec + time.monotonic() - self._owned_since",
-                "return time.time() - (self.snapshot.start_time or 0.0) - (self.snapshot.waited_sec or 0.0)",
+                "return max(0.0, time.time() - (self.snapshot.start_time or 0.0))",
             ),
         ),
     ),

@@ -8,6 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from msgspec import UNSET
+
+from pyoco_server.records.causes import CauseKind
 from pyoco_server.records.journal_order import valid_entries
 from pyoco_server.records.models import UNANSWERED, Reason, RunSnapshot, RunStatus, TaskStatus, WaitKind
 from pyoco_server.records.operation_models import BulkState
@@ -18,6 +21,8 @@ Invariant = Callable[[Evidence], Iterator[str]]
 
 # How exactly a process knows the time.
 _CLOCK_SEC: Final = 0.5
+# How late an occurrence of a schedule may be started after the last fault.
+_LATE_SEC: Final = 5.0
 
 
 class InvariantBroken(AssertionError):
@@ -350,7 +355,7 @@ def a_rerun_from_failed_tasks_reuses_the_others(evidence: Evidence) -> Iterator[
         )
         for each in evidence.executions:
             if each.run_id == request.run_id and each.task in done:
-                yield f"run {each.run_id} executes {each.task} again, which run {request.payload} has finished"
+                yield f"run {each.run_id} executes {each.task} again, which its origin has finished"
 
 
 def _last_snapshot(evidence: Evidence, run_id: str) -> RunSnapshot | None:
@@ -432,6 +437,24 @@ def what_was_sent_is_received(evidence: Evidence) -> Iterator[str]:
             yield f"wait {wait.wait_id} is open, although the event {wait.topic} was sent"
 
 
+def each_occurrence_starts_one_run(evidence: Evidence) -> Iterator[str]:
+    """Of schedules whose runs may overlap, and were always in time."""
+    if evidence.lost_writes:
+        return
+    started = Counter(
+        run.cause.at
+        for run in evidence.runs.values()
+        if run.cause is not UNSET and run.cause.kind is CauseKind.SCHEDULE and run.cause.at is not None
+    )
+    for schedule in evidence.schedules:
+        every_sec = schedule.spec.every_sec or 0.0
+        due = (schedule.created_at // every_sec + 1) * every_sec
+        while due < evidence.now - _LATE_SEC:
+            if started[due] != 1:
+                yield f"the occurrence {due:.0f} of schedule {schedule.schedule_id} has {started[due]} runs"
+            due += every_sec
+
+
 def _of_kind(evidence: Evidence, *kinds: str) -> list[Request]:
     return [request for request in evidence.requests if request.kind in kinds]
 
@@ -463,6 +486,7 @@ ALL: Final[tuple[Invariant, ...]] = (
     a_wait_is_over_at_its_time,
     a_signal_is_received_once,
     what_was_sent_is_received,
+    each_occurrence_starts_one_run,
 )
 
 

@@ -1,14 +1,17 @@
 """Records what happens in a world, checks each write, and gathers the evidence at the end."""
 
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from pyoco_server.broker.queue.work_queue import head_of
+from pyoco_server.errors import UnreadableRecord
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot, is_run_id
 from pyoco_server.records.operation_models import BulkRecord
+from pyoco_server.records.schedule_models import decode_schedule
 from pyoco_server.records.signal_models import decode_mailbox
 from pyoco_server.records.wait_models import decode_outbox, decode_wait, decode_wait_event
 from pyoco_server.runs.index.run_filter import RunFilter
@@ -55,7 +58,10 @@ class Recorder:
         # A server that has lost its newest messages uses their sequences again.
         self._runs = {key: known for key, known in self._runs.items() if known[0] < stored.sequence}
         before = self._runs.pop(run_id, None)
-        after = None if _is_marker(stored) else _decode_run(stored.data)
+        try:
+            after = None if _is_marker(stored) else _decode_run(stored.data)
+        except UnreadableRecord as error:
+            raise InvariantBroken(f"run {run_id} is stored in a form that cannot be read: {error}") from None
         if after is not None:
             self._runs[run_id] = stored.sequence, after
         write = RunWrite(run_id=run_id, revision=stored.sequence, at=self._world.now, snapshot=after)
@@ -95,6 +101,9 @@ class Recorder:
             decode_wait_event(each.data) for each in self._messages(config.wait_event_stream)
         ]
         found.retention_sec = config.run_retention_sec
+        found.schedules = [
+            decode_schedule(each) for each in self._values(config.schedules_kv_bucket).values()
+        ]
         boxes = self._values(config.signals_kv_bucket)
         found.mailboxes = {key: decode_mailbox(data) for key, data in boxes.items()}
         found.letters = [_decode_letter(each.data) for each in self._messages(config.dlq_stream)]
@@ -103,12 +112,12 @@ class Recorder:
         found.bulk = {key: _decode_bulk(data) for key, data in bulk.items()}
         for node in world.gateways:
             try:
-                await node.call(lambda gateway, name=node.name: self._read_lists(gateway, name))
+                await node.call(partial(self._read_lists, node.name))
             except NodeCrashed:
                 raise InvariantBroken(f"{node.name} does not run after everything has settled") from None
         return found
 
-    async def _read_lists(self, gateway: Gateway, name: str) -> None:
+    async def _read_lists(self, name: str, gateway: Gateway) -> None:
         lists = gateway.listing.lists
         listed = await lists.ids(RunFilter(), limit=_MANY)
         self._evidence.listed_runs[name] = await lists.statuses_of(listed)

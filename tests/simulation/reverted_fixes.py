@@ -7,6 +7,7 @@ import argparse
 import gc
 import itertools
 import logging
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Found:
 
 
 def find(fix: Fix, *, seconds: float, first: int = 0) -> Found:
-    """Play the scenarios of the fix with one seed after the other, until one fails that holds with the fix."""
+    """Play its scenarios with one seed after the other, until a schedule fails that holds with the fix."""
     began = time.process_time()
     for count, (scenario, seed) in enumerate(_schedules(fix, first), start=1):
         with fix.reverted():
@@ -50,7 +51,13 @@ def _row(found: Found) -> str:
     cost = f"{found.schedules} | {found.cpu_sec:.1f} s"
     if result is None:
         return f"| `{fix.name}` | {fix.item} | {fix.defect} | not found | | {cost} | |"
-    return f"| `{fix.name}` | {fix.item} | {fix.defect} | {result.scenario} | {result.seed} | {cost} | {result.failure} |"
+    where = f"{result.scenario} | {result.seed}"
+    return f"| `{fix.name}` | {fix.item} | {fix.defect} | {where} | {cost} | {result.failure} |"
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -63,10 +70,10 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
-    print("| Fix | Item | Without it | Scenario | Seed | Schedules | CPU | Broken invariant |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    _print("| Fix | Item | Without it | Scenario | Seed | Schedules | CPU | Broken invariant |")
+    _print("|---|---|---|---|---|---|---|---|")
     for fix in [BY_NAME[name] for name in options.names] or FIXES:
-        print(_row(find(fix, seconds=options.seconds, first=options.first)), flush=True)
+        _print(_row(find(fix, seconds=options.seconds, first=options.first)))
 
 
 if __name__ == "__main__":

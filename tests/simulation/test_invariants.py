@@ -18,6 +18,7 @@ from pyoco_server.records.models import (
     new_run_id,
 )
 from pyoco_server.records.operation_models import BulkAction, BulkRecord, BulkState
+from pyoco_server.records.schedule_models import ScheduleRecord, ScheduleSpec
 from pyoco_server.records.signal_models import Mailbox, Signal
 from pyoco_server.records.wait_models import WaitEventKind, WaitRecord, WaitState
 from pyoco_server.waits.wait_transitions import event_of
@@ -45,6 +46,17 @@ BULK = BulkRecord(
     matched=1,
     created_at=1.0,
     updated_at=1.0,
+)
+
+SCHEDULE = ScheduleRecord(
+    schedule_id="often",
+    incarnation="1",
+    spec=ScheduleSpec(every_sec=10.0),
+    flow_name="f",
+    tag="default",
+    created_at=5.0,
+    updated_at=5.0,
+    cursor=5.0,
 )
 
 
@@ -296,6 +308,7 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
             run_writes=[written(run(RunStatus.WAITING))],
         ),
     ),
+    (invariants.each_occurrence_starts_one_run, Evidence(schedules=[SCHEDULE], now=100.0)),
 ]
 
 

@@ -23,7 +23,6 @@ def _quiet() -> Iterator[None]:
     "name",
     [
         "log-ended-by-a-refused-write",
-        "replay-503-although-done",
         "purged-run-stays-listed",
         "two-retries",
         "limit-by-the-wall-clock",

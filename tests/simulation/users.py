@@ -11,6 +11,7 @@ from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import RerunMode, RunSnapshot
 from pyoco_server.records.operation_models import BulkAction
+from pyoco_server.records.schedule_models import Overlap, SpecInput
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.bulk.bulk_operations import BulkSpec, MatchingLetters, MatchingRuns, Selection
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, remove_letter_of, replay_job
@@ -21,6 +22,7 @@ from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
+from pyoco_server.schedules.schedule_service import ScheduleName
 from pyoco_server.waits.human.reopen import retry_run
 from tests.simulation.evidence import Answer, FollowedLog, Request
 from tests.simulation.faults import WorldFault
@@ -134,7 +136,7 @@ class Users:
     def _meaning(
         self, error: NatsUnavailable, node: GatewayNode, began_at: float, fields: dict[str, Any]
     ) -> Answer:
-        """A 503 says that nothing was changed, unless the gateway could not look, or the request has a key."""
+        """A 503 says that nothing has changed, unless the gateway could not look or the request has a key."""
         could_look = self._could_look(node, since=began_at)
         is_unknown = "is not known" in str(error) or fields.get("key") is not None or not could_look
         return Answer.UNKNOWN if is_unknown else Answer.UNAVAILABLE
@@ -237,6 +239,33 @@ class Users:
             lambda gateway: gateway.signals.event_sender.send(name, data, _SOMEBODY, event_id=event_id),
             payload=name,
             key=event_id,
+        )
+
+    async def create_schedule(
+        self, node: GatewayNode, schedule_id: str, flow: str, *, every_sec: float
+    ) -> bool:
+        """Whether it was accepted; its runs may overlap."""
+        spec = SpecInput(every_sec=every_sec)
+        created = await self._send(
+            "schedule",
+            node,
+            lambda gateway: gateway.schedules.service.create(
+                schedule_id, ANYBODY, spec, flow_name=flow, tag="default", overlap=Overlap.ALLOW_ALL
+            ),
+        )
+        return created is not None
+
+    async def trigger(self, node: GatewayNode, schedule_id: str, *, key: str) -> None:
+        """Start a run of the schedule now: one, however often it is repeated."""
+        request = keyed_command(key, None, "trigger", schedule_id)
+        await self._send(
+            "trigger",
+            node,
+            lambda gateway: gateway.schedules.service.trigger(
+                ScheduleName(schedule_id, ANYBODY), request=request
+            ),
+            key=key,
+            created=lambda done: {"run_id": None if done is None else done.run_id},
         )
 
     async def bulk(

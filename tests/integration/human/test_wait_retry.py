@@ -11,9 +11,10 @@ import pytest
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.dead_letters import DeadLetters, LetterWindow
 from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import RunNotFound, WaitConflict, WaitExpired, WaitNotFound
+from pyoco_server.errors import NatsUnavailable, RunNotFound, WaitConflict, WaitExpired, WaitNotFound
 from pyoco_server.records.models import JournalEntry, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Actor, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
@@ -117,6 +118,26 @@ async def test_a_wait_can_expire_and_be_reopened_repeatedly(connection: Connecti
         assert wait.arming == arming
         await run.expires(wait)
         assert (await run.now()).reason == "human_timeout"
+
+
+async def test_a_retry_with_a_lost_ack_is_done_although_its_wait_has_expired_again(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await failed_run(connection)
+    replace_run = RunStore.replace
+
+    async def stored_without_ack(store: RunStore, snapshot: RunSnapshot, **options: Any) -> int:
+        monkeypatch.undo()
+        await replace_run(store, snapshot, **options)
+        await Continuations(connection).continue_run(run.run_id)
+        await run.expires(await run.wait(awaited(snapshot)[0]))
+        raise NatsUnavailable("the ack was lost")
+
+    monkeypatch.setattr(RunStore, "replace", stored_without_ack)
+    again = await retry_run(connection, run.run_id, ANYBODY, ANN)
+    assert (again.status, again.generation) == (RunStatus.FAILED, 2)
+    [wait_id] = awaited(await retry_run(connection, run.run_id, ANYBODY, ANN))
+    assert (await run.wait(wait_id)).arming == 3
 
 
 async def test_a_retry_reopens_closed_waits_and_keeps_answers(

@@ -467,6 +467,18 @@ async def test_an_answer_continues_the_run_after_its_gateway_died(connection: Co
     assert (now.status, now.open_waits) == (RunStatus.PENDING, (run.snapshot.open_waits or [])[1:])
 
 
+async def test_a_run_whose_wait_is_lost_is_continued_to_ask_again(connection: Connection) -> None:
+    """NATS has lost the wait, as with its newest messages in a power failure, and not the run."""
+    run = await waiting_run(connection)
+    await WaitStore(connection).purge_run(run.run_id)
+    async with maintaining(connection) as maintained:
+        await run.has_jobs()
+        await maintained.scans()
+    now = await run.now()
+    assert (now.status, now.open_waits) == (RunStatus.PENDING, [])
+    assert len(await run.jobs()) == 1
+
+
 class CountedQueries(WaitsInBucket):
     """Counts the queries whose cost follows how many waits or runs there are."""
 
