@@ -58,8 +58,8 @@ class ResumeBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class RequestListQuery(Struct, kw_only=True):
     status: Annotated[
-        list[RequestStatus] | UnsetType, Meta(description="Only of these statuses, separated by commas.")
-    ] = UNSET
+        list[RequestStatus], Meta(description="Only of these statuses, separated by commas.")
+    ] = []
     q: Annotated[Text | None, Meta(description="Only with this text in title or want, in any case.")] = None
     sort: Annotated[Sort, Meta(description="P0 first by default, and of these the last changed.")] = (
         DEFAULT_SORT

@@ -90,13 +90,19 @@ class GitFailed(Exception):
     """A git command has failed; its last lines say why."""
 
     def __init__(self, args: Sequence[str], code: int, stderr: str) -> None:
-        super().__init__(f"git {args[0]} failed with exit code {code}: {stderr.strip() or 'no message'}")
+        # Options come before the name of the command.
+        name = next((part for part in args if not part.startswith("-") and "=" not in part), "")
+        super().__init__(f"git {name} failed with exit code {code}: {stderr.strip() or 'no message'}")
         self.code = code
         self.stderr = stderr.strip()
 
     @property
     def needs_credentials(self) -> bool:
         return _AUTH.search(self.stderr) is not None
+
+
+class _NoResult(Exception):
+    """A command has passed its time limit."""
 
 
 class Interrupted(Exception):
@@ -146,6 +152,9 @@ class Git:
         with process:
             try:
                 out, err = self._communicate(process, stdin, timeout_sec)
+            except _NoResult as error:
+                _kill_group(process.pid)
+                raise GitFailed(args, -1, f"no result within {timeout_sec:g} s") from error
             except BaseException:
                 _kill_group(process.pid)
                 raise
@@ -170,7 +179,7 @@ class Git:
             if timeout_sec == NETWORK_SEC and self.is_cancelled():
                 raise Interrupted
             if time.monotonic() > deadline:
-                raise GitFailed([process.args[-1]], -1, f"no result within {timeout_sec:g} s")  # type: ignore[index,list-item]
+                raise _NoResult
 
 
 def untrusted_config(git: Git) -> list[str]:

@@ -64,9 +64,6 @@ class Worktree:
         links = self.path.is_symlink() or self._ready.is_symlink()
         return not links and self._ready.is_file() and (self.path / ".git").is_file()
 
-    def exists(self) -> bool:
-        return self.path.exists()
-
     def open(self) -> None:
         """Make a worktree usable that a killed process may have left locked. AgentError if it is not ours."""
         if not self.is_ready():
