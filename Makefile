@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-dashboard chaos chaos-schedules simulate clean
+.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-latency bench-dashboard chaos chaos-schedules simulate clean
 .SUFFIXES:
 # Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
@@ -9,15 +9,17 @@ unexport PYTHONDONTWRITEBYTECODE
 # The first of these that is new enough creates .venv; choose one with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BIN := .venv/bin
-# More than there are cores: many tests wait for a timeout or a program.
-TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(min(8, (os.cpu_count() or 1) + 5))')
+# More than there are cores: many tests wait for a timeout or a program. Each collects all tests, in 7 s.
+TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(min(8, (os.cpu_count() or 1) + 3))')
 # The exit code of a program that Ctrl-C has ended. The shell must not end before it (trap).
 CTRL_C := 130
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 
 # Without npm, what needs Node is skipped.
 WITH_NPM := command -v npm >/dev/null || { echo 'npm not found: the dashboard is skipped.' >&2; exit 0; };
-BROWSERS := command -v chromium || command -v chromium-browser || command -v google-chrome
+# The headless shell needs less CPU time, and is smaller to download. Debian has it.
+BROWSERS := command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome
+BROWSER_PACKAGE := $$(apt-cache show chromium-headless-shell >/dev/null 2>&1 && echo chromium-headless-shell || echo chromium)
 NODE_MODULES := ui/node_modules/.package-lock.json
 DASHBOARD := src/pyoco_server/dashboard/index.html
 UI_SOURCES := $(shell find ui \( -name node_modules -o -name dist \) -prune -o -type f ! -name schema.d.ts -print)
@@ -75,9 +77,9 @@ react: ## Pack the React hook for your own pages into dist (needs Node 20 or new
 	@$(WITH_NPM) mkdir -p dist && cd ui/packages/react && npm pack --silent --pack-destination ../../../dist
 
 browser: ## Install the browser that the dashboard is tested with, if there is none
-	@$(BROWSERS) >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	@{ $(BROWSERS); } >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo 'Installing Chromium ...'; apt-get update -qq && \
-	  apt-get install -qq --yes --no-install-recommends chromium fonts-noto-cjk >/dev/null; \
+	  apt-get install -qq --yes --no-install-recommends $(BROWSER_PACKAGE) fonts-noto-cjk >/dev/null; \
 	else \
 	  echo 'Chromium not found: the tests of the dashboard are skipped. Install it to run them.'; \
 	fi
@@ -108,6 +110,9 @@ bench-outage: .venv/tools ## Measure how soon requests are answered while NATS i
 
 bench-growth: .venv/tools ## Measure runs/s while 1,000,000 runs accumulate, beside a plain client of NATS, in about 12 minutes
 	@$(BIN)/python -m benchmarks.scenarios.growth $(ARGS)
+
+bench-latency: .venv/tools ## Measure how soon a run starts on an idle worker, in five rounds
+	@$(BIN)/python -m benchmarks.scenarios.latency $(ARGS)
 
 bench-dashboard: .venv/tools ui browser ## Measure the dashboard with 100,000 runs and a flow of 1,000 tasks, in a real browser
 	@$(BIN)/python -m benchmarks.dashboard $(ARGS)

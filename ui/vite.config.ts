@@ -68,6 +68,7 @@ export default defineConfig({
             // Screens that lead to each other, and what they share: together they are smaller.
             { name: "hooks", test: /src\/screens\/hook/ },
             { name: "events", test: /src\/screens\/(events|template)/ },
+            { name: "requests", test: /src\/(requests\/|screens\/(request|doctor))/ },
             { name: "triggers", test: /src\/triggers\// },
           ],
         },

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.harness.environments import NotMeasured
 from benchmarks.harness.processes import cpu_seconds, memory_use
+from benchmarks.peers.http_stack import add_large_flows
 from benchmarks.peers.peer import Peer, Stack, Work
 
 CONNECTIONS = 32
@@ -70,6 +71,7 @@ async def everyday(peer: Peer, folder: Path) -> Figures:
 
 
 async def large_flow(peer: Peer, folder: Path) -> Figures:
+    add_large_flows(folder)
     async with _limited(peer, folder, LARGE_FLOW.limit_sec) as stack:
         seconds = await stack.chain(tasks=LARGE_FLOW_TASKS, task_sec=0, limit_sec=LARGE_FLOW.limit_sec)
         return {"large_flow_s": seconds}

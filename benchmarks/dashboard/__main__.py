@@ -24,7 +24,7 @@ from benchmarks.dashboard.scripts import FLOW_PROBE, LOAD_PROBE, SCROLL, STATUS_
 from benchmarks.harness.environments import NotMeasured
 from benchmarks.harness.http_load import HttpConnection
 from benchmarks.harness.seed import seed_runs
-from benchmarks.peers.http_stack import BUCKET, HttpStack
+from benchmarks.peers.http_stack import BUCKET, HttpStack, add_large_flows
 from benchmarks.peers.ours import OURS
 from pyoco_server.config import NatsBackendConfig
 
@@ -52,6 +52,7 @@ _SELDOM: Final = "60"
 async def main(parts: Sequence[str], runs: int, minutes: float) -> bool:
     verdicts: dict[str, bool] = {}
     with tempfile.TemporaryDirectory(prefix="pyoco-bench-", dir="/var/tmp") as folder:
+        add_large_flows(Path(folder))
         async with (
             OURS.start(Path(folder), workers=True, PYOCO_SWEEP_INTERVAL_SEC=_SELDOM) as stack,
             browser() as chromium,

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, CDPSession, Page, async_playwright
 
 from benchmarks.harness.environments import NotMeasured
 
-_PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
+_PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
 # Headless, and without any traffic of its own.
 _FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 _SIZE: Final = {"width": 1280, "height": 800}

@@ -3,6 +3,7 @@
 Its worker has no setting for concurrency: four workers are four slots.
 """
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -41,7 +42,10 @@ class Public:
                 for name in (f"worker-{number}" for number in range(SLOTS))
             },
         )
-        env = {"PYOCO_LOAD_DOTENV": "0", "PYTHONPATH": str(PROGRAMS)}
+        env = {
+            "PYOCO_LOAD_DOTENV": "0",
+            "PYTHONPATH": os.pathsep.join([str(PROGRAMS), str(folder / "flows")]),
+        }
         async with http_stack(folder, commands, workers=workers, env=env) as stack:
             yield stack
 

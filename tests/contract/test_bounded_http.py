@@ -308,7 +308,8 @@ def test_the_dev_screen_shows_the_warning(host: str, warned: bool) -> None:
         options=options,
         worker_facts=facts,
         gateway_url="http://127.0.0.1:8000",
-        nats=SimpleNamespace(url="nats://127.0.0.1:4222", data_dir=Path("nats")),
+        nats=SimpleNamespace(data_dir=Path("nats")),
+        nats_url="nats://127.0.0.1:4222",
         schedules=[],
     )
     text = io.StringIO()

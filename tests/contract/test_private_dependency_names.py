@@ -18,6 +18,7 @@ _ADAPTERS: Final = (
     "broker/client/direct_client.py",  # nats-py
     "worker/engine/pyoco_adapter.py",
     "http_api/server/uvicorn_adapter.py",
+    "http_api/server/socket_protocol.py",  # uvicorn
 )
 # Modules that are internal although their names are not.
 _INTERNAL_MODULES: Final = ("uvicorn.protocols",)

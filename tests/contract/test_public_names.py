@@ -70,8 +70,13 @@ def test_names_of_the_helper_for_tests() -> None:
     ("modules", "heavy"),
     [
         ("pyoco_server", {"fastapi", "nats", "httpx", "pyoco"}),
-        # Of a gateway without notifications and answers, in which they would stay for ever.
-        ("pyoco_server.cli.server.up_command", {"httpx", "jsonschema", "rich"}),
+        # Of a gateway without notifications, answers and secrets, in which they would stay for ever.
+        ("pyoco_server.cli.server.up_command", {"cryptography", "httpx", "jsonschema", "rich"}),
+        # Of a worker with executor processes, which load flows and execute them.
+        (
+            "pyoco_server.cli.worker_process",
+            {"pyoco_server.worker.executors.thread_executor", "pyoco_server.worker.flows.flow_files"},
+        ),
     ],
 )
 def test_import_does_not_load_what_is_rarely_needed(modules: str, heavy: set[str]) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import httpx
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, expect
 
 from tests.support.running.gateway import RunningGateway
@@ -42,17 +43,23 @@ expect.set_options(timeout=LIMIT_SEC * 1000)
 class Tab:
     """One tab, with its own storage. `page` is Playwright's."""
 
-    def __init__(self, page: Page, gateway: RunningGateway) -> None:
+    def __init__(self, page: Page, http: httpx.AsyncClient, gateway: RunningGateway | None) -> None:
         self.page = page
-        self.gateway = gateway
+        self.http = http
+        self._gateway = gateway
         self.problems: list[str] = []
         page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.problems.append(f"error in the page: {error}"))
         page.on("request", self._on_request)
 
     @property
+    def gateway(self) -> RunningGateway:
+        assert self._gateway is not None, "the gateway is a program of its own"
+        return self._gateway
+
+    @property
     def url(self) -> str:
-        return str(self.gateway.http.base_url)
+        return str(self.http.base_url)
 
     async def open(self, path: str = "/", *, lang: Lang | None = None) -> None:
         """Open a view, such as `/runs?status=FAILED`, by its URL."""
@@ -109,6 +116,7 @@ class Tab:
         found: list[dict[str, Any]] = await self.page.evaluate(
             """async () => (await axe.run(document, {
                  runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+                 resultTypes: ["violations"],
                })).violations.map(({ id, help, nodes }) => ({
                  id, help, where: nodes.slice(0, 5).map(({ html, failureSummary }) => [html, failureSummary]),
                }))"""
@@ -125,11 +133,16 @@ class Tab:
 
 
 @asynccontextmanager
-async def opened_tab(browser: Browser, gateway: RunningGateway) -> AsyncIterator[Tab]:
+async def opened_tab(
+    browser: Browser, gateway: RunningGateway | None = None, *, http: httpx.AsyncClient | None = None
+) -> AsyncIterator[Tab]:
+    """A tab with the dashboard of a gateway in this process, or of the one that `http` talks to."""
+    client = http if gateway is None else gateway.http
+    assert client is not None
     context = await browser.new_context(
         viewport={"width": WIDE, "height": _HEIGHTS[WIDE]}, locale="en-US", reduced_motion="reduce"
     )
-    tab = Tab(await context.new_page(), gateway)
+    tab = Tab(await context.new_page(), client, gateway)
     try:
         yield tab
         assert tab.problems == [], "\n".join(tab.problems)

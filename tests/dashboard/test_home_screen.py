@@ -176,6 +176,8 @@ async def test_an_outage_is_shown_with_the_last_figures(tab: Tab) -> None:
 
 async def test_it_warns_that_nats_cannot_write_and_that_its_disk_is_almost_full(tab: Tab) -> None:
     inside = tab.gateway.inside
+    # Its next round would find the real state.
+    await inside.storage.close()
     inside.connection.writes.problem = WriteProblem(
         WriteCause.DISK_FULL,
         "its disk is full (0 bytes free)",

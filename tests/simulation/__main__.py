@@ -13,8 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.simulation.failures.shrink import shrink
 from tests.simulation.schedule import SCENARIOS, Result, Scenario, run_schedule
-from tests.simulation.shrink import shrink
 
 # The clock of this machine, also while a world has replaced `time`.
 _clock = time.monotonic

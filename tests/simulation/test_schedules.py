@@ -1,16 +1,27 @@
-"""CI plays some schedules of each scenario: the first seeds, and those that once found a defect."""
+"""CI plays some schedules of each scenario; and the same seed gives the same story."""
 
 import gc
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
+from tests.simulation.failures.shrink import shrink
 from tests.simulation.found_seeds import FOUND
 from tests.simulation.schedule import SCENARIOS, run_schedule
-from tests.simulation.shrink import shrink
+from tests.support.places import ROOT
 
 _SEEDS = range(1, 9)
+_PROGRAM = """
+import logging, sys
+from tests.simulation.schedule import SCENARIOS, run_schedule
+logging.disable(logging.CRITICAL)
+for name in sys.argv[1:]:
+    print(run_schedule(SCENARIOS[name], 7).story)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +42,25 @@ def test_invariants_hold_in_every_schedule(name: str) -> None:
         if result.failure is not None:
             shortest = shrink(scenario, result, most=100).result
             pytest.fail(f"{name}, seed {seed}: {result.failure}\n\n{shortest.story}\n\n{shortest.failure}")
+
+
+@pytest.mark.parametrize("name", ["submit", "answer"])
+def test_given_decisions_replay_a_story(name: str) -> None:
+    drawn = run_schedule(SCENARIOS[name], 3)
+    assert run_schedule(SCENARIOS[name], 3, given=drawn.decisions).story == drawn.story
+
+
+def test_same_seed_gives_the_same_story_in_every_process() -> None:
+    stories = [
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM, *sorted(SCENARIOS)],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert "starts" in stories[0]
+    assert stories[0] == stories[1]

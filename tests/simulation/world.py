@@ -24,18 +24,18 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.index import sqlite_index
 from pyoco_server.worker.session import presence
 from tests.simulation.choices import Choices, Decisions
-from tests.simulation.disk import Disk
 from tests.simulation.evidence import Execution
 from tests.simulation.executor import AnyStep, Flows, Step
+from tests.simulation.failures.story import Story
 from tests.simulation.faults import USUAL, Faults, Mix
 from tests.simulation.jetstream.requests import with_defaults
 from tests.simulation.jetstream.server import SimulatedServer
 from tests.simulation.jetstream.stream import Stored, Stream
 from tests.simulation.loop import Process, SimulationLoop
+from tests.simulation.machine.disk import Disk
+from tests.simulation.machine.patches import EPOCH, patched_interpreter
 from tests.simulation.network import Network
 from tests.simulation.node import GatewayNode, Node, WorkerNode
-from tests.simulation.patches import EPOCH, patched_interpreter
-from tests.simulation.story import Story
 
 Scenario = Callable[["World"], Awaitable[None]]
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyoco_server
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.executors import child_process, executor_template
 from tests.support.places import ROOT
 from tests.support.settings import allow_patient_programs
@@ -313,8 +314,8 @@ def _run(request: dict[str, Any]) -> None:
     """What `python -m` does, in a process that has imported the module's package already."""
     os.environ.clear()
     os.environ.update(request["env"])
-    if "dev" not in request["arguments"]:
-        # The programs that `dev` starts are no forks, and reject it.
+    if not {"dev", "agent"} & set(request["arguments"][:1]):
+        # The programs that these start are no forks, and reject it.
         os.environ.setdefault("PYOCO_NATS_REQUEST_TIMEOUT_SEC", f"{LIMIT_SEC:g}")
     os.chdir(request["cwd"])
     paths = [path for path in request["env"].get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -331,7 +332,6 @@ def _run(request: dict[str, Any]) -> None:
     if request["module"] in _WORKERS and request["forks_executors"]:
         server = _forked_server()
         fork_executors(lambda: server)
-    gc.unfreeze()
     # A module of `_PRELOADED` is executed once more as `__main__`, which runpy warns about otherwise.
     sys.modules.pop(request["module"], None)
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
@@ -358,10 +358,12 @@ if __name__ == "__main__":
     for name in _PRELOADED:
         import_module(name)
     allow_patient_programs()
-    # The commands import these when they are called.
-    assert all((pyoco_server.create_app, pyoco_server.PyocoNatsWorker))
+    # The commands import these when they are called. The first app makes the routes of all.
+    assert all((pyoco_server.create_app(NatsBackendConfig(load_dotenv=False)), pyoco_server.PyocoNatsWorker))
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
+    # For the forks as well, as in production (template_main.py): a collection in one of them, such as that at
+    # its end, would otherwise touch, and so copy, all that it shares with this process.
     gc.freeze()
     forked = _serve(socket.socket(fileno=int(sys.argv[1])))
     if forked is not None:

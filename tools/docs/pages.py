@@ -9,6 +9,8 @@ from typing import Any
 from typer.main import get_command
 
 from pyoco_server import admin_cli
+from pyoco_server.agent.agent_errors import status_of
+from pyoco_server.agent.agent_settings import SETTINGS as AGENT_SETTINGS
 from pyoco_server.api.endpoints.endpoint import Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.cli import client_command, worker_command
@@ -37,6 +39,21 @@ def settings_page() -> dict[str, str]:
             f"## {group}\n\n{table(header, map(row, settings))}" for group, settings in groups
         )
     }
+
+
+def agent_settings_page() -> dict[str, str]:
+    """docs/agent-settings.md: the keys of .aiflowrc.json."""
+    header = ("Key", "Variable", "Default", "What it does")
+    rows = (
+        (
+            f"`{setting.key}`",
+            f"`{setting.variable}`" if setting.variable else "",
+            f"`{json.dumps(setting.default)}`",
+            setting.help,
+        )
+        for setting in AGENT_SETTINGS
+    )
+    return {"agent-settings": table(header, rows)}
 
 
 def errors_page() -> dict[str, str]:
@@ -116,6 +133,7 @@ def http_api_page() -> dict[str, str]:
         anchor = re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-")
         scopes = " or ".join(f"`{scope}`" for scope in endpoint.scope_names) or "*public*"
         errors = sorted((error.status or 500, error.err_id) for error in endpoint.errors)
+        errors += sorted((status_of(code), str(code)) for code in endpoint.codes)
         return (
             f"[`{name}`](#{anchor})",
             scopes,
@@ -144,6 +162,7 @@ FILES: dict[str, Callable[[], str]] = {
 # To generate a further page, add its file in docs/ and a function here, and markers (render.py) to the file.
 PAGES: dict[str, Callable[[], dict[str, str]]] = {
     "settings.md": settings_page,
+    "agent-settings.md": agent_settings_page,
     "errors.md": errors_page,
     "metrics.md": metrics_page,
     "commands.md": commands_page,

@@ -1,15 +1,16 @@
 """Work that others give way to: a run is submitted while ten thousand others wake.
 
-Background work gives way before each item: until nothing urgent is in progress, but only for a moment, so
-that it continues where requests come without a break.
+Background work gives way before each item and each write of it: until nothing urgent is in progress, but only
+for a moment, so that it continues where requests come without a break.
 """
 
 import asyncio
 from types import TracebackType
 from typing import Final
 
-# Of an item of background work: with many at once, some hundred a second are done in any case.
-_LONGEST_SEC: Final = 0.02
+# Longer than most submits take. A wake gives way four times and eight are in progress: where submits never
+# pause, four hundred a second are done in any case.
+_LONGEST_SEC: Final = 0.005
 
 
 class UrgentWork:

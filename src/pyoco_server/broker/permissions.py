@@ -86,9 +86,8 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
 def gateway_access(config: NatsBackendConfig) -> UserAccess:
     """For gateways. They use every stream and bucket, and create those that are missing."""
     streams = [str(stream.name) for stream in resources(config)]
-    trigger_buckets = (config.triggers_kv_bucket, config.event_retries_kv_bucket)
-    # Not used yet: operators update the rights of NATS users only once.
-    reserved_buckets = (*trigger_buckets, config.requests_kv_bucket)
+    # Of what starts runs: triggers and agent requests.
+    start_buckets = (config.triggers_kv_bucket, config.event_retries_kv_bucket, config.requests_kv_bucket)
     buckets = (
         config.runs_kv_bucket,
         config.waits_kv_bucket,
@@ -99,8 +98,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         config.wheel_history_kv_bucket,
         config.schedules_kv_bucket,
         config.signals_kv_bucket,
-        *reserved_buckets,
-        # Reserved as well; it is neither followed nor purged.
+        *start_buckets,
         config.receipts_kv_bucket,
     )
     # Those that each gateway follows.
@@ -109,7 +107,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.waits_kv_bucket}",
         f"KV_{config.schedules_kv_bucket}",
         f"KV_{config.signals_kv_bucket}",
-        *(f"KV_{bucket}" for bucket in reserved_buckets),
+        *(f"KV_{bucket}" for bucket in start_buckets),
         config.event_stream,
         config.audit_stream,
         config.hook_delivery_stream,
@@ -124,7 +122,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.workers_kv_bucket}",
         f"KV_{config.schedules_kv_bucket}",
         f"KV_{config.signals_kv_bucket}",
-        *(f"KV_{bucket}" for bucket in reserved_buckets),
+        *(f"KV_{bucket}" for bucket in start_buckets),
         f"KV_{config.receipts_kv_bucket}",
         config.audit_stream,
         config.hook_delivery_stream,
@@ -136,7 +134,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             *(f"$KV.{bucket}.>" for bucket in buckets),
             *_gateway_messages(config),
         ],
-        subscribe=[_INBOXES, *_gateway_subscriptions(config, reserved_buckets)],
+        subscribe=[_INBOXES, *_gateway_subscriptions(config, start_buckets)],
     )
 
 
@@ -181,14 +179,14 @@ def _gateway_messages(config: NatsBackendConfig) -> list[str]:
     ]
 
 
-def _gateway_subscriptions(config: NatsBackendConfig, reserved_buckets: Sequence[str]) -> list[str]:
+def _gateway_subscriptions(config: NatsBackendConfig, start_buckets: Sequence[str]) -> list[str]:
     """What each gateway follows."""
     return [
         f"$KV.{config.runs_kv_bucket}.*",
         f"$KV.{config.waits_kv_bucket}.>",
         f"$KV.{config.schedules_kv_bucket}.>",
         f"$KV.{config.signals_kv_bucket}.>",
-        *(f"$KV.{bucket}.>" for bucket in reserved_buckets),
+        *(f"$KV.{bucket}.>" for bucket in start_buckets),
         f"$KV.{config.workers_kv_bucket}.*",
         f"$KV.{config.auth_kv_bucket}.>",
         f"$O.{config.wheel_object_store_bucket}.M.>",

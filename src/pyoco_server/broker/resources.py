@@ -147,7 +147,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _bucket(config, config.schedules_kv_bucket),
         _bucket(config, config.signals_kv_bucket),
         *_trigger_resources(config),
-        *_reserved(config),
+        _bucket(config, config.requests_kv_bucket),
         _stream(
             config,
             f"OBJ_{wheels}",
@@ -193,11 +193,6 @@ def _trigger_resources(config: NatsBackendConfig) -> list[StreamConfig]:
             max_bytes=config.hook_delivery_max_bytes,
         ),
     ]
-
-
-def _reserved(config: NatsBackendConfig) -> list[StreamConfig]:
-    """Not used yet: created now, so that operators update the rights of NATS users only once."""
-    return [_bucket(config, config.requests_kv_bucket)]
 
 
 def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:

@@ -19,6 +19,10 @@ def _templates(function: str) -> str:
     return f"templates_command:{function}"
 
 
+def _requests(function: str) -> str:
+    return f"requests_command:{function}"
+
+
 def _hooks(function: str) -> str:
     return f"hooks_command:{function}"
 
@@ -193,6 +197,29 @@ COMMANDS: dict[str, Command | Group] = {
                 "List the kept deliveries of a hook, or show one of them.", _hooks("deliveries")
             ),
             "redeliver": Command("Process a kept delivery again.", _hooks("redeliver")),
+        },
+    ),
+    "requests": Group(
+        "Create, execute, answer and follow agent requests (a gateway of `pyoco-server agent`).",
+        (
+            'pyoco-client requests create "Session timeout" --want "End it after 30 minutes." --enqueue',
+            "pyoco-client requests logs 20261117-session-timeout --follow",
+        ),
+        {
+            "list": Command("List the requests of the repository.", _requests("list_requests")),
+            "create": Command("Create a request; with --enqueue, execute it.", _requests("create")),
+            "show": Command("Show a request with its want, plan and report.", _requests("show_request")),
+            "enqueue": Command("Have a request executed when it is its turn.", _requests("enqueue")),
+            "stop": Command(
+                "Stop the run of a request, or take it out of the queue; its work is saved.",
+                _requests("stop"),
+            ),
+            "resume": Command("Answer the question of a request, which continues then.", _requests("resume")),
+            "rerun": Command("Execute a failed or finished request again.", _requests("rerun")),
+            "logs": Command("Show or follow the log of a run, or another file of it.", _requests("logs")),
+            "doctor": Command(
+                "Check what an agent needs; exit 0 only if everything is there.", _requests("doctor")
+            ),
         },
     ),
     "dlq": Group(

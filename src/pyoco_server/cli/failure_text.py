@@ -43,14 +43,15 @@ def _error_text(error: PyocoError, lang: Lang) -> str:
 
 
 def _http_error_text(error: PyocoHttpError, lang: Lang) -> str:
-    ids = f"{error.err_id} " if error.err_id else ""
+    ids = f"{error.code} " if error.code else ""
     request = f"{error.request.method} {safe_url(str(error.request.url))}"
     title = f"{ids}{error.title} (HTTP {error.status}, {request})"
     if error.errors:  # the detail repeats them in one sentence
         cures = [f"  {spec.cure(lang)}" for spec in ERRORS if spec.err_id == error.err_id]
         return "\n".join([title, *_problem_lines(error.errors), *cures])
     # The detail is a whole sentence that mostly begins with the title.
-    return f"{title}\n  {error.detail.removeprefix(error.title).removeprefix(': ')}"
+    detail = error.detail.removeprefix(error.title).removeprefix(": ").strip()
+    return f"{title}\n  {detail}" if detail else title
 
 
 def _problem_lines(problems: Sequence[FieldProblem]) -> list[str]:

@@ -60,6 +60,7 @@ def conflicts(rows: Iterable[tuple[Setting, Any]]) -> Iterator[FieldProblem]:
     yield from values.incomplete_pair("nats_tls_cert_file", "nats_tls_key_file")
     yield from values.incomplete_pair("http_tls_cert_file", "http_tls_key_file")
     yield from values.several_users()
+    yield from values.repository_without_tenant()
     yield from values.unknown_targets()
     yield from values.same_name(*_STREAMS)
     yield from values.same_name(*_BUCKETS)
@@ -88,6 +89,14 @@ class _Values:
             given_users.append("nats_url")
         for name in given_users[1:]:
             yield self._conflict(name, "no user together with", given_users[0])
+
+    def repository_without_tenant(self) -> Iterator[FieldProblem]:
+        """With API keys, a repository belongs to the keys of one tenant."""
+        is_missing = self._values["agent_repo"] and not self._values["agent_tenant"]
+        if is_missing and self._values["http_auth_mode"] == "api_key":
+            yield self._conflict(
+                "agent_tenant", "the tenant of the repository together with", "http_auth_mode"
+            )
 
     def unknown_targets(self) -> Iterator[FieldProblem]:
         """A flow must name a receiver that exists."""

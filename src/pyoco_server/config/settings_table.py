@@ -49,11 +49,7 @@ _waits = partial(setting, "Waits for people")
 _signals = partial(setting, "Schedules, signals and events")
 _triggers = partial(setting, "Workflow events")
 _contract = partial(_triggers, prefix=CONTRACT_PREFIX)
-_reserved = partial(
-    setting,
-    "Reserved for later versions",
-    help="Not used yet. It is created now, so that operators update the rights of NATS users only once.",
-)
+_agent = partial(setting, "Agent requests")
 _hooks = partial(setting, "Hooks")
 _secrets = partial(setting, "Secrets at rest")
 _run_logs = partial(setting, "Run logs")
@@ -295,7 +291,23 @@ class NatsBackendConfig:
         "The file that audit rows are also written to, one JSON object a line; `off`: none. It is created "
         "with the first row, and can be deleted: it is written again.",
     )
-    requests_kv_bucket: str = _reserved("pyoco_requests", form=NAME)
+    requests_kv_bucket: str = _agent("pyoco_requests", "The bucket of agent requests.", form=NAME)
+    agent_repo: str = _agent(
+        "",
+        "The folder of the Git repository whose requests this gateway serves; `pyoco-server agent` sets it. "
+        "Empty: none.",
+    )
+    agent_tag: str = _agent(
+        "",
+        "The tag of the repository's worker; `pyoco-server agent` sets it. Empty: it is made of the origin, "
+        "the folder and this machine.",
+        form=TAG,
+    )
+    agent_tenant: str = _agent(
+        "",
+        "The tenant of the repository; required with API keys. Keys of other tenants find no requests.",
+        form=TAG,
+    )
     event_intake_stream: str = _hooks(
         "PYOCO_EVENTS_IN", "The stream of messages for hooks of the kind `nats`.", form=NAME
     )
@@ -423,6 +435,12 @@ class NatsBackendConfig:
         "Which runs an executor process executes one after the other: those of one tenant, those of all "
         "tenants (`always`), or only one run (`never`).",
         choices=("tenant", "always", "never"),
+    )
+    executor_crash_retries: int = _worker(
+        0,
+        "How often an attempt of a run is continued from its journal in a new executor process, after its "
+        "process was killed or has crashed. 0: the run is FAILED.",
+        minimum=0,
     )
     run_dir: str = _worker(".pyoco/runs", "Folder of the working directories of runs.")
     callable_allow: str = _worker(

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.routing import WebSocketRoute
 
+from pyoco_server.api.endpoints.request_endpoints import FOLLOW_REQUEST, FOLLOW_REQUEST_WS
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.metrics import metrics_routes  # noqa: F401
@@ -29,6 +31,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     hook_routes,
     key_routes,
     overview_routes,
+    request_routes,
     run_list_routes,
     run_log_routes,
     run_routes,
@@ -43,6 +46,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
 from pyoco_server.http_api.routes.submit_routes import submit_run
 from pyoco_server.http_api.routing import add_routes
 from pyoco_server.http_api.streams import list_watch_routes, run_watch_routes, wait_watch_routes  # noqa: F401
+from pyoco_server.http_api.streams.request_log_socket import follow_run
 from pyoco_server.version import __version__
 
 
@@ -93,5 +97,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         app.add_middleware(TrustedProxiesMiddleware, trusted=config.http_trusted_proxies)
     app.add_middleware(QueryTokenMiddleware)
     add_routes(app)
+    for endpoint in (FOLLOW_REQUEST, FOLLOW_REQUEST_WS):
+        app.router.routes.append(WebSocketRoute(endpoint.path, follow_run))
     describe(app, config)
     return app

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from starlette.requests import HTTPConnection
 
+from pyoco_server.agent.requests.request_repository import repository_of
 from pyoco_server.aio.freed_memory import FreedMemory
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.broker.client.connection import Connection
@@ -79,7 +80,7 @@ class Gateway:
         self.hooks = self._add_service(
             trigger_services.Hooks(self.connection, self.timekeeper, self.triggers.directory)
         )
-        self.events = self._add_service(
+        self.workflow_events = self._add_service(
             trigger_services.WorkflowEventParts(
                 self.connection,
                 self.timekeeper,
@@ -88,6 +89,7 @@ class Gateway:
                 live_workers=self.live_workers,
             )
         )
+        self.agent = self._serve_repository()
         # Last: its sources are parts of the others.
         self._add_service(self.timekeeper)
 
@@ -98,6 +100,17 @@ class Gateway:
         self.workers = WorkerRegistry(self.connection)
         self.requests = RequestCounts()
         self.overviews = services.SharedResponses()
+
+    def _serve_repository(self) -> services.AgentRequests | None:
+        """Agent requests, if this gateway serves a repository (PYOCO_AGENT_REPO)."""
+        repository = repository_of(self.config, clock=self.timekeeper.now)
+        if repository is None:
+            return None
+        return self._add_service(
+            services.AgentRequests(
+                self.connection, repository, self.timekeeper, self.listing.changes, self.waits.answers
+            )
+        )
 
     def is_lost(self, worker: WorkerRecord) -> bool:
         """Whether the process of this worker is gone."""

@@ -8,8 +8,10 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from pyoco_server.agent.agent_errors import AgentCode, status_of
 from pyoco_server.api.endpoints.endpoint import JSON, TAGS, Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
+from pyoco_server.api.request_types import AgentProblem
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors.error_table import Err, ErrorSpec
 from pyoco_server.http_api.requests.idempotency_header import HEADER, PATTERN, REPLAYED_HEADER
@@ -41,7 +43,9 @@ def describe(app: FastAPI, config: NatsBackendConfig) -> None:
 def _document(app: FastAPI, config: NatsBackendConfig) -> Json:
     document = get_openapi(title=app.title, version=app.version, routes=app.routes)
     endpoints = [endpoint for endpoint in ENDPOINTS if endpoint.in_schema]
-    types = list(dict.fromkeys([Problem, *(each for endpoint in endpoints for each in _types(endpoint))]))
+    types = list(
+        dict.fromkeys([Problem, AgentProblem, *(each for endpoint in endpoints for each in _types(endpoint))])
+    )
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF + "{name}")
     schema_of = dict(zip(types, schemas, strict=True))
     for endpoint in endpoints:
@@ -100,6 +104,9 @@ def _add(operation: Json, endpoint: Endpoint, schema_of: dict[Any, Any]) -> None
     responses: Json = {str(endpoint.status): ok}
     for error in sorted(endpoint.errors, key=lambda error: error.status or 500):
         _add_error(responses, error)
+    if endpoint.is_agent:
+        for code in (AgentCode.NO_REPOSITORY, *endpoint.codes):
+            _describe(responses, status_of(code), code, AgentProblem)
     for status, description in endpoint.also.items():
         responses[str(status)] = {**ok, "description": description}
     operation["responses"] = responses
@@ -127,7 +134,7 @@ def _content(endpoint: Endpoint, schema_of: dict[Any, Any]) -> Json:
     elif response is not None:
         schema = response if isinstance(response, dict) else schema_of[response]
         content[endpoint.media_type] = {"schema": schema}
-    if endpoint.events is not None:
+    if endpoint.events is not None and not endpoint.websocket:
         # The schema is that of one event.
         text = {"type": "string"}
         event = {"event": text, "data": text, "id": text, "retry": {"type": "integer"}}
@@ -171,15 +178,24 @@ def _add_security(operation: Json, endpoint: Endpoint, *, required: bool) -> Non
         ways = [{_SCHEME: [scope]} for scope in endpoint.scope_names]
         operation["security"] = ways if required else [{}, *ways]
         for error in _KEY_ERRORS:
-            _add_error(operation["responses"], error)
+            _add_error(operation["responses"], error, _form_of(endpoint))
     for error in _COMMON_ERRORS:
-        _add_error(operation["responses"], error)
+        _add_error(operation["responses"], error, _form_of(endpoint))
 
 
-def _add_error(responses: Json, error: ErrorSpec) -> None:
-    text = f"{error.err_id}: {error.en}"
-    schema = {"$ref": f"{_REF}{Problem.__name__}"}
-    response = responses.setdefault(str(error.status), {"content": {PROBLEM_TYPE: {"schema": schema}}})
+def _form_of(endpoint: Endpoint) -> type[msgspec.Struct]:
+    return AgentProblem if endpoint.is_agent else Problem
+
+
+def _add_error(responses: Json, error: ErrorSpec, form: type[msgspec.Struct] = Problem) -> None:
+    _describe(responses, error.status, f"{error.err_id}: {error.en}", form)
+
+
+def _describe(responses: Json, status: int | None, text: str, form: type[msgspec.Struct]) -> None:
+    """Add an error response; several of one status share their description."""
+    schema = {"$ref": f"{_REF}{form.__name__}"}
+    media_type = PROBLEM_TYPE if form is Problem else JSON
+    response = responses.setdefault(str(status), {"content": {media_type: {"schema": schema}}})
     known = response.get("description")
-    if known is None or error.err_id not in known:
+    if known is None or text not in known.split("; "):
         response["description"] = text if known is None else f"{known}; {text}"

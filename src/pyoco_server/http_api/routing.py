@@ -1,11 +1,13 @@
 """Binds handlers to the table of endpoints, and finds the endpoint of a request."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
 from typing import Any, Final, TypeVar
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 from starlette.types import Scope
 
 from pyoco_server.api.endpoints.endpoint import Endpoint
@@ -33,14 +35,21 @@ def handles(endpoint: Endpoint, *, plain: bool = False) -> Callable[[Handler], H
 
 def add_routes(app: FastAPI) -> None:
     """A route for each endpoint of the table, in its order. FastAPI itself serves the OpenAPI document."""
+    app.routes.extend(_routes())
+
+
+@cache
+def _routes() -> Sequence[BaseRoute]:
+    """The same ones for every app of a process: they take most of the time of making one."""
+    router = APIRouter()
     for endpoint in ENDPOINTS:
         if endpoint is OPENAPI:
             continue
         handler: Any = _HANDLERS[endpoint]
         if endpoint in _PLAIN:
-            app.add_route(endpoint.path, handler, methods=[endpoint.method])
+            router.add_route(endpoint.path, handler, methods=[endpoint.method])
             continue
-        app.add_api_route(
+        router.add_api_route(
             endpoint.path,
             handler,
             methods=[endpoint.method],
@@ -49,9 +58,10 @@ def add_routes(app: FastAPI) -> None:
             description=endpoint.summary,
         )
         if endpoint.head:
-            app.add_api_route(
+            router.add_api_route(
                 endpoint.path, handler, methods=["HEAD"], response_model=None, include_in_schema=False
             )
+    return router.routes
 
 
 def handler_name(endpoint: Endpoint) -> str:
@@ -76,6 +86,12 @@ def route_path(scope: Scope) -> str:
     if root_path and (path == root_path or path.startswith(f"{root_path}/")):
         return path.removeprefix(root_path)
     return path
+
+
+def method_of(scope: Scope) -> str:
+    """The handshake of a WebSocket is a GET."""
+    method: str = "GET" if scope["type"] == "websocket" else scope["method"]
+    return method
 
 
 def find_endpoint(method: str, path: str) -> Endpoint | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from pyoco_server.agent.requests.request_repository import RequestRepository
+from pyoco_server.agent.requests.request_service import RequestService
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.auth.api_key_cache import ApiKeyCache
 from pyoco_server.broker.client.connection import Connection
@@ -227,6 +229,25 @@ class Signals(ServiceGroup):
     def sent(self) -> dict[WaitKind, int]:
         """How many were accepted here."""
         return {WaitKind.SIGNAL: self.signal_sender.sent, WaitKind.EVENT: self.event_sender.sent}
+
+
+class AgentRequests(ServiceGroup):
+    """The requests of the repository that this gateway serves."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        repository: RequestRepository,
+        timekeeper: Timekeeper,
+        changes: RunHub,
+        answers: AnswerHandler,
+    ) -> None:
+        self.service = RequestService(connection, repository, answers, clock=timekeeper.now)
+        queue = self.service.queue
+        timekeeper.add(queue)
+        queue.on_changes(lambda: timekeeper.wake(queue.name))
+        changes.on_changes(queue.runs_changed)
+        self.parts = (queue,)
 
 
 class SharedCursors:

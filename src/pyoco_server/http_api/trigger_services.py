@@ -82,7 +82,7 @@ class WorkflowEventParts(ServiceGroup):
         timekeeper.add(self.audit)
         self.audit.on_refused(lambda: timekeeper.wake(self.audit.name))
         self.notifications = ChatNotifications(connection, box_of(config), self.audit, clock=clock)
-        self.events = WorkflowEvents(
+        self.service = WorkflowEvents(
             connection,
             templates=self.templates,
             actions=self.actions,
@@ -94,10 +94,10 @@ class WorkflowEventParts(ServiceGroup):
         self.retries = RetryQueue(
             connection,
             clock=clock,
-            execute=self.events.retry,
+            execute=self.service.retry,
             on_escalated=self.notifications.escalated,
         )
-        self.events.retries = self.retries
+        self.service.retries = self.retries
         timekeeper.add(self.retries)
         self.retries.on_changes(lambda: timekeeper.wake(self.retries.name))
 

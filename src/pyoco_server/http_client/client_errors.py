@@ -33,10 +33,13 @@ class PyocoHttpError(httpx.HTTPStatusError):
         self.detail: str = problem.get("detail") or response.text.strip()[:500] or status
         self.err_id: str | None = problem.get("err_id")
         self.msg_id: str | None = problem.get("msg_id")
-        # Of an error about a wait: a stable code such as `already_decided` or `expired`.
+        # A stable code: of an error about a wait such as `already_decided`, about an agent request such as
+        # `WORKTREE_DIRTY`.
         self.word: str | None = problem.get("error")
         self.errors: list[FieldProblem] = [_field_problem(item) for item in problem.get("errors") or []]
-        ids = f"{self.err_id} " if self.err_id else ""
+        # The id, or the code of an error of agent requests, which has none.
+        self.code: str | None = self.err_id or (self.word if self.word and self.word.isupper() else None)
+        ids = f"{self.code} " if self.code else ""
         super().__init__(f"{ids}({status}) {self.detail}", request=response.request, response=response)
 
     @property
@@ -62,8 +65,28 @@ def refuses_events(failure: Failure) -> bool:
 
 def _problem_of(response: httpx.Response) -> dict[str, Any]:
     """The members of the error response; none when a proxy made it."""
-    is_problem = response.headers.get("content-type", "").startswith("application/problem+json")
-    return (object_in(response) or {}) if is_problem else {}
+    media_type = response.headers.get("content-type", "")
+    if media_type.startswith("application/problem+json"):
+        return object_in(response) or {}
+    if media_type.startswith("application/json"):
+        return _agent_problem(object_in(response) or {})
+    return {}
+
+
+def _agent_problem(content: Mapping[str, Any]) -> dict[str, Any]:
+    """An error of agent requests in the same members."""
+    error = content.get("error")
+    if not isinstance(error, Mapping):
+        return {}
+    details = error.get("details")
+    details = details if isinstance(details, Mapping) else {}
+    texts = [error.get("message"), details.get("hint")]
+    return {
+        "error": error.get("code"),
+        "title": error.get("message"),
+        "detail": " ".join(text for text in texts if isinstance(text, str)),
+        "errors": details.get("errors") or [],
+    }
 
 
 def _field_problem(item: Mapping[str, Any]) -> FieldProblem:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from pyoco_server.http_client import hook_calls as hooks
 from pyoco_server.http_client import operation_calls as operations
+from pyoco_server.http_client import request_calls as requests
 from pyoco_server.http_client import run_calls as runs
 from pyoco_server.http_client import schedule_calls as schedules
 from pyoco_server.http_client import signal_calls as signals
@@ -190,3 +191,17 @@ class ClientMethods:
     iter_deliveries = Iterated(hooks.iter_deliveries)
     get_delivery = Sent(hooks.get_delivery)
     redeliver = Sent(hooks.redeliver)
+    list_requests = Sent(requests.list_requests)
+    create_request = Sent(requests.create_request)
+    get_request = Sent(requests.get_request)
+    update_request = Sent(requests.update_request)
+    delete_request = Sent(requests.delete_request)
+    enqueue_request = Sent(requests.enqueue_request)
+    stop_request = Sent(requests.stop_request)
+    resume_request = Sent(requests.resume_request)
+    rerun_request = Sent(requests.rerun_request)
+    list_request_runs = Sent(requests.list_request_runs)
+    latest_request_run = Sent(requests.latest_request_run)
+    request_artifact = Sent(requests.request_artifact)
+    raw_request = Sent(requests.raw_request)
+    doctor = Sent(requests.doctor)

@@ -313,6 +313,38 @@ WorkflowActionSaved = TypedDict("WorkflowActionSaved", {
 WorkflowActionDeleted = TypedDict("WorkflowActionDeleted", {
     "status": Literal['ok'], "key": str, "deleted": bool,
 })
+RequestPaths = TypedDict("RequestPaths", {"request_file": str, "run_dir": str | None})
+RequestQuestion = TypedDict("RequestQuestion", {
+    "wait_id": str, "text": str, "choices": list[str], "deadline_at": str | None,
+})
+AgentRequest = TypedDict("AgentRequest", {
+    "id": str, "title": str, "priority": str, "status": str, "base": str, "branch": str, "tags": list[str],
+    "created_at": str, "updated_at": str, "run_id": str | None, "phase": str | None, "attempt": int | None,
+    "blocked_reason": str | None, "failure_reason": str | None, "pr_url": str | None,
+    "last_commit": str | None, "paths": RequestPaths, "enqueued_at": str | None, "stopping": bool,
+    "question": RequestQuestion | None, "pyoco_run_id": str | None, "problems": list[str],
+})
+RequestList = TypedDict("RequestList", {"items": list[AgentRequest]})
+RequestResult = TypedDict("RequestResult", {"request": AgentRequest})
+RequestSections = TypedDict("RequestSections", {"want": str | None, "plan": str | None, "report": str | None})
+RequestContent = TypedDict("RequestContent", {"raw_md": str, "sections": RequestSections})
+RequestDetail = TypedDict("RequestDetail", {"request": AgentRequest, "content": RequestContent})
+RequestRunStep = TypedDict("RequestRunStep", {
+    "id": str, "title": str, "state": str, "commit": str | None, "tests": str | None, "summary": str | None,
+})
+RequestRun = TypedDict("RequestRun", {
+    "id": str, "request_id": str, "status": str, "phase": str | None, "started_at": str | None,
+    "ended_at": str | None, "summary": str | None, "artifacts": dict[str, str], "files": list[str],
+    "step": str | None, "steps": list[RequestRunStep], "error": dict[str, Any] | None,
+    "pyoco_run_id": str | None,
+})
+RequestRunResult = TypedDict("RequestRunResult", {"run": RequestRun})
+RequestRunList = TypedDict("RequestRunList", {"items": list[RequestRun]})
+DoctorCheck = TypedDict("DoctorCheck", {
+    "name": str, "ok": bool, "version": NotRequired[str | None], "details": NotRequired[str | None],
+    "fix": NotRequired[str | None],
+})
+DoctorReport = TypedDict("DoctorReport", {"checks": list[DoctorCheck]})
 Letter = TypedDict("Letter", {
     "seq": int, "timestamp": float, "reason": str, "error": str | None, "run_id": str | None,
     "flow_name": str | None, "tag": str | None, "tags": list[str] | None, "worker_id": str | None,

@@ -44,6 +44,7 @@ class RecordKind(StrEnum):
     AUDIT_ROW = "audit_row"
     HOOK = "hook"
     HOOK_DELIVERY = "hook_delivery"
+    REQUEST = "request"
 
 
 # A feed reports when these are replaced or removed.
@@ -57,6 +58,7 @@ _FOLLOWED: Final = frozenset(
         RecordKind.ACTION,
         RecordKind.RETRY_JOB,
         RecordKind.HOOK,
+        RecordKind.REQUEST,
     }
 )
 

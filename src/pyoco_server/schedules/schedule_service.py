@@ -24,8 +24,6 @@ from pyoco_server.errors import (
     ScheduleNotFound,
     shortened_json,
 )
-from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.models import is_tag
 from pyoco_server.records.schedule_models import (
     Backfill,
     Outcome,
@@ -70,12 +68,9 @@ class ScheduleName:
     @property
     def key(self) -> str | None:
         """None: it cannot be the caller's, or cannot exist; it must not reach a NATS subject."""
-        owner = self.caller.tenant_id if self.tenant is None else self.tenant
-        # Schedules that were created without an API key.
-        if owner == NO_TENANT:
-            owner = None
-        is_valid = is_schedule_id(self.schedule_id) and (owner is None or is_tag(owner))
-        return schedule_key(owner, self.schedule_id) if is_valid and self.caller.sees(owner) else None
+        if not is_schedule_id(self.schedule_id):
+            return None
+        return self.caller.key_of(self.tenant, lambda owner: schedule_key(owner, self.schedule_id))
 
     @property
     def unknown(self) -> ScheduleNotFound:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cryptography.fernet import Fernet
-
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.config.setting import SECRETS_KEYS
 from pyoco_server.errors import ConfigError, FieldProblem, shortened
@@ -19,6 +17,8 @@ _FILE_SETTING: Final = "PYOCO_SECRETS_KEY_FILE"
 
 
 def new_key() -> str:
+    from cryptography.fernet import Fernet  # noqa: PLC0415 - 8 MB, for a gateway that creates no key
+
     return Fernet.generate_key().decode()
 
 

@@ -15,7 +15,7 @@ from pyoco_server.triggers.secrets_at_rest import SecretBox
 
 
 @dataclass(slots=True)
-class Rotated:
+class RotationResult:
     # Secrets that were encrypted again, and those that were under the first key already.
     changed: int = 0
     current: int = 0
@@ -24,7 +24,7 @@ class Rotated:
 
 
 # What a record is with its secrets under the first key; the record itself if they are.
-Renew = Callable[[R, Rotated], R]
+Renew = Callable[[R, RotationResult], R]
 
 
 class _Gone(Exception):
@@ -38,24 +38,24 @@ class SecretRotation:
         self._hooks = KeyedRecords(connection, bucket, RecordKind.HOOK, decode_hook)
         self._chat = KeyedRecords(connection, bucket, RecordKind.CHAT_SETTINGS, decode_chat_settings)
 
-    async def run(self) -> Rotated:
+    async def run(self) -> RotationResult:
         """NoSecretsKey if there is no key; a secret that cannot be decrypted stops no other."""
         self._box.require_key()
-        done = Rotated()
+        done = RotationResult()
         for key in await self._hooks.keys(HOOK_PREFIX):
             await self._rotate(self._hooks, key, self._renewed_hook, done)
         for key in await self._chat.keys(CHAT_PREFIX):
             await self._rotate(self._chat, key, self._renewed_settings, done)
         return done
 
-    async def _rotate(self, store: KeyedRecords[R], key: str, renew: Renew[R], done: Rotated) -> None:
-        counts = Rotated()
+    async def _rotate(self, store: KeyedRecords[R], key: str, renew: Renew[R], done: RotationResult) -> None:
+        counts = RotationResult()
 
         def make(record: R | None) -> R:
             nonlocal counts
             if record is None:
                 raise _Gone
-            counts = Rotated()
+            counts = RotationResult()
             return renew(record, counts)
 
         try:
@@ -68,19 +68,19 @@ class SecretRotation:
         done.changed += counts.changed
         done.current += counts.current
 
-    def _renewed_settings(self, record: ChatSettings, counts: Rotated) -> ChatSettings:
+    def _renewed_settings(self, record: ChatSettings, counts: RotationResult) -> ChatSettings:
         if record.webhook is None:
             return record
         webhook = self._renewed(record.webhook, counts)
         return record if webhook == record.webhook else structs.replace(record, webhook=webhook)
 
-    def _renewed_hook(self, record: HookRecord, counts: Rotated) -> HookRecord:
+    def _renewed_hook(self, record: HookRecord, counts: RotationResult) -> HookRecord:
         secrets = [
             structs.replace(each, encrypted=self._renewed(each.encrypted, counts)) for each in record.secrets
         ]
         return record if secrets == record.secrets else structs.replace(record, secrets=secrets)
 
-    def _renewed(self, encrypted: str, counts: Rotated) -> str:
+    def _renewed(self, encrypted: str, counts: RotationResult) -> str:
         """Under the first key."""
         if self._box.is_current(encrypted):
             counts.current += 1

@@ -4,28 +4,39 @@ The first key encrypts, and all of them decrypt: a new key is put in front of th
 are encrypted again (`pyoco-server-admin secrets rotate`), and then the old key can be removed.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pyoco_server.errors import NoSecretsKey, SecretUnreadable
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
 
 
 class SecretBox:
     def __init__(self, keys: Sequence[str]) -> None:
-        self._fernets = [Fernet(key) for key in keys]
+        self._keys = keys
 
     @property
     def has_key(self) -> bool:
-        return bool(self._fernets)
+        return bool(self._keys)
 
     @property
     def key_count(self) -> int:
-        return len(self._fernets)
+        return len(self._keys)
+
+    @cached_property
+    def _fernets(self) -> list[Fernet]:
+        from cryptography.fernet import Fernet  # noqa: PLC0415 - 8 MB, and most gateways have no secrets
+
+        return [Fernet(key) for key in self._keys]
 
     def require_key(self) -> None:
         """NoSecretsKey if nothing can be encrypted."""
-        if not self._fernets:
+        if not self._keys:
             raise NoSecretsKey("neither PYOCO_SECRETS_KEYS nor PYOCO_SECRETS_KEY_FILE is set")
 
     def encrypt(self, secret: str) -> str:
@@ -35,26 +46,27 @@ class SecretBox:
 
     def decrypt(self, encrypted: str) -> str:
         """SecretUnreadable if none of the keys is the right one."""
+        if not self._keys:
+            raise SecretUnreadable(self._why())
+        from cryptography.fernet import InvalidToken, MultiFernet  # noqa: PLC0415 - see above
+
         try:
-            return self._all().decrypt(encrypted.encode()).decode()
+            return MultiFernet(self._fernets).decrypt(encrypted.encode()).decode()
         except (InvalidToken, ValueError):
             raise SecretUnreadable(self._why()) from None
 
     def is_current(self, encrypted: str) -> bool:
         """Whether it is encrypted with the first key."""
+        from cryptography.fernet import InvalidToken  # noqa: PLC0415 - see above
+
         try:
             self._fernets[0].decrypt(encrypted.encode())
         except InvalidToken:
             return False
         return True
 
-    def _all(self) -> MultiFernet:
-        if not self._fernets:
-            raise SecretUnreadable(self._why())
-        return MultiFernet(self._fernets)
-
     def _why(self) -> str:
-        count = len(self._fernets)
+        count = len(self._keys)
         if not count:
             return "neither PYOCO_SECRETS_KEYS nor PYOCO_SECRETS_KEY_FILE is set"
         return f"none of the {count} keys fits" if count > 1 else "the only key does not fit"

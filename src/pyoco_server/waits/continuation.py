@@ -48,7 +48,9 @@ def awaited_by(snapshot: RunSnapshot) -> list[OpenWait]:
 
 
 class Continuations:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, in_background: bool = False) -> None:
+        """`in_background`: nobody waits for what follows, and each write gives way to submits."""
+        self._urgent = connection.urgent if in_background else None
         self._waits = WaitStore(connection)
         self._events = WaitEvents(connection)
         self._repairer = RunRepairer(connection)
@@ -56,6 +58,7 @@ class Continuations:
 
     async def decide(self, wait: StoredWait, outcome: WaitRecord, event: WaitEvent | None = None) -> bool:
         """False when the wait was written since it was read."""
+        await self._give_way()
         return await write_outcome(self._waits, self._events, wait, outcome, event)
 
     async def publish_best_effort(self, event: WaitEvent) -> None:
@@ -117,15 +120,21 @@ class Continuations:
             if not lost and not any(wait.resolved for wait in waits):
                 return True
             if not has_job:
+                await self._give_way()
                 await self._repairer.publish_continuation(stored)
         changed = without_decided(stored.snapshot, waits, lost)
         if changed is stored.snapshot:
             return True
+        await self._give_way()
         try:
             await self._repairer.store.replace(changed, revision=stored.revision)
         except RevisionConflict:
             return False
         return True
+
+    async def _give_way(self) -> None:
+        if self._urgent is not None:
+            await self._urgent.give_way()
 
     async def close_waits(self, run_id: str) -> None:
         """Cancel the open waits of a run that has ended or was deleted."""

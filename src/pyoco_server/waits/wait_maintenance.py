@@ -60,7 +60,7 @@ class WaitMaintenance:
         self._check_all_sec = _ROUNDS * self._interval_sec if check_all_sec is None else check_all_sec
         self._grace_sec = min(_GRACE_SEC, self._interval_sec)
         self._waits = WaitStore(connection)
-        self._continuations = Continuations(connection)
+        self._continuations = Continuations(connection, in_background=True)
         self._queued = QueuedRuns(connection, shared_id=open_runs.shared_id)
         # The job of a run that begins to wait has left the queue.
         open_runs.on_waiting(self._queued.forget_before)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -23,14 +24,15 @@ from pyoco_server.worker.engine import pyoco_adapter
 from pyoco_server.worker.executors.executor import Executor
 from pyoco_server.worker.executors.executor_pool import ExecutorPool, ProcessExecutor
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
-from pyoco_server.worker.executors.thread_executor import ThreadExecutor
-from pyoco_server.worker.flows.flow_files import FlowFolder
-from pyoco_server.worker.flows.flow_source import FlowResolver
+from pyoco_server.worker.flows.folder_fingerprint import fingerprint_of
 from pyoco_server.worker.ipc.protocol import Ready, Setup
 from pyoco_server.worker.session.presence import OperatorCommands, Presence
 from pyoco_server.worker.session.slots import DedicatedSlot, PooledSlots, Slots
 from pyoco_server.worker.session.wheel_updates import WheelUpdates, first_sync
 from pyoco_server.worker.session.worker_services import WorkerServices
+
+if TYPE_CHECKING:
+    from pyoco_server.worker.flows.flow_source import FlowResolver
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ class PyocoNatsWorker:
     async def connect(
         cls,
         config: NatsBackendConfig | None = None,
-        flow_resolver: FlowResolver | None = None,
+        flow_resolver: "FlowResolver | None" = None,
         worker_id: str = "worker",
         tags: Sequence[str] | None = None,
         *,
@@ -76,6 +78,9 @@ class PyocoNatsWorker:
         if flow_resolver is None:
             # It follows an optional argument, so that all four can be given by position.
             raise TypeError("PyocoNatsWorker.connect() needs a flow_resolver")
+        # A worker with processes does without what executes flows.
+        from pyoco_server.worker.executors.thread_executor import ThreadExecutor  # noqa: PLC0415
+
         config = config or NatsBackendConfig.from_env()
         pyoco_adapter.check_support()
         tags = _checked_names(config, worker_id, tags)
@@ -170,7 +175,7 @@ class PyocoNatsWorker:
 
         async def check() -> None:
             if await loaded.has_changed():
-                log.info("the flows in %s have changed and are loaded again", loaded.folder.path)
+                log.info("the flows in %s have changed and are loaded again", loaded.folder)
                 for executor in self._executors:
                     executor.retire()
             self._services.presence.report_flows(_flow_names(self._executors))
@@ -188,7 +193,7 @@ class PyocoNatsWorker:
 
 
 def _flow_names(executors: Sequence[Executor]) -> Sequence[str]:
-    """The flows that the first executor process has loaded; a worker inside a program does not know its flows."""
+    """The flows that the first executor process has loaded; a worker inside a program knows none."""
     for executor in executors:
         if isinstance(executor, ProcessExecutor):
             return executor.ready.flows
@@ -199,7 +204,7 @@ def _flow_names(executors: Sequence[Executor]) -> Sequence[str]:
 class _LoadedFolder:
     """The folder that the flows were loaded from, and what it contained then."""
 
-    folder: FlowFolder
+    folder: Path
     fingerprint: str
 
     @classmethod
@@ -207,11 +212,10 @@ class _LoadedFolder:
         """Taken before the executors load it: a change while they do is then noticed."""
         if path is None:
             return None
-        folder = FlowFolder(path)
-        return cls(folder, await asyncio.to_thread(folder.fingerprint))
+        return cls(Path(path), await asyncio.to_thread(fingerprint_of, Path(path)))
 
     async def has_changed(self) -> bool:
-        before, self.fingerprint = self.fingerprint, await asyncio.to_thread(self.folder.fingerprint)
+        before, self.fingerprint = self.fingerprint, await asyncio.to_thread(fingerprint_of, self.folder)
         return before != self.fingerprint
 
 

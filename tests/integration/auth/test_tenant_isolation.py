@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 from msgspec import structs
 
+from pyoco_server.api.endpoints.endpoint import is_agent_path
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.broker.client.direct_client import DirectClient
 from pyoco_server.broker.jetstream.stream_reads import stream_state
@@ -26,13 +27,15 @@ from pyoco_server.records.models import DeadLetter, LogLine, RunStatus
 from pyoco_server.records.schedule_models import StartedRun, schedule_key
 from pyoco_server.schedules.schedule_transitions import with_backfill
 from pyoco_server.triggers.secret_keys import new_key
+from tests.support.agent.repository import AgentRepository
+from tests.support.agent.served_repository import served_config
 from tests.support.broker.stored_runs import ended, write
 from tests.support.broker.stored_waits import a_wait
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.running.tenants import Tenant, having_tenants
 from tests.support.samples.wheel_uploads import upload
 from tests.support.samples.wheels import wheel_bytes
-from tests.support.waiting import eventually
+from tests.support.waiting import NEVER_SEC, eventually
 
 # In all that acme has and rival must not see.
 MARK = "acmes-secret"
@@ -74,8 +77,7 @@ class World:
                     config.triggers_kv_bucket,
                     config.receipts_kv_bucket,
                     config.event_retries_kv_bucket,
-                    config.triggers_kv_bucket,
-                    config.receipts_kv_bucket,
+                    config.requests_kv_bucket,
                 )
             ),
             *(config.work_stream, config.dlq_stream, config.journal_stream, config.run_log_stream),
@@ -95,6 +97,7 @@ OWNED = {
     "hook_id": "unknown",
     "template_id": "unknown",
     "key": "unknown",
+    "request_id": "unknown",
 }
 # The proof is the sender's own, and no key of a tenant (tests/integration/triggers/test_hooks.py).
 FOR_SENDERS = {("POST", "/hooks/{hook_id}")}
@@ -109,6 +112,7 @@ SHARED = {
     "worker_id": "w1",
     "wheel_name": "greetings-0.1.0-py3-none-any.whl",
     "backfill_id": "0123456789abcdef",
+    "run_number": "001",
 }
 # Parameters with which an endpoint returns as much as possible, and ends.
 QUERIES: dict[tuple[str, str], Callable[[World], dict[str, str]]] = {
@@ -147,6 +151,9 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/hooks"): {"json": {"hook_id": "own", "kind": "token", "flow_name": "noop"}},
     ("PATCH", "/hooks/{hook_id}"): {"json": {"note": "changed"}},
     ("POST", "/hooks/{hook_id}/test"): {"json": {"body": {}}},
+    ("POST", "/api/v1/requests"): {"json": {"title": "Another"}},
+    ("PATCH", "/api/v1/requests/{request_id}"): {"json": {"title": "changed"}},
+    ("POST", "/api/v1/requests/{request_id}/resume"): {"json": {"answer": {"text": "yes"}}},
     ("POST", "/bulk/cancel"): _EVERYTHING,
     ("POST", "/bulk/rerun"): _EVERYTHING,
     ("POST", "/dlq/replay"): _EVERYTHING,
@@ -201,15 +208,23 @@ def _removes_last(operation: tuple[str, str]) -> tuple[int, int]:
 OK = {(each.method, each.path): each.status for each in ENDPOINTS}
 OPERATORS_ONLY = {(each.method, each.path) for each in ENDPOINTS if each.operators_only}
 OPERATIONS = sorted((each for each in operations() if each not in FOR_SENDERS), key=_removes_last)
-OF_TENANTS = [each for each in OPERATIONS if set(names_in(*each)) & set(OWNED) and each[0] != "PUT"]
-OF_ALL = [each for each in OPERATIONS if each not in OF_TENANTS]
+# Of the repository that the gateway serves, which belongs to acme.
+OF_REPOSITORY = [each for each in OPERATIONS if is_agent_path(each[1])]
+OF_OTHERS = [each for each in OPERATIONS if each not in OF_REPOSITORY]
+OF_TENANTS = [each for each in OF_OTHERS if set(names_in(*each)) & set(OWNED) and each[0] != "PUT"]
+OF_ALL = [each for each in OF_OTHERS if each not in OF_TENANTS]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(shared_config: NatsBackendConfig) -> AsyncIterator[World]:
-    config = replace(shared_config, secrets_keys=new_key())
+async def world(
+    shared_config: NatsBackendConfig, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[World]:
+    repository = AgentRepository(tmp_path_factory.mktemp("repository"))
+    config = served_config(shared_config, repository, agent_tenant="acme", secrets_keys=new_key())
     async with having_tenants(config, "acme", "rival") as (acme, rival):
         world = World(acme, rival)
+        # Its test writes to idle streams would count as writes of a request.
+        world.acme.inside.storage._idle_sec = NEVER_SEC
         world.beginning = (await acme.http.get("/runs")).headers["X-Pyoco-Revision"]
         await _fill(world)
         yield world
@@ -249,7 +264,11 @@ async def _fill(world: World) -> None:
     hook = {"hook_id": f"{MARK}-hook", "kind": "token", **fields, "note": MARK}
     await _fill_hook(world, hook)
     await _fill_workflow_events(world)
+    request = {"title": MARK, "id": f"{MARK}-request", "want": {"text": MARK}}
+    if inside.agent is not None:
+        assert (await acme.http.post("/api/v1/requests", json=request)).status_code == 201
     world.owned = {
+        "request_id": f"{MARK}-request",
         "template_id": f"{MARK}-template",
         "key": f"{MARK}-action",
         "schedule_id": schedule["schedule_id"],
@@ -355,6 +374,22 @@ async def test_objects_of_another_tenant_are_404(
     assert foreign.text.replace(world.owned[name], "?") == unknown.text.replace(OWNED[name], "?")
     assert _told_beside(foreign) == _told_beside(unknown)
     assert await world.written() == before
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(("method", "path"), OF_REPOSITORY)
+async def test_repository_of_another_tenant_does_not_exist(method: str, path: str, world: World) -> None:
+    before = (await world.acme.http.get("/api/v1/requests")).json(), await world.written()
+    foreign = await ask(world.rival, world, method, path, world.owned)
+    unknown = await ask(world.rival, world, method, path, OWNED)
+    assert foreign.status_code == unknown.status_code == 404
+    assert foreign.json()["error"]["code"] == "NO_REPOSITORY"
+    assert foreign.text == unknown.text
+    assert _told_beside(foreign) == _told_beside(unknown)
+    assert world.leaks(foreign) == []
+    assert ((await world.acme.http.get("/api/v1/requests")).json(), await world.written()) == before
+    own = await world.acme.http.get(f"/api/v1/requests/{world.owned['request_id']}")
+    assert MARK in own.text
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -20,7 +20,7 @@ from pyoco_server.worker.executors.executor_template import ExecutorTemplate, Fo
 from pyoco_server.worker.executors.task_processes import MARK_VARIABLE
 from tests.support.processes import descendants, is_alive
 from tests.support.running.executors import ExecutorUnderTest, new_run, new_setup, started_executor
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_sync
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="executors are new interpreters elsewhere")
 
@@ -215,6 +215,31 @@ async def test_a_template_that_does_not_reply_is_ended(
         async with started_executor(flows, template=template) as other:
             assert (await output_of(other, "facts"))["parent"] == os.getpid()
         assert not is_alive(stopped)
+
+
+async def test_an_executor_that_the_template_forks_too_late_ends(
+    flows: Path, template: ExecutorTemplate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_process, "create_subprocess_exec", asyncio.create_subprocess_exec)
+    late: set[int] = set()
+    async with started_executor(flows, template=template) as first:
+        slow, end = template_pid(template), template._end
+
+        def end_after_the_fork() -> None:
+            os.kill(slow, signal.SIGCONT)
+            others = {first.started.pid}
+            late.update(eventually_sync(lambda: set(descendants(slow)) - others, describe="a late fork"))
+            end()
+
+        os.kill(slow, signal.SIGSTOP)
+        assert template._control is not None
+        template._control.settimeout(0.1)
+        monkeypatch.setattr(template, "_end", end_after_the_fork)
+        async with started_executor(flows, template=template) as other:
+            # It would take a run of the other one, or its set-up.
+            await eventually(lambda: not any(map(is_alive, late)), describe="the late executor has exited")
+            assert (await output_of(other, "facts"))["pid"] == other.started.pid
+        monkeypatch.undo()
 
 
 async def test_closing_leaves_no_process(flows: Path, template: ExecutorTemplate) -> None:

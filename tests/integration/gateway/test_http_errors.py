@@ -181,8 +181,9 @@ async def test_nats_that_hangs_is_503_and_not_ready(config: NatsBackendConfig, o
 
 
 async def test_a_submit_does_not_wait_for_a_long_request_timeout(
-    config: NatsBackendConfig, own_nats: NatsServer
+    config: NatsBackendConfig, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pyoco_server.runs.lifecycle.submission._BUDGET_SEC", 1.0)
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         assert gateway.inside.config.nats_request_timeout_sec == LIMIT_SEC
         with own_nats.paused():

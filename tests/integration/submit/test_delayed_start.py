@@ -244,6 +244,23 @@ async def test_a_forged_start_is_refused(own_gateway: RunningGateway) -> None:
     assert await queue_is_empty(own_gateway)
 
 
+async def test_each_write_of_a_release_gives_way_to_submits(
+    own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = await held(own_gateway)
+    connection = own_gateway.inside.connection
+    stored: list[tuple[RunStatus, int]] = []
+
+    async def give_way() -> None:
+        run = await RunStore(connection).get_from_leader(run_id)
+        assert run is not None
+        stored.append((run.snapshot.status, await messages_in_queue(own_gateway)))
+
+    monkeypatch.setattr(connection.urgent, "give_way", give_way)
+    assert await RunRepairer(connection).release(run_id, time.time() + 2 * HOUR)
+    assert stored == [(RunStatus.SCHEDULED, 0), (RunStatus.PENDING, 0)]
+
+
 async def test_a_release_that_another_has_done_is_none(own_gateway: RunningGateway) -> None:
     run_id = await held(own_gateway)
     repairer = RunRepairer(own_gateway.inside.connection)

@@ -29,7 +29,7 @@ from tests.support.programs import SERVER, running
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 from tests.support.settings import for_hanging_nats
-from tests.support.waiting import LIMIT_SEC, eventually, eventually_equals
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually, eventually_equals
 
 KEY = "order-4711"
 YAML = "version: 1\nflow: {graph: load}\ntasks:\n  load: {callable: 'm:load'}\n"
@@ -205,7 +205,11 @@ async def test_concurrent_requests_wait_for_the_first(
     assert (await first).json() == (await second).json()
 
 
-async def test_a_request_that_waits_too_long_is_a_503(gateway: RunningGateway) -> None:
+async def test_a_request_that_waits_too_long_is_a_503(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency, "_WAIT_SEC", 0.1)
+    monkeypatch.setattr(idempotency, "ABANDONED_SEC", NEVER_SEC)
     await leave_unaccepted(gateway, new_job(flow_name="noop", tag="default"), age_sec=0)
     response = await post(gateway)
     assert "is in progress" in assert_problem(response, 503, 3)["detail"]
@@ -216,10 +220,12 @@ async def test_a_request_that_waits_too_long_is_a_503(gateway: RunningGateway) -
 async def test_a_gateway_killed_before_its_run_was_stored_leaves_a_usable_key(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idempotency, "ABANDONED_SEC", 600.0)
+    monkeypatch.setattr(idempotency, "ABANDONED_SEC", NEVER_SEC)
     lost = new_job(flow_name="noop", tag="default")
     await leave_unaccepted(gateway, lost, age_sec=0)
-    assert (await post(gateway)).status_code == 503
+    with monkeypatch.context() as patched:
+        patched.setattr(idempotency, "_WAIT_SEC", 0.1)
+        assert (await post(gateway)).status_code == 503
     # As if that long had passed.
     monkeypatch.setattr(idempotency, "ABANDONED_SEC", 0.0)
     run_id = await run_of(gateway)

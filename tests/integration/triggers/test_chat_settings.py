@@ -49,7 +49,7 @@ def answering(gateway: RunningGateway, *statuses: int) -> list[httpx.Request]:
         asked.append(request)
         return httpx.Response(next(remaining), text="a body with secrets")
 
-    gateway.inside.events.notifications.sender = ChatSender(httpx.MockTransport(answer))
+    gateway.inside.workflow_events.notifications.sender = ChatSender(httpx.MockTransport(answer))
     return asked
 
 
@@ -143,7 +143,7 @@ async def test_a_network_error_is_a_502(chatty: RunningGateway) -> None:
     def fail(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route")
 
-    chatty.inside.events.notifications.sender = ChatSender(httpx.MockTransport(fail))
+    chatty.inside.workflow_events.notifications.sender = ChatSender(httpx.MockTransport(fail))
     failed = await chatty.http.post(f"{SETTINGS}/test")
     assert (failed.status_code, failed.json()["http_status"], failed.json()["sent"]) == (502, 502, False)
 
@@ -163,4 +163,4 @@ async def test_without_settings_the_test_is_refused_and_audited(own_gateway: Run
     # Without a key of the installation nothing is stored in the clear.
     assert_refused(await save(own_gateway, STORED), 409, 64)
     # Not an event: it is in no summary.
-    assert own_gateway.inside.events.notifications.outcomes["skipped"] == 1
+    assert own_gateway.inside.workflow_events.notifications.outcomes["skipped"] == 1

@@ -119,7 +119,7 @@ async def test_a_flood_of_wrong_tokens_is_one_row_with_a_count(config: NatsBacke
     async with running_gateway(replace(config, workflow_event_token="t")) as gateway:
         for _ in range(200):
             assert (await gateway.http.post(EVENTS, json=BODY)).status_code == 401
-        audit = gateway.inside.events.audit
+        audit = gateway.inside.workflow_events.audit
         now = gateway.inside.timekeeper.now()
         await audit.run_due(now + 120)
         assert await audit.run_due(now + 120) is None

@@ -60,7 +60,7 @@ async def test_the_file_has_a_line_for_each_row_and_is_made_again(config: NatsBa
         )
 
         path.unlink()
-        gateway.inside.events.audit_file.wake()
+        gateway.inside.workflow_events.audit_file.wake()
         assert await has_lines(path, 3) == [first, second, third]
     # A line that was not written to its end.
     with path.open("ab") as file:

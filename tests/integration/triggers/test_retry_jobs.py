@@ -164,7 +164,7 @@ async def test_no_job_is_forgotten_when_nats_is_away_or_one_cannot_be_executed(
         await occupied(gateway, "t")
         for n in range(3):
             await send(gateway, template_id="t", idempotency_key=f"k{n}")
-        retries = gateway.inside.events.retries
+        retries = gateway.inside.workflow_events.retries
         later = gateway.inside.timekeeper.now() + 3600
         checked: list[str] = []
         errors: list[Exception] = [gateway.inside.connection.unavailable(), ValueError("of one job")]
@@ -193,7 +193,7 @@ async def test_the_number_of_jobs_is_limited_also_for_many_at_once(config: NatsB
         sent = (send(gateway, idempotency_key=f"k{n}", **event) for n in range(30))
         assert {answer.status_code for answer in await asyncio.gather(*sent)} == {409}
         assert len(await jobs_of(gateway, "t")) == 10
-        retries = gateway.inside.events.retries
+        retries = gateway.inside.workflow_events.retries
         assert retries.refused == 20
         # What is executed is read again: no gateway has the payloads of all jobs in memory.
         assert {job.event.payload for job in retries.jobs(lambda _: True)} == {None}
@@ -246,15 +246,17 @@ async def test_the_last_attempt_escalates_and_notifies_once_even_if_that_fails(
 
     settings = {"workflow_event_retry_max_attempts": 2, "google_chat_webhook_url": WEBHOOK}
     async with running_gateway(without_worker(config, **settings)) as gateway:
-        gateway.inside.events.notifications.sender = ChatSender(httpx.MockTransport(refuse))
+        gateway.inside.workflow_events.notifications.sender = ChatSender(httpx.MockTransport(refuse))
         await put_action(gateway)
         await occupied(gateway, "stuck", year=2203, month=1)
         await send(gateway, template_id="stuck", idempotency_key="k", event_name="<users/all>")
         first = await drain(gateway, force=True)
         second = await drain(gateway, force=True)
         third = await drain(gateway, force=True)
-        await eventually(lambda: gateway.inside.events.notifications.outcomes["failed"] == 1, describe="sent")
-        await gateway.inside.events.retries.run_due(gateway.inside.timekeeper.now() + 600)
+        await eventually(
+            lambda: gateway.inside.workflow_events.notifications.outcomes["failed"] == 1, describe="sent"
+        )
+        await gateway.inside.workflow_events.retries.run_due(gateway.inside.timekeeper.now() + 600)
         [job] = await jobs_of(gateway, "stuck")
         rows = (await summary(gateway, "2203-01"))["recent"]
     assert [(each["retrying"], each["escalated"]) for each in (first, second, third)] == [
@@ -274,7 +276,7 @@ async def test_another_gateway_notifies_if_the_first_one_died(config: NatsBacken
         await put_action(gateway)
         await occupied(gateway, "t")
         await send(gateway, template_id="t", idempotency_key="k")
-        retries = gateway.inside.events.retries
+        retries = gateway.inside.workflow_events.retries
         notified: list[RetryJob] = []
 
         async def note(job: RetryJob) -> None:
@@ -304,7 +306,7 @@ async def test_no_job_waits_for_a_slow_notification(config: NatsBackendConfig) -
         await occupied(gateway, "t")
         for n in range(3):
             await send(gateway, template_id="t", idempotency_key=f"k{n}")
-        retries = gateway.inside.events.retries
+        retries = gateway.inside.workflow_events.retries
         answered = asyncio.Event()
         told: list[RetryJob] = []
 
@@ -342,7 +344,7 @@ async def test_ended_jobs_are_removed_after_their_time_and_make_room(config: Nat
         # All are waiting: there is no room for another one.
         assert (await send(gateway, template_id="t", idempotency_key="k10")).status_code == 409
         assert len(await jobs_of(gateway, "t")) == 10
-        assert gateway.inside.events.retries.refused == 1
+        assert gateway.inside.workflow_events.retries.refused == 1
         await gateway.http.post(f"/runs/{holder}/cancel")
         assert (await drain(gateway, force=True, limit=1))["succeeded"] == 1
         assert (await send(gateway, template_id="t", idempotency_key="k11")).status_code == 409
@@ -353,7 +355,7 @@ async def test_ended_jobs_are_removed_after_their_time_and_make_room(config: Nat
         await gateway.http.delete(f"{TEMPLATES}/t")
         assert (await drain(gateway, force=True, limit=50))["discarded"] == 10
         month_later = gateway.inside.timekeeper.now() + 31 * 86_400
-        await gateway.inside.events.retries.run_due(month_later)
+        await gateway.inside.workflow_events.retries.run_due(month_later)
         assert await jobs_of(gateway, "t") == []
 
 

@@ -310,7 +310,7 @@ async def test_more_receipts_than_allowed_are_removed_and_that_is_said(
         await put_action(gateway)
         await save_template(gateway, "t")
         answers = [await started(gateway, template_id="t", idempotency_key=f"k{n}") for n in range(12)]
-        receipts = gateway.inside.events.receipts
+        receipts = gateway.inside.workflow_events.receipts
         await eventually(lambda: receipts.removed_early >= 7, describe="the oldest are removed")
         assert "were removed before their time" in caplog.text
         # Its run is stored: it is known nevertheless.

@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from datetime import datetime
 from itertools import cycle
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
@@ -60,12 +62,16 @@ async def test_a_template_is_stored_changed_and_deleted(shared_gateway: RunningG
     assert (await http.get(f"{TEMPLATES}/{found['id']}")).json() == found
 
     body = {"id": found["id"], "name": "Monthly 2", "steps": steps}
-    changed = await http.post(TEMPLATES, json={**body, "base_updated_at": found["updated_at"]})
+    # As a client writes it that has parsed it.
+    in_tokyo = datetime.fromisoformat(found["updated_at"]).astimezone(ZoneInfo("Asia/Tokyo")).isoformat()
+    changed = await http.post(TEMPLATES, json={**body, "base_updated_at": in_tokyo})
     assert (changed.status_code, changed.json()["created"]) == (200, False)
     assert changed.json()["template"]["created_at"] == found["created_at"]
     assert changed.json()["template"]["updated_at"] > found["updated_at"]
     stale = await http.post(TEMPLATES, json={**body, "base_updated_at": found["updated_at"]})
     assert_refused(stale, 409, 56, template_service.STALE)
+    unreadable = await http.post(TEMPLATES, json={**body, "base_updated_at": "yesterday"})
+    assert_field_problem(unreadable, "base_updated_at", "in ISO 8601")
     assert_refused(await http.post(TEMPLATES, json=body), 409, 56, template_service.EXISTS)
     assert (await http.delete(f"{TEMPLATES}/{found['id']}")).json() == {
         "status": "ok",

@@ -121,6 +121,41 @@ async def test_an_answer_after_an_unprocessed_deadline_expires_the_wait(connecti
     assert await jobs_in_queue(connection) == []
 
 
+async def test_each_write_of_a_wake_gives_way_to_submits(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A submit that comes in the middle of a wake waits for one write of it."""
+    run = await waiting_run(connection, {"timeout_sec": -1, "default": 7})
+    stored: list[tuple[str, int, RunStatus]] = []
+
+    async def give_way() -> None:
+        stored.append(((await run.wait()).state, len(await run.jobs()), (await run.now()).status))
+
+    monkeypatch.setattr(connection.urgent, "give_way", give_way)
+
+    async def continued() -> bool:
+        return (await run.now()).status is RunStatus.PENDING
+
+    async with maintaining(connection):
+        await eventually(continued, describe="the run has continued")
+    # Before it begins, and before the wait, the job and the run are written.
+    before = [("open", 0), ("open", 0), ("expired", 0), ("expired", 1)]
+    assert stored[:4] == [(*each, RunStatus.WAITING_HUMAN) for each in before]
+
+
+async def test_an_answer_of_a_person_gives_way_to_nothing(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await waiting_run(connection)
+
+    async def give_way() -> None:
+        pytest.fail("a person waits for this")
+
+    monkeypatch.setattr(connection.urgent, "give_way", give_way)
+    await AnswerHandler(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
+    await run.has_jobs()
+
+
 async def test_a_default_answers_an_expired_wait(connection: Connection) -> None:
     defaults = (None, False, {"n": 0})
     runs = [await waiting_run(connection, {"timeout_sec": -1, "default": value}) for value in defaults]

@@ -28,7 +28,7 @@ from pyoco_server.waits.index.wait_index import (
 from pyoco_server.waits.index.wait_items import OPEN, WaitFilter, item_of
 from tests.support.broker.stored_waits import a_wait, ask, decide, decided
 from tests.support.running.gateway import RunningGateway, running_gateway
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT_SEC, eventually
 
 BUCKET = "a bucket"
 
@@ -207,8 +207,14 @@ async def test_a_bucket_that_is_recreated_is_read_again(gateway: RunningGateway)
     connection = gateway.inside.connection
     await jetstream_api.call(connection, f"STREAM.DELETE.KV_{connection.config.waits_kv_bucket}")
     await ensure_resources(connection)
+    # The maintenance of waits may have missed the bucket, which the connection prepares again then.
+    await connection.wait_ready(LIMIT_SEC)
     await ask(gateway.inside, "new")
-    assert await names(gateway) == {"new"}
+
+    async def are_new() -> bool:
+        return (await gateway.http.get("/waits")).status_code == 200 and await names(gateway) == {"new"}
+
+    await eventually(are_new, describe="the new bucket is read")
 
 
 async def test_unreadable_waits_are_not_listed(gateway: RunningGateway) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pyoco_server.records.models import WorkerRecord, decode_job
+from pyoco_server.worker import nats_worker
 from pyoco_server.worker.executors.executor_pool import ProcessExecutor
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
-from pyoco_server.worker.flows.flow_files import FlowFolder
 from pyoco_server.worker.session.presence import Presence
 from pyoco_server.worker.session.run_keeper import RunKeeper
 from pyoco_server.worker.session.run_questions import RunQuestions
@@ -165,13 +165,13 @@ async def test_an_error_of_the_watch_does_not_stop_a_worker(
 ) -> None:
     failures = 0
 
-    def fail(_: FlowFolder) -> str:
+    def fail(_: Path) -> str:
         nonlocal failures
         failures += 1
         raise RuntimeError("what nobody has thought of")
 
-    monkeypatch.setattr(FlowFolder, "fingerprint", fail)
     async with own_queue.worker():
+        monkeypatch.setattr(nats_worker, "fingerprint_of", fail)
         await eventually(lambda: failures > 1, describe="the watch has failed and continues")
         assert (await own_queue.run("noop"))["status"] == "COMPLETED"
 

@@ -19,18 +19,22 @@ from typing import Final
 
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.docs.code_blocks import CodeBlock
+from tests.support.places import ROOT
 from tests.support.ports import port_to_keep
 from tests.support.programs import Program, environment, started
 from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 _SERVER: Final = re.compile(
-    r"^((?:[A-Z_]+=\S+ +)*)(pyoco-server (?:up|dev)|pyoco-worker)\b(.*)$", re.MULTILINE
+    r"^((?:[A-Z_]+=\S+ +)*)(pyoco-server (?:up|dev|agent)|pyoco-worker)\b(.*)$", re.MULTILINE
 )
 _READY: Final = {
     "pyoco-server up": "gateway ready at",
     "pyoco-server dev": "Press Ctrl-C to stop everything",
+    "pyoco-server agent": "Press Ctrl-C to stop everything",
     "pyoco-worker": "ready",
 }
+# They start NATS, and wait for their runs at the first Ctrl-C.
+_STACKS: Final = ("pyoco-server dev", "pyoco-server agent")
 _ABOUT_QUESTIONS: Final = re.compile(r"pyoco-client (resume|waits)|/resume|/waits|iter_waits")
 # The shapes of what a reader copies.
 _SAMPLES: Final = [
@@ -51,6 +55,8 @@ class DocSession:
         self._gateway, self._nats = port_to_keep(), port_to_keep()
         self._variables = folder.parent / f"{folder.name}.variables"
         self._variables.write_text("")
+        # The clone, beside the folder of the reader.
+        (folder.parent / "pyoco-server").symlink_to(ROOT)
         # An HTTP error is a failed command.
         (folder.parent / ".curlrc").write_text("fail-with-body\nsilent\nshow-error\n")
 
@@ -114,7 +120,7 @@ class DocSession:
         if (before := self._servers.pop(program, None)) is not None:
             _quit(program, before)
         ports = f" --port {self._gateway}" if program != "pyoco-worker" else ""
-        ports += f" --nats-port {self._nats}" if program == "pyoco-server dev" else ""
+        ports += f" --nats-port {self._nats}" if program in _STACKS else ""
         script = f"{block.text[: server.start()]}{settings}exec {program}{options.partition('#')[0]}{ports}"
         process = self._stack.enter_context(
             started(
@@ -157,7 +163,7 @@ class DocSession:
 def _quit(name: str, program: Program) -> None:
     """Ctrl-C, and once more where it would wait for its runs."""
     program.send(signal.SIGINT)
-    if name == "pyoco-server dev":
+    if name in _STACKS:
         program.writes("Press Ctrl-C again to quit now")
         program.send(signal.SIGINT)
     program.end()

@@ -15,6 +15,7 @@ from anyio.from_thread import start_blocking_portal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.http_api.server.socket_protocol import SocketProtocol
 from pyoco_server.triggers.secret_keys import new_key
 from tests.support.settings import PatientConfig
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
@@ -75,6 +76,7 @@ async def running_gateway(
                 access_log=False,
                 lifespan="on",
                 proxy_headers=False,
+                ws=SocketProtocol,
                 # A client must not reuse a connection while the server closes it as idle.
                 timeout_keep_alive=int(NEVER_SEC),
             )

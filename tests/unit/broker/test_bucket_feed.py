@@ -80,7 +80,7 @@ async def test_it_rests_no_longer_than_a_list_may_have_to_wait_for() -> None:
     feed = _feed(connection)
     await feed._rest_while_busy()
     assert connection.looks_left > 10
-    assert await _limit(feed) == bucket_feed._BATCH
+    assert await _limit(feed) == bucket_feed._READY_BATCH
 
 
 async def test_it_rests_for_a_limited_time() -> None:
@@ -96,8 +96,16 @@ async def test_it_does_not_rest_while_a_list_waits() -> None:
     waiting = feed._barriers.add()
     await feed._rest_while_busy()
     assert connection.looks_left == 20
-    assert await _limit(feed) == bucket_feed._BATCH
+    # Not more: a submit waits behind a batch.
+    assert await _limit(feed) == bucket_feed._READY_BATCH
     waiting.cancel()
+
+
+async def test_it_reads_more_at_once_while_it_is_filled() -> None:
+    feed = _feed(_Connection())
+    reader: Any = feed._reader
+    reader.ready = False
+    assert await _limit(feed) == bucket_feed._BATCH > bucket_feed._READY_BATCH
 
 
 async def test_it_does_not_rest_while_somebody_follows() -> None:
@@ -106,8 +114,7 @@ async def test_it_does_not_rest_while_somebody_follows() -> None:
     feed.set_live(True)
     await feed._rest_while_busy()
     assert connection.looks_left == 20
-    # Not more: a submit waits behind a batch.
-    assert await _limit(feed) == bucket_feed._LIVE_BATCH
+    assert await _limit(feed) == bucket_feed._READY_BATCH
 
 
 async def test_it_gives_way_to_a_submit_unless_a_list_waits() -> None:
@@ -116,7 +123,7 @@ async def test_it_gives_way_to_a_submit_unless_a_list_waits() -> None:
     waiting = listed._barriers.add()
     with connection.urgent:
         reading = asyncio.create_task(_limit(feed))
-        assert await _limit(listed) == bucket_feed._BATCH
+        assert await _limit(listed) == bucket_feed._READY_BATCH
         await asyncio.sleep(0)
         assert not reading.done()
     await reading

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 
 from pyoco_server.api.endpoints.endpoint import TAGS, Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
@@ -31,7 +31,9 @@ def filled(endpoint: Endpoint) -> str:
 def test_every_route_is_an_endpoint_of_the_table() -> None:
     app = create_app(NatsBackendConfig(load_dotenv=False))
     routes = [route for route in app.routes if isinstance(route, Route)]
-    assert len(routes) == len(app.routes)
+    sockets = [route.path for route in app.routes if isinstance(route, WebSocketRoute)]
+    assert len(routes) + len(sockets) == len(app.routes)
+    assert sockets == [each.path for each in ENDPOINTS if each.websocket]
     assert {(method, route.path) for route in routes for method in route.methods or ()} == {
         (method, each.path)
         for each in ENDPOINTS
@@ -114,6 +116,7 @@ def test_an_approver_may_read_and_answer_waits_and_nothing_else() -> None:
         "GET /waits/{wait_id}",
         "POST /waits/{wait_id}/respond",
         "POST /resume",
+        "POST /api/v1/requests/{request_id}/resume",
     }
 
 

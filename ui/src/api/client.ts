@@ -31,3 +31,9 @@ export const api = createClient<paths>({ baseUrl: location.origin, fetch: send }
 
 /** `body<Schemas["WorkerPatch"]>({ paused: true })`: fields with a default may be omitted. */
 export const body = <T>(given: Partial<T>): T => given as T;
+
+/** A browser sends no header of its own with a WebSocket: the key is offered as a protocol. */
+export function socketProtocols(): string[] {
+  const key = apiKey.get();
+  return ["pyoco-server", ...(key ? [`pyoco-key.${key}`] : [])];
+}

@@ -6,6 +6,13 @@ import type { components } from "./schema";
 export type ProblemDocument = components["schemas"]["Problem"];
 export type FieldProblem = components["schemas"]["FieldError"];
 
+/** The form of the errors of agent requests. */
+interface AgentError {
+  code: string;
+  message: string;
+  details?: { hint?: string; errors?: FieldProblem[] };
+}
+
 export class Problem extends Error {
   override readonly name = "Problem";
 
@@ -32,7 +39,14 @@ export class Problem extends Error {
 
   static async of(answer: Response): Promise<Problem> {
     try {
-      const { title, detail, err_id, errors } = (await answer.json()) as ProblemDocument;
+      const document = (await answer.json()) as Omit<ProblemDocument, "error"> & {
+        error?: string | AgentError;
+      };
+      if (typeof document.error === "object") {
+        const { code, message, details } = document.error;
+        return new Problem(message, details?.hint ?? "", answer.status, code, details?.errors);
+      }
+      const { title, detail, err_id, errors } = document;
       return new Problem(title, detail ?? "", answer.status, err_id ?? null, errors ?? []);
     } catch {
       // The response came from something else, such as a proxy.

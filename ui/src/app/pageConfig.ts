@@ -3,4 +3,6 @@ const { dataset } = document.documentElement;
 
 export const apiKeyHeader = dataset.apiKeyHeader ?? "X-API-Key";
 export const wantsApiKey = dataset.auth === "api_key";
+/** Whether the gateway serves a repository for agent requests. */
+export const servesRequests = dataset.requests === "true";
 export const version = dataset.version ?? "";

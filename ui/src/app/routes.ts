@@ -17,6 +17,7 @@ export type ScreenName =
   | "home"
   | "runs"
   | "inbox"
+  | "requests"
   | "schedules"
   | "events"
   | "hooks"
@@ -46,6 +47,11 @@ export const SCREENS: readonly Screen[] = [
   screen("/runs/:id", "runs", () => import("../screens/run")),
   screen("/inbox", "inbox", () => import("../screens/inbox")),
   screen("/waits/:id", "inbox", () => import("../screens/wait")),
+  screen("/requests", "requests", () => import("../screens/requests")),
+  screen("/requests/:id", "requests", () => import("../screens/request")),
+  screen("/requests/:id/edit", "requests", () => import("../screens/requestForm")),
+  screen("/new-request", "requests", () => import("../screens/requestForm")),
+  screen("/doctor", "requests", () => import("../screens/doctor")),
   screen("/schedules", "schedules", () => import("../screens/schedules")),
   screen("/schedules/:id", "schedules", () => import("../screens/schedule")),
   screen("/schedules/:id/edit", "schedules", () => import("../screens/scheduleForm")),

@@ -1,6 +1,7 @@
 /** The entries of the navigation. */
 import {
   Activity,
+  Bot,
   Boxes,
   Braces,
   CalendarClock,
@@ -15,6 +16,7 @@ import {
   Settings,
   Webhook,
 } from "lucide-react";
+import { servesRequests } from "./pageConfig";
 import type { ScreenName } from "./routes";
 
 export { findScreen, KEYLESS, type Screen, type ScreenProps } from "./routes";
@@ -27,10 +29,11 @@ export interface NavEntry {
   letter: string;
 }
 
-export const NAVIGATION: readonly NavEntry[] = [
+const ENTRIES: readonly NavEntry[] = [
   { name: "home", path: "/", icon: House, letter: "h" },
   { name: "runs", path: "/runs", icon: Activity, letter: "r" },
   { name: "inbox", path: "/inbox", icon: Inbox, letter: "i" },
+  { name: "requests", path: "/requests", icon: Bot, letter: "b" },
   { name: "schedules", path: "/schedules", icon: CalendarClock, letter: "c" },
   { name: "events", path: "/events", icon: RadioTower, letter: "e" },
   { name: "hooks", path: "/hooks", icon: Webhook, letter: "o" },
@@ -42,3 +45,6 @@ export const NAVIGATION: readonly NavEntry[] = [
   { name: "api", path: "/api", icon: Braces, letter: "a" },
   { name: "settings", path: "/settings", icon: Settings, letter: "s" },
 ];
+
+/** Requests only where the gateway serves a repository. */
+export const NAVIGATION = ENTRIES.filter(({ name }) => name !== "requests" || servesRequests);

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from pyoco_server.agent.agent_errors import AgentCode
 from pyoco_server.auth.scopes import Scope
 from pyoco_server.errors.error_table import ErrorSpec
 
@@ -69,6 +70,10 @@ class Endpoint:
     operators_only: bool = False
     # In place of an API key it takes the token of workflow events (AX_WORKFLOW_EVENT_TOKEN).
     event_token: bool = False
+    # Errors of agent requests, which have a form of their own.
+    codes: tuple[AgentCode, ...] = ()
+    # The handshake of a WebSocket.
+    websocket: bool = False
 
     @cached_property
     def method(self) -> str:
@@ -84,6 +89,11 @@ class Endpoint:
         first = self.path.removeprefix("/api").split("/")[1]
         return _TAG_OF_PATH.get(first, first)
 
+    @cached_property
+    def is_agent(self) -> bool:
+        """Whether it belongs to agent requests: its errors have their form."""
+        return is_agent_path(self.path)
+
     @property
     def public(self) -> bool:
         return not self.scopes
@@ -96,6 +106,10 @@ class Endpoint:
         return self.public or Scope.ADMIN in scopes or not scopes.isdisjoint(self.scopes)
 
 
+def is_agent_path(path: str) -> bool:
+    return path.startswith(("/api/v1/", "/ws/")) or path == "/api/v1"
+
+
 # The groups of the reference, in their order.
 TAGS: Final = {
     "runs": "Submit, list, follow, cancel and rerun runs.",
@@ -104,6 +118,7 @@ TAGS: Final = {
     "events": "Events, which all waiting runs receive.",
     "workflow-events": "Events of other systems that start runs, by templates and actions.",
     "hooks": "Deliveries of other systems that start runs.",
+    "requests": "Agent requests: coding work in the repository of this gateway (`pyoco-server agent`).",
     "bulk": "One operation on many runs or dead letters.",
     "dlq": "Dead letters: runs that failed for good.",
     "workers": "Workers, and what they may do.",
@@ -112,6 +127,7 @@ TAGS: Final = {
 }
 _TAG_OF_PATH: Final = {
     "resume": "waits",
+    **dict.fromkeys(("v1", "ws"), "requests"),
     **dict.fromkeys(("workflow-templates", "workflow-actions"), "workflow-events"),
     **dict.fromkeys(("health", "key", "metrics", "overview"), "system"),
 }

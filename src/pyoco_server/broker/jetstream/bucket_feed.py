@@ -37,9 +37,10 @@ _GATHER_SEC: Final = 0.02
 _MAX_GATHER_SEC: Final = 0.25
 # After this long, an announced write is stored, or was refused.
 _STORED_SEC: Final = 0.1
+# While the reader is filled.
 _BATCH: Final = 512
-# Once it is filled: what arrives for a request waits behind a batch, here and in the connection.
-_LIVE_BATCH: Final = 128
+# Then: a request waits behind a batch, in the connection, and for the core on which the reader stores it.
+_READY_BATCH: Final = 128
 # While nobody waits for it and few requests come: each of these waits for a batch.
 _SMALL_BATCH: Final = 64
 _BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -331,9 +332,9 @@ class BucketFeed:
     async def _read(self, *, after: int) -> list[StreamMessage]:
         if self._reader.ready and not self._barriers:
             await self._connection.urgent.give_way()
-        limit = _SMALL_BATCH if self._may_pause and not self._busy else _BATCH
-        if self._live and self._reader.ready:
-            limit = min(limit, _LIVE_BATCH)
+        limit = _READY_BATCH if self._reader.ready else _BATCH
+        if self._may_pause and not self._busy:
+            limit = _SMALL_BATCH
         return await self._cursor.read(after=after, limit=limit, max_bytes=_BATCH_BYTES)
 
 

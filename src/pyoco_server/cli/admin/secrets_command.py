@@ -13,7 +13,7 @@ from pyoco_server.cli.options.shared_options import NatsUrl
 from pyoco_server.cli.views.console import print_note, printable
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.triggers.secret_keys import box_of, new_key
-from pyoco_server.triggers.secret_rotation import Rotated, SecretRotation
+from pyoco_server.triggers.secret_rotation import RotationResult, SecretRotation
 from pyoco_server.triggers.secrets_at_rest import SecretBox
 
 _CONNECT_SEC: Final = 5.0
@@ -47,7 +47,7 @@ def rotate(*, nats_url: NatsUrl = None) -> None:
         )
 
 
-async def _rotated(config: NatsBackendConfig, box: SecretBox) -> Rotated:
+async def _rotated(config: NatsBackendConfig, box: SecretBox) -> RotationResult:
     connection = Connection(config, name="pyoco-server-admin")
     await connection.start()
     try:

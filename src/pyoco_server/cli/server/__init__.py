@@ -1,1 +1,1 @@
-"""`pyoco-server up` and `pyoco-server dev`."""
+"""`pyoco-server up`, `pyoco-server dev` and `pyoco-server agent`."""

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,7 +38,7 @@ from pyoco_server.cli.server.listening import (
 from pyoco_server.cli.server.serving import StopRequest, cancel, serve
 from pyoco_server.cli.server.supervisor import Child
 from pyoco_server.cli.views.console import pairs, printable, stdout_console
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import EmbeddedServerError, InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.triggers.secret_keys import with_own_secrets_key
@@ -101,7 +101,17 @@ class DevOptions:
     host: str = "127.0.0.1"
     port: int | None = None
     nats_port: int | None = None
+    # An existing server, in place of the embedded one.
+    nats_url: str | None = None
     log_dir: Path
+    worker_id: str = WORKER_ID
+    # Default: PYOCO_DEFAULT_TAG.
+    tags: Sequence[str] = ()
+    # Variables of gateway and worker, and their working directory.
+    environ: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+    # Of the folder of flows: a schedules.yaml in it is applied.
+    with_schedules: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,20 +170,17 @@ class DevStack:
         self._on_event = on_event
         self._on_line = on_line
         self._undo = AsyncExitStack()
-        nats_port = choose_port("127.0.0.1", options.nats_port, DEFAULT_NATS_PORT, option="--nats-port")
-        # A fixed port, so that NATS has the same one after a restart.
-        self.nats = EmbeddedNats(Path(options.config.nats_data_dir), port=nats_port)
+        # None: an existing server is used.
+        self.nats = None if options.nats_url else self._new_nats()
+
+    @property
+    def nats_url(self) -> str:
+        return self.options.nats_url or str(self.nats and self.nats.url)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:  # stops in reverse order: the worker, the gateway, NATS
-            await self._start_nats()
-            undo.push_async_callback(self.nats.stop)
-            supervisor = asyncio.create_task(self._supervise_nats(), name="supervise-nats")
-            undo.push_async_callback(cancel, supervisor)
-            restarter = asyncio.create_task(
-                StoreRestarter(self.nats, self._on_event).run(), name="restart-nats"
-            )
-            undo.push_async_callback(cancel, restarter)
+            if self.nats is not None:
+                await self._start_nats(self.nats, undo)
             gateway, worker = self._gateway(), self._worker()
             undo.push_async_callback(gateway.stop, _STOP_MARGIN_SEC)
             await gateway.start()
@@ -191,9 +198,15 @@ class DevStack:
     ) -> None:
         await self._undo.aclose()
 
+    def _new_nats(self) -> EmbeddedNats:
+        requested = self.options.nats_port
+        port = choose_port("127.0.0.1", requested, DEFAULT_NATS_PORT, option="--nats-port")
+        # A fixed port, so that NATS has the same one after a restart.
+        return EmbeddedNats(Path(self.options.config.nats_data_dir), port=port)
+
     async def _follow_schedules(self, undo: AsyncExitStack) -> list[str]:
         """Apply the schedules of the folder of flows now and when they change; return their ids."""
-        if self.options.flows is None:
+        if self.options.flows is None or not self.options.with_schedules:
             return []
         schedules = DevSchedules(
             self.options.flows,
@@ -218,7 +231,10 @@ class DevStack:
         return self._child("gateway", "pyoco_server.cli.server.server_command", *arguments)
 
     def _worker(self) -> Child:
-        arguments = ["--worker-id", WORKER_ID, "--concurrency", str(self.options.config.worker_concurrency)]
+        concurrency = str(self.options.config.worker_concurrency)
+        arguments = ["--worker-id", self.options.worker_id, "--concurrency", concurrency]
+        for tag in self.options.tags:
+            arguments += ["--tag", tag]
         if self.options.flows is not None:
             arguments += ["--flows", str(self.options.flows)]
         return self._child("worker", "pyoco_server.cli.worker_command", *arguments)
@@ -226,47 +242,58 @@ class DevStack:
     def _child(self, name: str, module: str, *arguments: str) -> Child:
         return Child(
             name,
-            [sys.executable, "-m", module, *arguments, "--nats-url", self.nats.url],
+            [sys.executable, "-m", module, *arguments, "--nats-url", self.nats_url],
             environ=self._environ(),
             log_path=self.options.log_dir / f"{name}.log",
             on_event=self._on_event,
             on_line=self._on_line,
+            folder=self.options.folder,
         )
 
     def _environ(self) -> dict[str, str]:
-        config = with_own_secrets_key(self.options.config)
+        config = self.options.config
+        embedded: dict[str, str] = {}
+        if self.nats is not None:
+            config = with_own_secrets_key(config)
+            # The embedded NATS has no users.
+            embedded = {f"PYOCO_{name.upper()}": "" for name in CREDENTIALS}
         return {
             **os.environ,
+            **self.options.environ,
             **{f"PYOCO_{setting.upper()}": getattr(config, setting) for setting in _FOLDERS},
             "PYOCO_LOG_FORMAT": config.log_format,
             "PYOCO_LOG_LEVEL": config.log_level,
             "PYOCO_DASHBOARD_LANG": config.dashboard_lang,
             "PYOCO_SECRETS_KEY_FILE": config.secrets_key_file,
-            # The embedded NATS has no users.
-            **{f"PYOCO_{name.upper()}": "" for name in CREDENTIALS},
+            **embedded,
         }
 
-    async def _start_nats(self) -> None:
+    async def _start_nats(self, nats: EmbeddedNats, undo: AsyncExitStack) -> None:
         try:
-            await self.nats.start()
+            await nats.start()
         except DataFolderInUse as error:
             owner = f" (process {error.holder.owner})" if error.holder else ""
             raise InvalidCliArgument(
                 f"another program{owner} uses the data folder {error.folder}; stop that program, or choose "
                 "another folder with --data-dir"
             ) from error
+        undo.push_async_callback(nats.stop)
+        supervisor = asyncio.create_task(self._supervise_nats(nats), name="supervise-nats")
+        undo.push_async_callback(cancel, supervisor)
+        restarter = asyncio.create_task(StoreRestarter(nats, self._on_event).run(), name="restart-nats")
+        undo.push_async_callback(cancel, restarter)
 
-    async def _supervise_nats(self) -> None:
+    async def _supervise_nats(self, nats: EmbeddedNats) -> None:
         while True:
-            code = await self.nats.wait()
+            code = await nats.wait()
             self._on_event(f"NATS stopped (exit code {code}); restarting.")
-            await self._restart_nats()
+            await self._restart_nats(nats)
             self._on_event("NATS is running again.")
 
-    async def _restart_nats(self) -> None:
+    async def _restart_nats(self, nats: EmbeddedNats) -> None:
         while True:
             try:
-                await self.nats.start()
+                await nats.start()
             except EmbeddedServerError as error:
                 self._on_event(str(error))
                 await asyncio.sleep(_NATS_RESTART_SEC)
@@ -285,19 +312,21 @@ class DevScreen:
         text = Text.assemble((f"{program:>7} | ", "dim"), printable(line))
         self.console.print(text, soft_wrap=True)
 
-    def show_stack(self, stack: DevStack) -> None:
+    def show_stack(self, stack: DevStack, extra: Sequence[tuple[str, str]] = ()) -> None:
+        """The addresses and folders of the stack, after what is special about it."""
         title = f"pyoco-server {__version__}"
+        rows = [*extra, *_stack_rows(stack)]
         if self.console.is_terminal:
             self.console.print(
                 Panel(
-                    pairs((name, printable(value)) for name, value in _stack_rows(stack)),
+                    pairs((name, printable(value)) for name, value in rows),
                     title=title,
                     title_align="left",
                     expand=False,
                 )
             )
             return
-        for name, value in [(title, ""), *_stack_rows(stack)]:
+        for name, value in [(title, ""), *rows]:
             self.console.print(Text(printable(f"{name:11}{value}")), soft_wrap=True)
 
     def show_commands(self, commands: Sequence[str]) -> None:
@@ -319,7 +348,8 @@ async def running_stack(
         screen.print_event(
             f"Shutting down: runs have {drain_sec:g} s to finish. Press Ctrl-C again to quit now."
         )
-    screen.print_event(f"Stopped. Data is kept in {stack.nats.data_dir}.")
+    kept = "" if stack.nats is None else f" Data is kept in {stack.nats.data_dir}."
+    screen.print_event(f"Stopped.{kept}")
 
 
 async def _serve_dev(options: DevOptions, stop: StopRequest, screen: DevScreen) -> None:
@@ -368,8 +398,8 @@ def _stack_rows(stack: DevStack) -> list[tuple[str, str]]:
         ("Flows", ", ".join(worker.flows) or "none"),
         *(("", f"not loaded: {file}: {why}") for file, why in worker.failures.items()),
         *([("Schedules", ", ".join(stack.schedules))] if stack.schedules else []),
-        ("NATS", stack.nats.url),
-        ("Data", str(stack.nats.data_dir)),
+        ("NATS", safe_url(stack.nats_url)),
+        *([] if stack.nats is None else [("Data", str(stack.nats.data_dir))]),
         ("Logs", str(stack.options.log_dir.absolute())),
         *([("Warning", warning)] if warning else []),
     ]

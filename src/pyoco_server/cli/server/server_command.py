@@ -12,13 +12,21 @@ COMMANDS = {
         "Run NATS, a gateway and a worker together on this machine, until Ctrl-C or SIGTERM.",
         "dev_command:dev",
     ),
+    "agent": Command(
+        "Serve agent requests of a Git repository: NATS, a gateway, the dashboard and a worker.",
+        "agent_command:agent",
+    ),
 }
 
 app = new_lazy_app(
     COMMANDS,
     "pyoco_server.cli.server",
     help="Start a pyoco-server gateway, or a complete stack on one machine.",
-    examples=("pyoco-server dev --flows ./flows", "pyoco-server up --with-nats-bootstrap"),
+    examples=(
+        "pyoco-server dev --flows ./flows",
+        "pyoco-server up --with-nats-bootstrap",
+        "pyoco-server agent --repo ../my-project",
+    ),
 )
 
 

@@ -53,8 +53,11 @@ class Child:
         log_path: Path,
         on_event: Callable[[str], None],
         on_line: Callable[[str, str], None],
+        folder: Path | None = None,
     ) -> None:
+        """`folder` is its working directory; without it, that of this process."""
         self.name = name
+        self._folder = folder
         self._command = list(command)
         self._environ = dict(environ)
         self._log_path = log_path
@@ -136,6 +139,7 @@ class Child:
                 stdout=PIPE,
                 stderr=STDOUT,
                 env=self._environ,
+                cwd=self._folder,
                 pass_fds=(guard_end, ready_writer),
                 start_new_session=True,  # Ctrl-C must reach the parent only: it stops everything in order
             )

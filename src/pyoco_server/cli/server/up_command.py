@@ -145,6 +145,7 @@ class GatewayProcess:
                 on_stop=on_stop,
                 until=_until_stopped(stop, nats),
                 tls=tls,
+                websockets=bool(config.agent_repo),
             )
             if nats is not None and not stop.event.is_set():
                 raise EmbeddedServerError(f"the embedded NATS server stopped; its log is {nats.log_path}")

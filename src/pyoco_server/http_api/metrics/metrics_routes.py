@@ -68,7 +68,7 @@ async def _add_all(gateway: Gateway, page: MetricPage) -> None:
     for outcome in Outcome:
         count = gateway.schedules.runner.decision_counts[outcome]
         page.put("pyoco_schedule_decisions_total", count, outcome)
-    await _add_workflow_events(gateway.events, page)
+    await _add_workflow_events(gateway.workflow_events, page)
     gateway.listing.timings.report_to(page)
     gateway.requests.report_to(page)
     _add_gateway(gateway, page)
@@ -133,7 +133,7 @@ async def _add_schedules(schedules: Schedules, page: MetricPage, tenant: str | N
 
 
 async def _add_workflow_events(parts: WorkflowEventParts, page: MetricPage) -> None:
-    for status, count in parts.events.outcomes.items():
+    for status, count in parts.service.outcomes.items():
         page.put("pyoco_workflow_events_total", count, status)
     for outcome, count in parts.notifications.outcomes.items():
         page.put("pyoco_chat_notifications_total", count, outcome)

@@ -4,8 +4,8 @@ Only endpoints of the table can be reached. Without a key, an unknown path is a 
 """
 
 from contextlib import suppress
+from typing import Final
 
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.api.endpoints.endpoint import Endpoint
@@ -13,8 +13,14 @@ from pyoco_server.auth.api_key_cache import ApiKeyCache, Grant
 from pyoco_server.errors import ApiKeyInvalid, ApiKeyMissing, PyocoError, ScopeMissing
 from pyoco_server.http_api.middleware.constant_time_404 import note_arrival
 from pyoco_server.http_api.middleware.principal import set_principal
-from pyoco_server.http_api.responses.http_problems import no_such_endpoint, problem_response
-from pyoco_server.http_api.routing import find_endpoint, route_path
+from pyoco_server.http_api.responses.http_problems import no_such_endpoint
+from pyoco_server.http_api.responses.refusals import refuse, request_in, send_response
+from pyoco_server.http_api.routing import find_endpoint, method_of, route_path
+
+# A browser cannot send headers of its own with a WebSocket. It offers the key as a protocol, beside the one
+# that is accepted: the key is not in a response, nor in an address that is logged.
+KEY_PROTOCOL: Final = "pyoco-key."
+SOCKET_PROTOCOL: Final = "pyoco-server"
 
 
 class AuthenticationMiddleware:
@@ -27,10 +33,11 @@ class AuthenticationMiddleware:
         self._header_bytes = header.lower().encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        endpoint = find_endpoint(scope["method"], route_path(scope))
+        method = method_of(scope)
+        endpoint = find_endpoint(method, route_path(scope))
         if endpoint is not None and self._needs_no_key(endpoint, scope):
             if endpoint.optional_key:
                 self._note_key(scope)
@@ -44,7 +51,7 @@ class AuthenticationMiddleware:
                 await keys.confirm()
             if keys.must_derive(text):
                 await keys.derive(text)
-            grant = _granted(keys.check(text), endpoint, scope["method"])
+            grant = _granted(keys.check(text), endpoint, method)
             if endpoint is not None and endpoint.operators_only:
                 _require_operator(grant, endpoint, self._operator_tenant)
             set_principal(scope, grant)
@@ -52,11 +59,10 @@ class AuthenticationMiddleware:
             if endpoint is not None:
                 # For the count of requests: the router has not seen this one.
                 scope["route"] = endpoint
-            await problem_response(Request(scope, receive), error)(scope, receive, send)
+            await refuse(error, scope, receive, send)
             return
         if endpoint is None:
-            response = await no_such_endpoint(Request(scope, receive))
-            await response(scope, receive, send)
+            await send_response(await no_such_endpoint(request_in(scope, receive)), scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -79,6 +85,9 @@ class AuthenticationMiddleware:
             # The parser does not strip trailing white space.
             if name == self._header_bytes and (text := str(value, "latin-1").strip(" \t")):
                 return text
+        for protocol in scope.get("subprotocols", ()):
+            if protocol.startswith(KEY_PROTOCOL):
+                return str(protocol.removeprefix(KEY_PROTOCOL))
         raise missing_key(self._header)
 
 

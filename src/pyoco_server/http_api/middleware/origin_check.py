@@ -3,7 +3,8 @@
 A page in a browser can send requests to addresses that only this browser reaches, such as a gateway on the
 same machine. Two headers that a page cannot forge reveal this:
 
-- `Origin` (or `Sec-Fetch-Site`) is the site that sends a request. Only the dashboard may change something.
+- `Origin` (or `Sec-Fetch-Site`) is the site that sends a request. Only the dashboard may change something, or
+  open a WebSocket.
 - `Host` is the name that the browser connects to. With DNS rebinding, another site is "same origin" for the
   browser and could read every response; but then `Host` is the name of that site. Addresses, `localhost` and
   configured names are accepted.
@@ -31,8 +32,8 @@ from pyoco_server.api.endpoints.system_endpoints import HEALTH
 from pyoco_server.api.endpoints.workflow_event_endpoints import SEND_WORKFLOW_EVENT
 from pyoco_server.errors import FieldProblem, OriginRefused, shortened
 from pyoco_server.errors.error_table import Err
-from pyoco_server.http_api.responses.http_problems import problem_response
-from pyoco_server.http_api.routing import find_endpoint, route_path
+from pyoco_server.http_api.responses.refusals import refuse
+from pyoco_server.http_api.routing import find_endpoint, method_of, route_path
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OTHER_SITES: Final = frozenset({b"cross-site", b"same-site"})
@@ -126,7 +127,7 @@ class OriginMiddleware:
         self._known: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] != "lifespan":
             try:
                 self._check(scope)
             except _UnknownHost as error:
@@ -134,10 +135,10 @@ class OriginMiddleware:
                     scope[_UNKNOWN_HOST] = True
                     await self._app(scope, receive, send)
                 else:
-                    await problem_response(Request(scope, receive), error)(scope, receive, send)
+                    await refuse(error, scope, receive, send)
                 return
             except OriginRefused as error:
-                await problem_response(Request(scope, receive), error)(scope, receive, send)
+                await refuse(error, scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -154,7 +155,8 @@ class OriginMiddleware:
             self._check_host(host, scope)
         if origin is None and site is None:
             return
-        if scope["method"] not in _SAFE_METHODS:
+        # A browser lets a page of any site open a WebSocket and read what it gets.
+        if scope["type"] == "websocket" or scope["method"] not in _SAFE_METHODS:
             self._check_site(host or b"", origin, site)
 
     def _check_host(self, host: bytes, scope: Scope) -> None:
@@ -167,7 +169,7 @@ class OriginMiddleware:
             self._known.add(host)
 
     def _check_sender(self, host: str, scope: Scope) -> None:
-        endpoint = find_endpoint(scope["method"], route_path(scope))
+        endpoint = find_endpoint(method_of(scope), route_path(scope))
         is_for_senders = endpoint is not None and endpoint.for_senders
         is_public = self._for_senders.allows(host)
         if is_for_senders and is_public:
@@ -209,7 +211,7 @@ def _rejected(header: str, value: str, why: str) -> OriginRefused:
 
 
 def _is_probe(scope: Scope) -> bool:
-    return find_endpoint(scope["method"], route_path(scope)) is HEALTH
+    return find_endpoint(method_of(scope), route_path(scope)) is HEALTH
 
 
 def _how_to_allow(host: str, setting: str = _SETTING) -> str:

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.errors import RateLimited
 from pyoco_server.http_api.middleware.principal import principal_of
-from pyoco_server.http_api.responses.http_problems import problem_response
+from pyoco_server.http_api.responses.refusals import refuse
 
 _UNLIMITED: Final = frozenset({"/health"})
 _MAX_CALLERS: Final = 10_000
@@ -50,19 +50,18 @@ class RateLimitMiddleware:
         self._buckets = TokenBuckets(per_sec=per_sec, burst=burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in _UNLIMITED:
-            request = Request(scope, receive)
-            caller, kind = _caller_of(request)
+        if scope["type"] != "lifespan" and scope["path"] not in _UNLIMITED:
+            caller, kind = _caller_of(HTTPConnection(scope))
             wait = self._buckets.take(caller)
             if wait:
                 error = RateLimited(f"{kind} may make {self._per_sec:g} requests a second")
                 error.headers["Retry-After"] = str(math.ceil(wait))
-                await problem_response(request, error)(scope, receive, send)
+                await refuse(error, scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
-def _caller_of(request: Request) -> tuple[str, str]:
+def _caller_of(request: HTTPConnection) -> tuple[str, str]:
     """The key of the bucket, and the kind of caller."""
     principal = principal_of(request)
     if principal is not None:

@@ -22,7 +22,7 @@ class TrustedProxiesMiddleware:
         self._trusted = networks_in(trusted)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope.get("client"):
+        if scope["type"] != "lifespan" and scope.get("client"):
             peer = scope["client"][0]
             client = client_behind(peer, _forwarded_for(scope), self._trusted)
             if client != peer:

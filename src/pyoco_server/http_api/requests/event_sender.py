@@ -55,7 +55,7 @@ async def admitted(request: Request, *, by_token_only: bool = False) -> EventAcc
     if config.workflow_event_token:
         if (by_token_only or not has_key) and not _is_token(request, config):
             error = EventTokenInvalid(WRONG_TOKEN)
-            await gateway.events.audit.refused(reason_of(error), WRONG_TOKEN, _actor(request))
+            await gateway.workflow_events.audit.refused(reason_of(error), WRONG_TOKEN, _actor(request))
             raise error
     elif config.http_auth_mode == "api_key" and not has_key:
         raise missing_key(config.http_api_key_header)

@@ -17,7 +17,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from pyoco_server import errors
-from pyoco_server.errors.error_table import ErrorSpec, Lang
+from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.api.endpoints.endpoint import JSON, is_agent_path
+from pyoco_server.api.request_types import AgentErrorBody, AgentProblem
+from pyoco_server.errors.error_table import Err, ErrorSpec, Lang
 from pyoco_server.http_api.middleware import security_headers
 from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
 from pyoco_server.http_api.routing import allowed_methods, route_path
@@ -47,6 +50,10 @@ _DETAILS: Final[dict[tuple[int, str], str]] = {
 }
 
 _WAIT_PATHS: Final = re.compile(r"/(resume|waits(/.*)?|runs/[^/]+/retry)")
+# On the paths of agent requests an error has the name of its row in the table as its code.
+_AGENT_CODES: Final = {spec.err_id: name for name, spec in vars(Err).items() if isinstance(spec, ErrorSpec)}
+_INVALID: Final = frozenset({Err.INVALID_REQUEST.err_id, Err.INVALID_LIST_QUERY.err_id})
+
 # On the paths of waits every error has a code; these have none of their own.
 _WAIT_ERROR_CODES: Final[dict[type[errors.PyocoError], str]] = {
     errors.RunNotFound: "not_found",
@@ -92,6 +99,7 @@ class Problem(Struct, kw_only=True):
 
 def install(app: FastAPI) -> None:
     app.add_exception_handler(errors.PyocoError, _on_pyoco_error)
+    app.add_exception_handler(AgentError, _on_agent_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(ClientDisconnect, _on_client_disconnect)
@@ -126,6 +134,43 @@ def problem_response(request: Request, error: errors.PyocoError) -> Response:
         problem.success, problem.error = False, code
         problem.message = error.public_detail or "; ".join(map(str, error.problems)) or problem.title
     return _response(problem, language, error.headers)
+
+
+async def _on_agent_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AgentError)
+    return agent_error_response(request, error)
+
+
+def agent_error_response(request: Request, error: AgentError) -> Response:
+    _log_response(request, error.status, error.code, _error_fields(error, error.status, str(error)))
+    return _agent_response(AgentErrorBody(**error.as_json()), error.status)
+
+
+def _agent_response(error: AgentErrorBody, status: int, headers: Any = None) -> Response:
+    content = redact_keys_in(msgspec.json.encode(AgentProblem(error=error)))
+    return Response(content, status, headers, JSON)
+
+
+def _agent_form(problem: Problem) -> tuple[AgentErrorBody, int]:
+    """The same problem in the form of agent requests, and its status there."""
+    details: dict[str, Any] = {"hint": problem.detail}
+    if problem.errors:
+        details["errors"] = problem.errors
+    if problem.err_id in _INVALID:
+        message = (
+            "; ".join(
+                f"{each.field}: {each.message}" if each.field else each.message for each in problem.errors
+            )
+            or problem.title
+        )
+        return AgentErrorBody(code=AgentCode.INVALID_REQUEST, message=message, details=details), 400
+    if problem.err_id is not None:
+        code = _AGENT_CODES[problem.err_id]
+    elif problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        code = AgentCode.INTERNAL_ERROR
+    else:
+        code = HTTPStatus(problem.status).name
+    return AgentErrorBody(code=code, message=problem.title, details=details), problem.status
 
 
 async def _on_validation_error(request: Request, error: Exception) -> Response:
@@ -192,6 +237,8 @@ def _response(problem: Problem, language: str, headers: Any = None) -> Response:
     response_headers = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
     if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
         response_headers.setdefault("Retry-After", _RETRY_AFTER_SEC)
+    if is_agent_path(problem.instance):
+        return _agent_response(*_agent_form(problem), response_headers)
     # It repeats the path and values of the request, where a key may have been sent by mistake.
     content = redact_keys_in(msgspec.json.encode(problem))
     return Response(content, problem.status, response_headers, PROBLEM_TYPE)

@@ -117,6 +117,7 @@ def _html_tag(config: NatsBackendConfig) -> str:
         "data-auth": config.http_auth_mode,
         "data-api-key-header": config.http_api_key_header,
         "data-version": __version__,
+        "data-requests": "true" if config.agent_repo else "false",
     }
     text = " ".join(f'{name}="{escape(value)}"' for name, value in attributes.items())
     return f"<html {text}>"

@@ -51,7 +51,7 @@ from pyoco_server.runs.index.pagination import SortKey
 from pyoco_server.triggers.flow_binding import checked_binding
 from pyoco_server.triggers.hooks.delivery_mapping import MappedDelivery, mapped
 from pyoco_server.triggers.hooks.hook_receiver import Outcome
-from pyoco_server.triggers.hooks.hook_service import NamedHook
+from pyoco_server.triggers.hooks.hook_service import HookName
 from pyoco_server.triggers.hooks.signatures import Incoming
 
 T = TypeVar("T", bound=Struct)
@@ -193,7 +193,7 @@ async def list_deliveries(request: Request, hook_id: str) -> Response:
     before = reader.one("cursor", cursor_value(cursors, bound_to), None)
     reader.check()
     service = _hooks(request).service
-    hook = await service.find(NamedHook(hook_id, caller_of(request), tenant))
+    hook = await service.find(HookName(hook_id, caller_of(request), tenant))
     kept = [each for each in await service.deliveries(hook) if status in (None, each.summary.status)]
     rest = kept if before is None else [each for each in kept if each.delivery_id < before.revision]
     page = rest[:limit]
@@ -266,9 +266,9 @@ def _query(request: Request, kind: type[T]) -> T:
     return query_record(request, kind, expected, InvalidRequest)
 
 
-def _name(request: Request, hook_id: str, query: types.HookTenantQuery | None = None) -> NamedHook:
+def _name(request: Request, hook_id: str, query: types.HookTenantQuery | None = None) -> HookName:
     query = query or _query(request, types.HookTenantQuery)
-    return NamedHook(hook_id, caller_of(request), None if query.tenant is UNSET else query.tenant)
+    return HookName(hook_id, caller_of(request), None if query.tenant is UNSET else query.tenant)
 
 
 async def _find(request: Request, hook_id: str) -> HookRecord:

@@ -54,7 +54,7 @@ _EXPECTED: Final = {
 @handles(endpoints.SEND_WORKFLOW_EVENT)
 async def send_workflow_event(request: Request) -> Response:
     access = await admitted(request, by_token_only=True)
-    events = gateway_of(request).events.events
+    events = gateway_of(request).workflow_events.service
     try:
         body = await event_body(request)
     except InvalidRequest as error:
@@ -84,9 +84,9 @@ async def get_event_summary(request: Request) -> Response:
     gateway = gateway_of(request)
     selected = Selection(WORKFLOW_EVENT, query.ym, sees_all=access.sees_all, tenant=access.sender.tenant_id)
     month, notification, _ = await asyncio.gather(
-        gateway.events.summaries.month(selected, recent=query.recent_limit),
+        gateway.workflow_events.summaries.month(selected, recent=query.recent_limit),
         _known_settings(gateway, access),
-        gateway.events.retries.directory.caught_up(),
+        gateway.workflow_events.retries.directory.caught_up(),
     )
     counts, config = month.counts, gateway.config
     summary = types.EventSummary(
@@ -125,9 +125,9 @@ async def list_retry_jobs(request: Request) -> Response:
     expected = {name: _EXPECTED[name] for name in types.RetryJobsQuery.__struct_fields__}
     query = query_record(request, types.RetryJobsQuery, expected, InvalidRequest)
     gateway = gateway_of(request)
-    await gateway.events.retries.directory.caught_up()
-    counts = gateway.events.retries.counts(access.sees)
-    jobs = gateway.events.retries.jobs(access.sees)[: query.limit]
+    await gateway.workflow_events.retries.directory.caught_up()
+    counts = gateway.workflow_events.retries.counts(access.sees)
+    jobs = gateway.workflow_events.retries.jobs(access.sees)[: query.limit]
     return json_response(
         types.RetryJobList(
             total=counts.total,
@@ -146,7 +146,7 @@ async def drain_retry_jobs(request: Request) -> Response:
         request, types.DrainRequest, field="limit", cure="send limit and force only"
     )
     gateway = gateway_of(request)
-    done = await gateway.events.retries.drain(access.sees, limit=asked.limit, force=asked.force)
+    done = await gateway.workflow_events.retries.drain(access.sees, limit=asked.limit, force=asked.force)
     queue = _queue(gateway, access)
     return json_response(
         types.Drained(
@@ -165,7 +165,7 @@ async def drain_retry_jobs(request: Request) -> Response:
 async def get_notification_settings(request: Request) -> Response:
     access = await admitted(request)
     access.require_settings()
-    webhook = await gateway_of(request).events.notifications.webhook(access.settings_tenant)
+    webhook = await gateway_of(request).workflow_events.notifications.webhook(access.settings_tenant)
     return json_response(_settings(webhook))
 
 
@@ -175,7 +175,7 @@ async def save_notification_settings(request: Request) -> Response:
     access.require_settings()
     body = await limited_body(request, 16 * 1024, field="webhook_url", cure="send webhook_url only")
     asked = json_record(body, types.NotificationRequest)
-    webhook = await gateway_of(request).events.notifications.save(
+    webhook = await gateway_of(request).workflow_events.notifications.save(
         access.settings_tenant, asked.webhook_url, api_key_id=access.sender.api_key_id
     )
     return json_response(_settings(webhook))
@@ -185,7 +185,7 @@ async def save_notification_settings(request: Request) -> Response:
 async def send_test_notification(request: Request) -> Response:
     access = await admitted(request)
     access.require_settings()
-    notifications = gateway_of(request).events.notifications
+    notifications = gateway_of(request).workflow_events.notifications
     sent = await notifications.send_test(access.settings_tenant, access.sender.actor)
     status: Literal["ok", "error"] = "ok" if sent.ok else "error"
     tested = types.NotificationTested(
@@ -195,7 +195,7 @@ async def send_test_notification(request: Request) -> Response:
 
 
 def _queue(gateway: Gateway, access: EventAccess) -> types.RetryQueueView:
-    counts = gateway.events.retries.counts(access.sees)
+    counts = gateway.workflow_events.retries.counts(access.sees)
     return types.RetryQueueView(
         total=counts.total,
         due=counts.due,
@@ -263,7 +263,7 @@ def _settings(webhook: Webhook) -> types.NotificationSettings:
 async def _known_settings(gateway: Gateway, access: EventAccess) -> types.NotificationSettings:
     """As far as they can be read: a summary is shown in any case."""
     try:
-        webhook = await gateway.events.notifications.webhook(access.settings_tenant)
+        webhook = await gateway.workflow_events.notifications.webhook(access.settings_tenant)
         if not access.sees_all and access.sender.tenant_id is None:
             webhook = replace(webhook, inherited=webhook.url is not None)
         return _settings(webhook)

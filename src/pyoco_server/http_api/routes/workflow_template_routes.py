@@ -1,5 +1,6 @@
 """Workflow templates and actions: what an event starts."""
 
+from datetime import UTC
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -16,7 +17,7 @@ from pyoco_server.http_api.requests.query import QueryReader, choice, text_value
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routes.submit_routes import checked_flow
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.moments import iso_time
+from pyoco_server.records.moments import iso_time, parse_moment
 from pyoco_server.records.trigger_models import (
     ACTION_KEY_EXPECTED,
     ActionRecord,
@@ -48,7 +49,7 @@ async def list_templates(request: Request) -> Response:
     limit = reader.one("limit", whole_number(1, types.TEMPLATE_LIMIT_MAX), types.TEMPLATE_LIMIT_DEFAULT)
     offset = reader.one("offset", whole_number(0, _MOST_OFFSET), 0)
     reader.check()
-    found = await gateway_of(request).events.templates.visible(caller_of(request))
+    found = await gateway_of(request).workflow_events.templates.visible(caller_of(request))
     matching = [each for each in found if search is None or _matches(each, search.casefold())]
     matching.sort(key=lambda each: (getattr(each, sort.removeprefix("-")), each.id), reverse=sort[0] == "-")
     items = [_template(each) for each in matching[offset : offset + limit]]
@@ -63,31 +64,44 @@ async def save_template(request: Request) -> Response:
     caller = caller_of(request)
     template = _record(asked, caller, gateway.timekeeper.now())
     check_template(template)
-    base = asked.base_updated_at
+    base = _moment_read(asked.base_updated_at)
     is_base = None if base is None else lambda updated_at: iso_time(updated_at) == base
-    saved = await gateway.events.templates.save(template, caller, is_base=is_base)
+    saved = await gateway.workflow_events.templates.save(template, caller, is_base=is_base)
     return json_response(types.TemplateSaved(template=_template(saved.template), created=saved.created))
+
+
+def _moment_read(text: str | None) -> str | None:
+    """The `updated_at` that a client has read, in our form: clients may have parsed and written it."""
+    if text is None:
+        return None
+    try:
+        return iso_time(parse_moment(text, zone=UTC))
+    except ValueError:
+        message = "must be the `updated_at` of the template, in ISO 8601; read the template again"
+        raise InvalidRequest(
+            problems=[FieldProblem("base_updated_at", message, value=shortened(text))]
+        ) from None
 
 
 @handles(endpoints.GET_TEMPLATE)
 async def get_template(request: Request, template_id: str) -> Response:
-    stored = await gateway_of(request).events.templates.find(template_id, caller_of(request))
+    stored = await gateway_of(request).workflow_events.templates.find(template_id, caller_of(request))
     return json_response(_template(stored.record))
 
 
 @handles(endpoints.DELETE_TEMPLATE)
 async def delete_template(request: Request, template_id: str) -> Response:
-    await gateway_of(request).events.templates.delete(template_id, caller_of(request))
+    await gateway_of(request).workflow_events.templates.delete(template_id, caller_of(request))
     return json_response(types.TemplateDeleted(id=template_id))
 
 
 @handles(endpoints.TEST_TEMPLATE)
 async def test_template(request: Request, template_id: str) -> Response:
     caller = caller_of(request)
-    parts = gateway_of(request).events
+    parts = gateway_of(request).workflow_events
     template = (await parts.templates.find(template_id, caller)).record
     event = read_event(await event_body(request), request.headers.get("x-idempotency-key"))
-    tested = await parts.events.test(event, template, template.tenant_id)
+    tested = await parts.service.test(event, template, template.tenant_id)
     problem = tested.problem
     return json_response(
         types.TemplateTested(
@@ -107,7 +121,7 @@ async def test_template(request: Request, template_id: str) -> Response:
 @handles(endpoints.LIST_ACTIONS)
 async def list_actions(request: Request) -> Response:
     caller = caller_of(request)
-    actions = gateway_of(request).events.actions
+    actions = gateway_of(request).workflow_events.actions
     stored = await actions.visible(caller)
     own = {each.action_key for each in stored if each.tenant_id == caller.tenant_id}
     implied = sorted((await actions.implied()).items())
@@ -118,7 +132,7 @@ async def list_actions(request: Request) -> Response:
 
 @handles(endpoints.GET_ACTION)
 async def get_action(request: Request, key: str) -> Response:
-    stored = await gateway_of(request).events.actions.find(key, caller_of(request))
+    stored = await gateway_of(request).workflow_events.actions.find(key, caller_of(request))
     return json_response(_action(stored.record))
 
 
@@ -134,13 +148,13 @@ async def put_action(request: Request, key: str) -> Response:
     asked = json_record(body, types.WorkflowActionRequest)
     fields: dict[str, Any] = {name: getattr(asked, name) for name in asked.__struct_fields__}
     binding = await checked_binding(config, checked_flow, **fields)
-    saved = await gateway.events.actions.save(key, binding, caller_of(request))
+    saved = await gateway.workflow_events.actions.save(key, binding, caller_of(request))
     return json_response(types.WorkflowActionSaved(action=_action(saved.action), created=saved.created))
 
 
 @handles(endpoints.DELETE_ACTION)
 async def delete_action(request: Request, key: str) -> Response:
-    await gateway_of(request).events.actions.delete(key, caller_of(request))
+    await gateway_of(request).workflow_events.actions.delete(key, caller_of(request))
     return json_response(types.WorkflowActionDeleted(key=key))
 
 

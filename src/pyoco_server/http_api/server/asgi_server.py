@@ -14,6 +14,7 @@ from pyoco_server.telemetry.fast_paths import report_fast_path
 # Requests in flight end within the timeouts of NATS; a longer one has a client that does not read.
 _SHUTDOWN_SEC = 10
 _MAX_HEAD_BYTES = 64 * 1024
+_MAX_MESSAGE_BYTES = 64 * 1024
 
 
 class _Server(uvicorn.Server):
@@ -57,6 +58,13 @@ def protocol_options() -> dict[str, Any]:
     return {"http": "h11", "h11_max_incomplete_event_size": _MAX_HEAD_BYTES}
 
 
+def _socket_protocol() -> type[asyncio.Protocol]:
+    # Most gateways serve no WebSockets, and need not load the library.
+    from pyoco_server.http_api.server.socket_protocol import SocketProtocol  # noqa: PLC0415
+
+    return SocketProtocol
+
+
 async def serve_gateway(
     app: Callable[..., Any],
     listener: socket.socket,
@@ -65,10 +73,12 @@ async def serve_gateway(
     on_stop: Callable[[], None],
     until: Awaitable[object],
     tls: tuple[str, str] | None = None,
+    websockets: bool = False,
 ) -> None:
     """Serve until `until` is done, then finish the requests in flight.
 
-    `tls`: the files of the certificate and of its key; plain HTTP without.
+    `tls`: the files of the certificate and of its key; plain HTTP without. Without `websockets`, a handshake
+    is an ordinary request.
     """
     certificate, key = tls or (None, None)
     config = uvicorn.Config(
@@ -76,7 +86,9 @@ async def serve_gateway(
         **protocol_options(),
         ssl_certfile=certificate,
         ssl_keyfile=key,
-        ws="none",
+        ws=_socket_protocol() if websockets else "none",
+        # Clients send nothing but the closing handshake.
+        ws_max_size=_MAX_MESSAGE_BYTES,
         lifespan="on",
         log_config=None,
         access_log=False,

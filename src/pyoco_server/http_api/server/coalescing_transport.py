@@ -49,6 +49,12 @@ class CoalescingTransport(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return len(self._held) + self._transport.get_write_buffer_size()
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._transport.set_protocol(protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._transport.get_protocol()
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._transport.get_extra_info(name, default)
 

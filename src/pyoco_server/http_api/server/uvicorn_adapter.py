@@ -9,8 +9,9 @@ response; then the connection is closed. Trailers are dropped.
 A request that is refused gets its response after those of the requests before it, and is the last one of the
 connection.
 
-A request for a protocol upgrade is served as plain HTTP. httptools stops after the head of such a request and
-would lose its body: the head is parsed again, without the upgrade headers.
+A request for a WebSocket is handed to uvicorn's WebSocket protocol, where the app has one at that path. Any
+other request for a protocol upgrade is served as plain HTTP. httptools stops after the head of such a request
+and would lose its body: the head is parsed again, without the upgrade headers.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.http_api.server.coalescing_transport import CoalescingTransport
 from pyoco_server.http_api.server.request_head import (
     HEAD_TOO_LARGE,
@@ -51,6 +53,9 @@ _FRAMING_PER_BYTE: Final = 8
 
 _UPGRADE_HEADERS: Final = frozenset({b"upgrade", b"http2-settings"})
 
+# What the paths of WebSockets begin with.
+_SOCKETS: Final = tuple(each.path.partition("{")[0].encode() for each in ENDPOINTS if each.websocket)
+
 # The date is part of every head: those of the last seconds are enough.
 _MAX_CACHED_HEADS: Final = 256
 # uvicorn changes its state by these headers, so it has to write such a head itself.
@@ -59,7 +64,13 @@ _STATEFUL_HEADERS: Final = frozenset({b"connection", b"transfer-encoding"})
 _NEEDED: Final = {
     HttpToolsProtocol.__init__: {"transport", "parser", "headers", "cycle", "pipeline", "loop"},
     HttpToolsProtocol.on_message_begin: {"url"},
-    HttpToolsProtocol.data_received: {"_unset_keepalive_if_required", "feed_data", "HttpParserUpgrade"},
+    HttpToolsProtocol.data_received: {
+        "_unset_keepalive_if_required",
+        "feed_data",
+        "HttpParserUpgrade",
+        "_should_upgrade",
+        "handle_websocket_upgrade",
+    },
     HttpToolsProtocol.on_headers_complete: {
         "RequestResponseCycle",
         "_start_asgi_task",
@@ -182,6 +193,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as stopped:
+            if self._opens_socket():
+                # From here on the connection belongs to that protocol.
+                self.scope["method"] = "GET"
+                self.handle_websocket_upgrade()
+                return
             self._feed_again(memoryview(data)[stopped.args[0] :])
         except httptools.HttpParserError:
             self._refuse(self._head_refusal or _NOT_HTTP)
@@ -194,6 +210,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._continue_body(framing if was_in_body and same_request else 0)
         elif self._in_head:
             self._continue_head(len(data) if was_in_head and same_request else 0)
+
+    def _opens_socket(self) -> bool:
+        """Not while an earlier request of the connection has no response yet."""
+        is_idle = self._running is None or self._running.response_complete
+        is_get = self.parser.get_method() == b"GET"
+        return is_idle and is_get and self.url.startswith(_SOCKETS) and self._should_upgrade()
 
     def _feed_again(self, rest: memoryview) -> None:
         """The head with an upgrade, without the upgrade; then the rest, which may have others."""

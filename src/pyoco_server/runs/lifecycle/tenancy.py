@@ -3,13 +3,14 @@
 What belongs to another tenant is not found, with the same error and the same lookups as what does not exist.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
 from pyoco_server.errors import PyocoError, RunNotFound, UnreadableRecord
-from pyoco_server.records.models import is_run_id
+from pyoco_server.records.ids import NO_TENANT
+from pyoco_server.records.models import is_run_id, is_tag
 from pyoco_server.telemetry.run_fields import remember_run
 
 
@@ -41,6 +42,18 @@ class Caller:
 
     def sees(self, owner: str | None) -> bool:
         return visible_to(self.confined_to, owner)
+
+    def key_of(self, tenant: str | None, key: Callable[[str | None], str]) -> str | None:
+        """The key of an object that is its own, or of the tenant that an operator names.
+
+        None: it cannot be the caller's, or the tenant cannot exist; it must not reach a NATS subject.
+        """
+        owner = self.tenant_id if tenant is None else tenant
+        # What was created without an API key.
+        if owner == NO_TENANT:
+            owner = None
+        may_exist = owner is None or is_tag(owner)
+        return key(owner) if may_exist and self.sees(owner) else None
 
 
 # Without authentication.

@@ -127,7 +127,10 @@ class RunRepairer:
             pending = structs.replace(
                 stored.snapshot, status=RunStatus.PENDING, heartbeat_at=now, updated_at=now
             )
+            # Many are due at the same time: each write gives way to submits.
+            await self._connection.urgent.give_way()
             revision = await self.store.replace(pending, revision=stored.revision)
+            await self._connection.urgent.give_way()
             await self.queue.publish(job, run_revision=revision)
         except RevisionConflict:
             # Another gateway has released it, or it was cancelled.

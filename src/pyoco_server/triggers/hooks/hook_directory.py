@@ -35,7 +35,7 @@ class _Usable:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class ProofCheck:
     """The hook that a delivery is for; or the hooks with its id, and why each refuses it."""
 
     hook: HookRecord | None
@@ -81,12 +81,12 @@ class HookDirectory:
     def __len__(self) -> int:
         return sum(map(len, self._by_id.values()))
 
-    def check(self, hook_id: str, delivery: Incoming) -> Checked:
+    def check(self, hook_id: str, delivery: Incoming) -> ProofCheck:
         """Compare the proof of a delivery with the secrets of its hook; nothing is awaited."""
         usable = self._by_id.get(hook_id)
         if usable is None:
             refuse(delivery)
-            return Checked(None, [])
+            return ProofCheck(None, [])
         now = self._clock()
         proven: HookRecord | None = None
         refusals: list[tuple[HookRecord, Refusal]] = []
@@ -97,7 +97,7 @@ class HookDirectory:
                 refusals.append((record, why))
             elif proven is None:
                 proven = record
-        return Checked(proven, refusals, is_locked=any(each.is_locked for each in usable))
+        return ProofCheck(proven, refusals, is_locked=any(each.is_locked for each in usable))
 
     def _on_change(self, key: str, record: Any | None) -> None:
         hook_id = key.rpartition(".")[2]

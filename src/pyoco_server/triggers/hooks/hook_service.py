@@ -27,8 +27,6 @@ from pyoco_server.records.hook_models import (
     hook_key,
     is_hook_id,
 )
-from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.models import is_tag
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.tenancy import Caller, hidden_from_others
 from pyoco_server.triggers.hooks.delivery_mapping import sources_of
@@ -53,7 +51,7 @@ Change = Callable[[HookRecord, float], HookRecord]
 
 
 @dataclass(frozen=True, slots=True)
-class NamedHook:
+class HookName:
     """A hook as a caller names it; an operator may name one of another tenant."""
 
     hook_id: str
@@ -63,11 +61,9 @@ class NamedHook:
     @property
     def key(self) -> str | None:
         """None: it cannot be the caller's, or cannot exist; it must not reach a NATS subject."""
-        owner = self.caller.tenant_id if self.tenant is None else self.tenant
-        if owner == NO_TENANT:
-            owner = None
-        is_valid = is_hook_id(self.hook_id) and (owner is None or is_tag(owner))
-        return hook_key(owner, self.hook_id) if is_valid and self.caller.sees(owner) else None
+        if not is_hook_id(self.hook_id):
+            return None
+        return self.caller.key_of(self.tenant, lambda owner: hook_key(owner, self.hook_id))
 
     @property
     def unknown(self) -> HookNotFound:
@@ -128,10 +124,10 @@ class HookService:
         self._noticed(created, "created")
         return HookAndSecret(record, secret)
 
-    async def find(self, name: NamedHook) -> HookRecord:
+    async def find(self, name: HookName) -> HookRecord:
         return (await self._find(name)).record
 
-    async def patch(self, name: NamedHook, fields: dict[str, Any], *, revision: int | None) -> HookRecord:
+    async def patch(self, name: HookName, fields: dict[str, Any], *, revision: int | None) -> HookRecord:
         """HookConflict if `revision` is not the current one."""
 
         def change(record: HookRecord, now: float) -> HookRecord:
@@ -141,7 +137,7 @@ class HookService:
 
         return await self._write(name, change, "changed", revision=revision)
 
-    async def rotate(self, name: NamedHook, secret: str | None, *, keep_sec: float | None) -> HookAndSecret:
+    async def rotate(self, name: HookName, secret: str | None, *, keep_sec: float | None) -> HookAndSecret:
         """A new secret; the old one stays valid for `keep_sec`, or without a limit until `finish_rotation`.
 
         HookConflict while an earlier rotation is under way.
@@ -168,13 +164,13 @@ class HookService:
         record = await self._write(name, change, "given a new secret")
         return HookAndSecret(record, made)
 
-    async def finish_rotation(self, name: NamedHook) -> HookRecord:
+    async def finish_rotation(self, name: HookName) -> HookRecord:
         """From now on only the newest secret is valid."""
         return await self._write(
             name, lambda record, _: structs.replace(record, secrets=record.secrets[:1]), "rotated"
         )
 
-    async def delete(self, name: NamedHook, *, revision: int | None) -> None:
+    async def delete(self, name: HookName, *, revision: int | None) -> None:
         """With its kept deliveries; its runs stay."""
         stored = await self._store.remove(
             await self._key_of(name), lambda record: _check_revision(_found(name, record), revision)
@@ -218,7 +214,7 @@ class HookService:
         default_key = found.content.default_key or f"delivery:{delivery_id}"
         return await self._receiver.process(hook, delivery, again=again, default_key=default_key)
 
-    async def _find(self, name: NamedHook) -> Stored[HookRecord]:
+    async def _find(self, name: HookName) -> Stored[HookRecord]:
         """As the leader knows it; HookNotFound when there is none that the caller may see."""
         with hidden_from_others(name.caller, name.unknown):
             stored = None if name.key is None else await self._store.get_from_leader(name.key)
@@ -226,12 +222,12 @@ class HookService:
             raise name.unknown
         return stored
 
-    async def _key_of(self, name: NamedHook) -> str:
+    async def _key_of(self, name: HookName) -> str:
         """Of a hook that exists; HookNotFound when there is none that the caller may see."""
         return (await self._find(name)).record.key
 
     async def _write(
-        self, name: NamedHook, change: Change, done: str, *, revision: int | None = None
+        self, name: HookName, change: Change, done: str, *, revision: int | None = None
     ) -> HookRecord:
         """The hook with this change; one that changes nothing is not written."""
         is_changed = False
@@ -267,7 +263,7 @@ def _check_revision(record: HookRecord, revision: int | None) -> None:
         raise HookConflict(f"the hook {record.hook_id!r} is at revision {record.revision}, not {revision}")
 
 
-def _found(name: NamedHook, record: HookRecord | None) -> HookRecord:
+def _found(name: HookName, record: HookRecord | None) -> HookRecord:
     """HookNotFound if it was deleted meanwhile."""
     if record is None:
         raise name.unknown

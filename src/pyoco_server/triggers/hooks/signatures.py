@@ -54,7 +54,7 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Signed:
+class _SignedText:
     """What a sender has signed, and its signatures."""
 
     text: bytes
@@ -89,7 +89,7 @@ def refusal_of(
 
 def refuse(delivery: Incoming) -> None:
     """Spend the time of a signature check, where there is nothing to compare with."""
-    _is_signed(_Signed(delivery.body, ()), [])
+    _is_signed(_SignedText(delivery.body, ()), [])
 
 
 def is_standard_secret(secret: str) -> bool:
@@ -133,19 +133,19 @@ def _given_token(options: SignatureOptions, delivery: Incoming) -> str | None:
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-def _github(_: SignatureOptions, delivery: Incoming) -> _Signed:
+def _github(_: SignatureOptions, delivery: Incoming) -> _SignedText:
     given = _listed(delivery.headers.get("x-hub-signature-256", ""), "sha256=")
-    return _Signed(delivery.body, given)
+    return _SignedText(delivery.body, given)
 
 
-def _stripe(_: SignatureOptions, delivery: Incoming) -> _Signed:
+def _stripe(_: SignatureOptions, delivery: Incoming) -> _SignedText:
     pairs = [part.strip().partition("=") for part in delivery.headers.get("stripe-signature", "").split(",")]
     timestamp = next((value for name, _, value in pairs if name == "t"), "")
     signatures = [value for name, _, value in pairs if name == "v1"]
-    return _Signed(timestamp.encode() + b"." + delivery.body, signatures, timestamp=timestamp)
+    return _SignedText(timestamp.encode() + b"." + delivery.body, signatures, timestamp=timestamp)
 
 
-def _standard(_: SignatureOptions, delivery: Incoming) -> _Signed:
+def _standard(_: SignatureOptions, delivery: Incoming) -> _SignedText:
     prefix = next((each for each in _STANDARD_PREFIXES if f"{each}id" in delivery.headers), "webhook-")
     message_id, timestamp, signatures = (
         delivery.headers.get(prefix + name, "") for name in ("id", "timestamp", "signature")
@@ -153,10 +153,10 @@ def _standard(_: SignatureOptions, delivery: Incoming) -> _Signed:
     text = f"{message_id}.{timestamp}.".encode() + delivery.body
     pairs = (each.partition(",") for each in signatures.split())
     given = [value for version, _, value in pairs if version == "v1"]
-    return _Signed(text, given, SignatureEncoding.BASE64, timestamp=timestamp)
+    return _SignedText(text, given, SignatureEncoding.BASE64, timestamp=timestamp)
 
 
-def _plain_hmac(options: SignatureOptions, delivery: Incoming) -> _Signed:
+def _plain_hmac(options: SignatureOptions, delivery: Incoming) -> _SignedText:
     header = delivery.headers.get(options.header.lower() or HMAC_HEADER, "")
     timestamp = None
     if options.timestamp_header:
@@ -164,7 +164,7 @@ def _plain_hmac(options: SignatureOptions, delivery: Incoming) -> _Signed:
     template = options.signed_text or ("{body}" if timestamp is None else "{timestamp}.{body}")
     before, _, after = template.partition("{body}")
     around = [part.replace("{timestamp}", timestamp or "").encode() for part in (before, after)]
-    return _Signed(
+    return _SignedText(
         delivery.body.join(around),
         _listed(header, options.prefix),
         options.encoding,
@@ -173,7 +173,7 @@ def _plain_hmac(options: SignatureOptions, delivery: Incoming) -> _Signed:
     )
 
 
-_READERS: Final[Mapping[HookKind, Callable[[SignatureOptions, Incoming], _Signed]]] = {
+_READERS: Final[Mapping[HookKind, Callable[[SignatureOptions, Incoming], _SignedText]]] = {
     HookKind.GITHUB: _github,
     HookKind.STRIPE: _stripe,
     HookKind.STANDARD_WEBHOOKS: _standard,
@@ -193,7 +193,7 @@ def _key_of(kind: HookKind, secret: str) -> bytes:
     return secret.encode()
 
 
-def _is_signed(signed: _Signed, keys: Sequence[bytes]) -> bool:
+def _is_signed(signed: _SignedText, keys: Sequence[bytes]) -> bool:
     padding = [_PADDING_SECRET] * (_MIN_MACS - len(keys))
     expected = [
         _encoded(hmac.digest(key, signed.text, signed.algorithm), signed) for key in (*keys, *padding)
@@ -207,7 +207,7 @@ def _is_signed(signed: _Signed, keys: Sequence[bytes]) -> bool:
     return any(matches)
 
 
-def _encoded(mac: bytes, signed: _Signed) -> bytes:
+def _encoded(mac: bytes, signed: _SignedText) -> bytes:
     return mac.hex().encode() if signed.encoding is SignatureEncoding.HEX else b64encode(mac)
 
 

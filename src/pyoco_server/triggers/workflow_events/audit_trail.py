@@ -66,7 +66,7 @@ def new_row(
 
 
 @dataclass(slots=True)
-class _Refused:
+class _RefusedSenders:
     row: AuditRow
     # How many of them the stored row knows.
     written: int = 0
@@ -87,7 +87,7 @@ class AuditTrail:
         # Of this gateway: others count theirs.
         self._gateway = new_uuid()
         # By minute and sender.
-        self._refused: dict[tuple[int, str], _Refused] = {}
+        self._refused: dict[tuple[int, str], _RefusedSenders] = {}
         # How many rows could not be written.
         self.lost = 0
 
@@ -146,7 +146,7 @@ class AuditTrail:
             row_id=uuid_of("refused", self._gateway, sender, minute),
             tenant_id=self._tenant_id,
         )
-        self._refused[minute, sender] = _Refused(row, written=1)
+        self._refused[minute, sender] = _RefusedSenders(row, written=1)
         self._wake()
         await self.write(row)
 

@@ -85,7 +85,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class EventPreview:
     """What an event would start, and the error that it would be refused with."""
 
     template: TemplateRecord
@@ -202,7 +202,9 @@ class WorkflowEvents:
             raise TemplateConflict(f"the action of the template is {template.first.action!r} by now")
         return template
 
-    async def test(self, request: EventRequest, template: TemplateRecord, tenant_id: str | None) -> Tested:
+    async def test(
+        self, request: EventRequest, template: TemplateRecord, tenant_id: str | None
+    ) -> EventPreview:
         """What an event would start by this template; nothing is started, stored or audited."""
         event = completed(request.event, template)
         binding = await self._actions.binding_of(tenant_id, template.first.action)
@@ -215,7 +217,7 @@ class WorkflowEvents:
                 raise no_month(event)
         except PyocoError as error:
             problem = error
-        return Tested(template, binding, event, request.idempotency_key, problem)
+        return EventPreview(template, binding, event, request.idempotency_key, problem)
 
     async def _process(self, event: _Event) -> StartedOnce:
         request, tenant_id = event.request, event.sender.tenant_id

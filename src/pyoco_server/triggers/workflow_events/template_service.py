@@ -53,7 +53,7 @@ _EARLIER_NAMES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedTemplate:
     template: TemplateRecord
     created: bool
 
@@ -99,7 +99,7 @@ class TemplateService:
 
     async def save(
         self, template: TemplateRecord, caller: Caller, *, is_base: Callable[[float], bool] | None = None
-    ) -> Saved:
+    ) -> SavedTemplate:
         """Create it; or replace the one whose `updated_at` is the base, TemplateConflict if it is not."""
         if is_base is not None:
             template.tenant_id = (await self.find(template.id, caller)).record.tenant_id
@@ -134,7 +134,7 @@ class TemplateService:
             raise TemplateConflict(SEVERAL_TENANTS)
         return await self._store.get_from_leader(keys[0]) if keys else None
 
-    async def _check_others(self, saved: Saved, last: int) -> None:
+    async def _check_others(self, saved: SavedTemplate, last: int) -> None:
         """TemplateConflict if another one, of those up to this revision, has its name or takes its place."""
         await self._directory.has_read(last)
         mine = saved.template
@@ -145,15 +145,15 @@ class TemplateService:
             raise TemplateConflict(FULL)
 
 
-def _new(template: TemplateRecord, stored: Stored[TemplateRecord] | None) -> Saved:
+def _new(template: TemplateRecord, stored: Stored[TemplateRecord] | None) -> SavedTemplate:
     if stored is not None:
         raise TemplateConflict(EXISTS)
-    return Saved(template, created=True)
+    return SavedTemplate(template, created=True)
 
 
 def _changed(
     template: TemplateRecord, stored: Stored[TemplateRecord] | None, is_base: Callable[[float], bool]
-) -> Saved:
+) -> SavedTemplate:
     if stored is None:
         raise template_not_found(template.id)
     before = stored.record
@@ -162,7 +162,7 @@ def _changed(
     # Never the same time as before: it is what the next change is based on.
     updated_at = max(template.updated_at, before.updated_at + 1e-3)
     changed = structs.replace(template, created_at=before.created_at, updated_at=updated_at)
-    return Saved(changed, created=False)
+    return SavedTemplate(changed, created=False)
 
 
 def new_template_id() -> str:

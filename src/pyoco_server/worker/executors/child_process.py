@@ -169,6 +169,17 @@ class ChildProcess(asyncio.Protocol):
 
         Without a template it is a new interpreter.
         """
+        if template is not None:
+            try:
+                return await cls._spawn(setup, template)
+            except TemplateLost as error:
+                # With other sockets: on a busy machine the template may fork an executor after all. It ends,
+                # since its own sockets are closed, and takes no run of the one that is started instead.
+                log.warning("an executor is started without its template: %s", error)
+        return await cls._spawn(setup, None)
+
+    @classmethod
+    async def _spawn(cls, setup: Setup, template: ExecutorTemplate | None) -> "ChildProcess":
         with ExitStack() as opened:
             pipes = OutputPipes(line_limit=setup.log_line_max_bytes, run_limit=setup.log_run_max_bytes)
             opened.callback(pipes.close)
@@ -183,7 +194,7 @@ class ChildProcess(asyncio.Protocol):
             most = setup.journal_value_max_bytes + _RECORDS_BYTES
             mark = TASK_PROCESSES.new_mark()
             sockets = [theirs.fileno(), prefetch.reading.fileno(), pipes.replies.fileno()]
-            process = await _spawn(template, sockets, pipes, death, mark)
+            process = await _start_process(template, sockets, pipes, death, mark)
             _, child = await asyncio.get_running_loop().create_unix_connection(
                 partial(cls, prefetch, pipes, death, max_message_bytes=most), sock=ours
             )
@@ -600,16 +611,13 @@ async def _first_of(*futures: "asyncio.Future[Any]", timeout_sec: float) -> None
     await asyncio.wait(futures, timeout=timeout_sec, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _spawn(
+async def _start_process(
     template: ExecutorTemplate | None, sockets: list[int], pipes: OutputPipes, death: DeathPipe, mark: str
 ) -> Process | ForkedProcess:
     inherited = [*sockets, *pipes.read_ends, death.read_end]
     try:
         if template is not None:
-            try:
-                return await template.start_executor(inherited, pipes.write_ends, mark)
-            except TemplateLost as error:
-                log.warning("an executor is started without its template: %s", error)
+            return await template.start_executor(inherited, pipes.write_ends, mark)
         return await create_subprocess_exec(
             sys.executable,
             "-m",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
-import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -28,12 +26,12 @@ from pyoco_server.worker.engine.flow_graph import in_order
 from pyoco_server.worker.engine.flow_shape import FlowShape
 from pyoco_server.worker.engine.json_values import escape_surrogates
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
+from pyoco_server.worker.flows.folder_fingerprint import FLOW_FILES, fingerprint_of
 from pyoco_server.worker.flows.importing import ImportFailure, described_failure, import_object
 from pyoco_server.worker.flows.worker_tasks import FileTask
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 
 _UNNAMED: Final = Flow().name  # what pyoco calls a flow that was given no name
-_FLOW_FILES: Final = frozenset({".py", ".yaml", ".yml"})
 
 
 class UnknownFlow(FlowNotFound, KeyError):
@@ -101,7 +99,7 @@ class FlowFolder:
         except OSError as error:
             raise ConfigError(f"the folder {str(self.path)!r} cannot be read: {error.strerror}") from error
         for file in files:
-            if file.name.startswith(("_", ".")) or file.suffix not in _FLOW_FILES:
+            if file.name.startswith(("_", ".")) or file.suffix not in FLOW_FILES:
                 continue
             try:
                 mode = file.stat().st_mode
@@ -127,11 +125,7 @@ class FlowFolder:
 
     def fingerprint(self) -> str:
         """Changes when any Python or YAML file in the folder or below does."""
-        digest = hashlib.sha256()
-        for file in sorted(_files_below(self.path)):
-            line = f"{file.relative_to(self.path)}\0{_version_of(file)}\n"
-            digest.update(line.encode(errors="surrogateescape"))
-        return digest.hexdigest()
+        return fingerprint_of(self.path)
 
     @property
     def has_changed(self) -> bool:
@@ -244,21 +238,6 @@ def _without_bytecode() -> Iterator[None]:
         yield
     finally:
         sys.dont_write_bytecode = before
-
-
-def _version_of(file: Path) -> str:
-    try:
-        found = file.stat()
-    except OSError as error:
-        # Removed meanwhile, or a broken link: a state like any other.
-        return f"{error.strerror}"
-    return f"{found.st_mtime_ns}\0{found.st_size}"
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    for current, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name != "__pycache__" and not name.startswith(".")]
-        yield from (Path(current, name) for name in files if Path(name).suffix in _FLOW_FILES)
 
 
 def load_resolver(path: str) -> Callable[[str], Flow]:

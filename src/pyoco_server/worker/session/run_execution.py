@@ -72,6 +72,8 @@ class RunExecution:
         self._recorder: RunRecorder | None = None
         # Of the entries that the executor has sent.
         self._last_number = 0
+        # Executor processes that were lost in this attempt.
+        self._crashes = 0
         self._closed = False
         # Whether an executor has had the run in this attempt.
         self.started = False
@@ -155,7 +157,7 @@ class RunExecution:
             return Outcome(status=RunStatus.CANCELLED)
         if keeper.limit.passed:
             return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=keeper.limit.error)
-        outcome = await self._execute()
+        outcome = await self._execute(keeper)
         if not outcome.forced:
             # Also when it ended by itself just before that.
             return outcome
@@ -167,7 +169,7 @@ class RunExecution:
             outcome.error = keeper.limit.error
         return outcome
 
-    async def _execute(self) -> Outcome:
+    async def _execute(self, keeper: RunKeeper) -> Outcome:
         job, owned = self._job, self._owned
         run = Run(
             run_id=job.run_id,
@@ -187,7 +189,7 @@ class RunExecution:
             await self._questions.load()
         while True:
             run.waits = self._questions.encoded()
-            outcome = await self._execute_once(run)
+            outcome = await self._execute_once(run, keeper)
             if outcome.status in PARKED:
                 return await self._wait_or_resume(outcome)
             if not outcome.must_resume:
@@ -206,7 +208,7 @@ class RunExecution:
         old_up_to = LAST_SEQUENCE if job.signature is UNSET else 0
         return await self._services.journal.entries(job.tag, job.run_id, old_up_to=old_up_to)
 
-    async def _execute_once(self, run: Run) -> Outcome:
+    async def _execute_once(self, run: Run, keeper: RunKeeper) -> Outcome:
         started_before, self.started = self.started, True
         try:
             return await self._executor.execute(run, self)
@@ -221,8 +223,27 @@ class RunExecution:
             error = f"task {task.task}: {timeout}"
             return _killed(Reason.TIMEOUT, error, timeout)
         except ExecutorCrashed as crash:
+            if self._continues_after(crash, keeper):
+                return Outcome(status=RunStatus.RUNNING, must_resume=True)
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
             return _killed(Reason.EXECUTOR_CRASHED, error, crash)
+
+    def _continues_after(self, crash: ExecutorCrashed, keeper: RunKeeper) -> bool:
+        """Whether the run gets another executor process; not if its end was forced."""
+        if keeper.cancellation.forced or keeper.limit.exceeded:
+            return False
+        self._crashes += 1
+        most = self._services.connection.config.executor_crash_retries
+        if self._crashes > most:
+            return False
+        log.warning(
+            "a run continues in another executor (%d of %d): %s",
+            self._crashes,
+            most,
+            crash,
+            extra={"run_id": self._job.run_id},
+        )
+        return True
 
     def _failed_entry(self, task: LimitStarted, run: Run, error: str) -> JournalEntry:
         """The entry that the killed executor of a task past its limit could not send."""

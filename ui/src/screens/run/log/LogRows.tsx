@@ -25,7 +25,8 @@ interface LogRowsProps {
   wrap: boolean;
   search: string;
   selected: string | null;
-  onSelect: (name: string | null) => void;
+  /** Without it, tasks are not shown. */
+  onSelect?: (name: string | null) => void;
   /** Whether the last line is visible: then new lines are followed. */
   onAtEnd: (atEnd: boolean) => void;
 }
@@ -33,6 +34,7 @@ interface LogRowsProps {
 export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd }: LogRowsProps) {
   const t = useMessages(messages);
   const scroller = useRef<HTMLDivElement>(null);
+  const top = useRef(0);
   const list = useVirtualizer({
     count: lines.length,
     getScrollElement: () => scroller.current,
@@ -46,16 +48,19 @@ export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd 
   return (
     <div
       ref={scroller}
-      className={joined(styles.scroller, wrap && styles.wrapped)}
+      className={joined(styles.scroller, wrap && styles.wrapped, !onSelect && styles.taskless)}
       style={{ height: list.getTotalSize() + PADDING_PX }}
       role="log"
       aria-label={t("log")}
       aria-live="off"
       // biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows.
       tabIndex={0}
-      onScroll={({ currentTarget: box }) =>
-        onAtEnd(box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX)
-      }
+      onScroll={({ currentTarget: box }) => {
+        const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX;
+        // Lines that were added below meanwhile are no reason to stop following.
+        if (isAtEnd || box.scrollTop < top.current) onAtEnd(isAtEnd);
+        top.current = box.scrollTop;
+      }}
     >
       <div className={styles.rows} style={{ height: list.getTotalSize() }}>
         {list.getVirtualItems().map(({ index, key, start }) => {
@@ -86,7 +91,7 @@ interface LineProps {
   line: LogLine;
   search: string;
   chosen: boolean;
-  onSelect: (name: string | null) => void;
+  onSelect?: (name: string | null) => void;
 }
 
 function Line({ line, search, chosen, onSelect }: LineProps) {
@@ -102,7 +107,7 @@ function Line({ line, search, chosen, onSelect }: LineProps) {
         {clock(line.ts)}
         <span>.{String(Math.floor((line.ts % 1) * 1000)).padStart(3, "0")}</span>
       </time>
-      {task === null ? (
+      {onSelect === undefined ? null : task === null ? (
         <span className={styles.task} />
       ) : (
         <button

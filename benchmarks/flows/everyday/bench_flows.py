@@ -11,7 +11,6 @@ from pyoco.core.models import Task
 
 CHAIN_TASKS = 40
 CHAIN_TASK_SEC = 0.01
-LARGE_FLOW_TASKS = 1000
 RESUME_TASKS = 100
 RESUME_TASK_SEC = 0.02
 
@@ -48,16 +47,6 @@ def _resting(name: str, seconds: float) -> Task:
     return Task(func=lambda: work.rest(seconds), name=name)
 
 
-def _busy(number: int) -> Task:
-    """A task that prints a line, and takes as long as its param says."""
-
-    def busy(task_sec: float) -> None:
-        print(f"step {number} of {LARGE_FLOW_TASKS}")
-        work.rest(task_sec)
-
-    return Task(func=busy, name=f"step_{number}")
-
-
 def _noted(number: int) -> Task:
     """A task that records each execution, so that a second one is seen."""
 
@@ -73,12 +62,14 @@ stamped = Flow(name="stamped") >> stamp
 cancellable = Flow(name="cancellable") >> until_cancelled
 asking = Flow(name="asking") >> ask
 chain = _in_a_row("chain", [_resting(f"rest_{n}", CHAIN_TASK_SEC) for n in range(CHAIN_TASKS)])
-large = _in_a_row("large", [_resting(f"rest_{n}", 0) for n in range(LARGE_FLOW_TASKS)])
-busy = _in_a_row("busy", [_busy(n) for n in range(LARGE_FLOW_TASKS)])
 resumed = _in_a_row("resumed", [_noted(n) for n in range(RESUME_TASKS)])
 
-_FLOWS = {flow.name: flow for flow in (noop, stamped, cancellable, chain, large, resumed)}
+_FLOWS = {flow.name: flow for flow in (noop, stamped, cancellable, chain, resumed)}
 
 
 def resolve_flow(flow_name: str) -> Flow:
+    if flow_name == "large":
+        from large_flows import large  # noqa: PLC0415 - only where it is measured
+
+        return large
     return _FLOWS[flow_name]

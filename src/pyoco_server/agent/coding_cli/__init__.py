@@ -1,0 +1,1 @@
+"""The coding CLI: how it is called, what it prints, and how it is ended."""

@@ -1,0 +1,1 @@
+"""The flow `agent_request`: from a request to a pushed branch."""

@@ -1,0 +1,132 @@
+"""What the files of a request say about its latest run: the run's state as fields of the header.
+
+The flow writes this while it runs. A gateway writes it again when it starts and when a run ends, since a run
+that was killed could not. The state of the run decides; the stage adds what only the flow knows.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.agent.agent_settings import AgentSettings
+from pyoco_server.agent.request_file import RequestFile, RequestStatus
+from pyoco_server.agent.run_files import RunFiles, Stage
+from pyoco_server.records.models import RunStatus
+
+_ENDED: Final = frozenset({RequestStatus.FAILED, RequestStatus.DONE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRunFacts:
+    """What the gateway knows of a run of the flow `agent_request`."""
+
+    status: RunStatus
+    # Of a failed run.
+    error: str | None = None
+    # The message of its open question.
+    question: str | None = None
+    # Of a cancelled run: whether its worktree has no uncommitted work (worktrees.is_saved); None: not known.
+    work_saved: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """The request as the state of its latest run makes it."""
+
+    status: RequestStatus
+    blocked_reason: str | None = None
+    failure_reason: str | None = None
+
+    def fields(self, stage: Stage | None, run_id: str) -> dict[str, Any]:
+        """The header. A phase, a link and a commit of an earlier run stay until there is a new one."""
+        found: dict[str, Any] = {
+            "status": self.status,
+            "run_id": run_id,
+            "blocked_reason": self.blocked_reason,
+            "failure_reason": self.failure_reason,
+        }
+        if stage is not None:
+            found |= {"phase": stage.phase, "attempt": stage.attempt}
+            known = {"pr_url": stage.pr_url, "last_commit": stage.last_commit}
+            found |= {name: value for name, value in known.items() if value}
+        return found
+
+
+def projected(facts: AgentRunFacts, stage: Stage | None) -> Projection:
+    """The status of a request whose latest run has this state."""
+    match facts.status:
+        case RunStatus.PENDING | RunStatus.SCHEDULED:
+            return Projection(status=RequestStatus.QUEUED)
+        case RunStatus.WAITING_HUMAN:
+            asked = (stage.blocked_reason if stage else None) or facts.question or "A question is open."
+            return Projection(status=RequestStatus.NEEDS_INPUT, blocked_reason=asked)
+        case RunStatus.COMPLETED | RunStatus.FAILED:
+            return _ended(facts, stage)
+        case RunStatus.CANCELLED:
+            return _stopped(facts, stage)
+    return Projection(status=RequestStatus.RUNNING)
+
+
+def _ended(facts: AgentRunFacts, stage: Stage | None) -> Projection:
+    if facts.status == RunStatus.FAILED:
+        return _failed((stage.failure_reason if stage else None) or facts.error or "the run has failed")
+    if stage is None or not stage.pr_url:
+        return _failed(f"{AgentCode.PUSH_FAILED}: the run has ended without a link for a pull request")
+    return Projection(status=RequestStatus.DONE)
+
+
+def _stopped(facts: AgentRunFacts, stage: Stage | None) -> Projection:
+    """Queued again only if nothing can be lost; a run that never started has changed nothing."""
+    saved = facts.work_saved if facts.work_saved is not None else stage is None or stage.work_saved
+    if saved:
+        return Projection(status=RequestStatus.QUEUED)
+    where = "its worktree" if stage is None else f"the worktree of {stage.branch}"
+    return _failed(
+        f"{AgentCode.WORK_NOT_SAVED}: stopped before its work was saved; it lies in {where}, "
+        "and the next run saves it first"
+    )
+
+
+def _failed(why: str) -> Projection:
+    return Projection(status=RequestStatus.FAILED, failure_reason=why)
+
+
+def project_run(
+    settings: AgentSettings, request_id: str, run_id: str, facts: AgentRunFacts, now: datetime
+) -> RequestFile:
+    """Write the state of the latest run to the request file and to stage.json.
+
+    A file that already says so is not written; nor is one that names a later run. AgentError
+    REQUEST_NOT_FOUND, and REQUEST_UNREADABLE if a person has broken the header.
+    """
+    files = RunFiles(settings.paths, request_id, run_id)
+    stage = files.stage()
+    projection = projected(facts, stage)
+    if stage is not None:
+        _write_stage(files, stage, projection, now)
+
+    def change(file: RequestFile) -> RequestFile:
+        if file.run_id is not None and int(file.run_id) > int(run_id):
+            return file
+        return file.changed(projection.fields(stage, run_id))
+
+    return settings.paths.requests.change(request_id, change, now)
+
+
+def _write_stage(files: RunFiles, stage: Stage, projection: Projection, now: datetime) -> None:
+    changed = replace(
+        stage,
+        status=projection.status,
+        blocked_reason=projection.blocked_reason,
+        failure_reason=projection.failure_reason,
+    )
+    if changed == stage:
+        return
+    at = now.isoformat(timespec="seconds")
+    changed.updated_at = at
+    if projection.status in _ENDED and changed.ended_at is None:
+        changed.ended_at = at
+    files.write_stage(changed)
+    if projection.failure_reason and files.errors() is None:
+        files.write_error(AgentError(AgentCode.INTERNAL_ERROR, projection.failure_reason))

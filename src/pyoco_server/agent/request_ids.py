@@ -1,0 +1,56 @@
+"""Ids of requests and runs: what they look like, and how one is made of a title."""
+
+import hashlib
+import re
+import unicodedata
+from datetime import datetime
+from typing import Final
+
+from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.errors import shortened
+
+# Also a file name, a part of a branch name and of a NATS key.
+_REQUEST_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,98}[a-z0-9]|[a-z0-9]")
+_RUN_ID: Final = re.compile(r"[0-9]{3,6}")
+_SLUG_CHARS: Final = 48
+_HASH_CHARS: Final = 8
+
+
+def is_request_id(given: object) -> bool:
+    return isinstance(given, str) and _REQUEST_ID.fullmatch(given) is not None
+
+
+def checked_request_id(given: object) -> str:
+    """The id; AgentError INVALID_REQUEST if it is not one. Such an id names no file outside its folder."""
+    if isinstance(given, str) and is_request_id(given):
+        return given
+    raise AgentError(
+        AgentCode.INVALID_REQUEST,
+        f"id={shortened(given)} is not an id of a request.",
+        hint="Use 1 to 100 of a-z, 0-9 and '-', such as 20261117-login-timeout; '-' neither first nor last.",
+    )
+
+
+def is_run_id(given: object) -> bool:
+    return isinstance(given, str) and _RUN_ID.fullmatch(given) is not None
+
+
+def run_id_of(sequence: int) -> str:
+    """`001` for the first run of a request."""
+    if sequence < 1:
+        raise ValueError(f"sequence={sequence}: the first run of a request is 1")
+    return f"{sequence:03d}"
+
+
+def slug_of(title: str) -> str:
+    """The ASCII letters and digits of a title; a short hash of one that has no letter."""
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:_SLUG_CHARS].strip("-")
+    if re.search(r"[a-z]", slug):
+        return slug
+    return hashlib.sha256(title.encode(errors="surrogatepass")).hexdigest()[:_HASH_CHARS]
+
+
+def new_request_id(title: str, at: datetime) -> str:
+    """`YYYYMMDD-<slug>`, by the day of `at`."""
+    return f"{at:%Y%m%d}-{slug_of(title)}"

@@ -1,0 +1,138 @@
+"""The state of a request: its file, its stored record and its latest run, and the status that follows."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import UNSET
+
+from pyoco_server.agent.projection import AgentRunFacts, Projection, projected
+from pyoco_server.agent.request_file import RequestFile, RequestStatus
+from pyoco_server.agent.run_files import Stage
+from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, WaitKind
+from pyoco_server.records.request_models import RequestRecord, RequestRun
+
+REMOVED: Final = "its run was deleted before it had ended"
+# The phase of each task of the flow.
+_PHASES: Final = {
+    "preflight": "planning",
+    "plan": "planning",
+    "implement": "implementing",
+    "test": "testing",
+    "document": "documenting",
+    "push": "pushing",
+    "report": "reporting",
+}
+# Shown in a file by a run that this server does not know.
+_OPEN: Final = frozenset({RequestStatus.RUNNING, RequestStatus.NEEDS_INPUT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestState:
+    file: RequestFile
+    # None: nothing was ever asked of it here.
+    record: RequestRecord | None = None
+    # The latest run; None if it is not stored (yet, or any more), or if its outcome is known.
+    run: RunSnapshot | None = None
+    # Of the latest run.
+    stage: Stage | None = None
+    projection: Projection
+
+    @property
+    def status(self) -> RequestStatus:
+        return self.projection.status
+
+    @property
+    def latest(self) -> RequestRun | None:
+        return None if self.record is None else self.record.latest
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a run that has not ended."""
+        return self.run is not None and not self.run.status.terminal
+
+    @property
+    def is_stopping(self) -> bool:
+        latest = self.latest
+        return self.is_open and latest is not None and latest.stop is not None
+
+    @property
+    def question(self) -> OpenWait | None:
+        return None if self.run is None else open_question(self.run)
+
+
+def state_of(
+    file: RequestFile,
+    record: RequestRecord | None,
+    run: RunSnapshot | None = None,
+    stage: Stage | None = None,
+    *,
+    work_saved: bool | None = None,
+) -> RequestState:
+    """`work_saved`: of a cancelled run, whether its worktree has no uncommitted work."""
+    return RequestState(
+        file=file,
+        record=record,
+        run=run,
+        stage=stage,
+        projection=_projection(file, record, run, stage, work_saved),
+    )
+
+
+def _projection(
+    file: RequestFile,
+    record: RequestRecord | None,
+    run: RunSnapshot | None,
+    stage: Stage | None,
+    work_saved: bool | None,
+) -> Projection:
+    latest = None if record is None else record.latest
+    if record is not None and record.queued_at is not None:
+        return Projection(status=RequestStatus.QUEUED)
+    if latest is None:
+        return _of_file(file)
+    if latest.outcome is not None:
+        status = RequestStatus(latest.outcome)
+        reason = file.text("failure_reason") if status == RequestStatus.FAILED else None
+        return Projection(status=status, failure_reason=reason)
+    if run is None:
+        if latest.stored:
+            return Projection(status=RequestStatus.FAILED, failure_reason=REMOVED)
+        return Projection(status=RequestStatus.QUEUED)
+    return projected(facts_of(run, work_saved=work_saved), stage)
+
+
+def _of_file(file: RequestFile) -> Projection:
+    """Of a request that was never executed here: the file may come from another machine."""
+    if file.status in _OPEN:
+        return Projection(
+            status=RequestStatus.FAILED,
+            failure_reason=f"the file says {file.status}, and this server knows no run of it; run it again",
+        )
+    reason = file.text("failure_reason") if file.status == RequestStatus.FAILED else None
+    return Projection(status=file.status, failure_reason=reason)
+
+
+def facts_of(run: RunSnapshot, *, work_saved: bool | None = None) -> AgentRunFacts:
+    question = open_question(run)
+    return AgentRunFacts(
+        status=run.status,
+        error=run.error,
+        question=None if question is None else question.message,
+        work_saved=work_saved,
+    )
+
+
+def open_question(run: RunSnapshot) -> OpenWait | None:
+    """What the run asks a person; None if it is not parked for that."""
+    if run.status is not RunStatus.WAITING_HUMAN or run.open_waits is UNSET:
+        return None
+    return next((wait for wait in run.open_waits if wait.kind is WaitKind.HUMAN), None)
+
+
+def is_active(run: RunSnapshot) -> bool:
+    """Whether it has, or waits for, the worker: a run that asks a person leaves it to the next request."""
+    return not run.status.terminal and run.status is not RunStatus.WAITING_HUMAN
+
+
+def phase_of_task(task: str | None) -> str | None:
+    return None if task is None else _PHASES.get(task)

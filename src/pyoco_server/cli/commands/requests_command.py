@@ -1,0 +1,203 @@
+"""`pyoco-client requests`: agent requests, coding work in the repository that a gateway serves."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.shared_options import flag, option, text_option
+from pyoco_server.cli.views.console import print_note, printable, show, stdout_console
+from pyoco_server.cli.views.copied_commands import with_server
+from pyoco_server.cli.views.request_views import doctor_view, request_detail_view, request_view, requests_view
+from pyoco_server.errors import InvalidCliArgument
+from pyoco_server.http_client import PyocoHttpClient
+
+_STDIN = "-"
+
+RequestIdArgument = Annotated[
+    str, typer.Argument(help="The id shown by `requests list`.", metavar="REQUEST_ID")
+]
+
+
+@client_command(
+    "pyoco-client requests list",
+    "pyoco-client requests list --status running --status needs_input",
+    "pyoco-client requests list --search timeout --output json",
+)
+def list_requests(
+    client: PyocoHttpClient,
+    *,
+    status: Annotated[
+        list[str] | None,
+        text_option("Only this status: queued, running, needs_input, failed or done; repeatable.", "STATUS"),
+    ] = None,
+    search: Annotated[str | None, text_option("Only with this text in title or want.", "TEXT")] = None,
+    sort: Annotated[
+        str | None,
+        text_option("priority, updated or created, with _desc or _asc (default: priority_desc).", "ORDER"),
+    ] = None,
+    output: OutputForm = None,
+) -> None:
+    found = client.list_requests(status=status or [], q=search, sort=sort)
+    show(found["items"], output, requests_view)
+
+
+@client_command(
+    'pyoco-client requests create "Session timeout" --want "End the session after 30 minutes." --enqueue',
+    'pyoco-client requests create "Session timeout" --want-file want.md --priority P1 --tag auth',
+)
+def create(
+    client: PyocoHttpClient,
+    title: Annotated[str, typer.Argument(help="What it is about, in one line.", metavar="TITLE")],
+    *,
+    want: Annotated[str | None, text_option("What you want, as Markdown.", "TEXT")] = None,
+    want_file: Annotated[
+        Path | None, option("A file with the want; - reads the standard input.", "FILE")
+    ] = None,
+    priority: Annotated[str | None, text_option("P0, P1, P2 or P3 (default: P2).", "PRIORITY")] = None,
+    tag: Annotated[list[str] | None, text_option("A label; repeatable.", "LABEL")] = None,
+    base: Annotated[str | None, text_option("The branch to start from.", "BRANCH")] = None,
+    branch: Annotated[
+        str | None, text_option("The branch to work on (default: ai/REQUEST_ID).", "BRANCH")
+    ] = (None),
+    request_id: Annotated[
+        str | None, text_option("The id (default: the day and a slug of the title).", "ID", "--id")
+    ] = None,
+    enqueue: Annotated[bool, flag("--enqueue", "Also have it executed.")] = False,
+    output: OutputForm = None,
+) -> None:
+    if want is not None and want_file is not None:
+        raise InvalidCliArgument("use either --want or --want-file, not both")
+    created = client.create_request(
+        title,
+        want or _read(want_file),
+        priority=priority,
+        tags=tag or [],
+        base=base,
+        branch=branch,
+        request_id=request_id,
+    )["request"]
+    if enqueue:
+        created = client.enqueue_request(created["id"])["request"]
+    show(created, output, request_view)
+
+
+@client_command("pyoco-client requests show 20261117-session-timeout")
+def show_request(
+    client: PyocoHttpClient,
+    request_id: RequestIdArgument,
+    *,
+    raw: Annotated[bool, flag("--raw", "Print the file as it is.")] = False,
+    output: OutputForm = None,
+) -> None:
+    if raw:
+        _write(client.raw_request(request_id))
+        return
+    show(client.get_request(request_id), output, request_detail_view)
+
+
+@client_command("pyoco-client requests enqueue 20261117-session-timeout")
+def enqueue(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputForm = None) -> None:
+    show(client.enqueue_request(request_id)["request"], output, request_view)
+
+
+@client_command("pyoco-client requests stop 20261117-session-timeout")
+def stop(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputForm = None) -> None:
+    show(client.stop_request(request_id)["request"], output, request_view)
+
+
+@client_command(
+    'pyoco-client requests resume 20261117-session-timeout --answer "30 minutes"',
+    "pyoco-client requests resume 20261117-session-timeout",
+)
+def resume(
+    client: PyocoHttpClient,
+    request_id: RequestIdArgument,
+    *,
+    answer: Annotated[
+        str | None,
+        text_option("The answer; - reads the standard input. Without it, you are asked.", "TEXT"),
+    ] = None,
+    output: OutputForm = None,
+) -> None:
+    text = _read(Path(_STDIN)) if answer == _STDIN else answer or _asked(client, request_id)
+    show(client.resume_request(request_id, text)["request"], output, request_view)
+
+
+@client_command("pyoco-client requests rerun 20261117-session-timeout")
+def rerun(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputForm = None) -> None:
+    show(client.rerun_request(request_id)["request"], output, request_view)
+
+
+@client_command(
+    "pyoco-client requests logs 20261117-session-timeout --follow",
+    "pyoco-client requests logs 20261117-session-timeout --run 001 --file unit.log",
+)
+def logs(
+    client: PyocoHttpClient,
+    request_id: RequestIdArgument,
+    *,
+    run: Annotated[str | None, text_option("The run, such as 001 (default: the latest one).", "RUN")] = None,
+    follow: Annotated[bool, flag("--follow", "Keep following until the run ends.", "-f")] = False,
+    file: Annotated[
+        str | None, text_option("Another file of the run, such as unit.log or plan.json.", "NAME")
+    ] = None,
+) -> None:
+    if follow and file is not None:
+        raise InvalidCliArgument("only the log of a run can be followed; use either --follow or --file")
+    number = run or client.latest_request_run(request_id)["run"]["id"]
+    if not follow:
+        # It is complete; what the gateway stores of a run is bounded.
+        _write(client.request_artifact(request_id, number, file or "runner.log"))
+        return
+    runs = client.list_request_runs(request_id)["items"]
+    followed = next((each["pyoco_run_id"] for each in runs if each["id"] == number), None)
+    if followed is None:
+        raise InvalidCliArgument(f"the request {request_id} has no run {number} that can be followed")
+    try:
+        for line in client.follow_logs(followed):
+            _write(f"{line['text']}\n")
+    except KeyboardInterrupt:
+        command = with_server(f"pyoco-client requests show {request_id}")
+        print_note(f"Stopped following; the run continues: {command}")
+        raise
+    print_note(f"The request is {client.get_request(request_id)['request']['status']}.")
+
+
+@client_command("pyoco-client requests doctor")
+def doctor(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
+    report = client.doctor()
+    show(report["checks"], output, doctor_view)
+    if not all(check["ok"] for check in report["checks"]):
+        raise typer.Exit(1)
+
+
+def _read(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        return sys.stdin.read() if str(file) == _STDIN else file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidCliArgument(f"{file} is not UTF-8 text: {error}") from error
+
+
+def _asked(client: PyocoHttpClient, request_id: str) -> str:
+    """What the person types, after the question."""
+    question = client.get_request(request_id)["request"]["question"]
+    if question is None or not sys.stdin.isatty():
+        raise InvalidCliArgument(
+            f"the request {request_id} asks nothing now"
+            if question is None
+            else "say the answer with --answer TEXT, or with --answer - on the standard input"
+        )
+    print_note(question["text"])
+    answer: str = typer.prompt("Answer")
+    return answer
+
+
+def _write(text: str) -> None:
+    console = stdout_console()
+    console.file.write("\n".join(map(printable, text.split("\n"))))
+    console.file.flush()

@@ -1,0 +1,41 @@
+"""A repository with a worker of its own."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.agent.flow.work_session import REPO_VARIABLE
+from pyoco_server.agent.flow.worker_setup import FLOWS_FOLDER
+from pyoco_server.config import NatsBackendConfig
+from tests.support.agent.repository import AgentRepository
+from tests.support.agent.running import TAG, Agent
+from tests.support.agent.served_repository import ServedRepository, serving
+from tests.support.running.gateway import RunningGateway
+from tests.support.running.workers import serving_worker
+
+
+@pytest.fixture
+async def agent(
+    gateway: RunningGateway, config: NatsBackendConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Agent]:
+    repository = AgentRepository(tmp_path / "agent")
+    monkeypatch.setenv(REPO_VARIABLE, str(repository.repo))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with serving_worker(config, tags=[TAG], flows=FLOWS_FOLDER):
+        yield Agent(gateway, repository)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentRepository:
+    found = AgentRepository(tmp_path / "agent")
+    monkeypatch.setenv(REPO_VARIABLE, str(found.repo))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return found
+
+
+@pytest.fixture
+async def served(config: NatsBackendConfig, repository: AgentRepository) -> AsyncIterator[ServedRepository]:
+    """A gateway that serves a repository, without a worker: runs are started, and nobody executes them."""
+    async with serving(config, repository) as found:
+        yield found

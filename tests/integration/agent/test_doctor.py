@@ -1,0 +1,58 @@
+"""The doctor of a repository: each failed check names the command that repairs it."""
+
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.agent.agent_settings import load_settings
+from pyoco_server.agent.doctor import run_doctor
+from tests.support.agent.repository import AgentRepository, git
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> AgentRepository:
+    return AgentRepository(tmp_path)
+
+
+def test_good_repository_passes(repository: AgentRepository) -> None:
+    checks = {check.name: check for check in run_doctor(repository.settings, port=0)}
+    assert {name for name, check in checks.items() if not check.ok} <= {"node"}
+    expected = {
+        "git",
+        "repo",
+        "git_config",
+        "worktree",
+        "origin",
+        "base_branch",
+        "folders",
+        "node",
+        "ai_cli",
+        "port",
+    }
+    assert checks.keys() == expected
+    assert checks["git"].as_json().keys() == {"name", "ok", "version"}
+
+
+def test_failed_checks_have_a_cure(repository: AgentRepository) -> None:
+    repository.configure(
+        {"ai": {"implementer": ["no-such-agent", "{prompt}"]}, "git": {"baseBranchDefault": "dev"}}
+    )
+    failed = {check.name: check for check in run_doctor(repository.settings) if not check.ok}
+    assert {"worktree", "base_branch", "ai_cli"} <= failed.keys()
+    assert all(check.fix and check.details for check in failed.values())
+    git(repository.repo, "remote", "remove", "origin")
+    failed = {check.name: check for check in run_doctor(repository.settings) if not check.ok}
+    assert "remote add origin" in (failed["origin"].fix or "")
+
+
+def test_folder_that_is_no_repository_fails_and_is_not_changed(tmp_path: Path) -> None:
+    failed = {check.name for check in run_doctor(load_settings(tmp_path, environ={})) if not check.ok}
+    assert {"repo", "origin", "base_branch", "ai_cli"} <= failed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_address_of_the_remote_is_shown_without_its_password(repository: AgentRepository) -> None:
+    git(repository.repo, "remote", "set-url", "origin", "https://ada:secret@127.0.0.1:1/x.git")
+    shown = str([check.as_json() for check in run_doctor(repository.settings)])
+    assert "127.0.0.1" in shown
+    assert "secret" not in shown

@@ -1,0 +1,316 @@
+"""The endpoints of agent requests without a worker: files, refusals, the error form."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from pyoco_server.config import NatsBackendConfig
+from tests.support.agent.repository import AgentRepository, git
+from tests.support.agent.served_repository import API, ServedRepository, serving
+from tests.support.running.gateway import RunningGateway
+
+FIELDS = {
+    "id", "title", "priority", "status", "base", "branch", "tags", "created_at", "updated_at", "run_id",
+    "phase", "attempt", "blocked_reason", "failure_reason", "pr_url", "last_commit", "paths",
+}  # fmt: skip
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(
+    shared_config: NatsBackendConfig, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ServedRepository]:
+    """For tests that change nothing."""
+    repository = AgentRepository(tmp_path_factory.mktemp("shared-repository"))
+    async with serving(shared_config, repository) as found:
+        yield found
+
+
+def text_of(served: ServedRepository, request_id: str) -> str:
+    return (served.repository.repo / "requests" / f"{request_id}.md").read_text(encoding="utf-8")
+
+
+async def test_created_request_is_a_file_with_header_and_sections(served: ServedRepository) -> None:
+    body = {
+        "title": "ログイン放置後のタイムアウト改善",
+        "priority": "P0",
+        "tags": ["auth"],
+        "want": {"text": "要望"},
+    }
+    response = await served.call("POST", "/requests", body)
+    assert response.status_code == 201, response.text
+    request = response.json()["request"]
+    assert set(request) >= FIELDS
+    assert response.headers["Location"] == f"{API}/requests/{request['id']}"
+    assert (request["status"], request["priority"], request["base"]) == ("queued", "P0", "main")
+    assert request["branch"] == f"ai/{request['id']}"
+    assert request["created_at"].endswith("+09:00")
+    assert request["paths"] == {"request_file": f"requests/{request['id']}.md", "run_dir": None}
+    assert (request["run_id"], request["enqueued_at"], request["pyoco_run_id"]) == (None, None, None)
+    text = text_of(served, request["id"])
+    assert text.index("# 要望\n\n要望\n") < text.index("## Plan") < text.index("## Report")
+    assert "priority: P0\nstatus: queued\n" in text
+
+
+async def test_created_request_with_an_id_of_its_own(served: ServedRepository) -> None:
+    await served.create("20251214-login-timeout", branch="ai/login", base="develop", priority="P1")
+    request = await served.get("20251214-login-timeout")
+    assert (request["branch"], request["base"], request["priority"]) == ("ai/login", "develop", "P1")
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "status"),
+    [
+        ({"title": "x", "priority": "P9"}, "INVALID_PRIORITY", 400),
+        ({"title": ""}, "INVALID_REQUEST", 400),
+        ({"title": " \n "}, "INVALID_REQUEST", 400),
+        ({"title": "x" * 201}, "INVALID_REQUEST", 400),
+        ({}, "INVALID_REQUEST", 400),
+        ({"titel": "x"}, "INVALID_REQUEST", 400),
+        ({"title": "x", "want": "not an object"}, "INVALID_REQUEST", 400),
+        ({"title": "x", "id": "../x"}, "INVALID_REQUEST", 400),
+        ({"title": "x", "id": "a/b"}, "INVALID_REQUEST", 400),
+        ({"title": "x", "id": "UPPER"}, "INVALID_REQUEST", 400),
+        ({"title": "x", "id": "known"}, "FILE_ALREADY_EXISTS", 409),
+    ],
+)
+async def test_invalid_request_is_refused_and_nothing_is_written(
+    served: ServedRepository, body: dict[str, Any], code: str, status: int
+) -> None:
+    await served.create("known")
+    before = sorted(served.repository.repo.rglob("*.md"))
+    assert await served.error("POST", "/requests", body) == (status, code)
+    assert sorted(served.repository.repo.rglob("*.md")) == before
+
+
+async def test_refusal_names_field_value_and_cure(served: ServedRepository) -> None:
+    response = await served.call("POST", "/requests", {"title": "x", "priority": "P9"})
+    error = response.json()["error"]
+    assert error["message"] == "priority='P9' is not a priority."
+    assert error["details"]["hint"] == "Use one of P0, P1, P2, P3."
+    assert response.headers["content-type"] == "application/json"
+
+
+async def test_list_is_filtered_and_sorted(served: ServedRepository) -> None:
+    for name, priority in (("low", "P3"), ("high", "P0"), ("mid", "P1")):
+        await served.create(name, priority=priority, title=f"Title of {name}")
+    listed = [each["id"] for each in (await served.ok("GET", "/requests"))["items"]]
+    assert listed == ["high", "mid", "low"]
+    ascending = (await served.ok("GET", "/requests?sort=priority_asc"))["items"]
+    assert [each["id"] for each in ascending] == ["low", "mid", "high"]
+    assert [each["id"] for each in (await served.ok("GET", "/requests?q=OF+MID"))["items"]] == ["mid"]
+    assert (await served.ok("GET", "/requests?status=running,done"))["items"] == []
+    assert len((await served.ok("GET", "/requests?status=queued,done"))["items"]) == 3
+    assert await served.error("GET", "/requests?status=queued,bogus") == (400, "INVALID_STATUS")
+    assert await served.error("GET", "/requests?sort=bogus") == (400, "INVALID_REQUEST")
+    assert await served.error("GET", "/requests?bogus=1") == (400, "INVALID_REQUEST")
+
+
+async def test_read_has_raw_text_and_sections(served: ServedRepository) -> None:
+    await served.create("one", want={"text": "Some **want**\n\n## A heading of its own"})
+    found = await served.ok("GET", "/requests/one")
+    sections = found["content"]["sections"]
+    assert sections == {"want": "Some **want**\n\n## A heading of its own", "plan": "", "report": ""}
+    assert found["content"]["raw_md"] == text_of(served, "one")
+    raw = await served.call("GET", "/requests/one/raw")
+    assert raw.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert raw.text == text_of(served, "one")
+
+
+async def test_broken_header_still_has_its_raw_text(served: ServedRepository) -> None:
+    await served.create("one")
+    path = served.repository.repo / "requests" / "one.md"
+    path.write_text("---\ntitle: [broken\n---\n\n# 要望\n\nStill here\n", encoding="utf-8")
+    found = await served.ok("GET", "/requests/one")
+    assert "Still here" in found["content"]["raw_md"]
+    assert found["content"]["sections"]["want"] == "Still here"
+    assert found["request"]["title"] == "one"
+    assert "not valid YAML" in found["request"]["problems"][0]
+    assert [each["id"] for each in (await served.ok("GET", "/requests"))["items"]] == ["one"]
+    assert await served.error("PATCH", "/requests/one", {"title": "New"}) == (409, "REQUEST_UNREADABLE")
+    assert await served.error("POST", "/requests/one/enqueue") == (409, "REQUEST_UNREADABLE")
+
+
+@pytest.mark.parametrize("request_id", ["nope", "UPPER", "..", "%2e%2e", "a.b", "a%00b", "-x", "x" * 200])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", ""),
+        ("PATCH", ""),
+        ("DELETE", ""),
+        ("GET", "/raw"),
+        ("GET", "/runs"),
+        ("GET", "/runs/latest"),
+        ("GET", "/runs/001/artifacts/runner.log"),
+        ("POST", "/enqueue"),
+        ("POST", "/stop"),
+        ("POST", "/rerun"),
+        ("POST", "/resume"),
+    ],
+)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_is_no_request_is_not_found(
+    shared: ServedRepository, request_id: str, method: str, path: str
+) -> None:
+    bodies: dict[tuple[str, str], Any] = {
+        ("PATCH", ""): {"title": "x"},
+        ("POST", "/resume"): {"answer": {"text": "x"}},
+    }
+    status, code = await shared.error(method, f"/requests/{request_id}{path}", bodies.get((method, path)))
+    # A path with `..` is another path for the client.
+    assert (status, code) in {(404, "REQUEST_NOT_FOUND"), (404, "NOT_FOUND"), (405, "METHOD_NOT_ALLOWED")}
+    if request_id not in ("..", "%2e%2e"):
+        assert code == "REQUEST_NOT_FOUND"
+
+
+async def test_edit_keeps_what_it_does_not_name(served: ServedRepository) -> None:
+    await served.create("one", tags=["a"])
+    path = served.repository.repo / "requests" / "one.md"
+    by_hand = path.read_text(encoding="utf-8").replace("priority:", "# a comment\nowner: Ada\npriority:")
+    path.write_text(by_hand.replace("## Plan", "## Plan\n\nA note of a person"), encoding="utf-8")
+    changed = await served.ok(
+        "PATCH", "/requests/one", {"title": "New", "priority": "P1", "tags": ["b"], "want": {"text": "W2"}}
+    )
+    request = changed["request"]
+    assert (request["title"], request["priority"], request["tags"]) == ("New", "P1", ["b"])
+    text = text_of(served, "one")
+    assert "# a comment\nowner: Ada\n" in text
+    assert "A note of a person" in text
+    assert "# 要望\n\nW2\n" in text
+    assert (await served.ok("PATCH", "/requests/one", {"tags": []}))["request"]["tags"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "INVALID_REQUEST"),
+        ({"plan": "x"}, "INVALID_REQUEST"),
+        ({"status": "done"}, "INVALID_REQUEST"),
+        ({"priority": "high"}, "INVALID_PRIORITY"),
+        ({"title": None}, "INVALID_REQUEST"),
+    ],
+)
+async def test_refused_edit_changes_nothing(
+    served: ServedRepository, body: dict[str, Any], code: str
+) -> None:
+    await served.create("one")
+    before = text_of(served, "one")
+    assert await served.error("PATCH", "/requests/one", body) == (400, code)
+    assert text_of(served, "one") == before
+
+
+async def test_delete_removes_the_file_and_its_place_in_the_queue(served: ServedRepository) -> None:
+    await served.create("first")
+    await served.create("second")
+    await served.act("first", "enqueue")
+    await served.has_run("first")
+    await served.act("second", "enqueue")
+    assert (await served.call("DELETE", "/requests/second")).status_code == 204
+    assert await served.error("GET", "/requests/second") == (404, "REQUEST_NOT_FOUND")
+    assert await served.queue.get("second") is None
+    assert await served.error("DELETE", "/requests/first") == (409, "ALREADY_RUNNING")
+
+
+def dirty(repo: Path) -> None:
+    (repo / "README.md").write_text("changed\n")
+
+
+def without_origin(repo: Path) -> None:
+    git(repo, "remote", "remove", "origin")
+
+
+def broken_origin(repo: Path) -> None:
+    git(repo, "remote", "set-url", "origin", str(repo / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "fields", "code"),
+    [
+        (dirty, {}, "WORKTREE_DIRTY"),
+        (without_origin, {}, "REMOTE_ORIGIN_MISSING"),
+        (broken_origin, {}, "REMOTE_ORIGIN_MISSING"),
+        (lambda repo: None, {"base": "nope"}, "BASE_BRANCH_NOT_FOUND"),
+    ],
+)
+async def test_fault_of_the_repository_is_a_conflict_that_changes_nothing(
+    served: ServedRepository, spoil: Any, fields: dict[str, Any], code: str
+) -> None:
+    await served.create("one", **fields)
+    spoil(served.repository.repo)
+    before = text_of(served, "one")
+    response = await served.call("POST", "/requests/one/enqueue")
+    assert (response.status_code, response.json()["error"]["code"]) == (409, code)
+    assert response.json()["error"]["details"]["hint"]
+    assert text_of(served, "one") == before
+    assert await served.queue.get("one") is None
+    assert (await served.get("one"))["enqueued_at"] is None
+
+
+async def test_a_request_that_never_ran_can_neither_stop_nor_resume(served: ServedRepository) -> None:
+    await served.create("one")
+    assert await served.error("POST", "/requests/one/stop") == (409, "NOT_RUNNING")
+    answer = {"answer": {"text": "x"}}
+    assert await served.error("POST", "/requests/one/resume", answer) == (409, "NOT_NEEDS_INPUT")
+    assert await served.error("POST", "/requests/one/resume", {"answer": {"text": " "}}) == (
+        400,
+        "INVALID_REQUEST",
+    )
+    assert await served.error("GET", "/requests/one/runs/latest") == (404, "RUN_NOT_FOUND")
+    assert (await served.ok("GET", "/requests/one/runs"))["items"] == []
+    artifact = "/requests/one/runs/001/artifacts/runner.log"
+    assert await served.error("GET", artifact) == (404, "RUN_NOT_FOUND")
+    assert await served.error("POST", "/requests/one/enqueue", {"mode": "fast"}) == (400, "INVALID_REQUEST")
+
+
+async def test_doctor_reports_each_check_with_its_cure(served: ServedRepository) -> None:
+    git(served.repository.repo, "remote", "remove", "origin")
+    checks = {each["name"]: each for each in (await served.ok("POST", "/doctor"))["checks"]}
+    assert {"git", "origin", "node", "ai_cli"} <= set(checks)
+    assert checks["git"]["ok"] is True
+    assert checks["git"]["version"]
+    assert checks["origin"]["ok"] is False
+    assert "git" in checks["origin"]["fix"]
+
+
+async def test_errors_outside_of_endpoints_have_the_same_form(served: ServedRepository) -> None:
+    assert await served.error("GET", "/bogus") == (404, "NOT_FOUND")
+    assert await served.error("PUT", "/requests") == (405, "METHOD_NOT_ALLOWED")
+    response = await served.http.post(f"{API}/requests", content=b"{not json")
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+    hostile = {"Origin": "https://evil.example"}
+    response = await served.http.post(f"{API}/requests", json={"title": "x"}, headers=hostile)
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "ORIGIN_REFUSED")
+
+
+async def test_gateway_without_a_repository_says_so(gateway: RunningGateway) -> None:
+    for method, path in (("GET", "/requests"), ("POST", "/doctor"), ("GET", "/requests/x/raw")):
+        response = await gateway.http.request(method, f"{API}{path}")
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (404, "NO_REPOSITORY")
+        assert "pyoco-server agent --repo DIR" in error["details"]["hint"]
+
+
+async def test_dashboard_knows_whether_a_repository_is_served(
+    served: ServedRepository, config: NatsBackendConfig
+) -> None:
+    page = await served.http.get("/")
+    if page.status_code == 404:
+        pytest.skip("the dashboard is not built")
+    assert 'data-requests="true"' in page.text
+
+
+async def test_file_of_another_machine_is_shown_and_never_running(served: ServedRepository) -> None:
+    await served.create("one")
+    path = served.repository.repo / "requests" / "one.md"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("status: queued", "status: done\npr_url: https://x.example/1"))
+    request = await served.get("one")
+    assert (request["status"], request["pr_url"]) == ("done", "https://x.example/1")
+    path.write_text(text.replace("status: queued", "status: running\nrun_id: '007'\nphase: testing"))
+    request = await served.get("one")
+    assert request["status"] == "failed"
+    assert "knows no run of it" in request["failure_reason"]
+    assert json.dumps(request)

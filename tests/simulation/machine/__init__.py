@@ -1,0 +1,1 @@
+"""What a simulated process gets from its machine: clocks, random numbers, a disk."""

@@ -1,0 +1,1 @@
+"""A repository with a remote, and a coding CLI that does what a test tells it."""

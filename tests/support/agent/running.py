@@ -1,0 +1,82 @@
+"""Runs of the flow `agent_request` at a gateway, on a worker that has the repository."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
+from pyoco_server.agent.run_files import RunFiles, Stage
+from tests.support.agent.repository import AgentRepository
+from tests.support.running.gateway import RunningGateway
+from tests.support.waiting import eventually
+
+TAG = "repo-0123456789ab"
+
+
+@dataclass
+class AgentRun:
+    gateway: RunningGateway
+    repository: AgentRepository
+    request_id: str
+    sequence: str
+    run_id: str = ""
+
+    @property
+    def files(self) -> RunFiles:
+        return RunFiles(self.repository.settings.paths, self.request_id, self.sequence)
+
+    @property
+    def stage(self) -> Stage:
+        stage = self.files.stage()
+        assert stage is not None
+        return stage
+
+    @property
+    def log(self) -> str:
+        path = self.files.path / "runner.log"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def header(self) -> dict[str, Any]:
+        return self.repository.header(self.request_id)
+
+    async def submit(self, **params: Any) -> None:
+        given = run_params(self.request_id, self.sequence, self.repository.repo) | params
+        self.run_id = await self.gateway.submit(FLOW_NAME, params=given, tag=TAG)
+
+    async def ends(self) -> dict[str, Any]:
+        return await self.gateway.ends(self.run_id)
+
+    async def asks(self) -> dict[str, Any]:
+        return await self.gateway.reaches(self.run_id, "WAITING_HUMAN")
+
+    async def answer(self, text: str) -> None:
+        done = await self.gateway.http.post("/resume", json={"runId": self.run_id, "payload": text})
+        assert done.status_code == 200, done.text
+
+    async def cancel(self) -> None:
+        done = await self.gateway.http.post(f"/runs/{self.run_id}/cancel")
+        assert done.status_code == 200, done.text
+
+    async def logs(self, text: str) -> None:
+        """Wait until runner.log has the text."""
+        await eventually(lambda: text in self.log, describe=f"{text!r} in runner.log")
+
+
+@dataclass
+class Agent:
+    """A repository, and the gateway and worker that serve it."""
+
+    gateway: RunningGateway
+    repository: AgentRepository
+
+    async def start(self, request_id: str, sequence: str = "001", **params: Any) -> AgentRun:
+        run = AgentRun(self.gateway, self.repository, request_id, sequence)
+        await run.submit(**params)
+        return run
+
+    async def run(
+        self, request_id: str, sequence: str = "001", **params: Any
+    ) -> tuple[AgentRun, dict[str, Any]]:
+        """Start a run and wait for its end."""
+        run = await self.start(request_id, sequence, **params)
+        return run, await run.ends()

@@ -1,0 +1,108 @@
+"""The state of a run as fields of its request."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.agent.agent_settings import AgentSettings, load_settings
+from pyoco_server.agent.projection import AgentRunFacts, project_run, projected
+from pyoco_server.agent.request_file import RequestStatus
+from pyoco_server.agent.request_folder import NewRequest
+from pyoco_server.agent.run_files import RunFiles, Stage, run_ids
+from pyoco_server.records.models import RunStatus
+
+NOW = datetime(2026, 11, 17, 12, 30, tzinfo=UTC)
+
+
+def stage(**fields: object) -> Stage:
+    return Stage(request_id="x", run_id="001", branch="ai/x", phase="testing", **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("facts", "known", "status"),
+    [
+        (AgentRunFacts(status=RunStatus.PENDING), None, "queued"),
+        (AgentRunFacts(status=RunStatus.SCHEDULED), None, "queued"),
+        (AgentRunFacts(status=RunStatus.RUNNING), stage(), "running"),
+        (AgentRunFacts(status=RunStatus.WAITING), stage(), "running"),
+        (AgentRunFacts(status=RunStatus.WAITING_HUMAN, question="Why?"), stage(), "needs_input"),
+        (AgentRunFacts(status=RunStatus.COMPLETED), stage(pr_url="https://x"), "done"),
+        (AgentRunFacts(status=RunStatus.COMPLETED), stage(), "failed"),
+        (AgentRunFacts(status=RunStatus.FAILED, error="boom"), None, "failed"),
+        (AgentRunFacts(status=RunStatus.CANCELLED), None, "queued"),
+        (AgentRunFacts(status=RunStatus.CANCELLED), stage(work_saved=True), "queued"),
+        (AgentRunFacts(status=RunStatus.CANCELLED), stage(), "failed"),
+        (AgentRunFacts(status=RunStatus.CANCELLED, work_saved=True), stage(), "queued"),
+        (AgentRunFacts(status=RunStatus.CANCELLED, work_saved=False), stage(work_saved=True), "failed"),
+    ],
+)
+def test_status_of_a_request(facts: AgentRunFacts, known: Stage | None, status: str) -> None:
+    assert projected(facts, known).status == status
+
+
+def test_every_state_of_a_run_has_a_status() -> None:
+    assert {projected(AgentRunFacts(status=status), None).status for status in RunStatus} <= set(
+        RequestStatus
+    )
+
+
+def test_reason_of_the_flow_comes_before_that_of_the_run() -> None:
+    facts = AgentRunFacts(status=RunStatus.FAILED, error="task plan: AgentError")
+    assert projected(facts, stage(failure_reason="PLAN_INVALID: x")).failure_reason == "PLAN_INVALID: x"
+    assert projected(facts, stage()).failure_reason == "task plan: AgentError"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> AgentSettings:
+    settings = load_settings(tmp_path, environ={})
+    settings.paths.prepare()
+    settings.paths.requests.create(NewRequest(title="T", base="main", request_id="x"), NOW)
+    return settings
+
+
+def test_run_that_was_killed_is_projected_into_its_files(settings: AgentSettings) -> None:
+    files = RunFiles(settings.paths, "x", "001")
+    files.create()
+    files.write_stage(stage(attempt=3))
+    facts = AgentRunFacts(status=RunStatus.FAILED, error="the worker died five times")
+    file = project_run(settings, "x", "001", facts, NOW)
+    assert (file.status, file.run_id, file.attempt) == (RequestStatus.FAILED, "001", 3)
+    assert file.text("failure_reason") == "the worker died five times"
+    assert files.stage() == stage(
+        attempt=3, status="failed", failure_reason="the worker died five times",
+        updated_at=NOW.isoformat(), ended_at=NOW.isoformat(),
+    )  # fmt: skip
+    assert files.errors()["code"] == "INTERNAL_ERROR"
+
+
+def test_projecting_again_writes_nothing(settings: AgentSettings) -> None:
+    facts = AgentRunFacts(status=RunStatus.CANCELLED)
+    project_run(settings, "x", "001", facts, NOW)
+    before = settings.paths.requests.file_of("x").stat()
+    project_run(settings, "x", "001", facts, datetime.now(UTC))
+    assert settings.paths.requests.file_of("x").stat().st_ino == before.st_ino
+
+
+def test_earlier_run_does_not_overwrite_a_later_one(settings: AgentSettings) -> None:
+    project_run(settings, "x", "002", AgentRunFacts(status=RunStatus.RUNNING), NOW)
+    file = project_run(settings, "x", "001", AgentRunFacts(status=RunStatus.FAILED, error="late"), NOW)
+    assert (file.status, file.run_id) == (RequestStatus.RUNNING, "002")
+
+
+def test_broken_stage_is_read_as_missing(settings: AgentSettings) -> None:
+    files = RunFiles(settings.paths, "x", "001")
+    files.create()
+    for text in ("{", "[]", '{"request_id": "x"}'):
+        (files.path / "stage.json").write_text(text)
+        assert files.stage() is None
+    assert run_ids(settings.paths, "x") == ["001"]
+
+
+@pytest.mark.parametrize("name", ["../../secret", "stage.json/..", "", ".hidden", "a/b", "link", "missing"])
+def test_artifacts_outside_the_folder_are_not_found(settings: AgentSettings, name: str) -> None:
+    files = RunFiles(settings.paths, "x", "001")
+    files.create()
+    (files.path / "link").symlink_to("/etc/passwd")
+    with pytest.raises(Exception, match="ARTIFACT_NOT_FOUND"):
+        files.open_artifact(name)

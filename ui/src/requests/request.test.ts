@@ -1,0 +1,67 @@
+import { describe, expect, it } from "vitest";
+import { changes, draftOf, EMPTY, newRequest } from "../screens/requestForm/draft";
+import { groups, momentOf, webAddress } from "./request";
+import type { AgentRequest } from "./requestApi";
+
+const request = (id: string, fields: Partial<AgentRequest> = {}): AgentRequest =>
+  ({
+    id,
+    title: id,
+    priority: "P2",
+    status: "queued",
+    tags: [],
+    updated_at: "2026-11-17T12:00:00+09:00",
+    ...fields,
+  }) as AgentRequest;
+
+describe("the board", () => {
+  it("is ordered by status, priority and time", () => {
+    const board = groups([
+      request("done", { status: "done" }),
+      request("low", { priority: "P3" }),
+      request("old", { updated_at: "2026-11-17T11:00:00+09:00" }),
+      request("new", { updated_at: "2026-11-17T03:30:00Z" }),
+      request("top", { priority: "P0" }),
+      request("asks", { status: "needs_input" }),
+      request("runs", { status: "running" }),
+    ]);
+    expect(board.map(({ status, items }) => [status, ...items.map(({ id }) => id)].join(" "))).toEqual([
+      "running runs",
+      "needs_input asks",
+      "queued top new old low",
+      "done done",
+    ]);
+  });
+});
+
+describe("what a file of a person may contain", () => {
+  it("is a link only if a browser may open it", () => {
+    expect(webAddress("https://github.com/o/r/compare/main...ai/x?expand=1")).not.toBeNull();
+    for (const bad of ["javascript:alert(1)", "data:text/html,x", " https://x", "//x", "", null])
+      expect(webAddress(bad)).toBeNull();
+  });
+
+  it("may be a time that is none", () => {
+    expect(momentOf("2026-11-17T12:00:00+09:00")).toBe(1794884400);
+    for (const bad of ["soon", "", null, undefined]) expect(momentOf(bad)).toBeNull();
+  });
+});
+
+describe("the form", () => {
+  it("sends what was typed", () =>
+    expect(newRequest({ ...EMPTY, title: " Fix it ", tags: "a, b、a,", want: "# Why\n" })).toEqual({
+      title: "Fix it",
+      priority: "P2",
+      tags: ["a", "b"],
+      want: { text: "# Why\n" },
+    }));
+
+  it("sends only what has changed", () => {
+    const stored = draftOf({
+      request: request("x", { tags: ["a"] }),
+      content: { raw_md: "", sections: { want: "w", plan: null, report: null } },
+    });
+    expect(changes({ ...stored, priority: "P0" }, stored)).toEqual({ priority: "P0" });
+    expect(changes({ ...stored, want: "v" }, stored)).toEqual({ want: { text: "v" } });
+  });
+});

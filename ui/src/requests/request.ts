@@ -1,0 +1,48 @@
+/** An agent request: its statuses in the order of the board, priorities, phases and links. */
+import { pathTo } from "../app/router";
+import type { AgentRequest } from "./requestApi";
+
+export const STATUSES = ["running", "needs_input", "queued", "failed", "done"] as const;
+export type Status = (typeof STATUSES)[number];
+export const PRIORITIES = ["P0", "P1", "P2", "P3"] as const;
+export const PHASES = ["planning", "implementing", "testing", "documenting", "pushing", "reporting"] as const;
+
+export const requestPath = (id: string): string => pathTo("/requests/:id", { id });
+
+/** Unix seconds of an ISO time; null: there is none, or it is broken. */
+export function momentOf(iso: string | null | undefined): number | null {
+  const ms = Date.parse(iso ?? "");
+  return Number.isNaN(ms) ? null : ms / 1000;
+}
+
+/** The address if a browser may open it: a request file can be edited by hand. */
+export const webAddress = (url: string | null | undefined): string | null =>
+  url && /^https?:\/\/[^\s]+$/i.test(url) ? url : null;
+
+export type Action = "run" | "dequeue" | "stop" | "rerun";
+const ACTIONS: Partial<Record<Status, Action>> = {
+  queued: "run",
+  running: "stop",
+  failed: "rerun",
+  done: "rerun",
+};
+
+/** What may be done with a request, by its status; null: nothing, or it has to be answered. */
+export const actionOf = ({ status, enqueued_at }: AgentRequest): Action | null =>
+  status === "queued" && enqueued_at !== null ? "dequeue" : (ACTIONS[status] ?? null);
+
+export interface Group {
+  status: Status;
+  items: readonly AgentRequest[];
+}
+
+/** By status in the order of the board, then P0 to P3, then the newest. */
+export function groups(items: readonly AgentRequest[]): readonly Group[] {
+  return STATUSES.map((status) => ({
+    status,
+    items: items.filter((each) => each.status === status).sort(inOrder),
+  })).filter((group) => group.items.length > 0);
+}
+
+const inOrder = (a: AgentRequest, b: AgentRequest): number =>
+  a.priority.localeCompare(b.priority) || (momentOf(b.updated_at) ?? 0) - (momentOf(a.updated_at) ?? 0);

@@ -1,0 +1,77 @@
+/** The question that a request waits on, and the box for its answer. */
+import { CircleHelp, Send } from "lucide-react";
+import { useState } from "react";
+import { useMay } from "../../api/access";
+import { useAct } from "../../api/queries";
+import { useMessages } from "../../i18n/messages";
+import { Markdown } from "../../requests/Markdown";
+import { messages as common } from "../../requests/messages";
+import { requestTone } from "../../requests/RequestStatus";
+import { type AgentRequest, resume } from "../../requests/requestApi";
+import { Button, Field, joined, TextArea } from "../../ui/controls";
+import { ProblemBox } from "../../ui/feedback";
+import { showToast } from "../../ui/toasts";
+import { UserText } from "../../ui/UserText";
+import { onSendShortcut, SEND_KEYS } from "../wait/sendShortcut";
+import { messages } from "./messages";
+import local from "./Request.module.css";
+
+export function Question({ request }: { request: AgentRequest }) {
+  const t = useMessages(messages);
+  const { question, blocked_reason } = request;
+  return (
+    <section className={joined(local.pinned, requestTone("needs_input"))} aria-label={t("question")}>
+      <CircleHelp size={17} aria-hidden />
+      <div className={local.question}>
+        <Markdown text={blocked_reason ?? question?.text ?? t("noQuestion")} />
+        <AnswerBox key={question?.wait_id} request={request} choices={question?.choices ?? []} />
+      </div>
+    </section>
+  );
+}
+
+function AnswerBox({ request, choices }: { request: AgentRequest; choices: readonly string[] }) {
+  const t = useMessages(messages);
+  const c = useMessages(common);
+  const [text, setText] = useState("");
+  const sending = useAct((answer: string) => resume(request.id, answer), {
+    quiet: true,
+    refresh: [["requests"], ["waits"]],
+    onDone: () => showToast({ tone: "good", title: t("answered"), detail: request.title }),
+  });
+  const isSent = sending.isPending || sending.isSuccess;
+  const send = () => {
+    if (text.trim() && !isSent) sending.mutate(text.trim());
+  };
+  if (!useMay("POST /api/v1/requests/{request_id}/resume")) return <p>{t("mayNotAnswer")}</p>;
+  return (
+    <form
+      noValidate
+      onKeyDown={onSendShortcut(send)}
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      <Field label={t("yourAnswer")} hint={t("answerHint")}>
+        {(wired) => (
+          <TextArea {...wired} rows={3} value={text} onChange={(event) => setText(event.target.value)} />
+        )}
+      </Field>
+      {choices.length > 0 && (
+        <div className={local.choices}>
+          {choices.map((choice) => (
+            <Button key={choice} aria-pressed={choice === text} onClick={() => setText(choice)}>
+              <UserText text={choice} />
+            </Button>
+          ))}
+        </div>
+      )}
+      {sending.error && <ProblemBox problem={sending.error} />}
+      <Button kind="primary" type="submit" disabled={!text.trim() || isSent} aria-keyshortcuts={SEND_KEYS}>
+        <Send size={14} aria-hidden />
+        {c("resume")}
+      </Button>
+    </form>
+  );
+}

@@ -1,0 +1,233 @@
+/** One request: what is wanted, planned and reported, its steps, its log, and the question it waits on. */
+import { FileText, SearchX, TriangleAlert } from "lucide-react";
+import { useMay } from "../../api/access";
+import { useRead } from "../../api/queries";
+import { href, pathTo, useQueryState } from "../../app/router";
+import type { ScreenProps } from "../../app/screens";
+import { useMessages } from "../../i18n/messages";
+import { Markdown } from "../../requests/Markdown";
+import { messages as common } from "../../requests/messages";
+import {
+  ActionButton,
+  OpenPr,
+  Priority,
+  RequestStatus,
+  requestTone,
+  useRequestWords,
+} from "../../requests/RequestStatus";
+import styles from "../../requests/Requests.module.css";
+import { momentOf, PHASES, requestPath } from "../../requests/request";
+import { type AgentRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
+import { Fact, Facts } from "../../triggers/Facts";
+import { ButtonLink, joined, Segments } from "../../ui/controls";
+import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { Page } from "../../ui/Page";
+import { Tags } from "../../ui/Tags";
+import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
+import { Panel } from "../run/Panel";
+import { messages } from "./messages";
+import { Question } from "./Question";
+import local from "./Request.module.css";
+import { RunParts } from "./RunParts";
+
+const EVERY_MS = 3_000;
+
+export default function Screen({ params }: ScreenProps) {
+  const id = params.id ?? "";
+  return <RequestScreen key={id} id={id} />;
+}
+
+function RequestScreen({ id }: { id: string }) {
+  const t = useMessages(messages);
+  const c = useMessages(common);
+  const { data, error, refetch } = useRead(["requests", "one", id], (signal) => readRequest(id, signal), {
+    every: EVERY_MS,
+  });
+  if (error?.status === 404)
+    return (
+      <Page title={t("title")}>
+        <EmptyState
+          icon={SearchX}
+          title={t("notFound")}
+          actions={<ButtonLink href={href("/requests")}>{c("allRequests")}</ButtonLink>}
+        />
+      </Page>
+    );
+  if (!data)
+    return (
+      <Page title={id}>
+        {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
+      </Page>
+    );
+  const { request } = data;
+  return (
+    <Page
+      title={request.title}
+      note={<RequestStatus status={request.status} />}
+      actions={<Actions request={request} />}
+    >
+      <div className={styles.parts}>
+        {error && <ProblemBox problem={error} onRetry={() => void refetch()} />}
+        {request.status === "needs_input" && <Question request={request} />}
+        {request.problems.map((problem) => (
+          <Pinned key={problem} tone="queued" label={t("fileProblem")} text={problem} />
+        ))}
+        {request.status === "failed" && request.failure_reason && (
+          <Pinned tone="failed" label={t("failure")} text={request.failure_reason} />
+        )}
+        <RequestFacts request={request} />
+        {request.run_id && <Phases request={request} />}
+        <RunParts request={request}>
+          <Sections detail={data} />
+        </RunParts>
+      </div>
+    </Page>
+  );
+}
+
+function Actions({ request }: { request: AgentRequest }) {
+  const t = useMessages(messages);
+  const mayEdit = useMay("PATCH /api/v1/requests/{request_id}");
+  const isDone = request.status === "done";
+  return (
+    <>
+      {mayEdit && <ButtonLink href={href(`${requestPath(request.id)}/edit`)}>{t("edit")}</ButtonLink>}
+      <ActionButton request={request} primary={!isDone} />
+      {isDone && <OpenPr url={request.pr_url} primary />}
+    </>
+  );
+}
+
+/** What needs the attention of a person; a code before the text is shown small. */
+function Pinned({ tone, label, text }: { tone: string; label: string; text: string }) {
+  const [, code, reason] = /^([A-Z][A-Z_]{3,40}): (.*)$/s.exec(text) ?? [null, null, text];
+  return (
+    <section className={joined(local.pinned, requestTone(tone))} aria-label={label}>
+      <TriangleAlert size={17} aria-hidden />
+      <p className={local.reason}>
+        <UserText text={reason ?? text} /> {code && <code>{code}</code>}
+      </p>
+    </section>
+  );
+}
+
+function RequestFacts({ request }: { request: AgentRequest }) {
+  const t = useMessages(messages);
+  const c = useMessages(common);
+  return (
+    <Facts>
+      <Fact name={c("priority")}>
+        <Priority priority={request.priority} />
+      </Fact>
+      <Fact name={t("branch")}>
+        <code>
+          <UserText text={request.branch} />
+        </code>
+        <span className={styles.soft}>
+          {t("from")}{" "}
+          <code>
+            <UserText text={request.base} />
+          </code>
+        </span>
+      </Fact>
+      {request.tags.length > 0 && (
+        <Fact name={c("tags")}>
+          <Tags tags={request.tags} />
+        </Fact>
+      )}
+      {request.pyoco_run_id && (
+        <Fact name={t("run")}>
+          <a href={href(pathTo("/runs/:id", { id: request.pyoco_run_id }))}>{t("showRun")}</a>
+        </Fact>
+      )}
+      {request.last_commit && (
+        <Fact name={t("lastCommit")}>
+          <code>{request.last_commit.slice(0, 12)}</code>
+        </Fact>
+      )}
+      <Fact name={t("file")}>
+        <code>
+          <UserText text={request.paths.request_file} />
+        </code>
+      </Fact>
+      <Fact name={t("created")}>
+        <Ago at={momentOf(request.created_at)} />
+      </Fact>
+      <Fact name={t("updated")}>
+        <Ago at={momentOf(request.updated_at)} />
+      </Fact>
+    </Facts>
+  );
+}
+
+/** Where the run is, of all phases that it passes. */
+function Phases({ request }: { request: AgentRequest }) {
+  const t = useMessages(messages);
+  const words = useRequestWords();
+  const isDone = request.status === "done";
+  const at = isDone ? PHASES.length : (PHASES as readonly (string | null)[]).indexOf(request.phase);
+  return (
+    <ol className={joined(local.phases, requestTone(request.status))} aria-label={t("phases")}>
+      {PHASES.map((phase, index) => (
+        <li
+          key={phase}
+          className={index < at ? local.passed : undefined}
+          aria-current={index === at ? "step" : undefined}
+        >
+          {words.phase(phase)}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+const SECTIONS = ["want", "plan", "report"] as const;
+type Section = (typeof SECTIONS)[number];
+
+function Sections({ detail }: { detail: RequestDetail }) {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const { sections, raw_md } = detail.content;
+  const isBroken = sections.want === null;
+  const section = SECTIONS.find((each) => each === query.get("show")) ?? firstSection(detail);
+  const text = sections[section] ?? "";
+  return (
+    <Panel
+      title={t("document")}
+      icon={FileText}
+      actions={
+        !isBroken && (
+          <Segments
+            label={t("document")}
+            value={section}
+            options={SECTIONS.map((value) => ({ value, label: t(`section.${value}`) }))}
+            onChange={(value) => change({ show: value }, { replace: true })}
+          />
+        )
+      }
+    >
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows. */}
+      <div className={joined(styles.body, local.document)} tabIndex={0}>
+        {isBroken ? (
+          <>
+            <p role="alert">{t("brokenFile")}</p>
+            <pre className={local.raw}>
+              <UserText text={raw_md} />
+            </pre>
+          </>
+        ) : text.trim() ? (
+          <Markdown text={text} />
+        ) : (
+          <p className={styles.soft}>{t(`nothing.${section}`)}</p>
+        )}
+      </div>
+    </Panel>
+  );
+}
+
+/** What is read first: the newest of the three that there is. */
+function firstSection({ content: { sections }, request }: RequestDetail): Section {
+  if (request.status === "done" && sections.report?.trim()) return "report";
+  return request.status !== "queued" && sections.plan?.trim() ? "plan" : "want";
+}

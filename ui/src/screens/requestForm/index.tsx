@@ -1,0 +1,109 @@
+/** The form of a new request, or of one that is edited. */
+import { Save } from "lucide-react";
+import { useRef, useState } from "react";
+import type { Problem } from "../../api/problem";
+import { useAct, useRead } from "../../api/queries";
+import { href, navigate } from "../../app/router";
+import type { ScreenProps } from "../../app/screens";
+import { useMessages } from "../../i18n/messages";
+import { messages as common } from "../../requests/messages";
+import styles from "../../requests/Requests.module.css";
+import { PRIORITIES, requestPath } from "../../requests/request";
+import { changeRequest, createRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
+import { Button, ButtonLink } from "../../ui/controls";
+import { ChoiceField, type Draft, FormContext, LinesField, TextField, type Wrong } from "../../ui/draftForm";
+import { Loading, ProblemBox } from "../../ui/feedback";
+import { useFirstInvalid } from "../../ui/firstInvalid";
+import { Card, Page } from "../../ui/Page";
+import { onSendShortcut, SEND_KEYS } from "../wait/sendShortcut";
+import { changes, draftOf, EMPTY, newRequest } from "./draft";
+import { messages } from "./messages";
+
+export default function Screen({ params: { id } }: ScreenProps) {
+  return id === undefined ? <RequestForm stored={null} /> : <Edit key={id} id={id} />;
+}
+
+function Edit({ id }: { id: string }) {
+  const t = useMessages(messages);
+  const { data, error, refetch } = useRead(["requests", "edit", id], (signal) => readRequest(id, signal));
+  if (data) return <RequestForm stored={data} />;
+  return (
+    <Page title={t("editTitle")}>
+      {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
+    </Page>
+  );
+}
+
+function RequestForm({ stored }: { stored: RequestDetail | null }) {
+  const t = useMessages(messages);
+  const c = useMessages(common);
+  const [base] = useState<Draft>(() => (stored ? draftOf(stored) : EMPTY));
+  const [draft, setDraft] = useState(base);
+  const [refused, setRefused] = useState<object | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const form = useRef<HTMLFormElement>(null);
+  useFirstInvalid(form, refused);
+  const id = stored?.request.id;
+  const save = useAct(
+    () => (id === undefined ? createRequest(newRequest(draft)) : changeRequest(id, changes(draft, base))),
+    {
+      quiet: true,
+      refresh: [["requests"]],
+      onDone: ({ request }) => navigate(href(requestPath(request.id))),
+    },
+  );
+  const wrong: Wrong = refused && !draft.title?.trim() ? { title: t("requiredTitle") } : {};
+  const submit = () => {
+    if (save.isPending || save.isSuccess) return;
+    if (!draft.title?.trim()) return setRefused({});
+    setProblem(null);
+    save.mutate(undefined, { onError: setProblem });
+  };
+  return (
+    <Page title={stored ? t("editTitle") : c("create")}>
+      <FormContext value={{ draft, change: (patch) => setDraft((now) => ({ ...now, ...patch })), wrong }}>
+        <form
+          ref={form}
+          className={styles.form}
+          noValidate
+          onKeyDown={onSendShortcut(submit)}
+          onSubmit={(event) => {
+            event.preventDefault();
+            submit();
+          }}
+        >
+          <Card>
+            <div className={styles.fields}>
+              <TextField name="title" label={t("title")} hint={t("titleHint")} maxLength={200} />
+              <div className={styles.row}>
+                <ChoiceField
+                  name="priority"
+                  label={c("priority")}
+                  options={PRIORITIES}
+                  text={(each) => t(`priority.${each}`)}
+                />
+                <TextField name="tags" label={c("tags")} hint={t("tagsHint")} />
+              </div>
+              <LinesField name="want" label={c("want")} hint={t("wantHint")} rows={10} />
+            </div>
+          </Card>
+          {problem && <ProblemBox problem={problem} />}
+          <div className={styles.actions}>
+            <Button
+              kind="primary"
+              type="submit"
+              disabled={save.isPending || save.isSuccess}
+              aria-keyshortcuts={SEND_KEYS}
+            >
+              <Save size={14} aria-hidden />
+              {stored ? t("save") : t("create")}
+            </Button>
+            <ButtonLink href={href(id === undefined ? "/requests" : requestPath(id))}>
+              {t("discard")}
+            </ButtonLink>
+          </div>
+        </form>
+      </FormContext>
+    </Page>
+  );
+}
