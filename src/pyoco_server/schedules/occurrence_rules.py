@@ -393,9 +393,10 @@ class Draft:
         )
 
     def _add(self, decision: ScheduleDecision) -> None:
-        """Equal ones in a row, except for their times, become one."""
+        """Equal ones about occurrences in a row become one."""
         last = self._decisions[-1] if self._decisions else None
-        if last is None or _kind(last) != _kind(decision) or decision.outcome in _SINGLE:
+        is_equal = last is not None and _kind(last) == _kind(decision) and decision.outcome not in _SINGLE
+        if last is None or not is_equal or not self._is_next(decision):
             self._decisions.append(decision)
             return
         self._decisions[-1] = structs.replace(
@@ -405,6 +406,18 @@ class Draft:
             count=last.count + decision.count,
             at_least=last.at_least or decision.at_least,
         )
+
+    def _is_next(self, decision: ScheduleDecision) -> bool:
+        """Whether it is about the occurrence after that of the last decision.
+
+        One that is dropped from the buffer is earlier than those that were decided meanwhile.
+        """
+        ends = [
+            each.until or each.scheduled_for
+            for each in self._decisions
+            if (each.by, each.backfill_id) == (decision.by, decision.backfill_id)
+        ]
+        return decision.scheduled_for > max(ends) == ends[-1]
 
     def _forget(self, start: ScheduledStart) -> None:
         """An earlier decision about this start is replaced."""

@@ -290,6 +290,21 @@ def test_a_pause_drops_what_is_buffered() -> None:
     assert simulation.decisions == [("started", 10, 1), ("skipped", 20, 2)]
 
 
+def test_a_buffered_start_is_dropped_apart_from_what_was_skipped_later() -> None:
+    """An occurrence that no gateway has decided yet is skipped first, then the buffered one, which is older."""
+    simulation = Simulation(schedule(overlap=Overlap.BUFFER_ONE))
+    simulation.run_until(20)
+    assert simulation.decisions == [("started", 10, 1), ("buffered", 20, 1)]
+    simulation.record = paused(simulation.record, note="", now=NOON + 35)
+    simulation.record = resumed(simulation.record, now=NOON + 55)
+    assert simulation.decisions == [
+        ("started", 10, 1),
+        ("skipped", 30, 1),
+        ("skipped", 20, 1),
+        ("skipped", 40, 2),
+    ]
+
+
 def test_pausing_twice_changes_the_note_only() -> None:
     once = paused(schedule(), note="a", now=NOON + 5)
     twice = paused(once, note="b", now=NOON + 50)
