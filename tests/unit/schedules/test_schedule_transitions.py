@@ -291,7 +291,7 @@ def test_a_pause_drops_what_is_buffered() -> None:
 
 
 def test_a_buffered_start_is_dropped_apart_from_what_was_skipped_later() -> None:
-    """An occurrence that no gateway has decided yet is skipped first, then the buffered one, which is older."""
+    """What no gateway has decided yet is skipped first, then the buffered start, which is older."""
     simulation = Simulation(schedule(overlap=Overlap.BUFFER_ONE))
     simulation.run_until(20)
     assert simulation.decisions == [("started", 10, 1), ("buffered", 20, 1)]
