@@ -1,1 +1,1 @@
-"""Agent requests: what people want of a repository, and the flow in which a coding CLI does it."""
+"""Agent requests: changes that people ask for in a repository, and the flow that has a coding CLI make them."""

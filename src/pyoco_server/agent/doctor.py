@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyoco_server.agent.agent_errors import AgentError
-from pyoco_server.agent.agent_settings import AgentSettings, Argv
+from pyoco_server.agent.agent_settings import ROLES, AgentSettings, Argv
 from pyoco_server.agent.chosen_environment import chosen_environment, program_path
 from pyoco_server.agent.git.git_command import Git, GitFailed, check_config, without_credentials
 from pyoco_server.agent.git.repository import check_base, check_clean, check_folder, origin_url
@@ -18,7 +18,7 @@ _VERSION_SEC: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class DoctorCheck:
     name: str
     ok: bool
     version: str | None = None
@@ -26,18 +26,8 @@ class Check:
     # The command that would repair it.
     fix: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        found = {
-            "name": self.name,
-            "ok": self.ok,
-            "version": self.version,
-            "details": self.details,
-            "fix": self.fix,
-        }
-        return {name: value for name, value in found.items() if value is not None}
 
-
-def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[Check]:
+def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[DoctorCheck]:
     """Every check, in an order in which each presumes those before it. `port`: one that must be free."""
     git = Git(settings.repo)
     checks = [
@@ -59,58 +49,57 @@ def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[Chec
     return checks if port is None else [*checks, _port(settings.host, port)]
 
 
-def _of(name: str, check: Callable[[], object], details: str) -> Check:
+def _of(name: str, check: Callable[[], object], details: str) -> DoctorCheck:
     try:
         check()
     except AgentError as error:
-        return Check(name=name, ok=False, details=error.message, fix=error.hint)
+        return DoctorCheck(name=name, ok=False, details=error.message, fix=error.hint)
     except (GitFailed, OSError) as error:
-        return Check(name=name, ok=False, details=str(error))
-    return Check(name=name, ok=True, details=details)
+        return DoctorCheck(name=name, ok=False, details=str(error))
+    return DoctorCheck(name=name, ok=True, details=details)
 
 
-def _git() -> Check:
+def _git() -> DoctorCheck:
     version = _version("git", Path("/"))
     if version is None:
-        return Check(name="git", ok=False, details="git is not installed", fix="apt-get install git")
-    return Check(name="git", ok=True, version=version.removeprefix("git version "))
+        return DoctorCheck(name="git", ok=False, details="git is not installed", fix="apt-get install git")
+    return DoctorCheck(name="git", ok=True, version=version.removeprefix("git version "))
 
 
-def _origin(settings: AgentSettings, git: Git) -> Check:
+def _origin(settings: AgentSettings, git: Git) -> DoctorCheck:
     try:
         url = without_credentials(origin_url(git, settings.remote))
     except AgentError as error:
-        return Check(name="origin", ok=False, details=error.message, fix=error.hint)
-    return Check(name="origin", ok=True, details=url)
+        return DoctorCheck(name="origin", ok=False, details=error.message, fix=error.hint)
+    return DoctorCheck(name="origin", ok=True, details=url)
 
 
-def _folders(settings: AgentSettings) -> Check:
+def _folders(settings: AgentSettings) -> DoctorCheck:
     """Those that exist must be writable, and so must the repository for those that do not."""
     paths = settings.paths
     for folder in (paths.repo / paths.requests_dir, paths.runs, paths.state):
         existing = folder if folder.exists() else settings.repo
         if not os.access(existing, os.W_OK | os.X_OK):
             fix = f"chmod u+rwx {existing}"
-            return Check(name="folders", ok=False, details=f"{existing} is not writable", fix=fix)
-    return Check(
+            return DoctorCheck(name="folders", ok=False, details=f"{existing} is not writable", fix=fix)
+    return DoctorCheck(
         name="folders", ok=True, details=f"{paths.requests_dir}, {paths.runs_dir} and .aiflow are writable"
     )
 
 
-def _node(settings: AgentSettings) -> Check:
+def _node(settings: AgentSettings) -> DoctorCheck:
     """Most coding CLIs are Node programs; without Node only those fail that need it."""
     version = _version("node", settings.repo)
     if version is None:
         details = "not installed; the coding CLI may need it"
-        return Check(name="node", ok=False, details=details, fix="apt-get install nodejs")
-    return Check(name="node", ok=True, version=version.removeprefix("v"))
+        return DoctorCheck(name="node", ok=False, details=details, fix="apt-get install nodejs")
+    return DoctorCheck(name="node", ok=True, version=version.removeprefix("v"))
 
 
-def _clis(settings: AgentSettings) -> Iterator[Check]:
-    roles = ("planner", "implementer", "qa", "fallback")
-    commands = {role: command for role in roles if (command := getattr(settings, role)) is not None}
+def _clis(settings: AgentSettings) -> Iterator[DoctorCheck]:
+    commands = {role: command for role in ROLES if (command := getattr(settings, role)) is not None}
     if settings.implementer is None:
-        yield Check(
+        yield DoctorCheck(
             name="ai_cli",
             ok=False,
             details="no coding CLI is configured",
@@ -125,7 +114,7 @@ def _clis(settings: AgentSettings) -> Iterator[Check]:
         yield _program(name, command, settings.repo)
 
 
-def _commands(settings: AgentSettings) -> Iterator[Check]:
+def _commands(settings: AgentSettings) -> Iterator[DoctorCheck]:
     named = {
         "unit_test": settings.unit_test,
         "e2e_test": settings.e2e_test,
@@ -137,15 +126,15 @@ def _commands(settings: AgentSettings) -> Iterator[Check]:
             yield _program(name, command, settings.repo)
 
 
-def _program(name: str, command: Argv, repo: Path) -> Check:
+def _program(name: str, command: Argv, repo: Path) -> DoctorCheck:
     try:
         program_path(command[0], repo)
     except AgentError as error:
-        return Check(name=name, ok=False, details=error.message, fix=error.hint)
-    return Check(name=name, ok=True, details=f"{command[0]} available")
+        return DoctorCheck(name=name, ok=False, details=error.message, fix=error.hint)
+    return DoctorCheck(name=name, ok=True, details=f"{command[0]} available")
 
 
-def _port(host: str, port: int) -> Check:
+def _port(host: str, port: int) -> DoctorCheck:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -153,10 +142,10 @@ def _port(host: str, port: int) -> Check:
             probe.bind((host, port))
         except OSError as error:
             details = f"{host}:{port}: {error.strerror}"
-            return Check(
+            return DoctorCheck(
                 name="port", ok=False, details=details, fix="pyoco-server agent --port 0 takes a free one"
             )
-    return Check(name="port", ok=True, details=f"{host}:{port} is free")
+    return DoctorCheck(name="port", ok=True, details=f"{host}:{port} is free")
 
 
 def _version(program: str, folder: Path) -> str | None:

@@ -10,11 +10,11 @@ from typing import Any, Final
 from msgspec import structs
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
-from pyoco_server.agent.doctor import Check
+from pyoco_server.agent.doctor import DoctorCheck
 from pyoco_server.agent.projection import Projection
-from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus
-from pyoco_server.agent.request_folder import NewRequest, no_such_request, one_line
-from pyoco_server.agent.request_ids import is_request_id, is_run_id
+from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus, one_line
+from pyoco_server.agent.request_folder import NewRequest, no_such_request
+from pyoco_server.agent.request_ids import is_request_id, is_request_run_id
 from pyoco_server.agent.requests.request_queue import RequestQueue, StoredRequest
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import RequestState
@@ -149,7 +149,7 @@ class RequestService:
         runs = await self.runs(request_id)
         found = next((run for run in runs if run.files.run_id == run_number), None)
         if found is None:
-            shown = run_number if is_run_id(run_number) else "of this id"
+            shown = run_number if is_request_run_id(run_number) else "of this id"
             raise AgentError(
                 AgentCode.RUN_NOT_FOUND,
                 f"The request {request_id} has no run {shown}.",
@@ -338,7 +338,7 @@ class RequestService:
             # The run has the answer; the file was removed or broken meanwhile.
             log.warning("an answer cannot be written to the file of %s: %s", request_id, error)
 
-    async def doctor(self) -> list[Check]:
+    async def doctor(self) -> list[DoctorCheck]:
         return await asyncio.to_thread(self.repository.doctor)
 
     async def _file(self, request_id: str) -> RequestFile:
