@@ -5,8 +5,8 @@ stopped and everything has had time to settle. Each yields a sentence for what i
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import UNSET
 
@@ -488,6 +488,12 @@ ALL: Final[tuple[Invariant, ...]] = (
     what_was_sent_is_received,
     each_occurrence_starts_one_run,
 )
+
+
+def check_loop_errors(errors: Sequence[Mapping[str, Any]]) -> None:
+    """No callback or task of a program fails unnoticed."""
+    for each in errors:
+        raise InvariantBroken(f"{each['message']}: {each.get('exception')!r}")
 
 
 def check(evidence: Evidence) -> None:

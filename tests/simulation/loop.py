@@ -118,6 +118,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self._runnable: list[Process] = []
         # Tasks of crashed processes are kept: collecting them would run their `finally` blocks.
         self.tasks: list[asyncio.Task[Any]] = []
+        # What asyncio would log: callbacks and tasks that failed.
         self.errors: list[dict[str, Any]] = []
         self._ended = False
         self._stopping = False
@@ -263,9 +264,13 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self.steps += 1
         try:
             handle.context.run(handle.callback, *handle.args)
+        except AssertionError:
+            # Of the simulation itself: a message was stored that breaks an invariant.
+            raise
         except Exception as error:
             self.call_exception_handler({"message": "a callback has failed", "exception": error})
-        self.running = self.outside
+        finally:
+            self.running = self.outside
 
     def _advance(self) -> None:
         """Go to the time of the next timer, and make its process ready."""

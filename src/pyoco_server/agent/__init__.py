@@ -1,1 +1,1 @@
-"""Agent requests: changes that people ask for in a repository, and the flow that has a coding CLI make them."""
+"""Agent requests: changes that people ask for, and the flow in which a coding CLI makes them."""
