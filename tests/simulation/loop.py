@@ -62,8 +62,6 @@ class Process:
         # Of its clocks, in seconds.
         self.wall_offset = 0.0
         self.monotonic_offset = 0.0
-        # How many callbacks have run.
-        self.steps = 0
         self.ready: deque[Handle] = deque()
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
@@ -110,7 +108,6 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self.outside = Process("world")
         self.running: Process = self.outside
         self.now = 0.0
-        self.steps = 0
         self._timers: list[tuple[float, int, Handle]] = []
         self._timer_count = 0
         # How many tasks and futures there were.
@@ -260,8 +257,6 @@ class SimulationLoop(asyncio.BaseEventLoop):
         if handle.is_cancelled:
             return
         self.running = process
-        process.steps += 1
-        self.steps += 1
         try:
             handle.context.run(handle.callback, *handle.args)
         except AssertionError:
