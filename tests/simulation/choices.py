@@ -2,7 +2,7 @@
 
 Each kind of decision has a sequence of its own, so that leaving out one fault does not change the delays of
 all messages. 0 is always the ordinary choice: no fault, the usual delay, the first in the queue. A schedule
-is therefore shorter the more of its decisions are 0; `failures/shrink.py` sets them to 0 one after the other.
+is therefore shorter the more of its decisions are 0: `failures/shrink.py` sets as many as possible to 0.
 """
 
 from bisect import bisect

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
-from pyoco_server.aio.thread_priority import lower_thread_priority
 from pyoco_server.broker.jetstream.feed_history import Checkpoint, KnownKey
 from pyoco_server.errors import ConfigError, IndexNotReady
 from pyoco_server.runs.index.index_file import FileSchema, IndexFile, is_busy, is_full
@@ -292,9 +291,7 @@ class SqliteIndex(ABC, Generic[W]):
         self._folder = folder
         self._schema = schema
         self._file: IndexFile | None = None
-        self._write_thread = ThreadPoolExecutor(
-            1, f"{schema.name}-index-write", initializer=lower_thread_priority
-        )
+        self._write_thread = ThreadPoolExecutor(1, f"{schema.name}-index-write")
         self._read_threads = ThreadPoolExecutor(readers, f"{schema.name}-index-read")
         self._writer: W | None = None
         self._connections = ReadConnections()
