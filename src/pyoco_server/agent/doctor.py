@@ -18,7 +18,7 @@ _VERSION_SEC: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorCheck:
+class Check:
     name: str
     ok: bool
     version: str | None = None
@@ -27,7 +27,7 @@ class DoctorCheck:
     fix: str | None = None
 
 
-def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[DoctorCheck]:
+def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[Check]:
     """Every check, in an order in which each presumes those before it. `port`: one that must be free."""
     git = Git(settings.repo)
     checks = [
@@ -49,57 +49,57 @@ def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[Doct
     return checks if port is None else [*checks, _port(settings.host, port)]
 
 
-def _of(name: str, check: Callable[[], object], details: str) -> DoctorCheck:
+def _of(name: str, check: Callable[[], object], details: str) -> Check:
     try:
         check()
     except AgentError as error:
-        return DoctorCheck(name=name, ok=False, details=error.message, fix=error.hint)
+        return Check(name=name, ok=False, details=error.message, fix=error.hint)
     except (GitFailed, OSError) as error:
-        return DoctorCheck(name=name, ok=False, details=str(error))
-    return DoctorCheck(name=name, ok=True, details=details)
+        return Check(name=name, ok=False, details=str(error))
+    return Check(name=name, ok=True, details=details)
 
 
-def _git() -> DoctorCheck:
+def _git() -> Check:
     version = _version("git", Path("/"))
     if version is None:
-        return DoctorCheck(name="git", ok=False, details="git is not installed", fix="apt-get install git")
-    return DoctorCheck(name="git", ok=True, version=version.removeprefix("git version "))
+        return Check(name="git", ok=False, details="git is not installed", fix="apt-get install git")
+    return Check(name="git", ok=True, version=version.removeprefix("git version "))
 
 
-def _origin(settings: AgentSettings, git: Git) -> DoctorCheck:
+def _origin(settings: AgentSettings, git: Git) -> Check:
     try:
         url = without_credentials(origin_url(git, settings.remote))
     except AgentError as error:
-        return DoctorCheck(name="origin", ok=False, details=error.message, fix=error.hint)
-    return DoctorCheck(name="origin", ok=True, details=url)
+        return Check(name="origin", ok=False, details=error.message, fix=error.hint)
+    return Check(name="origin", ok=True, details=url)
 
 
-def _folders(settings: AgentSettings) -> DoctorCheck:
+def _folders(settings: AgentSettings) -> Check:
     """Those that exist must be writable, and so must the repository for those that do not."""
     paths = settings.paths
     for folder in (paths.repo / paths.requests_dir, paths.runs, paths.state):
         existing = folder if folder.exists() else settings.repo
         if not os.access(existing, os.W_OK | os.X_OK):
             fix = f"chmod u+rwx {existing}"
-            return DoctorCheck(name="folders", ok=False, details=f"{existing} is not writable", fix=fix)
-    return DoctorCheck(
+            return Check(name="folders", ok=False, details=f"{existing} is not writable", fix=fix)
+    return Check(
         name="folders", ok=True, details=f"{paths.requests_dir}, {paths.runs_dir} and .aiflow are writable"
     )
 
 
-def _node(settings: AgentSettings) -> DoctorCheck:
+def _node(settings: AgentSettings) -> Check:
     """Most coding CLIs are Node programs; without Node only those fail that need it."""
     version = _version("node", settings.repo)
     if version is None:
         details = "not installed; the coding CLI may need it"
-        return DoctorCheck(name="node", ok=False, details=details, fix="apt-get install nodejs")
-    return DoctorCheck(name="node", ok=True, version=version.removeprefix("v"))
+        return Check(name="node", ok=False, details=details, fix="apt-get install nodejs")
+    return Check(name="node", ok=True, version=version.removeprefix("v"))
 
 
-def _clis(settings: AgentSettings) -> Iterator[DoctorCheck]:
+def _clis(settings: AgentSettings) -> Iterator[Check]:
     commands = {role: command for role in ROLES if (command := getattr(settings, role)) is not None}
     if settings.implementer is None:
-        yield DoctorCheck(
+        yield Check(
             name="ai_cli",
             ok=False,
             details="no coding CLI is configured",
@@ -114,7 +114,7 @@ def _clis(settings: AgentSettings) -> Iterator[DoctorCheck]:
         yield _program(name, command, settings.repo)
 
 
-def _commands(settings: AgentSettings) -> Iterator[DoctorCheck]:
+def _commands(settings: AgentSettings) -> Iterator[Check]:
     named = {
         "unit_test": settings.unit_test,
         "e2e_test": settings.e2e_test,
@@ -126,15 +126,15 @@ def _commands(settings: AgentSettings) -> Iterator[DoctorCheck]:
             yield _program(name, command, settings.repo)
 
 
-def _program(name: str, command: Argv, repo: Path) -> DoctorCheck:
+def _program(name: str, command: Argv, repo: Path) -> Check:
     try:
         program_path(command[0], repo)
     except AgentError as error:
-        return DoctorCheck(name=name, ok=False, details=error.message, fix=error.hint)
-    return DoctorCheck(name=name, ok=True, details=f"{command[0]} available")
+        return Check(name=name, ok=False, details=error.message, fix=error.hint)
+    return Check(name=name, ok=True, details=f"{command[0]} available")
 
 
-def _port(host: str, port: int) -> DoctorCheck:
+def _port(host: str, port: int) -> Check:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -142,10 +142,10 @@ def _port(host: str, port: int) -> DoctorCheck:
             probe.bind((host, port))
         except OSError as error:
             details = f"{host}:{port}: {error.strerror}"
-            return DoctorCheck(
+            return Check(
                 name="port", ok=False, details=details, fix="pyoco-server agent --port 0 takes a free one"
             )
-    return DoctorCheck(name="port", ok=True, details=f"{host}:{port} is free")
+    return Check(name="port", ok=True, details=f"{host}:{port} is free")
 
 
 def _version(program: str, folder: Path) -> str | None:

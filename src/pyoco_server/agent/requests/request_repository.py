@@ -9,7 +9,7 @@ from typing import Final
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.agent_settings import AgentSettings, load_settings
-from pyoco_server.agent.doctor import DoctorCheck, run_doctor
+from pyoco_server.agent.doctor import Check, run_doctor
 from pyoco_server.agent.git.git_command import Git, Interrupted
 from pyoco_server.agent.git.repository import check_repository, origin_url
 from pyoco_server.agent.git.worktrees import is_saved
@@ -115,7 +115,7 @@ class RequestRepository:
         """Whether the worktree of a stopped run has no uncommitted work."""
         return is_saved(self.settings, request_id, branch)
 
-    def doctor(self) -> list[DoctorCheck]:
+    def doctor(self) -> list[Check]:
         return run_doctor(self.settings)
 
     def _signature(self, request_id: str) -> _Signature:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
-from pyoco_server.agent.doctor import DoctorCheck
+from pyoco_server.agent.doctor import Check
 from pyoco_server.agent.projection import Projection
 from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus, one_line
 from pyoco_server.agent.request_folder import NewRequest, no_such_request
@@ -338,7 +338,7 @@ class RequestService:
             # The run has the answer; the file was removed or broken meanwhile.
             log.warning("an answer cannot be written to the file of %s: %s", request_id, error)
 
-    async def doctor(self) -> list[DoctorCheck]:
+    async def doctor(self) -> list[Check]:
         return await asyncio.to_thread(self.repository.doctor)
 
     async def _file(self, request_id: str) -> RequestFile:
