@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     gc.freeze()
     gc.disable()
     if options.story:
-        return _tell(chosen, options.seed)
+        return _print_stories(chosen, options.seed)
     return _explore(chosen, options)
 
 
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _tell(scenarios: list[Scenario], seed: int) -> int:
+def _print_stories(scenarios: list[Scenario], seed: int) -> int:
     failed = False
     for scenario in scenarios:
         result = run_schedule(scenario, seed)

@@ -11,7 +11,7 @@ from pyoco_server.records.signal_models import Mailbox
 from pyoco_server.records.wait_models import WaitEvent, WaitRecord
 
 
-class Answer(Enum):
+class Response(Enum):
     """What the sender of a request knows."""
 
     DONE = auto()
@@ -27,11 +27,11 @@ class Answer(Enum):
 class Request:
     """One request of a user to a gateway."""
 
-    # "submit", "rerun", "cancel", "answer", "retry", "signal", "event", "bulk", "trigger".
+    # Mostly the name of the method of `Users`: "submit"; a `resume` is an "answer", a `replay` a "rerun".
     kind: str
-    answer: Answer
+    response: Response
     gateway: str = ""
-    # What it concerned, or has created.
+    # What it concerned, or has created; of a bulk operation its id.
     run_id: str | None = None
     wait_id: str | None = None
     # Requests with the same key are one request.

@@ -18,7 +18,7 @@ from pyoco_server.records.models import JournalEntry, LogLine, Reason, RunStatus
 from pyoco_server.records.wait_models import OnTimeout, Question, WaitRecord, encode
 from pyoco_server.waits.wait_arguments import sleep_question
 from pyoco_server.worker.engine.journal_values import dump_value, load_value
-from pyoco_server.worker.executors.executor import ExecutorCrashed, ExecutorFailedToStart, RunEvents
+from pyoco_server.worker.executors.executor import ExecutorCrashed, RunEvents
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run
 from tests.simulation.evidence import Execution
 
@@ -99,8 +99,6 @@ class SimulatedExecutor:
         # The results of the tasks so far, and those of them that were replayed.
         self._values: dict[str, Any] = {}
         self._replayed: dict[str, Any] = {}
-        # Whether no executor can be started, as in a broken deployment.
-        self.is_broken = False
         self._run: Run | None = None
         self._states: dict[str, str] = {}
         self._records: dict[str, bytes] = {}
@@ -111,8 +109,7 @@ class SimulatedExecutor:
     # For the session of a run
 
     async def start(self) -> None:
-        if self.is_broken:
-            raise ExecutorFailedToStart("its environment is broken")
+        """It can always be started."""
 
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
         await self.start()

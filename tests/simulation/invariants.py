@@ -1,12 +1,12 @@
 """What must hold in every simulation, whatever fails on the way.
 
-A step invariant sees each stored write of a run; the others see the evidence at the end, when faults have
+`check_run_write` sees each stored write of a run; the others see the evidence at the end, when faults have
 stopped and everything has had time to settle. Each yields a sentence for what is broken.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import UNSET
 
@@ -15,7 +15,7 @@ from pyoco_server.records.journal_order import valid_entries
 from pyoco_server.records.models import UNANSWERED, Reason, RunSnapshot, RunStatus, TaskStatus, WaitKind
 from pyoco_server.records.operation_models import BulkState
 from pyoco_server.records.wait_models import WaitState
-from tests.simulation.evidence import Answer, Evidence, Execution, Request
+from tests.simulation.evidence import Evidence, Execution, Request, Response
 
 Invariant = Callable[[Evidence], Iterator[str]]
 
@@ -53,7 +53,7 @@ def _is_retry(before: RunSnapshot, after: RunSnapshot) -> bool:
 # At the end
 
 
-def every_open_run_has_somebody_who_acts(evidence: Evidence) -> Iterator[str]:
+def no_open_run_is_stuck(evidence: Evidence) -> Iterator[str]:
     for run_id, run in evidence.runs.items():
         if run.status.terminal:
             continue
@@ -62,7 +62,7 @@ def every_open_run_has_somebody_who_acts(evidence: Evidence) -> Iterator[str]:
         if run.status.parked and any(_is_awaited(evidence, each.wait_id) for each in run.open_waits or []):
             continue
         waits = {each.wait_id: _state(evidence, each.wait_id) for each in run.open_waits or []}
-        yield f"run {run_id} is {run.status} (waits {waits}), and nobody will act on it"
+        yield f"run {run_id} is {run.status} (waits {waits}), and nothing will change that"
     for wait_id, wait in evidence.waits.items():
         owner = evidence.runs.get(wait.run_id)
         if wait.state is WaitState.OPEN and (owner is None or owner.status.terminal):
@@ -114,7 +114,7 @@ def no_finished_task_is_executed_again(evidence: Evidence) -> Iterator[str]:
 
 
 def replay_equals_what_happened(evidence: Evidence) -> Iterator[str]:
-    """Whatever a task was computed from is still so in the run that has completed."""
+    """In a completed run, each task was computed from the results that the other tasks have in the end."""
     for run_id, run in evidence.runs.items():
         if run.status is not RunStatus.COMPLETED:
             continue
@@ -145,18 +145,19 @@ def _final_view(executions: list[Execution], last: int) -> dict[str, object]:
     return view
 
 
-def an_accepted_submit_completes(evidence: Evidence) -> Iterator[str]:
+def an_accepted_run_exists(evidence: Evidence) -> Iterator[str]:
     if evidence.lost_writes:
         return
     removed = {write.run_id for write in evidence.run_writes if write.snapshot is None} | evidence.purged
     for request in _of_kind(evidence, "submit", "rerun", "trigger"):
-        if request.answer is Answer.DONE and request.run_id not in evidence.runs.keys() | removed:
+        if request.response is Response.DONE and request.run_id not in evidence.runs.keys() | removed:
             yield f"run {request.run_id} was accepted, and does not exist"
 
 
-def an_accepted_run_is_not_removed_unseen(evidence: Evidence) -> Iterator[str]:
-    """A run that was accepted is deleted only after it has ended."""
-    accepted = {each.run_id for each in _of_kind(evidence, "submit", "rerun") if each.answer is Answer.DONE}
+def an_accepted_run_is_deleted_only_after_its_end(evidence: Evidence) -> Iterator[str]:
+    accepted = {
+        each.run_id for each in _of_kind(evidence, "submit", "rerun") if each.response is Response.DONE
+    }
     last: dict[str, RunSnapshot] = {}
     for write in evidence.run_writes:
         if write.snapshot is not None:
@@ -168,7 +169,7 @@ def an_accepted_run_is_not_removed_unseen(evidence: Evidence) -> Iterator[str]:
 def a_refused_submit_never_runs(evidence: Evidence) -> Iterator[str]:
     executed = {each.run_id for each in evidence.executions}
     for request in _of_kind(evidence, "submit", "rerun"):
-        if request.answer not in (Answer.REFUSED, Answer.UNAVAILABLE) or request.run_id is None:
+        if request.response not in (Response.REFUSED, Response.UNAVAILABLE) or request.run_id is None:
             continue
         if request.key is not None and _was_accepted_later(evidence, request):
             continue
@@ -178,7 +179,7 @@ def a_refused_submit_never_runs(evidence: Evidence) -> Iterator[str]:
 
 def _was_accepted_later(evidence: Evidence, request: Request) -> bool:
     return any(
-        each.key == request.key and each.answer is Answer.DONE and each.run_id == request.run_id
+        each.key == request.key and each.response is Response.DONE and each.run_id == request.run_id
         for each in evidence.requests
     )
 
@@ -186,7 +187,7 @@ def _was_accepted_later(evidence: Evidence, request: Request) -> bool:
 def one_run_per_key(evidence: Evidence) -> Iterator[str]:
     by_key: dict[str, set[str]] = defaultdict(set)
     for request in _of_kind(evidence, "submit", "rerun", "trigger", "bulk"):
-        if request.key is not None and request.run_id is not None and request.answer is Answer.DONE:
+        if request.key is not None and request.run_id is not None and request.response is Response.DONE:
             by_key[request.key].add(request.run_id)
     for key, run_ids in by_key.items():
         if len(run_ids) > 1 and not evidence.lost_writes:
@@ -196,7 +197,7 @@ def one_run_per_key(evidence: Evidence) -> Iterator[str]:
 def an_unavailable_request_has_changed_nothing(evidence: Evidence) -> Iterator[str]:
     """A 503 of a gateway that could look: it is not done, and nobody else was told that it is."""
     for request in evidence.requests:
-        if request.answer is not Answer.UNAVAILABLE or request.run_id is None:
+        if request.response is not Response.UNAVAILABLE or request.run_id is None:
             continue
         if any(_may_have_done(each, request) for each in evidence.requests):
             continue
@@ -217,13 +218,13 @@ def _may_have_done(each: Request, request: Request) -> bool:
     """Whether it is another request for the same, at about the same time."""
     is_same = each is not request and (each.kind, each.run_id) == (request.kind, request.run_id)
     is_concurrent = each.began_at <= request.ended_at and request.began_at <= each.ended_at
-    return is_same and each.answer is not Answer.REFUSED and (is_concurrent or request.kind == "cancel")
+    return is_same and each.response is not Response.REFUSED and (is_concurrent or request.kind == "cancel")
 
 
 def a_bulk_operation_was_accepted(evidence: Evidence) -> Iterator[str]:
-    """Whoever was answered with 503 does not know its id."""
+    """The id of each stored operation was returned to a user: after a 503 there is none."""
     requests = _of_kind(evidence, "bulk")
-    if any(request.answer is Answer.UNKNOWN for request in requests):
+    if any(request.response is Response.UNKNOWN for request in requests):
         return
     accepted = {request.run_id for request in requests}
     for bulk_id in evidence.bulk.keys() - accepted:
@@ -233,7 +234,7 @@ def a_bulk_operation_was_accepted(evidence: Evidence) -> Iterator[str]:
 def a_stored_cancel_ends_the_run(evidence: Evidence) -> Iterator[str]:
     for request in _of_kind(evidence, "cancel"):
         run = evidence.runs.get(request.run_id or "")
-        if run is None or request.answer is not Answer.DONE or run.cancel_requested_at is None:
+        if run is None or request.response is not Response.DONE or run.cancel_requested_at is None:
             continue
         if run.status is not RunStatus.CANCELLED:
             yield f"run {request.run_id} was cancelled, and is {run.status}"
@@ -246,7 +247,7 @@ def an_answer_counts_once(evidence: Evidence) -> Iterator[str]:
     for request in _of_kind(evidence, "answer"):
         if request.wait_id is None:
             continue
-        if request.answer is Answer.DONE:
+        if request.response is Response.DONE:
             accepted[request.wait_id].add(repr(request.payload))
     for wait_id, payloads in accepted.items():
         if len(payloads) > 1:
@@ -260,10 +261,10 @@ def an_answer_counts_once(evidence: Evidence) -> Iterator[str]:
 
 def a_repeated_answer_gets_its_receipt(evidence: Evidence) -> Iterator[str]:
     for request in _of_kind(evidence, "answer"):
-        if request.key is None or request.answer is not Answer.REFUSED:
+        if request.key is None or request.response is not Response.REFUSED:
             continue
         same = [each for each in evidence.requests if each.kind == "answer" and each.key == request.key]
-        if any(each.answer is Answer.DONE and each.ended_at < request.began_at for each in same):
+        if any(each.response is Response.DONE and each.ended_at < request.began_at for each in same):
             yield f"answer {request.key} was accepted, and its repetition refused: {request.text}"
 
 
@@ -325,7 +326,7 @@ def no_run_fails_without_cause(evidence: Evidence) -> Iterator[str]:
             yield f"run {run_id} has failed with {run.reason}, and no worker has ever begun it"
 
 
-def dead_letters_tell_the_truth(evidence: Evidence) -> Iterator[str]:
+def dead_letters_match_failed_runs(evidence: Evidence) -> Iterator[str]:
     failed = {
         (write.run_id, str(write.snapshot.reason))
         for write in evidence.run_writes
@@ -345,7 +346,7 @@ def a_followed_log_ends_with_the_run(evidence: Evidence) -> Iterator[str]:
 
 def a_rerun_from_failed_tasks_reuses_the_others(evidence: Evidence) -> Iterator[str]:
     for request in _of_kind(evidence, "rerun"):
-        if request.answer is not Answer.DONE or request.payload is None or evidence.lost_writes:
+        if request.response is not Response.DONE or request.payload is None or evidence.lost_writes:
             continue
         origin = _last_snapshot(evidence, request.payload)
         done = (
@@ -396,11 +397,11 @@ def concurrent_retries_agree(evidence: Evidence) -> Iterator[str]:
     """The second of two retries at the same time finds that the run waits again."""
     retries = _of_kind(evidence, "retry")
     for request in retries:
-        if request.answer is not Answer.REFUSED or "are gone" not in request.text:
+        if request.response is not Response.REFUSED or "are gone" not in request.text:
             continue
         for each in retries:
             is_concurrent = each.began_at <= request.ended_at and request.began_at <= each.ended_at
-            if each.answer is Answer.DONE and each.run_id == request.run_id and is_concurrent:
+            if each.response is Response.DONE and each.run_id == request.run_id and is_concurrent:
                 yield f"one of two retries of run {request.run_id} was refused: {request.text}"
 
 
@@ -423,7 +424,7 @@ def a_signal_is_received_once(evidence: Evidence) -> Iterator[str]:
 
 
 def what_was_sent_is_received(evidence: Evidence) -> Iterator[str]:
-    sent = [each for each in _of_kind(evidence, "event") if each.answer is Answer.DONE]
+    sent = [each for each in _of_kind(evidence, "event") if each.response is Response.DONE]
     stored = {write.run_id: write.at for write in reversed(evidence.run_writes)}
     for wait in evidence.waits.values():
         if wait.state is not WaitState.OPEN or evidence.lost_writes:
@@ -460,12 +461,12 @@ def _of_kind(evidence: Evidence, *kinds: str) -> list[Request]:
 
 
 ALL: Final[tuple[Invariant, ...]] = (
-    every_open_run_has_somebody_who_acts,
+    no_open_run_is_stuck,
     nothing_is_left_over,
     no_finished_task_is_executed_again,
     replay_equals_what_happened,
-    an_accepted_submit_completes,
-    an_accepted_run_is_not_removed_unseen,
+    an_accepted_run_exists,
+    an_accepted_run_is_deleted_only_after_its_end,
     a_refused_submit_never_runs,
     one_run_per_key,
     an_unavailable_request_has_changed_nothing,
@@ -477,7 +478,7 @@ ALL: Final[tuple[Invariant, ...]] = (
     a_decided_wait_never_changes,
     lists_equal_the_bucket,
     no_run_fails_without_cause,
-    dead_letters_tell_the_truth,
+    dead_letters_match_failed_runs,
     a_followed_log_ends_with_the_run,
     a_rerun_from_failed_tasks_reuses_the_others,
     a_timed_out_run_has_used_its_time,
@@ -488,6 +489,12 @@ ALL: Final[tuple[Invariant, ...]] = (
     what_was_sent_is_received,
     each_occurrence_starts_one_run,
 )
+
+
+def check_loop_errors(errors: Sequence[Mapping[str, Any]]) -> None:
+    """No callback or task of a program fails unnoticed."""
+    for each in errors:
+        raise InvariantBroken(f"{each['message']}: {each.get('exception')!r}")
 
 
 def check(evidence: Evidence) -> None:

@@ -62,8 +62,6 @@ class Process:
         # Of its clocks, in seconds.
         self.wall_offset = 0.0
         self.monotonic_offset = 0.0
-        # How many callbacks have run.
-        self.steps = 0
         self.ready: deque[Handle] = deque()
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
@@ -110,7 +108,6 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self.outside = Process("world")
         self.running: Process = self.outside
         self.now = 0.0
-        self.steps = 0
         self._timers: list[tuple[float, int, Handle]] = []
         self._timer_count = 0
         # How many tasks and futures there were.
@@ -118,6 +115,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self._runnable: list[Process] = []
         # Tasks of crashed processes are kept: collecting them would run their `finally` blocks.
         self.tasks: list[asyncio.Task[Any]] = []
+        # What asyncio would log: callbacks and tasks that failed.
         self.errors: list[dict[str, Any]] = []
         self._ended = False
         self._stopping = False
@@ -259,13 +257,15 @@ class SimulationLoop(asyncio.BaseEventLoop):
         if handle.is_cancelled:
             return
         self.running = process
-        process.steps += 1
-        self.steps += 1
         try:
             handle.context.run(handle.callback, *handle.args)
+        except AssertionError:
+            # Of the simulation itself: a message was stored that breaks an invariant.
+            raise
         except Exception as error:
             self.call_exception_handler({"message": "a callback has failed", "exception": error})
-        self.running = self.outside
+        finally:
+            self.running = self.outside
 
     def _advance(self) -> None:
         """Go to the time of the next timer, and make its process ready."""

@@ -60,7 +60,6 @@ class Network:
         self._choices = choices
         self.server_is_up = True
         self.clients: list[SimulatedClient] = []
-        self.messages = 0
         self.fault_of: Callable[[SimulatedClient, str], MessageFault | None] = lambda *_: None
         self.crash: Callable[[Process], None] = loop.stop_process
         self.pause: Callable[[Process], None] = lambda _: None
@@ -247,7 +246,6 @@ class SimulatedClient:
 
     def _send(self, subject: str, payload: bytes, reply: str, head: bytes) -> None:
         network = self._network
-        network.messages += 1
         self.stats["out_msgs"] += 1
         self.stats["out_bytes"] += len(payload)
         fault = network.fault_of(self, subject)

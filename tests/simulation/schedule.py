@@ -60,6 +60,7 @@ def run_schedule(scenario: Scenario, seed: int, *, given: Decisions | None = Non
 
         try:
             world.run(play)
+            invariants.check_loop_errors(world.loop.errors)
         except invariants.InvariantBroken as broken:
             failure = str(broken)
         return Result(scenario.name, seed, failure, world.story.text, world.choices.made)

@@ -24,12 +24,12 @@ from pyoco_server.records.wait_models import WaitEventKind, WaitRecord, WaitStat
 from pyoco_server.waits.wait_transitions import event_of
 from tests.simulation import invariants
 from tests.simulation.evidence import (
-    Answer,
     Evidence,
     Execution,
     FollowedLog,
     JournalWrite,
     Request,
+    Response,
     RunWrite,
     WaitWrite,
 )
@@ -88,8 +88,8 @@ def journalled(task: str, number: int, *, attempt: int = 1, at: float = 2.0) -> 
     return JournalWrite(run_id=RUN, at=at, entry=entry)
 
 
-def asked(kind: str, answer: Answer, **fields: Any) -> Request:
-    return Request(kind=kind, answer=answer, **({"run_id": RUN} | fields))
+def asked(kind: str, response: Response, **fields: Any) -> Request:
+    return Request(kind=kind, response=response, **({"run_id": RUN} | fields))
 
 
 def written(stored: RunSnapshot | None, *, at: float = 1.0) -> RunWrite:
@@ -117,14 +117,14 @@ def opened(**fields: Any) -> Evidence:
 
 
 BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
-    (invariants.every_open_run_has_somebody_who_acts, Evidence(runs={RUN: run(RunStatus.PENDING)})),
-    (invariants.every_open_run_has_somebody_who_acts, opened(now=200.0)),
-    (invariants.every_open_run_has_somebody_who_acts, opened(waits={})),
+    (invariants.no_open_run_is_stuck, Evidence(runs={RUN: run(RunStatus.PENDING)})),
+    (invariants.no_open_run_is_stuck, opened(now=200.0)),
+    (invariants.no_open_run_is_stuck, opened(waits={})),
     (
-        invariants.every_open_run_has_somebody_who_acts,
+        invariants.no_open_run_is_stuck,
         Evidence(runs={RUN: run(RunStatus.SCHEDULED, start_at=5.0)}, now=6.0),
     ),
-    (invariants.every_open_run_has_somebody_who_acts, Evidence(runs={RUN: run()}, waits={WAIT: wait()})),
+    (invariants.no_open_run_is_stuck, Evidence(runs={RUN: run()}, waits={WAIT: wait()})),
     (invariants.nothing_is_left_over, Evidence(runs={RUN: run()}, queued=[RUN])),
     (invariants.nothing_is_left_over, Evidence(with_outbox={WAIT})),
     (invariants.nothing_is_left_over, Evidence(bulk={"b": BULK})),
@@ -147,11 +147,11 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
             ],
         ),
     ),
-    (invariants.an_accepted_submit_completes, Evidence(requests=[asked("submit", Answer.DONE)])),
+    (invariants.an_accepted_run_exists, Evidence(requests=[asked("submit", Response.DONE)])),
     (
-        invariants.an_accepted_run_is_not_removed_unseen,
+        invariants.an_accepted_run_is_deleted_only_after_its_end,
         Evidence(
-            requests=[asked("submit", Answer.DONE)],
+            requests=[asked("submit", Response.DONE)],
             run_writes=[
                 RunWrite(run_id=RUN, revision=1, at=1.0, snapshot=run(RunStatus.PENDING)),
                 RunWrite(run_id=RUN, revision=2, at=2.0, snapshot=None),
@@ -160,35 +160,35 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
     ),
     (
         invariants.a_refused_submit_never_runs,
-        Evidence(requests=[asked("submit", Answer.UNAVAILABLE)], executions=[executed("a", "a#1")]),
+        Evidence(requests=[asked("submit", Response.UNAVAILABLE)], executions=[executed("a", "a#1")]),
     ),
     (
         invariants.one_run_per_key,
         Evidence(
             requests=[
-                asked("submit", Answer.DONE, key="k"),
-                asked("submit", Answer.DONE, key="k", run_id=new_run_id()),
+                asked("submit", Response.DONE, key="k"),
+                asked("submit", Response.DONE, key="k", run_id=new_run_id()),
             ]
         ),
     ),
     (
         invariants.an_unavailable_request_has_changed_nothing,
         Evidence(
-            requests=[asked("cancel", Answer.UNAVAILABLE)],
+            requests=[asked("cancel", Response.UNAVAILABLE)],
             runs={RUN: run(RunStatus.CANCELLED, cancel_requested_at=2.0)},
         ),
     ),
     (
         invariants.an_unavailable_request_has_changed_nothing,
         Evidence(
-            requests=[asked("retry", Answer.UNAVAILABLE, began_at=1.0, ended_at=3.0)],
+            requests=[asked("retry", Response.UNAVAILABLE, began_at=1.0, ended_at=3.0)],
             run_writes=[RunWrite(run_id=RUN, revision=2, at=2.0, snapshot=run(RunStatus.WAITING_HUMAN))],
         ),
     ),
     (
         invariants.a_stored_cancel_ends_the_run,
         Evidence(
-            requests=[asked("cancel", Answer.DONE)],
+            requests=[asked("cancel", Response.DONE)],
             runs={RUN: run(RunStatus.COMPLETED, cancel_requested_at=2.0)},
         ),
     ),
@@ -196,22 +196,22 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         invariants.an_answer_counts_once,
         Evidence(
             requests=[
-                asked("answer", Answer.DONE, wait_id=WAIT, payload=1),
-                asked("answer", Answer.DONE, wait_id=WAIT, payload=2),
+                asked("answer", Response.DONE, wait_id=WAIT, payload=1),
+                asked("answer", Response.DONE, wait_id=WAIT, payload=2),
             ],
         ),
     ),
     (
         invariants.an_answer_counts_once,
         Evidence(
-            requests=[asked("answer", Answer.DONE, wait_id=WAIT, payload=1)],
+            requests=[asked("answer", Response.DONE, wait_id=WAIT, payload=1)],
             waits={WAIT: wait(WaitState.EXPIRED)},
         ),
     ),
     (
         invariants.an_answer_counts_once,
         Evidence(
-            requests=[asked("answer", Answer.DONE, wait_id=WAIT, payload=1)],
+            requests=[asked("answer", Response.DONE, wait_id=WAIT, payload=1)],
             waits={WAIT: wait(WaitState.ANSWERED, payload=2)},
         ),
     ),
@@ -219,8 +219,8 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         invariants.a_repeated_answer_gets_its_receipt,
         Evidence(
             requests=[
-                asked("answer", Answer.DONE, key="d", ended_at=1.0),
-                asked("answer", Answer.REFUSED, key="d", began_at=2.0),
+                asked("answer", Response.DONE, key="d", ended_at=1.0),
+                asked("answer", Response.REFUSED, key="d", began_at=2.0),
             ]
         ),
     ),
@@ -246,7 +246,7 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         Evidence(runs={RUN: run(RunStatus.FAILED, reason=Reason.DELIVERIES_EXHAUSTED)}),
     ),
     (
-        invariants.dead_letters_tell_the_truth,
+        invariants.dead_letters_match_failed_runs,
         Evidence(letters=[DeadLetter(timestamp=1.0, reason="None", error="", run_id=RUN)]),
     ),
     (
@@ -256,7 +256,7 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
     (
         invariants.a_rerun_from_failed_tasks_reuses_the_others,
         Evidence(
-            requests=[asked("rerun", Answer.DONE, run_id=OTHER, payload=RUN)],
+            requests=[asked("rerun", Response.DONE, run_id=OTHER, payload=RUN)],
             run_writes=[written(run(RunStatus.FAILED, tasks={"a": TaskStatus.SUCCEEDED}))],
             executions=[replace(executed("a", "a#2"), run_id=OTHER)],
         ),
@@ -280,8 +280,8 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         invariants.concurrent_retries_agree,
         Evidence(
             requests=[
-                asked("retry", Answer.DONE, began_at=1.0, ended_at=2.0),
-                asked("retry", Answer.REFUSED, began_at=1.5, ended_at=2.5, text="the waits are gone"),
+                asked("retry", Response.DONE, began_at=1.0, ended_at=2.0),
+                asked("retry", Response.REFUSED, began_at=1.5, ended_at=2.5, text="the waits are gone"),
             ]
         ),
     ),
@@ -304,7 +304,7 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         invariants.what_was_sent_is_received,
         Evidence(
             waits={WAIT: wait(kind=WaitKind.EVENT, topic="news")},
-            requests=[asked("event", Answer.DONE, payload="news", began_at=2.0)],
+            requests=[asked("event", Response.DONE, payload="news", began_at=2.0)],
             run_writes=[written(run(RunStatus.WAITING))],
         ),
     ),
@@ -331,7 +331,7 @@ HOLDING = [
         listed_runs={"g1": {RUN: "COMPLETED"}},
         executions=[executed("a", "a#1"), executed("b", "b#2", inputs={"a": "a#1"})],
         journal=[journalled("a", 1), journalled("b", 2)],
-        requests=[asked("submit", Answer.DONE, key="k"), asked("submit", Answer.DONE, key="k")],
+        requests=[asked("submit", Response.DONE, key="k"), asked("submit", Response.DONE, key="k")],
         run_writes=[RunWrite(run_id=RUN, revision=1, at=1.0, snapshot=run())],
     ),
     # Its worker has died before the result was stored.
@@ -363,11 +363,11 @@ WRITES = [
 
 
 @pytest.mark.parametrize(("before", "after"), WRITES)
-def test_write_that_breaks_a_step_invariant(before: RunSnapshot, after: RunSnapshot) -> None:
+def test_write_that_breaks_an_invariant(before: RunSnapshot, after: RunSnapshot) -> None:
     assert list(invariants.check_run_write(RUN, before, after))
 
 
-def test_legal_writes_break_no_step_invariant() -> None:
+def test_legal_writes_break_no_invariant() -> None:
     pending, running = run(RunStatus.PENDING), run(RunStatus.RUNNING, delivery=(3, 1))
     failed = run(RunStatus.FAILED, reason=Reason.HUMAN_TIMEOUT)
     for before, after in [
@@ -382,6 +382,6 @@ def test_legal_writes_break_no_step_invariant() -> None:
 
 
 def test_lost_writes_excuse_what_was_promised_about_them() -> None:
-    lost = Evidence(requests=[asked("submit", Answer.DONE)])
-    assert list(invariants.an_accepted_submit_completes(lost))
-    assert not list(invariants.an_accepted_submit_completes(replace(lost, lost_writes=True)))
+    lost = Evidence(requests=[asked("submit", Response.DONE)])
+    assert list(invariants.an_accepted_run_exists(lost))
+    assert not list(invariants.an_accepted_run_exists(replace(lost, lost_writes=True)))

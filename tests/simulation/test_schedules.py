@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.simulation import recording
 from tests.simulation.failures.shrink import shrink
 from tests.simulation.found_seeds import FOUND
+from tests.simulation.recording import Recorder
 from tests.simulation.schedule import SCENARIOS, run_schedule
 from tests.support.places import ROOT
 
@@ -42,6 +44,20 @@ def test_invariants_hold_in_every_schedule(name: str) -> None:
         if result.failure is not None:
             shortest = shrink(scenario, result, most=100).result
             pytest.fail(f"{name}, seed {seed}: {result.failure}\n\n{shortest.story}\n\n{shortest.failure}")
+
+
+def test_write_that_breaks_an_invariant_fails_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "check_run_write", lambda run_id, *_: iter(["this write is wrong"]))
+    assert run_schedule(SCENARIOS["submit"], 3).failure == "this write is wrong"
+
+
+def test_callback_that_fails_fails_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(Recorder, "_on_journal", lambda self, stored: fail(stored))
+    failure = run_schedule(SCENARIOS["submit"], 3).failure
+    assert failure == "a callback has failed: ValueError('a defect')"
 
 
 @pytest.mark.parametrize("name", ["submit", "answer"])

@@ -24,7 +24,7 @@ from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
 from pyoco_server.schedules.schedule_service import ScheduleName
 from pyoco_server.waits.human.reopen import retry_run
-from tests.simulation.evidence import Answer, FollowedLog, Request
+from tests.simulation.evidence import FollowedLog, Request, Response
 from tests.simulation.faults import WorldFault
 from tests.simulation.jetstream import headers
 from tests.simulation.network import MessageFault
@@ -111,19 +111,19 @@ class Users:
             self.world.faults.aim(node.process)
         try:
             result = await node.call(act)
-            answer = Answer.DONE
+            response = Response.DONE
         except NodeCrashed:
-            answer = Answer.UNKNOWN
+            response = Response.UNKNOWN
         except NatsUnavailable as error:
-            answer, text = self._meaning(error, node, began_at, fields), str(error)
+            response, text = self._meaning(error, node, began_at, fields), str(error)
         except PyocoError as error:
-            answer, text = Answer.REFUSED, str(error)
+            response, text = Response.REFUSED, str(error)
         if callable(named := fields.pop("created", None)):
             fields |= named(result)
         self.requests.append(
             Request(
                 kind=kind,
-                answer=answer,
+                response=response,
                 gateway=node.name,
                 began_at=began_at,
                 ended_at=self.world.now,
@@ -135,11 +135,11 @@ class Users:
 
     def _meaning(
         self, error: NatsUnavailable, node: GatewayNode, began_at: float, fields: dict[str, Any]
-    ) -> Answer:
+    ) -> Response:
         """A 503 says that nothing has changed, unless the gateway could not look or the request has a key."""
         could_look = self._could_look(node, since=began_at)
         is_unknown = "is not known" in str(error) or fields.get("key") is not None or not could_look
-        return Answer.UNKNOWN if is_unknown else Answer.UNAVAILABLE
+        return Response.UNKNOWN if is_unknown else Response.UNAVAILABLE
 
     def _could_look(self, node: GatewayNode, *, since: float) -> bool:
         """Whether one lost reply is all that it can notice: then its next request was answered."""
@@ -323,5 +323,5 @@ class Users:
             return None if follower.status is None else str(follower.status)
 
         status = await self._send("log", node, act, run_id=run_id)
-        if self.requests[-1].answer is Answer.DONE:
+        if self.requests[-1].response is Response.DONE:
             self.followed.append(FollowedLog(run_id=run_id, lines=lines, status=status))

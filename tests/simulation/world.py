@@ -1,10 +1,10 @@
 """The simulated world: a NATS server, gateways and workers, built from a seed.
 
     with World(seed) as world:
-        world.run(scenario)
+        world.run(main)
 
-A scenario is a coroutine function of a world. It acts as the users and the operator do: it calls gateways,
-and crashes, pauses and disconnects nodes.
+`main` is a coroutine function of a world, which acts as the users and the operator do; `schedule.py` makes it
+of a scenario.
 """
 
 import asyncio
@@ -36,8 +36,6 @@ from tests.simulation.machine.disk import Disk
 from tests.simulation.machine.patches import EPOCH, patched_interpreter
 from tests.simulation.network import Network
 from tests.simulation.node import GatewayNode, Node, WorkerNode
-
-Scenario = Callable[["World"], Awaitable[None]]
 
 DEFAULT_FLOWS: Final[Mapping[str, list[AnyStep]]] = {
     "one": [Step("a")],
@@ -121,11 +119,9 @@ class World:
         self.network.late_sec = self.faults.late_sec
         self.flows = self.shape.flows
         self.executions: list[Execution] = []
-        # Called with each message that is stored or removed: for invariants.
+        # Called with each message that is stored: for invariants.
         self.on_write: list[Callable[[Stream, Stored], None]] = []
-        self.on_remove: list[Callable[[Stream, Stored], None]] = []
         self.server.on_write = self._written
-        self.server.on_remove = self._removed
         self._nodes_of: dict[Process, Node[Any]] = {}
         self._stack = ExitStack()
         self.disk = Disk()
@@ -157,18 +153,18 @@ class World:
         self.loop.close()
         self.disk.close()
 
-    def run(self, scenario: Scenario) -> None:
-        """Start the nodes, and run the scenario to its end."""
+    def run(self, main: Callable[["World"], Awaitable[None]]) -> None:
+        """Start the nodes, and run `main` to its end."""
         asyncio.set_event_loop(self.loop)
         try:
             for node in self.nodes:
                 node.start()
-            self.loop.run_until_complete(self._scenario(scenario))
+            self.loop.run_until_complete(self._run(main))
         finally:
             asyncio.set_event_loop(None)
 
-    async def _scenario(self, scenario: Scenario) -> None:
-        await scenario(self)
+    async def _run(self, main: Callable[["World"], Awaitable[None]]) -> None:
+        await main(self)
 
     @property
     def nodes(self) -> list[Node[Any]]:
@@ -305,11 +301,6 @@ class World:
 
         self.later(down_sec, start)
 
-    def recreate_stream(self, name: str) -> None:
-        """As an operator does who deletes it: the gateways create it again, empty."""
-        self.record("nats", f"has lost the stream {name}")
-        self.server.remove_stream(name)
-
     def _server_ns(self) -> int:
         return int((EPOCH + self.loop.now) * 1e9)
 
@@ -321,10 +312,6 @@ class World:
     def _written(self, stream: Stream, stored: Stored) -> None:
         self.record("nats", f"{stream.name} {stored.sequence} {stored.subject}")
         for call in self.on_write:
-            call(stream, stored)
-
-    def _removed(self, stream: Stream, stored: Stored) -> None:
-        for call in self.on_remove:
             call(stream, stored)
 
     # Executors

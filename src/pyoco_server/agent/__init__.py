@@ -1,1 +1,1 @@
-"""Agent requests: what people want of a repository, and the flow in which a coding CLI does it."""
+"""Agent requests: changes that people ask for, and the flow in which a coding CLI makes them."""

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyoco_server.agent.git.branch_names import branch_problem
 from pyoco_server.agent.repo_paths import RepoPaths
+from pyoco_server.agent.request_file import RequestFile
 from pyoco_server.errors import ConfigError, shortened
 
 FILE_NAME: Final = ".aiflowrc.json"
@@ -62,6 +63,12 @@ class AgentSettings:
     @property
     def paths(self) -> RepoPaths:
         return RepoPaths(self.repo, self.requests_dir, self.runs_dir)
+
+    def base_of(self, file: RequestFile) -> str:
+        return file.base or self.base_branch
+
+    def branch_of(self, file: RequestFile) -> str:
+        return file.branch or f"{self.branch_prefix}{file.request_id}"
 
     def cli(self, role: str) -> Argv | None:
         """The command of a role; a planner without one is the implementer."""
@@ -247,7 +254,7 @@ SETTINGS: Final = (
     Setting(key="runner.planRetries", field="plan_retries", default=2, read=_count,
             help="How often a plan that fails the gate is made again."),
     Setting(key="runner.stepFixRetries", field="step_fix_retries", default=2, read=_count,
-            help="How often a step is repaired before the run fails."),
+            help="How often a step, or a check of the testing phase, is repaired before the run fails."),
     Setting(key="runner.e2eRetries", field="e2e_retries", default=1, read=_count,
             help="How often failed end-to-end tests are repeated."),
     Setting(key="runner.questionTimeoutSec", field="question_timeout_sec", default=30 * 86_400, read=_seconds,

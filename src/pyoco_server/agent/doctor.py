@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyoco_server.agent.agent_errors import AgentError
-from pyoco_server.agent.agent_settings import AgentSettings, Argv
+from pyoco_server.agent.agent_settings import ROLES, AgentSettings, Argv
 from pyoco_server.agent.chosen_environment import chosen_environment, program_path
 from pyoco_server.agent.git.git_command import Git, GitFailed, check_config, without_credentials
 from pyoco_server.agent.git.repository import check_base, check_clean, check_folder, origin_url
@@ -25,16 +25,6 @@ class Check:
     details: str | None = None
     # The command that would repair it.
     fix: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        found = {
-            "name": self.name,
-            "ok": self.ok,
-            "version": self.version,
-            "details": self.details,
-            "fix": self.fix,
-        }
-        return {name: value for name, value in found.items() if value is not None}
 
 
 def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[Check]:
@@ -107,8 +97,7 @@ def _node(settings: AgentSettings) -> Check:
 
 
 def _clis(settings: AgentSettings) -> Iterator[Check]:
-    roles = ("planner", "implementer", "qa", "fallback")
-    commands = {role: command for role in roles if (command := getattr(settings, role)) is not None}
+    commands = {role: command for role in ROLES if (command := getattr(settings, role)) is not None}
     if settings.implementer is None:
         yield Check(
             name="ai_cli",

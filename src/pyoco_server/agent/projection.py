@@ -1,4 +1,4 @@
-"""What the files of a request say about its latest run: the run's state as fields of the header.
+"""The state of a request's latest run, as it is written to the header of its file and to stage.json.
 
 The flow writes this while it runs. A gateway writes it again when it starts and when a run ends, since a run
 that was killed could not. The state of the run decides; the stage adds what only the flow knows.
@@ -107,9 +107,7 @@ def project_run(
         _write_stage(files, stage, projection, now)
 
     def change(file: RequestFile) -> RequestFile:
-        if file.run_id is not None and int(file.run_id) > int(run_id):
-            return file
-        return file.changed(projection.fields(stage, run_id))
+        return file if file.is_of_later_run(run_id) else file.changed(projection.fields(stage, run_id))
 
     return settings.paths.requests.change(request_id, change, now)
 

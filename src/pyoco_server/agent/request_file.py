@@ -123,6 +123,10 @@ class RequestFile:
         # A person may have written 1 for '001'.
         return f"{int(found):03d}" if found is not None and found.isascii() and found.isdigit() else None
 
+    def is_of_later_run(self, run_id: str) -> bool:
+        """Whether the file has the state of a later run than this one, which must not overwrite it."""
+        return self.run_id is not None and int(self.run_id) > int(run_id)
+
     @property
     def attempt(self) -> int | None:
         found = self._text("attempt")
@@ -202,6 +206,12 @@ def new_request_text(fields: Mapping[str, Any], want: str) -> str:
     header = _with_fields("", fields, {})
     body = _Sections.of("").with_section(WANT, want)
     return f"{_FENCE}\n{header}{_FENCE}\n\n{body.lstrip()}"
+
+
+def one_line(text: str) -> str:
+    """Of a title, a tag, a step or a subject: control characters and newlines are spaces."""
+    cleaned = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(cleaned.split())
 
 
 def dated_answer(text: str, at: str) -> str:

@@ -6,7 +6,7 @@ then, and replaces the file as a whole; a change that an editor made meanwhile i
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from pyoco_server.agent.request_file import (
     dated_answer,
     last_answer,
     new_request_text,
+    one_line,
 )
 from pyoco_server.agent.request_ids import checked_request_id, is_request_id, new_request_id
 from pyoco_server.errors import shortened
@@ -62,22 +63,9 @@ class RequestFolder:
         stems = (name.removesuffix(".md") for name in names if name.endswith(".md"))
         return sorted(stem for stem in stems if is_request_id(stem))
 
-    def all(self) -> Iterator[RequestFile]:
-        """Every request; one that is removed meanwhile is left out."""
-        for request_id in self.ids():
-            try:
-                yield self.read(request_id)
-            except AgentError as error:
-                if error.code != AgentCode.REQUEST_NOT_FOUND:
-                    raise
-
     def read(self, request_id: str) -> RequestFile:
         """AgentError REQUEST_NOT_FOUND if there is none, INVALID_REQUEST if it is not an id."""
         return RequestFile.parse(request_id, self._raw(self.file_of(request_id)))
-
-    def created_at(self, request_id: str) -> float:
-        """Of the file, for a request that a person wrote without times."""
-        return self.file_of(request_id).stat().st_mtime
 
     def file_of(self, request_id: str) -> Path:
         return self.path / f"{checked_request_id(request_id)}.md"
@@ -202,12 +190,6 @@ class RequestFolder:
         if len(content) > MAX_FILE_BYTES:
             raise _too_large(file.stem)
         return content.decode("utf-8", "backslashreplace")
-
-
-def one_line(text: str) -> str:
-    """A title or a tag: control characters and newlines are spaces."""
-    cleaned = "".join(char if char.isprintable() else " " for char in text)
-    return " ".join(cleaned.split())
 
 
 def _check_size(request_id: str, text: str) -> None:

@@ -1,4 +1,8 @@
-"""Ids of requests and runs: what they look like, and how one is made of a title."""
+"""Ids of requests, and of the runs of one request.
+
+In `agent/`, in the files of a request and in `/api/v1`, `run_id` is the number of a run as text: `001`. What
+is a `run_id` everywhere else, the id of the run of the flow, is `pyoco_run_id` there.
+"""
 
 import hashlib
 import re
@@ -31,15 +35,15 @@ def checked_request_id(given: object) -> str:
     )
 
 
-def is_run_id(given: object) -> bool:
+def is_request_run_id(given: object) -> bool:
     return isinstance(given, str) and _RUN_ID.fullmatch(given) is not None
 
 
-def run_id_of(sequence: int) -> str:
+def request_run_id(number: int) -> str:
     """`001` for the first run of a request."""
-    if sequence < 1:
-        raise ValueError(f"sequence={sequence}: the first run of a request is 1")
-    return f"{sequence:03d}"
+    if number < 1:
+        raise ValueError(f"number={number}: the first run of a request is 1")
+    return f"{number:03d}"
 
 
 def slug_of(title: str) -> str:

@@ -17,7 +17,7 @@ from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.atomic_files import checked_folder, write_atomically
 from pyoco_server.agent.repo_paths import RepoPaths, ignore_all
 from pyoco_server.agent.request_file import RequestStatus
-from pyoco_server.agent.request_ids import checked_request_id, is_run_id
+from pyoco_server.agent.request_ids import checked_request_id, is_request_run_id
 from pyoco_server.errors import shortened
 
 RUNNER_LOG: Final = "runner.log"
@@ -95,7 +95,7 @@ class RunFiles:
     """The files of one run. Reading never fails for a file that is missing or broken: it is None then."""
 
     def __init__(self, paths: RepoPaths, request_id: str, run_id: str) -> None:
-        if not is_run_id(run_id):
+        if not is_request_run_id(run_id):
             raise AgentError(AgentCode.RUN_NOT_FOUND, f"run_id={shortened(run_id)} is not an id of a run.")
         self.request_id = checked_request_id(request_id)
         self.run_id = run_id
@@ -107,9 +107,6 @@ class RunFiles:
         """Create the folder, if it is not there yet."""
         checked_folder(self._repo, self.path)
         ignore_all(self._parent)
-
-    def exists(self) -> bool:
-        return self.path.is_dir()
 
     def relative_path(self, name: str | None = None) -> str:
         path = self.path if name is None else self.path / name
@@ -195,4 +192,4 @@ def run_ids(paths: RepoPaths, request_id: str) -> list[str]:
             found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
-    return sorted((name for name in found if is_run_id(name)), key=int)
+    return sorted((name for name in found if is_request_run_id(name)), key=int)

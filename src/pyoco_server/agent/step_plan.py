@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from pyoco_server.agent.request_file import one_line
+
 MIN_STEPS: Final = 3
 MAX_STEPS: Final = 30
 MIN_DONE: Final = 2
@@ -98,8 +100,7 @@ def _line(found: Any) -> str:
     """One line: a newline could start a heading of the file that the plan is written to."""
     if not isinstance(found, str | int | float) or isinstance(found, bool):
         return ""
-    text = "".join(char if char.isprintable() else " " for char in str(found))
-    return " ".join(text.split())[:_TEXT_CHARS]
+    return one_line(str(found))[:_TEXT_CHARS]
 
 
 def gate_problems(plan: StepPlan) -> list[str]:

@@ -1,7 +1,6 @@
 """What happened in a world, one line per step: readable, and the same for the same seed."""
 
 from dataclasses import dataclass
-from hashlib import sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +16,6 @@ class Story:
 
     def add(self, at: float, who: str, text: str) -> None:
         self.lines.append(Line(at, who, text))
-
-    @property
-    def digest(self) -> str:
-        return sha256(self.text.encode()).hexdigest()[:16]
 
     @property
     def text(self) -> str:

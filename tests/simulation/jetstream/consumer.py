@@ -12,7 +12,6 @@ from tests.simulation.jetstream.stream import Stored, Stream
 from tests.simulation.jetstream.subjects import matches, overlap
 
 _SECOND_NS: Final = 1_000_000_000
-_MILLISECOND_NS: Final = 1_000_000
 
 
 @dataclass(slots=True)
@@ -49,7 +48,6 @@ class Outside:
     has_interest: Callable[[str, object], bool]
     advise: Callable[["Consumer", int, int], None]
     wake_at: Callable[["Consumer", int], None]
-    gone: Callable[["Consumer"], None]
 
 
 @dataclass(slots=True)
@@ -132,13 +130,12 @@ class Consumer:
         self._check_pending(now_ns)
         self._end_old_pulls(now_ns)
         while self.waiting:
-            pull = self._next_pull()
-            if pull is None:
+            if self._next_pull() is None:
                 break
             stored = self._next_message()
             if stored is None:
                 break
-            self._deliver(pull, stored, now_ns)
+            self._deliver(stored, now_ns)
         self._end_no_wait()
         self._set_timer(now_ns)
 
@@ -190,7 +187,8 @@ class Consumer:
         self._end_pull(pull, 409, "Message Size Exceeds MaxBytes")
         return self._next_pull() is not None and self._fits(stored)
 
-    def _deliver(self, pull: Pull, stored: Stored, now_ns: int) -> None:
+    def _deliver(self, stored: Stored, now_ns: int) -> None:
+        """To the first pull that waits."""
         pull = self.waiting[0]
         number = self.delivered.get(stored.sequence, 0) + 1
         self.consumer_sequence += 1

@@ -24,7 +24,6 @@ class ApiError(Enum):
     NO_MESSAGE = (404, 10037, "no message found")
     DELETE_REFUSED = (500, 10057, "message delete not permitted")
     SEQUENCE_NOT_FOUND = (400, 10043, "sequence {} not found")
-    BAD_REQUEST = (400, 10003, "bad request")
 
 
 class Refused(Exception):

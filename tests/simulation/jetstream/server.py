@@ -81,9 +81,8 @@ class SimulatedServer:
         self.api = JetStreamApi(self)
         # How many operations behind the replica is that answers a direct read of this stream.
         self.replica_lag: Callable[[str], int] = lambda _: 0
-        # Called with each message that is stored, and each that is removed.
+        # Called with each message that is stored.
         self.on_write: Callable[[Stream, Stored], None] = lambda *_: None
-        self.on_remove: Callable[[Stream, Stored], None] = lambda *_: None
         self._takers: dict[str, list[Stream]] = {}
         self._timers: dict[Consumer | tuple[str, str], int] = {}
         self._outside = Outside(
@@ -92,7 +91,6 @@ class SimulatedServer:
             has_interest=self._has_interest,
             advise=self._advise,
             wake_at=self._wake_consumer_at,
-            gone=lambda _: None,
         )
 
     # Messages
@@ -181,7 +179,6 @@ class SimulatedServer:
     def _on_remove(self, stream: Stream, stored: Stored) -> None:
         for consumer in self.consumers_of(stream.name):
             consumer.forget(stored.sequence)
-        self.on_remove(stream, stored)
 
     # Consumers
 

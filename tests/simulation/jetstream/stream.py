@@ -1,6 +1,6 @@
 """One simulated stream: its messages, limits, de-duplication and time to live."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -316,11 +316,6 @@ class Stream:
         times = [self.messages[sequence].time_ns for sequence in self.sequences]
         index = bisect_left(times, time_ns)
         return self.sequences[index] if index < len(times) else self.last_sequence + 1
-
-    def newest_at(self, sequence: int) -> int:
-        """The newest sequence up to this one; 0 if there is none."""
-        index = bisect_right(self.sequences, sequence)
-        return self.sequences[index - 1] if index else 0
 
 
 def _duration(text: str) -> float:

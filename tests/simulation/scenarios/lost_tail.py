@@ -1,4 +1,4 @@
-"""NATS loses its newest messages, or an operator purges runs; users go on."""
+"""NATS loses its newest messages in a power failure; users continue."""
 
 from tests.simulation.executor import Ask, Step
 from tests.simulation.faults import USUAL, WorldFault

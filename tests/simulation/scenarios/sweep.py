@@ -1,4 +1,4 @@
-"""Workers die, stand still or cannot start executors, with few deliveries for each job."""
+"""Workers die or stand still, and each job has one delivery only."""
 
 from tests.simulation.executor import Step
 from tests.simulation.faults import USUAL

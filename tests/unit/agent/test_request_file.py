@@ -12,7 +12,7 @@ from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.repo_paths import RepoPaths
 from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus, new_request_text
 from pyoco_server.agent.request_folder import NewRequest
-from pyoco_server.agent.request_ids import checked_request_id, new_request_id, run_id_of, slug_of
+from pyoco_server.agent.request_ids import checked_request_id, new_request_id, request_run_id, slug_of
 
 NOW = datetime(2026, 11, 17, 12, 30, tzinfo=UTC)
 HAND_WRITTEN = """---
@@ -215,7 +215,7 @@ def test_title_without_ascii_letters_has_a_hash_as_its_slug() -> None:
 
 
 def test_run_ids_are_three_digits() -> None:
-    assert [run_id_of(number) for number in (1, 42, 1234)] == ["001", "042", "1234"]
+    assert [request_run_id(number) for number in (1, 42, 1234)] == ["001", "042", "1234"]
 
 
 @pytest.fixture

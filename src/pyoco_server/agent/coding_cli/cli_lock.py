@@ -23,7 +23,7 @@ _KILL_SEC: Final = 10.0
 
 
 class FileLock:
-    """An exclusive lock of a file, held from `acquire` to `release` by this process and its heirs."""
+    """An exclusive lock of a file, held until `release` by this process and those that inherit it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What a CLI says beyond its log: a plan, a question or a summary, as one JSON object."""
+"""The reply of a coding CLI to the server, one JSON object in its output: a plan, a question or a summary."""
 
 import json
 import re

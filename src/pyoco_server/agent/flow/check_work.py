@@ -59,7 +59,18 @@ class CheckWork:
         return result
 
 
-def repaired(ctx: Any, session: WorkSession, work: CheckWork, found: dict[str, Any]) -> dict[str, Any]:
+def checked(ctx: Any, session: WorkSession, work: CheckWork, *, repeats: int) -> dict[str, Any]:
+    """The result of the check: a failed one is repeated up to so often, then repaired."""
+    tries = 1
+    done = ctx.step(f"{work.name}-1", work.run)
+    while not done["passed"] and tries <= repeats:
+        tries += 1
+        session.count_attempt()
+        done = ctx.step(f"{work.name}-{tries}", work.run)
+    return dict(done) if done["passed"] else _repaired(ctx, session, work, done)
+
+
+def _repaired(ctx: Any, session: WorkSession, work: CheckWork, found: dict[str, Any]) -> dict[str, Any]:
     """The result after the repairs by the role qa; without a command for that role nobody tries."""
     done, context = found, found["problem"]
     calls = questions = fixes = 0

@@ -13,7 +13,7 @@ from pyoco import Flow, task
 from pyoco_server.agent.agent_errors import AgentCode
 from pyoco_server.agent.coding_cli.cli_reply import CliQuestion
 from pyoco_server.agent.compare_url import compare_url
-from pyoco_server.agent.flow.check_work import CheckWork, check_failed, repaired
+from pyoco_server.agent.flow.check_work import CheckWork, check_failed, checked
 from pyoco_server.agent.flow.planning import earlier_plan, new_plan, write_plan
 from pyoco_server.agent.flow.questions import ask
 from pyoco_server.agent.flow.report_parts import (
@@ -39,10 +39,9 @@ from pyoco_server.agent.step_plan import plan_of
 @task
 def preflight(ctx: Any) -> dict[str, str]:
     """Check the repository, and make the worktree on the request's branch."""
-    with working(ctx, "preflight", "planning") as session:
+    with working(ctx, "preflight") as session:
         request, settings = session.request, session.settings
-        base = request.base or settings.base_branch
-        branch = request.branch or f"{settings.branch_prefix}{session.request_id}"
+        base, branch = settings.base_of(request), settings.branch_of(request)
         check_repository(settings, base, branch, session.is_cancelled)
         session.stage.base_branch, session.stage.branch = base, branch
         session.save_stage()
@@ -67,7 +66,7 @@ def _save_leftover(session: WorkSession, worktree: Worktree) -> None:
 @task
 def plan(ctx: Any, preflight: Mapping[str, str]) -> dict[str, Any]:
     """A plan that passes the gate, with the run in which it was made."""
-    with working(ctx, "plan", "planning") as session:
+    with working(ctx, "plan") as session:
         session.worktree.open()
         found = ctx.step("earlier-plan", lambda: earlier_plan(session))
         made = found or {"plan": new_plan(ctx, session, preflight["base"]), "plan_run": session.run_id}
@@ -81,7 +80,7 @@ def plan(ctx: Any, preflight: Mapping[str, str]) -> dict[str, Any]:
 @task
 def implement(ctx: Any, plan: Mapping[str, Any], preflight: Mapping[str, str]) -> dict[str, str]:
     """Each step of the plan as one commit; returns the commits by step."""
-    with working(ctx, "implement", "implementing") as session:
+    with working(ctx, "implement") as session:
         session.worktree.open()
         made = plan_of(plan["plan"])
         return {
@@ -97,7 +96,7 @@ def implement(ctx: Any, plan: Mapping[str, Any], preflight: Mapping[str, str]) -
 def test(ctx: Any, plan: Mapping[str, Any], implement: Mapping[str, str]) -> list[dict[str, Any]]:
     """Run every configured check; the role qa may repair what fails."""
     del implement
-    with working(ctx, "test", "testing") as session:
+    with working(ctx, "test") as session:
         session.worktree.open()
         settings = session.settings
         checks = [
@@ -107,20 +106,13 @@ def test(ctx: Any, plan: Mapping[str, Any], implement: Mapping[str, str]) -> lis
             ("e2e", settings.e2e_test, E2E_LOG, settings.e2e_retries, AgentCode.E2E_TEST_FAILED),
         ]
         results = []
-        for name, command, log_name, repeats, code in checks:
+        for name, command, log_name, repeats, code_of_failure in checks:
             if command is None:
                 continue
             work = CheckWork(session, name, command, log_name, plan["plan_run"])
-            done = ctx.step(f"{name}-1", work.run)
-            tries = 1
-            while not done["passed"] and tries <= repeats:
-                tries += 1
-                session.count_attempt()
-                done = ctx.step(f"{name}-{tries}", work.run)
+            done = checked(ctx, session, work, repeats=repeats)
             if not done["passed"]:
-                done = repaired(ctx, session, work, done)
-            if not done["passed"]:
-                raise check_failed(code, command, done["problem"])
+                raise check_failed(code_of_failure, command, done["problem"])
             results.append({"name": name, "command": " ".join(command), "passed": True})
         return results
 
@@ -133,7 +125,7 @@ def document(
     ctx: Any, plan: Mapping[str, Any], preflight: Mapping[str, str], test: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Complete the report of this run."""
-    with working(ctx, "document", "documenting") as session:
+    with working(ctx, "document") as session:
         worktree = session.worktree
         worktree.open()
         base = preflight["base"]
@@ -169,7 +161,7 @@ def document(
 def push(ctx: Any, preflight: Mapping[str, str], document: Mapping[str, Any]) -> dict[str, str]:
     """Push the branch; returns the link where a person opens the pull request."""
     del document
-    with working(ctx, "push", "pushing") as session:
+    with working(ctx, "push") as session:
         worktree = session.worktree
         worktree.open()
         check_config(Git(session.settings.repo))
@@ -208,7 +200,7 @@ def _ask_web_url(worktree: Worktree) -> CliQuestion:
 @task
 def report(ctx: Any, push: Mapping[str, str]) -> dict[str, str]:
     """The final status."""
-    with working(ctx, "report", "reporting") as session:
+    with working(ctx, "report") as session:
         session.stage.pr_url, session.stage.last_commit = push["pr_url"], push["commit"]
         session.check_stop()
         line = f"- Pull request: {push['pr_url']}"

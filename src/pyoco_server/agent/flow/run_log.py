@@ -1,4 +1,4 @@
-"""runner.log, which has everything, and the log of the run, which is bounded."""
+"""Writes the lines of a task: all of them to runner.log, and up to a limit to the log of the run."""
 
 import re
 import sys

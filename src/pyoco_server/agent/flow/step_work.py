@@ -116,8 +116,8 @@ class StepWork:
         tests = {"passed": ", unit tests passed", "failed": ", unit tests failed"}
         state = session.step_state(step.id)
         tested = tests.get(state.tests or "", "") if state else ""
-        told = f": {flat(summary)}" if summary else ""
-        line = f"- {step.id}: {step.title} (`{commit[:7]}`{tested}){told}"
+        explained = f": {flat(summary)}" if summary else ""
+        line = f"- {step.id}: {step.title} (`{commit[:7]}`{tested}){explained}"
         marker = f"- {step.id}: {step.title} (`{commit[:7]}`"
 
         def change(file: RequestFile) -> RequestFile:

@@ -21,12 +21,22 @@ from pyoco_server.agent.git.git_command import GitFailed, Interrupted
 from pyoco_server.agent.git.worktrees import Worktree, wip_subject, wip_trailer
 from pyoco_server.agent.projection import Projection
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
-from pyoco_server.agent.request_ids import checked_request_id, is_run_id
+from pyoco_server.agent.request_ids import checked_request_id, is_request_run_id
 from pyoco_server.agent.run_files import RUNNER_LOG, RunFiles, Stage, StepState
 from pyoco_server.errors import shortened
 
 REPO_VARIABLE: Final = "AIFLOW_REPO"
 FLOW_NAME: Final = "agent_request"
+# The phase of each task of the flow.
+PHASES: Final = {
+    "preflight": "planning",
+    "plan": "planning",
+    "implement": "implementing",
+    "test": "testing",
+    "document": "documenting",
+    "push": "pushing",
+    "report": "reporting",
+}
 _LOCK_SEC: Final = 60.0
 
 
@@ -36,15 +46,15 @@ def run_params(request_id: str, run_id: str, repo: Path) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What the parameters of a run ask for, checked."""
+class RequestParams:
+    """The parameters of a run of the flow, checked, with the settings of the repository."""
 
     settings: AgentSettings
     request_id: str
     run_id: str
 
     @classmethod
-    def of(cls, params: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> "Job":
+    def of(cls, params: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> "RequestParams":
         own = environ.get(REPO_VARIABLE)
         if not own:
             raise AgentError(
@@ -60,7 +70,7 @@ class Job:
                 hint=f"Submit the run with the tag of that repository; this worker has {repo}.",
             )
         run_id = params.get("request_run")
-        if not is_run_id(run_id):
+        if not is_request_run_id(run_id):
             raise AgentError(
                 AgentCode.INVALID_REQUEST,
                 f"request_run={shortened(run_id)} is not an id of a run.",
@@ -74,16 +84,16 @@ class Job:
 class WorkSession:
     """The state of a run as its tasks see and change it; whoever has one holds the lock of the repository."""
 
-    def __init__(self, job: Job, log: RunLog, is_cancelled: Callable[[], bool]) -> None:
-        self.settings = job.settings
-        self.request_id = job.request_id
-        self.run_id = job.run_id
-        self.paths = job.settings.paths
+    def __init__(self, params: RequestParams, log: RunLog, is_cancelled: Callable[[], bool]) -> None:
+        self.settings = params.settings
+        self.request_id = params.request_id
+        self.run_id = params.run_id
+        self.paths = params.settings.paths
         self.requests = self.paths.requests
-        self.files = RunFiles(self.paths, job.request_id, job.run_id)
+        self.files = RunFiles(self.paths, params.request_id, params.run_id)
         self.log = log
         self.is_cancelled = is_cancelled
-        self.stage = self.files.stage() or Stage(request_id=job.request_id, run_id=job.run_id)
+        self.stage = self.files.stage() or Stage(request_id=params.request_id, run_id=params.run_id)
 
     @property
     def worktree(self) -> Worktree:
@@ -103,8 +113,9 @@ class WorkSession:
 
     # The state, in stage.json and in the header of the request
 
-    def begin(self, task: str, phase: str, pyoco_run_id: str) -> None:
+    def begin(self, task: str, pyoco_run_id: str) -> None:
         self.check_is_latest()
+        phase = PHASES[task]
         is_new = not self.stage.started_at
         if is_new:
             self.stage.started_at = self._time()
@@ -120,16 +131,13 @@ class WorkSession:
     def check_is_latest(self) -> None:
         """A run that was submitted again must not continue beside a later one of its request."""
         request = self.request
-        if self._is_later(request):
+        if request.is_of_later_run(self.run_id):
             latest = request.run_id
             raise AgentError(
                 AgentCode.INVALID_REQUEST,
                 f"Run {self.run_id} of {self.request_id} is not its latest run, which is {latest}.",
                 hint=f"pyoco-client requests rerun {self.request_id}",
             )
-
-    def _is_later(self, file: RequestFile) -> bool:
-        return file.run_id is not None and int(file.run_id) > int(self.run_id)
 
     def project(
         self, status: RequestStatus, *, blocked: str | None = None, failed: str | None = None
@@ -150,9 +158,10 @@ class WorkSession:
         self.files.write_stage(self.stage)
 
     def edit_request(self, change: Callable[[RequestFile], RequestFile]) -> None:
+        """Write what `change` makes of the file; a failure is logged, and does not end the task."""
 
         def unless_later(file: RequestFile) -> RequestFile:
-            return file if self._is_later(file) else change(file)
+            return file if file.is_of_later_run(self.run_id) else change(file)
 
         try:
             self.requests.change(self.request_id, unless_later, self.now())
@@ -235,34 +244,34 @@ class WorkSession:
 
 
 @contextmanager
-def working(ctx: Any, task: str, phase: str) -> Iterator[WorkSession]:
+def working(ctx: Any, task: str) -> Iterator[WorkSession]:
     """Hold the repository for one task, and write down how the task ends."""
-    job = Job.of(ctx.params)
-    job.settings.paths.prepare()
+    params = RequestParams.of(ctx.params)
+    params.settings.paths.prepare()
     # Before the run folder is made: nothing is written for a request that does not exist.
-    job.settings.paths.requests.read(job.request_id)
-    files = RunFiles(job.settings.paths, job.request_id, job.run_id)
+    params.settings.paths.requests.read(params.request_id)
+    files = RunFiles(params.settings.paths, params.request_id, params.run_id)
     files.create()
 
     def is_cancelled() -> bool:
         return bool(ctx.is_cancelled)
 
-    lock = FileLock(job.settings.paths.repo_lock)
+    lock = FileLock(params.settings.paths.repo_lock)
     with RunLog(files.path / RUNNER_LOG) as log:
         if not lock.acquire_within(_LOCK_SEC, is_cancelled):
             if is_cancelled():
                 raise Interrupted
             raise AgentError(
                 AgentCode.LOCK_HELD,
-                f"{job.settings.repo} is in use by another process: {lock.holders()}.",
+                f"{params.settings.repo} is in use by another process: {lock.holders()}.",
                 hint="One run at a time works in a repository; end that process, or wait for it.",
             )
-        session = WorkSession(job, log, is_cancelled)
+        session = WorkSession(params, log, is_cancelled)
         try:
             _end_orphan(session)
             with _ends_written(session):
                 session.check_stop()
-                session.begin(task, phase, ctx.run.run_id)
+                session.begin(task, ctx.run.run_id)
                 yield session
                 session.check_stop()
         finally:

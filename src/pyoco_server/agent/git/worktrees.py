@@ -18,6 +18,7 @@ from pyoco_server.agent.git.repository import (
     remote_failed,
     remote_head,
 )
+from pyoco_server.agent.request_file import one_line
 
 STEP_TRAILER: Final = "Aiflow-Step"
 _ABSOLUTE: Final = ("--path-format=absolute", "--git-common-dir")
@@ -259,14 +260,14 @@ class Worktree:
         self.git.run("clean", "-f", "-d", "--quiet", "--", *scope)
 
     def undo_commits(self, since: str) -> None:
-        """Make commits of the CLI itself part of what is not yet committed: a step is one commit."""
+        """Undo commits that the CLI itself has made, and keep their changes staged: a step is one commit."""
         self._stay_on_branch()
         if self.head() != since:
             self.git.run("reset", "--soft", "--quiet", since)
 
     def commit(self, subject: str, trailer: str) -> str:
         """Commit what is staged, also if nothing is; returns the commit."""
-        message = f"{_one_line(subject)}\n\n{trailer}\n"
+        message = f"{_subject(subject)}\n\n{trailer}\n"
         args = ("commit", "--quiet", "--no-verify", "--allow-empty", "--cleanup=verbatim", "-F", "-")
         self.git.run(*self._identity(), *args, stdin=message)
         return self.head()
@@ -327,8 +328,8 @@ def wip_trailer(run_id: str, at: datetime) -> str:
     return f"Aiflow-Wip: {run_id} {at.isoformat(timespec='seconds')}"
 
 
-def _one_line(text: str) -> str:
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+def _subject(text: str) -> str:
+    line = one_line(text)
     # A subject that starts with '#' or ':' is harmless with --cleanup=verbatim.
     return line if len(line) <= _SUBJECT_CHARS else f"{line[: _SUBJECT_CHARS - 1]}…"
 

@@ -20,7 +20,7 @@ from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
 from pyoco_server.agent.projection import AgentRunFacts, project_run, projected
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
-from pyoco_server.agent.request_ids import run_id_of
+from pyoco_server.agent.request_ids import request_run_id
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import REMOVED, RequestState, facts_of, is_active, state_of
 from pyoco_server.agent.run_files import Stage
@@ -126,9 +126,7 @@ class RequestQueue:
     async def state(self, file: RequestFile, record: RequestRecord | None) -> RequestState:
         """The state of a request with this record."""
         latest = None if record is None else record.latest
-        if record is None or latest is None:
-            return state_of(file, record)
-        if latest.outcome is not None:
+        if record is None or latest is None or latest.outcome is not None:
             return state_of(file, record)
         run = await self._run(latest)
         stage, work_saved = await asyncio.to_thread(self._on_disk, record, latest, run)
@@ -267,7 +265,7 @@ class RequestQueue:
         if outcome is not None:
             log.info(
                 "the run %s of the request %s has ended: %s",
-                run_id_of(run.number),
+                request_run_id(run.number),
                 record.request_id,
                 outcome,
                 extra={"run_id": run.run_id},
@@ -283,7 +281,7 @@ class RequestQueue:
             # It was removed after its end, while no gateway ran.
             return RequestOutcome(stage.status)
         facts = _LOST if snapshot is None else facts_of(snapshot, work_saved=work_saved)
-        number = run_id_of(run.number)
+        number = request_run_id(run.number)
         try:
             project_run(self._repository.settings, record.request_id, number, facts, self._repository.now())
         except (AgentError, OSError) as error:
@@ -327,7 +325,9 @@ class RequestQueue:
             flow_name=FLOW_NAME,
             tag=record.repo,
             tags=[record.request_id],
-            params=dict(run_params(record.request_id, run_id_of(run.number), self._repository.settings.repo)),
+            params=dict(
+                run_params(record.request_id, request_run_id(run.number), self._repository.settings.repo)
+            ),
             run_id=run.run_id,
             cause=Cause(kind=CauseKind.REQUEST, id=record.request_id),
         )

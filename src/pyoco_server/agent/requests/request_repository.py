@@ -15,7 +15,7 @@ from pyoco_server.agent.git.repository import check_repository, origin_url
 from pyoco_server.agent.git.worktrees import is_saved
 from pyoco_server.agent.repo_tag import repo_tag
 from pyoco_server.agent.request_file import RequestFile
-from pyoco_server.agent.request_ids import run_id_of
+from pyoco_server.agent.request_ids import request_run_id
 from pyoco_server.agent.run_files import RunFiles, run_ids
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Tag
@@ -83,7 +83,7 @@ class RequestRepository:
         return file
 
     def run(self, request_id: str, number: int) -> RunFiles:
-        return RunFiles(self.settings.paths, request_id, run_id_of(number))
+        return RunFiles(self.settings.paths, request_id, request_run_id(number))
 
     def run_dir(self, request_id: str, run_id: str) -> str:
         """Relative to the repository."""
@@ -93,20 +93,14 @@ class RequestRepository:
         """Of the runs that have a folder, oldest first."""
         return [int(name) for name in run_ids(self.settings.paths, request_id)]
 
-    def base_of(self, file: RequestFile) -> str:
-        return file.base or self.settings.base_branch
-
-    def branch_of(self, file: RequestFile) -> str:
-        return file.branch or f"{self.settings.branch_prefix}{file.request_id}"
-
     def check_preflight(self, file: RequestFile) -> None:
         """AgentError if a run could not start: of the work tree, the remote, the base or the branch."""
         deadline = time.monotonic() + _PREFLIGHT_SEC
         try:
             check_repository(
                 self.settings,
-                self.base_of(file),
-                self.branch_of(file),
+                self.settings.base_of(file),
+                self.settings.branch_of(file),
                 is_cancelled=lambda: time.monotonic() > deadline,
             )
         except Interrupted:

@@ -12,9 +12,9 @@ from msgspec import structs
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.doctor import Check
 from pyoco_server.agent.projection import Projection
-from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus
-from pyoco_server.agent.request_folder import NewRequest, no_such_request, one_line
-from pyoco_server.agent.request_ids import is_request_id, is_run_id
+from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus, one_line
+from pyoco_server.agent.request_folder import NewRequest, no_such_request
+from pyoco_server.agent.request_ids import is_request_id, is_request_run_id
 from pyoco_server.agent.requests.request_queue import RequestQueue, StoredRequest
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import RequestState
@@ -149,7 +149,7 @@ class RequestService:
         runs = await self.runs(request_id)
         found = next((run for run in runs if run.files.run_id == run_number), None)
         if found is None:
-            shown = run_number if is_run_id(run_number) else "of this id"
+            shown = run_number if is_request_run_id(run_number) else "of this id"
             raise AgentError(
                 AgentCode.RUN_NOT_FOUND,
                 f"The request {request_id} has no run {shown}.",

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import UNSET
 
+from pyoco_server.agent.flow.work_session import PHASES
 from pyoco_server.agent.projection import AgentRunFacts, Projection, projected
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.run_files import Stage
@@ -12,16 +13,6 @@ from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, WaitKi
 from pyoco_server.records.request_models import RequestRecord, RequestRun
 
 REMOVED: Final = "its run was deleted before it had ended"
-# The phase of each task of the flow.
-_PHASES: Final = {
-    "preflight": "planning",
-    "plan": "planning",
-    "implement": "implementing",
-    "test": "testing",
-    "document": "documenting",
-    "push": "pushing",
-    "report": "reporting",
-}
 # Shown in a file by a run that this server does not know.
 _OPEN: Final = frozenset({RequestStatus.RUNNING, RequestStatus.NEEDS_INPUT})
 
@@ -135,4 +126,4 @@ def is_active(run: RunSnapshot) -> bool:
 
 
 def phase_of_task(task: str | None) -> str | None:
-    return None if task is None else _PHASES.get(task)
+    return None if task is None else PHASES.get(task)

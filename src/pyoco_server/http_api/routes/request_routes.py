@@ -11,9 +11,9 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response, StreamingResponse
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
-from pyoco_server.agent.request_file import Priority, RequestStatus
-from pyoco_server.agent.request_folder import MAX_FILE_BYTES, NewRequest, one_line
-from pyoco_server.agent.request_ids import run_id_of
+from pyoco_server.agent.request_file import Priority, RequestStatus, one_line
+from pyoco_server.agent.request_folder import MAX_FILE_BYTES, NewRequest
+from pyoco_server.agent.request_ids import request_run_id
 from pyoco_server.agent.requests.request_service import RequestEdit, RequestService, RunState, choices_of
 from pyoco_server.agent.requests.request_state import RequestState
 from pyoco_server.agent.run_files import E2E_LOG, RUNNER_LOG, UNIT_LOG, StepState
@@ -269,14 +269,14 @@ async def _result(
 
 async def _view(service: RequestService, state: RequestState) -> types.RequestView:
     repository, file, latest = service.repository, state.file, state.latest
-    number = file.run_id if latest is None else run_id_of(latest.number)
+    number = file.run_id if latest is None else request_run_id(latest.number)
     return types.RequestView(
         id=file.request_id,
         title=file.title,
         priority=file.priority,
         status=state.status,
-        base=repository.base_of(file),
-        branch=repository.branch_of(file),
+        base=repository.settings.base_of(file),
+        branch=repository.settings.branch_of(file),
         tags=file.tags,
         created_at=repository.shown_time(file, "created_at"),
         updated_at=repository.shown_time(file, "updated_at"),
