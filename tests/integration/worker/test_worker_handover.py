@@ -71,7 +71,7 @@ async def test_a_paused_worker_does_not_overwrite_the_next_owner(own_queue: OwnQ
     release, marker, gateway = tmp_path / "release", tmp_path / "started", own_queue.gateway
     # Longer than the next owner may be paused, or the run is redelivered once more.
     settings = {
-        "PYOCO_CONSUMER_ACK_WAIT_SEC": "2",
+        "PYOCO_CONSUMER_ACK_WAIT_SEC": "8",
         "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.3",
         "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1",
         "PYOCO_NATS_URL": gateway.inside.config.nats_url,
@@ -81,7 +81,7 @@ async def test_a_paused_worker_does_not_overwrite_the_next_owner(own_queue: OwnQ
         run_id = await own_queue.submit("waiting", params={"path": str(release), "started": str(marker)})
         await started_pid(marker)
         paused.send(signal.SIGSTOP)
-        async with own_queue.worker("successor", consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.3):
+        async with own_queue.worker("successor", consumer_ack_wait_sec=8.0, ack_progress_interval_sec=0.3):
 
             async def is_taken_over() -> bool:
                 return bool((await gateway.get(run_id))["worker_id"] == "successor")
