@@ -108,3 +108,26 @@ async def test_oversized_want_is_refused(served: ServedRepository) -> None:
     assert not (served.repository.repo / "requests" / "large.md").exists()
     body["want"] = {"text": "x" * (9 * 1024 * 1024)}
     assert await served.error("POST", "/requests", body) == (400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "run_id: 1234567",
+        f"run_id: {'9' * 5000}",
+        f"attempt: {'9' * 5000}",
+        "updated_at: 9999-12-31T23:59:59-12:00",
+        "created_at: 0001-01-01T00:00:00+14:00",
+    ],
+    ids=lambda field: field[:20],
+)
+async def test_one_strange_header_does_not_hide_the_other_requests(
+    served: ServedRepository, field: str
+) -> None:
+    folder = served.repository.repo / "requests"
+    folder.mkdir(exist_ok=True)
+    (folder / "beside.md").write_text("---\ntitle: beside\n---\n\n# 要望\n")
+    (folder / "strange.md").write_text(f"---\n{field}\n---\n\n# 要望\n")
+    listed = await served.ok("GET", "/requests")
+    assert {"beside", "strange"} <= {request["id"] for request in listed["items"]}
+    assert (await served.get("strange"))["status"] == "queued"

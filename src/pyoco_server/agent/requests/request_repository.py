@@ -49,13 +49,20 @@ class RequestRepository:
 
     def shown_time(self, file: RequestFile, key: str) -> str:
         """A time of the header; of one that is missing or no time, the time of the file."""
+        zone = self.settings.time_zone
         try:
             at = datetime.fromisoformat(file.text(key) or "")
-        except ValueError:
-            return self.at(self._signature(file.request_id)[0] / 1e9).isoformat(timespec="seconds")
-        zone = self.settings.time_zone
-        at = at.replace(tzinfo=zone) if at.tzinfo is None else at.astimezone(zone)
+            at = at.replace(tzinfo=zone) if at.tzinfo is None else at.astimezone(zone)
+        except (ValueError, OverflowError):
+            at = self.at(self._changed_at(file.request_id))
         return at.isoformat(timespec="seconds")
+
+    def _changed_at(self, request_id: str) -> float:
+        """Of the file; of one that was removed meanwhile, now."""
+        try:
+            return self._signature(request_id)[0] / 1e9
+        except OSError:
+            return self._clock()
 
     def files(self) -> dict[str, RequestFile]:
         """Every request by its id. Only files that have changed since are read again."""

@@ -226,7 +226,7 @@ class RequestService:
         if _is_waiting(state):
             return state
         _check_not_open(state)
-        _check_readable(state.file)
+        await asyncio.to_thread(_check_readable, state.file)
         await asyncio.to_thread(self.repository.check_preflight, state.file)
         state = await self.queue.change(request_id, self._enqueued)
         await self.queue.settle(request_id)
@@ -285,7 +285,7 @@ class RequestService:
             return structs.replace(record, answer=intent)
 
         before = await self.read(request_id)
-        _check_readable(before.file)
+        await asyncio.to_thread(_check_readable, before.file)
         await self._check_answer(before, text)
         await self.queue.change(request_id, answered)
         await self.queue.settle(request_id)
