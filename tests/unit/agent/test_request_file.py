@@ -305,7 +305,8 @@ def test_interrupted_write_leaves_the_file_as_it_was(
     "header",
     [
         # Nine times nine times ...: a few lines, and more texts than fit into any memory.
-        "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
+        "a0: &a0 [x, x]\n"
+        + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
         "a: &a [*a]\n",
         "".join(f"k{number}: [a, b]\n" for number in range(20_000)),
     ],
