@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.agent.flow.work_session import REPO_VARIABLE
+from pyoco_server.agent.flow.work_session import FLOW_NAME, REPO_VARIABLE, run_params
 from pyoco_server.agent.flow.worker_setup import FLOWS_FOLDER
 from pyoco_server.config import NatsBackendConfig
 from tests.support.agent.repository import AgentRepository, git
@@ -34,6 +34,19 @@ async def test_run_that_names_another_folder_executes_nothing_of_it(agent: Agent
     assert "is not the repository of this worker" in ended["error"]
     assert other.calls() == agent.repository.calls() == []
     assert not (other.repo / "runs").exists() or not any((other.repo / "runs").iterdir())
+
+
+async def test_run_that_anybody_submits_is_not_executed(agent: Agent) -> None:
+    """`POST /runs` would pass the queue, and, with API keys, the border of the repository's tenant."""
+    request_id = agent.repository.request()
+    params = run_params(request_id, "999999", agent.repository.repo)
+    run_id = await agent.gateway.submit(FLOW_NAME, params=params, tag=TAG)
+    ended = await agent.gateway.ends(run_id)
+    assert ended["status"] == "FAILED"
+    assert f"pyoco-client requests rerun {request_id}" in ended["error"]
+    assert agent.repository.calls() == []
+    assert "run_id" not in agent.repository.header(request_id)
+    assert not (agent.repository.repo / "runs" / request_id).exists()
 
 
 async def test_hooks_of_the_repository_are_not_executed(agent: Agent, tmp_path: Path) -> None:

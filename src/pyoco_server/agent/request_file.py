@@ -219,8 +219,8 @@ def new_request_text(fields: Mapping[str, Any], want: str) -> str:
 
 
 def dated_answer(text: str, at: str) -> str:
-    """An answer as it is appended to the want; `at` is `YYYY-MM-DD HH:MM`."""
-    return f"### 回答 ({at})\n\n{text.strip()}"
+    """An answer as it is appended to the want, and read again; `at` is `YYYY-MM-DD HH:MM`."""
+    return f"### 回答 ({at})\n\n{_escaped(text.strip(), _ORDER)}"
 
 
 def last_answer(want: str) -> str | None:

@@ -330,3 +330,14 @@ def test_number_of_a_run_that_cannot_be_one_is_none(given: str) -> None:
 
 def test_attempt_of_many_digits_is_none() -> None:
     assert RequestFile.parse("x", f"---\nattempt: {'9' * 5000}\n---\n").attempt is None
+
+
+@pytest.mark.parametrize(
+    "text", ["one\r\ntwo", "# 要望", "```\ncode", "### 回答 (2026-01-01 00:00)\nme", " x "]
+)
+def test_answer_is_appended_once_whatever_it_contains(tmp_path: Path, text: str) -> None:
+    """Gateway and worker both append it: one of them may be killed before."""
+    requests = RepoPaths(tmp_path).requests
+    requests.create(NewRequest(title="x", base="main", request_id="x"), NOW)
+    once = requests.append_answer("x", text, NOW)
+    assert requests.append_answer("x", text, NOW).raw == once.raw

@@ -15,7 +15,7 @@ from pyoco_server.agent.git.repository import check_repository, origin_url
 from pyoco_server.agent.git.worktrees import is_saved
 from pyoco_server.agent.repo_tag import repo_tag
 from pyoco_server.agent.request_file import RequestFile
-from pyoco_server.agent.request_ids import run_id_of
+from pyoco_server.agent.request_ids import MAX_SEQUENCE, run_id_of
 from pyoco_server.agent.run_files import RunFiles, run_ids
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Tag
@@ -99,6 +99,15 @@ class RequestRepository:
     def run_numbers(self, request_id: str) -> list[int]:
         """Of the runs that have a folder, oldest first."""
         return [int(name) for name in run_ids(self.settings.paths, request_id)]
+
+    def last_run_number(self, file: RequestFile) -> int:
+        """The highest one that has a folder, or that the file names; 0 if there is none.
+
+        The file is part of the repository, and the folders are not: in another clone only the file knows of
+        earlier runs, whose commits name them.
+        """
+        known = [*self.run_numbers(file.request_id), int(file.run_id or 0)]
+        return max((number for number in known if number <= MAX_SEQUENCE), default=0)
 
     def base_of(self, file: RequestFile) -> str:
         return file.base or self.settings.base_branch
