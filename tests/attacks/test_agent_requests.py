@@ -78,7 +78,11 @@ async def test_branches_that_are_no_branch_of_an_agent_are_never_executed(
     served: ServedRepository, branch: str, request: pytest.FixtureRequest
 ) -> None:
     request_id = f"branch-{abs(hash(branch)) % 10**6}"
-    await served.create(request_id, branch=branch)
+    body = {"title": "x", "id": request_id, "branch": branch}
+    assert await served.error("POST", "/requests", body) == (400, "INVALID_REQUEST")
+    await served.create(request_id)
+    requests = served.repository.settings.paths.requests
+    requests.change(request_id, lambda file: file.changed({"branch": branch}))
     assert await served.error("POST", f"/requests/{request_id}/enqueue") == (400, "INVALID_REQUEST")
     assert await served.queue.get(request_id) is None
 
@@ -100,6 +104,17 @@ async def test_links_are_no_requests_and_no_artifacts(served: ServedRepository, 
     for name in ("..%2f..%2f..%2fREADME.md", "%2e%2e", ".gitignore", "%00"):
         status, _ = await served.error("GET", f"{artifacts}/{name}")
         assert status == 404
+
+
+async def test_folder_of_a_run_that_is_a_link_is_not_read(served: ServedRepository, tmp_path: Path) -> None:
+    await served.create("linked-run")
+    outside = tmp_path / "outside" / "001"
+    outside.mkdir(parents=True)
+    (outside / "secret.txt").write_text("the password\n")
+    (served.repository.repo / "runs" / "linked-run").symlink_to(outside.parent)
+    runs = "/requests/linked-run/runs"
+    assert await served.error("GET", f"{runs}/001/artifacts/secret.txt") == (404, "ARTIFACT_NOT_FOUND")
+    assert "secret.txt" not in json.dumps(await served.ok("GET", runs))
 
 
 async def test_oversized_want_is_refused(served: ServedRepository) -> None:

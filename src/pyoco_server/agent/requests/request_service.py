@@ -11,6 +11,7 @@ from msgspec import structs
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.doctor import Check
+from pyoco_server.agent.git.repository import check_branches
 from pyoco_server.agent.projection import Projection
 from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus
 from pyoco_server.agent.request_folder import NewRequest, no_such_request, one_line
@@ -170,8 +171,10 @@ class RequestService:
     # Changing
 
     async def create(self, new: NewRequest) -> RequestState:
+        """AgentError INVALID_REQUEST for a base or a branch that no run could use."""
         settings = self.repository.settings
         new = replace(new, branch_prefix=settings.branch_prefix)
+        check_branches(settings, new.base, new.branch or f"{settings.branch_prefix}x")
         file = await asyncio.to_thread(self.repository.folder.create, new, self.repository.now())
         return await self.queue.state(file, None)
 
