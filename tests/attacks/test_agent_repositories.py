@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.agent.flow.work_session import REPO_VARIABLE
+from pyoco_server.agent.flow.work_session import FLOW_NAME, REPO_VARIABLE, run_params
 from pyoco_server.agent.flow.worker_setup import FLOWS_FOLDER
 from pyoco_server.config import NatsBackendConfig
 from tests.support.agent.repository import AgentRepository, git
@@ -34,6 +34,19 @@ async def test_run_that_names_another_folder_executes_nothing_of_it(agent: Agent
     assert "is not the repository of this worker" in ended["error"]
     assert other.calls() == agent.repository.calls() == []
     assert not (other.repo / "runs").exists() or not any((other.repo / "runs").iterdir())
+
+
+async def test_run_that_anybody_submits_is_not_executed(agent: Agent) -> None:
+    """`POST /runs` would pass the queue, and, with API keys, the border of the repository's tenant."""
+    request_id = agent.repository.request()
+    params = run_params(request_id, "999999", agent.repository.repo)
+    run_id = await agent.gateway.submit(FLOW_NAME, params=params, tag=TAG)
+    ended = await agent.gateway.ends(run_id)
+    assert ended["status"] == "FAILED"
+    assert f"pyoco-client requests rerun {request_id}" in ended["error"]
+    assert agent.repository.calls() == []
+    assert "run_id" not in agent.repository.header(request_id)
+    assert not (agent.repository.repo / "runs" / request_id).exists()
 
 
 async def test_hooks_of_the_repository_are_not_executed(agent: Agent, tmp_path: Path) -> None:
@@ -89,6 +102,73 @@ async def test_included_configuration_is_refused_too(agent: Agent, tmp_path: Pat
     run, ended = await agent.run(agent.repository.request())
     assert ended["status"] == "FAILED"
     assert "core.sshcommand" in run.header["failure_reason"]
+
+
+@pytest.mark.parametrize("condition", ["gitdir:**/worktrees/**", "onbranch:ai/**"])
+async def test_configuration_for_the_worktree_only_is_refused(
+    agent: Agent, tmp_path: Path, condition: str
+) -> None:
+    """A condition that does not hold in the repository's own folder hides what the worktree would execute."""
+    trace, repo = tmp_path / "executed", agent.repository.repo
+    (repo / ".git" / "more").write_text(f'[filter "evil"]\n\tclean = "touch {trace}; cat"\n')
+    (repo / ".git" / "info" / "attributes").write_text("* filter=evil\n")
+    git(repo, "config", f"includeIf.{condition}.path", "more")
+    run, ended = await agent.run(agent.repository.request())
+    assert ended["status"] == "FAILED"
+    assert run.header["failure_reason"].startswith("GIT_CONFIG_UNTRUSTED: ")
+    assert not trace.exists()
+
+
+async def test_configuration_of_the_worktree_itself_is_refused(agent: Agent, tmp_path: Path) -> None:
+    trace, repo = tmp_path / "executed", agent.repository.repo
+    request_id = agent.repository.request()
+    agent.repository.script(S01=[{"exit": 1}])
+    await agent.run(request_id)
+    git(repo, "config", "extensions.worktreeConfig", "true")
+    worktree = agent.repository.settings.paths.worktree(request_id)
+    git(worktree, "config", "--worktree", "filter.evil.clean", f"touch {trace}; cat")
+    (repo / ".git" / "info" / "attributes").write_text("* filter=evil\n")
+    run, ended = await agent.run(request_id, "002")
+    assert ended["status"] == "FAILED"
+    assert run.header["failure_reason"].startswith("GIT_CONFIG_UNTRUSTED: ")
+    assert not trace.exists()
+
+
+async def test_signature_is_not_verified_by_a_program_of_the_repository(agent: Agent, tmp_path: Path) -> None:
+    """Somebody pushes a signed commit to the branch, which a run then continues."""
+    trace, repo = tmp_path / "executed", agent.repository.repo
+    request_id = agent.repository.request()
+    agent.repository.script(S01=[{"exit": 1, "write": {}}] * 3 + [{}])
+    await agent.run(request_id)
+    branch = agent.repository.branch(request_id)
+    parent = git(repo, "rev-parse", branch).strip()
+    program = tmp_path / "gpg"
+    program.write_text(f"#!/bin/sh\ntouch {trace}\n")
+    program.chmod(0o755)
+    signed = tmp_path / "commit"
+    who = "Eve <eve@example.com> 1700000000 +0000"
+    signed.write_text(
+        f"tree {git(repo, 'rev-parse', f'{parent}^{{tree}}').strip()}\nparent {parent}\n"
+        f"author {who}\ncommitter {who}\n"
+        "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\nsigned\n"
+    )
+    commit = git(repo, "hash-object", "-t", "commit", "-w", str(signed)).strip()
+    git(repo, "push", "-q", "origin", f"{commit}:refs/heads/{branch}")
+    git(repo, "config", "merge.verifySignatures", "true")
+    git(repo, "config", "gpg.program", str(program))
+    run, ended = await agent.run(request_id, "002")
+    assert ended["status"] == "COMPLETED", run.log
+    assert not trace.exists()
+
+
+async def test_cli_that_removes_its_git_file_does_not_reach_the_repository(agent: Agent) -> None:
+    """Git looks for a repository in the folders above, which is the one that the person works in."""
+    repo = agent.repository.repo
+    agent.repository.script(S02=[{"run": ["sh", "-c", f"rm .git; echo mine > {repo}/mine.txt"]}])
+    run, ended = await agent.run(agent.repository.request())
+    assert ended["status"] == "FAILED"
+    assert run.header["failure_reason"].startswith("COMMAND_FAILED: ")
+    assert "?? mine.txt" in git(repo, "status", "--porcelain")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,11 @@ async def test_branches_that_are_no_branch_of_an_agent_are_never_executed(
     served: ServedRepository, branch: str, request: pytest.FixtureRequest
 ) -> None:
     request_id = f"branch-{abs(hash(branch)) % 10**6}"
-    await served.create(request_id, branch=branch)
+    body = {"title": "x", "id": request_id, "branch": branch}
+    assert await served.error("POST", "/requests", body) == (400, "INVALID_REQUEST")
+    await served.create(request_id)
+    requests = served.repository.settings.paths.requests
+    requests.change(request_id, lambda file: file.changed({"branch": branch}))
     assert await served.error("POST", f"/requests/{request_id}/enqueue") == (400, "INVALID_REQUEST")
     assert await served.queue.get(request_id) is None
 
@@ -102,9 +106,43 @@ async def test_links_are_no_requests_and_no_artifacts(served: ServedRepository, 
         assert status == 404
 
 
+async def test_folder_of_a_run_that_is_a_link_is_not_read(served: ServedRepository, tmp_path: Path) -> None:
+    await served.create("linked-run")
+    outside = tmp_path / "outside" / "001"
+    outside.mkdir(parents=True)
+    (outside / "secret.txt").write_text("the password\n")
+    (served.repository.repo / "runs" / "linked-run").symlink_to(outside.parent)
+    runs = "/requests/linked-run/runs"
+    assert await served.error("GET", f"{runs}/001/artifacts/secret.txt") == (404, "ARTIFACT_NOT_FOUND")
+    assert "secret.txt" not in json.dumps(await served.ok("GET", runs))
+
+
 async def test_oversized_want_is_refused(served: ServedRepository) -> None:
     body = {"title": "large", "id": "large", "want": {"text": "x" * (5 * 1024 * 1024)}}
     assert await served.error("POST", "/requests", body) == (400, "INVALID_REQUEST")
     assert not (served.repository.repo / "requests" / "large.md").exists()
     body["want"] = {"text": "x" * (9 * 1024 * 1024)}
     assert await served.error("POST", "/requests", body) == (400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "run_id: 1234567",
+        f"run_id: {'9' * 5000}",
+        f"attempt: {'9' * 5000}",
+        "updated_at: 9999-12-31T23:59:59-12:00",
+        "created_at: 0001-01-01T00:00:00+14:00",
+    ],
+    ids=lambda field: field[:20],
+)
+async def test_one_strange_header_does_not_hide_the_other_requests(
+    served: ServedRepository, field: str
+) -> None:
+    folder = served.repository.repo / "requests"
+    folder.mkdir(exist_ok=True)
+    (folder / "beside.md").write_text("---\ntitle: beside\n---\n\n# 要望\n")
+    (folder / "strange.md").write_text(f"---\n{field}\n---\n\n# 要望\n")
+    listed = await served.ok("GET", "/requests")
+    assert {"beside", "strange"} <= {request["id"] for request in listed["items"]}
+    assert (await served.get("strange"))["status"] == "queued"

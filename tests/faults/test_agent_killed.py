@@ -18,12 +18,14 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
+from pyoco_server.agent.flow.work_session import run_params
 from pyoco_server.agent.flow.worker_setup import FLOWS_FOLDER, worker_environment
 from pyoco_server.agent.run_files import RunFiles
+from pyoco_server.config import NatsBackendConfig
 from tests.faults.chaos.service import Service
 from tests.support.agent.repository import AgentRepository, git
-from tests.support.agent.running import TAG
+from tests.support.agent.running import TAG, start_run
+from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.ports import port_to_keep
 from tests.support.processes import is_alive
@@ -81,6 +83,7 @@ class AgentStack:
         env = environment(**settings)
         port = port_to_keep()
         self.repository = repository
+        self.config = NatsBackendConfig.from_env(settings)
         self.gateway = Service("gateway", SERVER, "up", "--port", str(port), folder=folder, env=env)
         self.worker = Service(
             "worker", WORKER, "--flows", str(FLOWS_FOLDER), "--tag", TAG, "--worker-id", "agent",
@@ -195,10 +198,9 @@ async def test_question_is_answered_after_everything_was_killed(tmp_path: Path, 
 async def _submitted(stack: AgentStack, title: str) -> tuple[str, str, RunFiles]:
     repository = stack.repository
     request_id = repository.request(title)
-    params = run_params(request_id, "001", repository.repo)
-    response = await stack.http.post("/runs", json={"flow_name": FLOW_NAME, "params": params, "tag": TAG})
-    assert response.status_code == httpx.codes.OK, response.text
-    return request_id, response.json()["run_id"], RunFiles(repository.settings.paths, request_id, "001")
+    async with connected(stack.config) as connection:
+        run_id = await start_run(connection, run_params(request_id, "001", repository.repo))
+    return request_id, run_id, RunFiles(repository.settings.paths, request_id, "001")
 
 
 async def _interrupted_request(stack: AgentStack, kill: Kill) -> int:

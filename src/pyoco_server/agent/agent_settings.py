@@ -147,6 +147,14 @@ def _web_url(given: Any) -> str | None:
     return text.rstrip("/")
 
 
+def web_url_in(answer: str) -> str | None:
+    """The page of a repository that a person has answered; None if it is not an address."""
+    try:
+        return _web_url(answer.strip())
+    except _Wrong:
+        return None
+
+
 def _argv(given: Any) -> Argv | None:
     if given is None:
         return None

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.aio.marked_processes import MARK_VARIABLE
 from pyoco_server.errors import shortened
 
-# By this variable a worker finds, and kills, what a task has started (worker/executors/task_processes.py).
-_MARK_VARIABLE: Final = "PYOCO_EXECUTOR_MARK"
-_INHERITED: Final = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", _MARK_VARIABLE)
+# By its mark a worker finds, and kills, what a task has started (worker/executors/task_processes.py).
+_INHERITED: Final = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", MARK_VARIABLE)
 
 
 def chosen_environment(

@@ -30,23 +30,33 @@ class Check:
 def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[Check]:
     """Every check, in an order in which each presumes those before it. `port`: one that must be free."""
     git = Git(settings.repo)
+    config = _of("git_config", lambda: check_config(git), "nothing in it executes programs")
     checks = [
         _git(),
         _of("repo", lambda: check_folder(git), str(settings.repo)),
-        _of("git_config", lambda: check_config(git), "nothing in it executes programs"),
-        _of("worktree", lambda: check_clean(git, settings.paths.excluded), "clean"),
-        _origin(settings, git),
-        _of(
-            "base_branch",
-            lambda: check_base(git, settings.remote, settings.base_branch),
-            settings.base_branch,
-        ),
+        config,
+        *_under_trusted_config(settings, git, is_trusted=config.ok),
         _folders(settings),
         _node(settings),
         *_clis(settings),
         *_commands(settings),
     ]
     return checks if port is None else [*checks, _port(settings.host, port)]
+
+
+def _under_trusted_config(settings: AgentSettings, git: Git, *, is_trusted: bool) -> Iterator[Check]:
+    """Checks in which git may execute what its configuration names: a filter, a transport."""
+    checks: dict[str, Callable[[], Check]] = {
+        "worktree": lambda: _of("worktree", lambda: check_clean(git, settings.paths.excluded), "clean"),
+        "origin": lambda: _origin(settings, git),
+        "base_branch": lambda: _of(
+            "base_branch",
+            lambda: check_base(git, settings.remote, settings.base_branch),
+            settings.base_branch,
+        ),
+    }
+    for name, check in checks.items():
+        yield check() if is_trusted else Check(name=name, ok=False, details="not checked: see git_config")
 
 
 def _of(name: str, check: Callable[[], object], details: str) -> Check:

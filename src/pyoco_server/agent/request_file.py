@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.agent.request_ids import is_request_run_id
 from pyoco_server.errors import shortened
 
 WANT: Final = "# 要望"
@@ -24,6 +25,9 @@ _ORDER: Final = (WANT, PLAN, REPORT)
 _NEWLINE: Final = "\n"
 _FENCE: Final = "---"
 _KEY: Final = re.compile(r"([A-Za-z_][\w-]*)\s*:(?:\s|$)")
+# YAML takes seconds for this much; a question with all of its choices is a third of it.
+_MAX_HEADER_CHARS: Final = 256 * 1024
+_COUNT: Final = re.compile(r"[0-9]{1,9}")
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 
@@ -53,7 +57,16 @@ HEADER_KEYS: Final = (
 
 
 class _TextLoader(yaml.BaseLoader):
-    """Every scalar is a text: `001` stays `001`, and a time is not converted."""
+    """Every scalar is a text: `001` stays `001`, and a time is not converted.
+
+    An alias is refused: a few lines of them are a value of any size as soon as it is copied or compared.
+    """
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(None, None, "an alias (*name) cannot be used here", mark)
+        return super().compose_node(parent, index)
 
 
 @dataclass(frozen=True)
@@ -73,8 +86,9 @@ class RequestFile:
         if header is None:
             text = "there is no header: the first line must be '---', and another '---' must end it"
             return cls(request_id, raw, problem=text)
+        if len(header) > _MAX_HEADER_CHARS:
+            return cls(request_id, raw, problem=f"the header has more than {_MAX_HEADER_CHARS} characters")
         try:
-            # The nodes are of this file; aliases cost nothing, since nothing is copied.
             found = yaml.load(header, _TextLoader)  # noqa: S506 - makes texts, lists and dictionaries only
         except (yaml.YAMLError, RecursionError) as error:
             return cls(request_id, raw, problem=f"the header is not valid YAML: {_first_line(error)}")
@@ -119,9 +133,9 @@ class RequestFile:
 
     @property
     def run_id(self) -> str | None:
-        found = self._text("run_id")
-        # A person may have written 1 for '001'.
-        return f"{int(found):03d}" if found is not None and found.isascii() and found.isdigit() else None
+        """None for what cannot be one; a person may have written 1 for '001'."""
+        found = (self._text("run_id") or "").rjust(3, "0")
+        return found if is_request_run_id(found) and int(found) > 0 else None
 
     def is_of_later_run(self, run_id: str) -> bool:
         """Whether the file has the state of a later run than this one, which must not overwrite it."""
@@ -130,7 +144,7 @@ class RequestFile:
     @property
     def attempt(self) -> int | None:
         found = self._text("attempt")
-        return int(found) if found is not None and found.isascii() and found.isdigit() else None
+        return int(found) if found is not None and _COUNT.fullmatch(found) else None
 
     def text(self, key: str) -> str | None:
         """A field that is a text; None if it is missing, empty or something else."""
@@ -215,8 +229,8 @@ def one_line(text: str) -> str:
 
 
 def dated_answer(text: str, at: str) -> str:
-    """An answer as it is appended to the want; `at` is `YYYY-MM-DD HH:MM`."""
-    return f"### 回答 ({at})\n\n{text.strip()}"
+    """An answer as it is appended to the want, and read again; `at` is `YYYY-MM-DD HH:MM`."""
+    return f"### 回答 ({at})\n\n{_escaped(text.strip(), _ORDER)}"
 
 
 def last_answer(want: str) -> str | None:

@@ -137,7 +137,7 @@ class RequestFolder:
 
         def change(file: RequestFile) -> RequestFile:
             want = (file.want or "").strip()
-            if last_answer(want) == text.strip():
+            if last_answer(want) == last_answer(answer):
                 return file
             return file.changed(want=f"{want}\n\n{answer}" if want else answer)
 

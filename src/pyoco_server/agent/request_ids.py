@@ -16,6 +16,8 @@ from pyoco_server.errors import shortened
 # Also a file name, a part of a branch name and of a NATS key.
 _REQUEST_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,98}[a-z0-9]|[a-z0-9]")
 _RUN_ID: Final = re.compile(r"[0-9]{3,6}")
+# Of a run that has a next one.
+MAX_SEQUENCE: Final = 999_998
 _SLUG_CHARS: Final = 48
 _HASH_CHARS: Final = 8
 

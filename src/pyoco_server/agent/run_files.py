@@ -153,13 +153,21 @@ class RunFiles:
     def errors(self) -> Any:
         return self._json(_ERRORS)
 
+    def _is_inside(self) -> bool:
+        """A repository may contain a link in place of the folder: it would show files from elsewhere."""
+        return self.path.resolve().is_relative_to(self._repo.resolve())
+
     def _json(self, name: str) -> Any:
+        if not self._is_inside():
+            return None
         try:
             return json.loads((self.path / name).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
 
     def artifact_names(self) -> list[str]:
+        if not self._is_inside():
+            return []
         with suppress(OSError), os.scandir(self.path) as entries:
             return sorted(
                 entry.name
@@ -170,7 +178,7 @@ class RunFiles:
 
     def open_artifact(self, name: str) -> int:
         """A descriptor for reading; AgentError ARTIFACT_NOT_FOUND. The caller closes it."""
-        if _ARTIFACT.fullmatch(name):
+        if _ARTIFACT.fullmatch(name) and self._is_inside():
             with suppress(OSError):
                 flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
                 descriptor = os.open(self.path / name, flags)

@@ -80,6 +80,18 @@ def test_cancel_ends_the_group_and_what_has_left_it(tmp_path: Path) -> None:
     assert not is_alive(int((tmp_path / "child").read_text()))
 
 
+def test_daemon_that_keeps_nothing_of_its_cli_ends_with_it(tmp_path: Path) -> None:
+    """Most languages close inherited descriptors, the lock too, in what they start."""
+    code = (
+        "import subprocess, sys; null = subprocess.DEVNULL\n"
+        "print(subprocess.Popen(['sleep', '3600'], stdin=null, stdout=null, stderr=null,"
+        " start_new_session=True, close_fds=True).pid)"
+    )
+    result, lines = run(tmp_path, code)
+    assert result.succeeded
+    eventually_sync(lambda: not is_alive(int(lines[0])), describe="the daemon has ended")
+
+
 def test_endless_output_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli_process, "MAX_OUTPUT_BYTES", 1_000_000)
     result, _ = run(tmp_path, "while True: print('x' * 1000)")

@@ -57,3 +57,19 @@ def test_address_of_the_remote_is_shown_without_its_password(repository: AgentRe
     shown = str(run_doctor(repository.settings))
     assert "127.0.0.1" in shown
     assert "secret" not in shown
+
+
+def test_doctor_executes_nothing_of_an_untrusted_configuration(
+    repository: AgentRepository, tmp_path: Path
+) -> None:
+    trace = tmp_path / "executed"
+    git(repository.repo, "remote", "set-url", "origin", "ssh://localhost/x")
+    git(repository.repo, "config", "core.sshCommand", f"touch {trace}; false")
+    git(repository.repo, "config", "filter.evil.clean", f"touch {trace}; cat")
+    (repository.repo / ".git" / "info" / "attributes").write_text("* filter=evil\n")
+    (repository.repo / "README.md").write_text("changed\n")
+    checks = {check.name: check for check in run_doctor(repository.settings)}
+    assert not trace.exists()
+    assert not checks["git_config"].ok
+    for name in ("worktree", "origin", "base_branch"):
+        assert (checks[name].ok, checks[name].details) == (False, "not checked: see git_config")

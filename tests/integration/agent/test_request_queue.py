@@ -88,6 +88,18 @@ async def test_run_names_its_request_and_the_repository_worker(served: ServedRep
     assert run["params"]["request_run"] == "001"
 
 
+@pytest.mark.parametrize(("written", "next_run"), [("'005'", "006"), ("999999", "001")])
+async def test_run_of_another_clone_is_not_counted_again(
+    served: ServedRepository, written: str, next_run: str
+) -> None:
+    """The file is in the repository, the folders of runs are not; commits of run 001 may be on the base."""
+    await served.create("one")
+    path = served.repository.repo / "requests" / "one.md"
+    path.write_text(path.read_text(encoding="utf-8").replace("\n---\n\n", f"\nrun_id: {written}\n---\n\n", 1))
+    await served.act("one", "enqueue")
+    await served.has_run("one", next_run)
+
+
 async def test_stop_takes_a_request_out_of_the_queue(served: ServedRepository) -> None:
     for name in ("first", "second"):
         await served.create(name)

@@ -264,6 +264,9 @@ async def test_unknown_host_asks_for_the_web_page(agent: Agent) -> None:
     run = await agent.start(request_id)
     await run.asks()
     assert "web page of the repository" in run.header["blocked_reason"]
+    await run.answer("https://gitlab.example.com/team/app is the page")
+    await eventually(lambda: run.log.count("[QUESTION]") == 2, describe="what is no address is asked again")
+    await run.asks()
     await run.answer("https://gitlab.example.com/team/app")
     assert (await run.ends())["status"] == "COMPLETED", run.log
     assert run.header["pr_url"].startswith("https://gitlab.example.com/team/app/-/merge_requests/new?")

@@ -34,6 +34,24 @@ async def test_page_of_another_site_is_refused(served: ServedRepository, path: s
     assert (await read_events(url))[-1]["type"] == "DONE"
 
 
+async def test_log_of_a_removed_run_is_that_of_its_folder(served: ServedRepository) -> None:
+    """Retention removes a run with its log; runner.log is complete, and stays."""
+    await served.create("one")
+    await served.act("one", "enqueue")
+    run_id = await served.has_run("one")
+    await served.act("one", "stop")
+    folder = served.repository.repo / "runs" / "one" / "001"
+    folder.mkdir(parents=True)
+    (folder / "runner.log").write_text(LOG)
+    runs = served.gateway.inside.runs.store
+    stored = await runs.get_from_leader(run_id)
+    assert stored is not None
+    await runs.delete(run_id, revision=stored.revision)
+    events = await served.events("one")
+    assert [event["line"] for event in events if event["type"] == "LOG"] == LOG.splitlines()
+    assert events[-1]["type"] == "DONE"
+
+
 async def test_name_of_another_site_is_refused(served: ServedRepository) -> None:
     """DNS rebinding: the browser takes the page and the gateway for one site."""
     with_run(served.repository)

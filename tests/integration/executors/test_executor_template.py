@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from pyoco_server.aio.marked_processes import MARK_VARIABLE
 from pyoco_server.worker.child.template_main import EXECUTOR_NAME
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.executor import ExecutorCrashed
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate, ForkedProcess, TemplateLost
-from pyoco_server.worker.executors.task_processes import MARK_VARIABLE
 from tests.support.processes import descendants, is_alive
 from tests.support.running.executors import ExecutorUnderTest, new_run, new_setup, started_executor
 from tests.support.waiting import eventually, eventually_sync

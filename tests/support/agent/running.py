@@ -5,11 +5,23 @@ from typing import Any
 
 from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
 from pyoco_server.agent.run_files import RunFiles, Stage
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.records.causes import Cause, CauseKind
+from pyoco_server.runs.lifecycle.durable_start import DurableStarter
+from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.agent.repository import AgentRepository
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import eventually
 
 TAG = "repo-0123456789ab"
+
+
+async def start_run(connection: Connection, params: dict[str, Any]) -> str:
+    """Start a run as the queue of the repository does; its id."""
+    cause = Cause(kind=CauseKind.REQUEST, id=params["request_id"])
+    job = new_job(flow_name=FLOW_NAME, tag=TAG, params=params, cause=cause)
+    assert await DurableStarter(connection).ensure_run(job)
+    return job.run_id
 
 
 @dataclass
@@ -41,7 +53,7 @@ class AgentRun:
 
     async def submit(self, **params: Any) -> None:
         given = run_params(self.request_id, self.sequence, self.repository.repo) | params
-        self.run_id = await self.gateway.submit(FLOW_NAME, params=given, tag=TAG)
+        self.run_id = await start_run(self.gateway.inside.connection, given)
 
     async def ends(self) -> dict[str, Any]:
         return await self.gateway.ends(self.run_id)

@@ -299,3 +299,45 @@ def test_interrupted_write_leaves_the_file_as_it_was(
         paths.requests.edit(request_id, {"status": "done"}, now=NOW)
     assert paths.requests.read(request_id).raw == before
     assert [path.name for path in paths.requests.path.iterdir()] == [f"{request_id}.md"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        # Nine times nine times ...: a few lines, and more texts than fit into any memory.
+        "a0: &a0 [x, x]\n"
+        + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
+        "a: &a [*a]\n",
+        "".join(f"k{number}: [a, b]\n" for number in range(20_000)),
+    ],
+    ids=["alias-bomb", "alias-of-itself", "huge"],
+)
+def test_header_that_would_occupy_the_server_is_a_broken_one(header: str) -> None:
+    file = RequestFile.parse("x", f"---\ntitle: t\n{header}---\n\n# 要望\n\nwant\n")
+    assert file.problem is not None
+    assert (file.title, file.want) == ("x", "want")
+    with pytest.raises(AgentError) as refused:
+        file.changed({"title": "y"})
+    assert refused.value.code == AgentCode.REQUEST_UNREADABLE
+
+
+@pytest.mark.parametrize("given", ["0", "000", "1234567", "9" * 5000, "-1", "x", "٣"])
+def test_number_of_a_run_that_cannot_be_one_is_none(given: str) -> None:
+    file = RequestFile.parse("x", f"---\nrun_id: {given}\n---\n")
+    assert file.run_id is None
+    assert RequestFile.parse("x", "---\nrun_id: 7\n---\n").run_id == "007"
+
+
+def test_attempt_of_many_digits_is_none() -> None:
+    assert RequestFile.parse("x", f"---\nattempt: {'9' * 5000}\n---\n").attempt is None
+
+
+@pytest.mark.parametrize(
+    "text", ["one\r\ntwo", "# 要望", "```\ncode", "### 回答 (2026-01-01 00:00)\nme", " x "]
+)
+def test_answer_is_appended_once_whatever_it_contains(tmp_path: Path, text: str) -> None:
+    """Gateway and worker both append it: one of them may be killed before."""
+    requests = RepoPaths(tmp_path).requests
+    requests.create(NewRequest(title="x", base="main", request_id="x"), NOW)
+    once = requests.append_answer("x", text, NOW)
+    assert requests.append_answer("x", text, NOW).raw == once.raw

@@ -11,9 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
+from uuid import uuid4
 
 from pyoco_server.agent.coding_cli.cli_lock import FileLock, take_over
 from pyoco_server.agent.coding_cli.fenced_block import MAX_BLOCK_CHARS, FencedBlock
+from pyoco_server.aio.marked_processes import MARK_VARIABLE, kill_marked
 
 TAIL_LINES: Final = 200
 # A program that prints more than this is ended.
@@ -72,12 +74,14 @@ def execute(
     `lock` is a lock that nobody holds; the program inherits it.
     """
     take_over(lock, is_cancelled)
+    # Begins with the executor's own, by which the worker finds it if the executor is killed.
+    mark = f"{environment.get(MARK_VARIABLE, '')}-{uuid4().hex}"
     try:
         process = subprocess.Popen(
             list(argv),
             executable=program,
             cwd=folder,
-            env=dict(environment),
+            env={**environment, MARK_VARIABLE: mark},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -91,7 +95,8 @@ def execute(
         return _Execution(process, on_line, timeout_sec, is_cancelled).follow()
     finally:
         _end(process)
-        # Those that have left the group hold the lock.
+        # Those that have left the group have the mark, or hold the lock.
+        kill_marked(mark)
         take_over(lock)
         lock.release()
 

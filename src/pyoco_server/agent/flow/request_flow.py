@@ -11,6 +11,7 @@ from typing import Any
 from pyoco import Flow, task
 
 from pyoco_server.agent.agent_errors import AgentCode
+from pyoco_server.agent.agent_settings import web_url_in
 from pyoco_server.agent.coding_cli.cli_reply import CliQuestion
 from pyoco_server.agent.compare_url import compare_url
 from pyoco_server.agent.flow.check_work import CheckWork, check_failed, checked
@@ -174,7 +175,7 @@ def push(ctx: Any, preflight: Mapping[str, str], document: Mapping[str, Any]) ->
                 break
             questions += 1
             answer = ask(ctx, session, _ask_web_url(worktree), questions)
-            web_url = answer.strip() if answer.strip().startswith(("https://", "http://")) else web_url
+            web_url = web_url_in(answer)
         session.stage.pr_url, session.stage.last_commit = url, commit
         session.save_stage()
         return {"pr_url": url, "commit": commit}

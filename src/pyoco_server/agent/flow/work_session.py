@@ -24,6 +24,7 @@ from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.request_ids import checked_request_id, is_request_run_id
 from pyoco_server.agent.run_files import RUNNER_LOG, RunFiles, Stage, StepState
 from pyoco_server.errors import shortened
+from pyoco_server.records.causes import CauseKind
 
 REPO_VARIABLE: Final = "AIFLOW_REPO"
 FLOW_NAME: Final = "agent_request"
@@ -247,6 +248,7 @@ class WorkSession:
 def working(ctx: Any, task: str) -> Iterator[WorkSession]:
     """Hold the repository for one task, and write down how the task ends."""
     params = RequestParams.of(ctx.params)
+    _check_cause(ctx.run.cause, ctx.run.cause_id, params.request_id)
     params.settings.paths.prepare()
     # Before the run folder is made: nothing is written for a request that does not exist.
     params.settings.paths.requests.read(params.request_id)
@@ -276,6 +278,19 @@ def working(ctx: Any, task: str) -> Iterator[WorkSession]:
                 session.check_stop()
         finally:
             lock.release()
+
+
+def _check_cause(cause: str, cause_id: str | None, request_id: str) -> None:
+    """Only the queue of the repository starts a run: it knows whose turn it is, and whose requests these are.
+
+    Whoever may submit runs, of any tenant, could else have one executed under any number.
+    """
+    if (cause, cause_id) != (CauseKind.REQUEST, request_id):
+        raise AgentError(
+            AgentCode.INVALID_REQUEST,
+            f"A run of {FLOW_NAME} is started by its request, not by itself (its cause is {cause}).",
+            hint=f"pyoco-client requests rerun {request_id}",
+        )
 
 
 def _end_orphan(session: WorkSession) -> None:

@@ -37,6 +37,7 @@ _SWITCHED_OFF: Final = {
     "push.followTags": "false",
     "push.recurseSubmodules": "no",
     "log.showSignature": "false",
+    "merge.verifySignatures": "false",
     "submodule.recurse": "false",
     "fetch.recurseSubmodules": "false",
     "gc.auto": "0",
@@ -76,7 +77,9 @@ _PERSONAL: Final = (
 )
 _EXECUTES_CODE: Final = re.compile(
     r"filter\..*\.(clean|smudge|process)|core\.(sshcommand|gitproxy|worktree)|credential(\..*)?\.helper"
-    r"|remote\..*\.(uploadpack|receivepack|vcs|proxy)|hook\..*\.command",
+    r"|remote\..*\.(uploadpack|receivepack|vcs|proxy)|hook\..*\.command"
+    # May hold in the worktree only, for its folder or its branch: what it includes is not seen before.
+    r"|includeif\..*\.path",
     re.DOTALL,
 )
 _AUTH: Final = re.compile(
@@ -115,6 +118,9 @@ class Git:
 
     folder: Path
     is_cancelled: Callable[[], bool] = lambda: False
+    # Whether the folder itself must be the work tree. Else git looks for one in the folders above, and would
+    # use the person's repository instead of a worktree whose `.git` a CLI has removed.
+    is_top: bool = False
 
     def run(self, *args: str, stdin: str | None = None, timeout_sec: float = LOCAL_SEC) -> str:
         """Standard output; GitFailed for an exit code other than 0."""
@@ -143,7 +149,7 @@ class Git:
         process = subprocess.Popen(
             [program, *options, *args],
             cwd=self.folder,
-            env=chosen_environment(_PERSONAL, _ENVIRONMENT),
+            env=chosen_environment(_PERSONAL, _ENVIRONMENT | self._ceiling()),
             stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -163,6 +169,9 @@ class Git:
             out.decode(errors="backslashreplace"),
             err.decode(errors="backslashreplace"),
         )
+
+    def _ceiling(self) -> dict[str, str]:
+        return {"GIT_CEILING_DIRECTORIES": str(self.folder.parent.resolve())} if self.is_top else {}
 
     def _communicate(
         self, process: "subprocess.Popen[bytes]", stdin: str | None, timeout_sec: float

@@ -10,7 +10,7 @@ from typing import Final
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.agent_settings import AgentSettings
 from pyoco_server.agent.atomic_files import write_atomically
-from pyoco_server.agent.git.git_command import Git, GitFailed
+from pyoco_server.agent.git.git_command import Git, GitFailed, check_config
 from pyoco_server.agent.git.repository import (
     changed_paths,
     everything_but,
@@ -43,7 +43,7 @@ class Worktree:
         self.request_id = request_id
         self.branch = branch
         self._main = Git(settings.repo, is_cancelled)
-        self.git = Git(self.path, is_cancelled)
+        self.git = Git(self.path, is_cancelled, is_top=True)
         self._excluded = settings.paths.excluded
 
     # Creating and continuing it
@@ -82,6 +82,8 @@ class Worktree:
                 f"{self.path} is not a worktree of {self._settings.repo}.",
                 hint=f"Move it away: mv {self.path} {self.path}.old",
             )
+        # Its own configuration counts as well (config.worktree).
+        check_config(self.git)
         for lock in (
             folder / "index.lock",
             folder / "HEAD.lock",

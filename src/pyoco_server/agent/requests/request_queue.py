@@ -375,16 +375,16 @@ class RequestQueue:
             if record.queued_at is None:
                 continue
             try:
-                priority = self._repository.file(record.request_id).priority
+                file = self._repository.file(record.request_id)
             except AgentError:
                 # `settle` takes it out of the queue.
                 continue
-            waiting.append((priority, record.queued_at, record.request_id, record))
+            waiting.append((file.priority, record.queued_at, record.request_id, record, file))
         if not waiting:
             return None
-        record = min(waiting, key=lambda each: each[:3])[3]
-        # Folders of runs outlive the data of NATS, and are never used twice.
-        number = max([record.sequence, *self._repository.run_numbers(record.request_id)]) + 1
+        *_, record, file = min(waiting, key=lambda each: each[:3])
+        # Runs outlive the data of NATS, and no number is used twice.
+        number = max(record.sequence, self._repository.last_run_number(file)) + 1
         run = RequestRun(
             number=number,
             run_id=run_id_for(CauseKind.REQUEST, record.key, record.created_at, number),

@@ -15,7 +15,7 @@ from pyoco_server.agent.git.repository import check_repository, origin_url
 from pyoco_server.agent.git.worktrees import is_saved
 from pyoco_server.agent.repo_tag import repo_tag
 from pyoco_server.agent.request_file import RequestFile
-from pyoco_server.agent.request_ids import request_run_id
+from pyoco_server.agent.request_ids import MAX_SEQUENCE, request_run_id
 from pyoco_server.agent.run_files import RunFiles, run_ids
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Tag
@@ -49,13 +49,20 @@ class RequestRepository:
 
     def shown_time(self, file: RequestFile, key: str) -> str:
         """A time of the header; of one that is missing or no time, the time of the file."""
+        zone = self.settings.time_zone
         try:
             at = datetime.fromisoformat(file.text(key) or "")
-        except ValueError:
-            return self.at(self._signature(file.request_id)[0] / 1e9).isoformat(timespec="seconds")
-        zone = self.settings.time_zone
-        at = at.replace(tzinfo=zone) if at.tzinfo is None else at.astimezone(zone)
+            at = at.replace(tzinfo=zone) if at.tzinfo is None else at.astimezone(zone)
+        except (ValueError, OverflowError):
+            at = self.at(self._changed_at(file.request_id))
         return at.isoformat(timespec="seconds")
+
+    def _changed_at(self, request_id: str) -> float:
+        """Of the file; of one that was removed meanwhile, now."""
+        try:
+            return self._signature(request_id)[0] / 1e9
+        except OSError:
+            return self._clock()
 
     def files(self) -> dict[str, RequestFile]:
         """Every request by its id. Only files that have changed since are read again."""
@@ -92,6 +99,15 @@ class RequestRepository:
     def run_numbers(self, request_id: str) -> list[int]:
         """Of the runs that have a folder, oldest first."""
         return [int(name) for name in run_ids(self.settings.paths, request_id)]
+
+    def last_run_number(self, file: RequestFile) -> int:
+        """The highest one that has a folder, or that the file names; 0 if there is none.
+
+        The file is part of the repository, and the folders are not: in another clone only the file knows of
+        earlier runs, whose commits name them.
+        """
+        known = [*self.run_numbers(file.request_id), int(file.run_id or 0)]
+        return max((number for number in known if number <= MAX_SEQUENCE), default=0)
 
     def check_preflight(self, file: RequestFile) -> None:
         """AgentError if a run could not start: of the work tree, the remote, the base or the branch."""

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.doctor import Check
+from pyoco_server.agent.git.repository import check_branches
 from pyoco_server.agent.projection import Projection
 from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus, one_line
 from pyoco_server.agent.request_folder import NewRequest, no_such_request
@@ -170,8 +171,10 @@ class RequestService:
     # Changing
 
     async def create(self, new: NewRequest) -> RequestState:
+        """AgentError INVALID_REQUEST for a base or a branch that no run could use."""
         settings = self.repository.settings
         new = replace(new, branch_prefix=settings.branch_prefix)
+        check_branches(settings, new.base, new.branch or f"{settings.branch_prefix}x")
         file = await asyncio.to_thread(self.repository.folder.create, new, self.repository.now())
         return await self.queue.state(file, None)
 
@@ -226,7 +229,7 @@ class RequestService:
         if _is_waiting(state):
             return state
         _check_not_open(state)
-        _check_readable(state.file)
+        await asyncio.to_thread(_check_readable, state.file)
         await asyncio.to_thread(self.repository.check_preflight, state.file)
         state = await self.queue.change(request_id, self._enqueued)
         await self.queue.settle(request_id)
@@ -285,7 +288,7 @@ class RequestService:
             return structs.replace(record, answer=intent)
 
         before = await self.read(request_id)
-        _check_readable(before.file)
+        await asyncio.to_thread(_check_readable, before.file)
         await self._check_answer(before, text)
         await self.queue.change(request_id, answered)
         await self.queue.settle(request_id)

@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -101,10 +102,11 @@ async def _client_leaves(socket: WebSocket) -> None:
 
 
 async def _events(gateway: Gateway, service: RequestService, run: RunState) -> AsyncGenerator[_Batch, None]:
-    if run.run is None:
+    if run.run is None or await _is_removed(gateway, run.run):
         # A run that only its files know.
-        for batch in await asyncio.to_thread(_lines_of_file, service, run):
-            yield batch
+        async with aclosing(_lines_of_file(service, run)) as lines:
+            async for batch in lines:
+                yield batch
         yield _end(service, run)
         return
     async with aclosing(_merged(gateway, service, run.run, run.files.request_id)) as batches:
@@ -179,17 +181,21 @@ async def _put_statuses(
             await changes.next(_STATUS_SEC)
 
 
-def _lines_of_file(service: RequestService, run: RunState) -> list[_Batch]:
+async def _is_removed(gateway: Gateway, run: RequestRun) -> bool:
+    """Whether the run has ended, and was removed since with its log, such as by retention."""
+    return run.outcome is not None and not await gateway.runs.store.exists(run.run_id)
+
+
+async def _lines_of_file(service: RequestService, run: RunState) -> AsyncGenerator[_Batch, None]:
     """The log of the run's folder, in batches; its lines have no times of their own."""
     try:
         descriptor = run.files.open_artifact(RUNNER_LOG)
     except AgentError:
-        return []
-    with open(descriptor, encoding="utf-8", errors="replace", newline="\n") as file:
+        return
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace", newline="\n") as file:
         at = _ts(service, os.fstat(descriptor).st_mtime)
-        events = [LogEvent(ts=at, line=line.rstrip("\n")) for line in file]
-    starts = range(0, len(events), _LINES_OF_A_BATCH)
-    return [events[start : start + _LINES_OF_A_BATCH] for start in starts]
+        while lines := await asyncio.to_thread(list, islice(file, _LINES_OF_A_BATCH)):
+            yield [LogEvent(ts=at, line=line.rstrip("\n")) for line in lines]
 
 
 def _status(service: RequestService, projection: Projection) -> StatusEvent:

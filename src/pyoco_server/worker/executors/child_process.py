@@ -19,6 +19,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, cast
 
+from pyoco_server.aio.marked_processes import MARK_VARIABLE, kill_marked
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.records.models import LogLine, RunStatus
 from pyoco_server.records.wait_models import decode_question
@@ -36,7 +37,7 @@ from pyoco_server.worker.executors.executor_template import (
     TemplateLost,
 )
 from pyoco_server.worker.executors.output_pipes import OutputPipes
-from pyoco_server.worker.executors.task_processes import MARK_VARIABLE, TASK_PROCESSES, kill_marked
+from pyoco_server.worker.executors.task_processes import TASK_PROCESSES
 from pyoco_server.worker.ipc.message_checks import ProtocolViolation, checked_message
 from pyoco_server.worker.ipc.pipes import DeathPipe, unread_bytes
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel

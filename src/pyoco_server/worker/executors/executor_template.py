@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from pyoco_server.aio.marked_processes import MARK_VARIABLE
 from pyoco_server.config.process_isolation import environment_without_secrets
-from pyoco_server.worker.executors.task_processes import MARK_VARIABLE, TASK_PROCESSES
+from pyoco_server.worker.executors.task_processes import TASK_PROCESSES
 
 # In place of the exit code of an executor whose template has died: only the parent of a process learns it.
 UNKNOWN_EXIT_CODE = 1000

@@ -2,63 +2,26 @@
 
 Each executor has a mark in its environment, which every process that it starts inherits. When an executor has
 exited, its worker kills all processes with the mark. When the worker itself was killed, its guard does: a
-shell that waits until the worker's end of a pipe is closed, and then runs this file as a script. It is a
-shell, because it exists as long as the worker, and needs a tenth of the memory of a Python process.
+shell that waits until the worker's end of a pipe is closed, and then runs aio/marked_processes.py as a
+script. It is a shell, because it exists as long as the worker, and needs a tenth of the memory of a Python
+process.
 
 A process without the mark survives: one that was started with an empty environment, as another user, or by a
 service outside (a container daemon, systemd, cron). Linux only; elsewhere only process groups are killed.
 """
 
-import contextlib
 import logging
 import os
-import signal
 import subprocess
 import sys
 from uuid import uuid4
 
+from pyoco_server.aio import marked_processes
+
 log = logging.getLogger(__name__)
 
-MARK_VARIABLE = "PYOCO_EXECUTOR_MARK"
-
-_PROCESSES = "/proc"
-# A process may fork between two passes.
-_PASSES = 10
 # Starts a shell in the background that waits for the end of its input, and then becomes this script.
 _GUARD = 'exec 3<&0; { read -r _ <&3; exec "$0" -I -S "$1" "$2"; } &'
-
-
-def kill_marked(mark: str) -> int:
-    """Kill the processes whose mark begins with this; returns how many there were."""
-    wanted = f"{MARK_VARIABLE}={mark}".encode()
-    killed: set[int] = set()
-    for _ in range(_PASSES):
-        found = [pid for pid in _marked(wanted) if pid not in killed]
-        if not found:
-            break
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        killed.update(found)
-    return len(killed)
-
-
-def _marked(wanted: bytes) -> list[int]:
-    own = os.getpid()
-    try:
-        pids = [int(name) for name in os.listdir(_PROCESSES) if name.isdigit()]
-    except OSError:
-        return []
-    return [pid for pid in pids if pid != own and _has_variable(pid, wanted)]
-
-
-def _has_variable(pid: int, wanted: bytes) -> bool:
-    try:
-        with open(f"{_PROCESSES}/{pid}/environ", "rb") as environment:
-            return any(variable.startswith(wanted) for variable in environment.read().split(b"\0"))
-    except OSError:
-        # It has ended, or is of another user.
-        return False
 
 
 class TaskProcesses:
@@ -82,7 +45,7 @@ class TaskProcesses:
         waiting, self._lifeline = os.pipe()
         try:
             subprocess.run(
-                ["/bin/sh", "-c", _GUARD, sys.executable, __file__, self._mark],
+                ["/bin/sh", "-c", _GUARD, sys.executable, marked_processes.__file__, self._mark],
                 stdin=waiting,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -98,7 +61,3 @@ class TaskProcesses:
 
 
 TASK_PROCESSES = TaskProcesses()
-
-
-if __name__ == "__main__":
-    kill_marked(sys.argv[1])
