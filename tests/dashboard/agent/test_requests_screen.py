@@ -246,7 +246,7 @@ async def test_codes_of_the_gateway_are_explained_in_japanese(tab: Tab, agent: A
     (agent.repo / "README.md").write_text("# Changed\n")
     try:
         await page.get_by_role("button", name="実行", exact=True).click()
-        toast = page.get_by_role("status").filter(has_text="WORKTREE_DIRTY")
+        toast = page.locator("[aria-live=polite]").filter(has_text="WORKTREE_DIRTY")
         await expect(toast).to_contain_text(meaning)
         await expect(toast).to_contain_text("README.md")
         await tab.open("/doctor")
