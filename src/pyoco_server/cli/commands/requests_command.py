@@ -128,8 +128,9 @@ def update(
 
 @client_command("pyoco-client requests delete 20261117-session-timeout")
 def delete(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputForm = None) -> None:
-    deleted = {"id": request_id, "deleted": client.delete_request(request_id)}
-    show(deleted, output, lambda it: pairs([("id", it["id"]), ("deleted", "yes")]))
+    deleted = client.delete_request(request_id)
+    view = pairs([("id", request_id), ("deleted", "yes")])
+    show({"id": request_id, "deleted": deleted}, output, lambda _: view)
 
 
 @client_command("pyoco-client requests enqueue 20261117-session-timeout")
