@@ -209,6 +209,10 @@ COMMANDS: dict[str, Command | Group] = {
             "list": Command("List the requests of the repository.", _requests("list_requests")),
             "create": Command("Create a request; with --enqueue, execute it.", _requests("create")),
             "show": Command("Show a request with its want, plan and report.", _requests("show_request")),
+            "update": Command(
+                "Change the title, priority, labels or want of a request.", _requests("update")
+            ),
+            "delete": Command("Delete a request; the files of its runs stay.", _requests("delete")),
             "enqueue": Command("Have a request executed when it is its turn.", _requests("enqueue")),
             "stop": Command(
                 "Stop the run of a request, or take it out of the queue; its work is saved.",

@@ -188,6 +188,62 @@ def test_client_edits_reads_and_deletes(api: PyocoHttpClient) -> None:
         api.get_request("edited")
 
 
+def test_update_changes_what_is_given(requests: ClientCommand, api: PyocoHttpClient) -> None:
+    api.create_request("Before", "Old text", request_id="updated", tags=["a"])
+    changed = requests.json("requests", "update", "updated", "--priority", "P0")
+    assert (changed["title"], changed["priority"], changed["tags"]) == ("Before", "P0", ["a"])
+    changed = requests.json("requests", "update", "updated", "--title", "After", "--tag", "b", "--tag", "c")
+    assert (changed["title"], changed["priority"], changed["tags"]) == ("After", "P0", ["b", "c"])
+    done = requests("requests", "update", "updated", "--no-tags", "--want-file", "-", stdin="New text\n")
+    assert done.returncode == 0, done.stderr
+    detail = api.get_request("updated")
+    assert (detail["request"]["tags"], detail["content"]["sections"]["want"]) == ([], "New text")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "say what changes: --title, --priority"),
+        (("--tag", "a", "--no-tags"), "either --tag or --no-tags"),
+        (("--want", "a", "--want-file", "b"), "either --want or --want-file"),
+        (("--priority", "P9"), "INVALID_PRIORITY"),
+        (("--title", " "), "title"),
+    ],
+    ids=str,
+)
+def test_wrong_update_changes_nothing(
+    requests: ClientCommand, api: PyocoHttpClient, arguments: tuple[str, ...], said: str
+) -> None:
+    request_id = api.create_request("Stays", "as it is")["request"]["id"]
+    before = api.raw_request(request_id)
+    refused = requests("requests", "update", request_id, *arguments)
+    assert refused.returncode == 1
+    assert said in refused.stderr
+    assert api.raw_request(request_id) == before
+
+
+def test_delete_removes_a_request_that_is_not_executed(
+    requests: ClientCommand, api: PyocoHttpClient, repository: AgentRepository
+) -> None:
+    repository.script(S01=[{"hang": True}])
+    try:
+        requests.json("requests", "create", "Delete", "--want", "x", "--id", "deleted", "--enqueue")
+        reaches(api, "deleted", "running")
+        refused = requests("requests", "delete", "deleted")
+        assert refused.returncode == 1
+        assert "ALREADY_RUNNING" in refused.stderr
+        assert "Stop it first." in refused.stderr
+        requests.json("requests", "stop", "deleted")
+        reaches(api, "deleted", "queued")
+    finally:
+        (repository.cli / "script.json").unlink()
+    assert requests.json("requests", "delete", "deleted") == {"id": "deleted", "deleted": True}
+    assert not repository.settings.paths.requests.file_of("deleted").exists()
+    again = requests("requests", "delete", "deleted")
+    assert again.returncode == 1
+    assert "REQUEST_NOT_FOUND" in again.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -237,6 +237,68 @@ async def test_a_refused_run_shows_its_code_and_changes_nothing(tab: Tab, agent:
     assert (found["status"], found["enqueued_at"], found["run_id"]) == ("queued", None, None)
 
 
+async def test_codes_of_the_gateway_are_explained_in_japanese(tab: Tab, agent: Agent) -> None:
+    meaning = "コミットされていない変更があります"
+    request_id = await created(tab, "日本語の画面")
+    await tab.open(f"/requests/{request_id}")
+    await tab.set_language("ja")
+    page = tab.page
+    (agent.repo / "README.md").write_text("# Changed\n")
+    try:
+        await page.get_by_role("button", name="実行", exact=True).click()
+        toast = page.locator("[aria-live=polite]").filter(has_text="WORKTREE_DIRTY")
+        await expect(toast).to_contain_text(meaning)
+        await expect(toast).to_contain_text("README.md")
+        await tab.open("/doctor")
+        check = page.locator("[data-check=worktree][data-ok=false]")
+        await expect(check).to_contain_text("作業ツリー")
+        await expect(check).to_contain_text(meaning)
+        await expect(check).to_contain_text("README.md")
+        await expect(check).not_to_contain_text("Please")
+        await tab.screenshot("doctor-ja")
+    finally:
+        agent.git("checkout", "-q", "README.md")
+    file = agent.repo / "requests" / f"{request_id}.md"
+    reason = '"PUSH_FAILED: origin says no"'
+    file.write_text(file.read_text().replace("status: queued", f"status: failed\nfailure_reason: {reason}"))
+    await tab.open("/requests")
+    await expect(page.locator(f"[data-request='{request_id}']")).to_contain_text("プッシュできませんでした")
+    await tab.open(f"/requests/{request_id}")
+    await expect(part(tab, "失敗の理由")).to_contain_text(
+        "プッシュできませんでした origin says no PUSH_FAILED"
+    )
+    await tab.screenshot("request-failed-ja")
+    file.write_text(file.read_text().replace("PUSH_FAILED: ", "SOMETHING_NEW: "))
+    await expect(part(tab, "失敗の理由")).to_have_text("origin says no SOMETHING_NEW")
+    await tab.set_language("en")
+    await expect(part(tab, "Why it failed")).to_have_text("origin says no SOMETHING_NEW")
+
+
+async def test_a_request_is_deleted_after_a_question(tab: Tab, agent: Agent) -> None:
+    request_id = await created(tab, "Not needed any more", "be slow")
+    file = agent.repo / "requests" / f"{request_id}.md"
+    await tab.open(f"/requests/{request_id}")
+    page = tab.page
+    delete = page.get_by_role("button", name="Delete…")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await expect(badge(tab, "running")).to_be_visible()
+    await expect(delete).to_have_count(0)
+    await page.get_by_role("button", name="Stop").click()
+    await expect(badge(tab, "queued")).to_be_visible()
+    await delete.click()
+    dialog = page.get_by_role("dialog", name="Delete Not needed any more?")
+    await tab.screenshot("request-delete")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Keep it").click()
+    assert file.exists()
+    await delete.click()
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(page).to_have_url(re.compile(r"#/requests$"))
+    await expect(page.get_by_text("Not needed any more is deleted")).to_be_visible()
+    await expect(page.locator(f"[data-request='{request_id}']")).to_have_count(0)
+    assert not file.exists()
+
+
 async def test_a_request_is_edited(tab: Tab) -> None:
     request_id = await created(tab, "First title", "First want")
     await tab.open(f"/requests/{request_id}")

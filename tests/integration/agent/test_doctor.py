@@ -1,5 +1,6 @@
 """The doctor of a repository: each failed check names the command that repairs it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pyoco_server.agent.agent_settings import load_settings
 from pyoco_server.agent.doctor import run_doctor
 from tests.support.agent.repository import AgentRepository, git
+from tests.support.places import ROOT
 
 
 @pytest.fixture
@@ -32,6 +34,19 @@ def test_good_repository_passes(repository: AgentRepository) -> None:
     assert checks.keys() == expected
     assert checks["git"].version
     assert (checks["git"].details, checks["git"].fix) == (None, None)
+
+
+def test_each_check_has_japanese_texts_in_the_dashboard(repository: AgentRepository) -> None:
+    # A program that several roles share is checked once.
+    roles = {
+        role: [program, "{prompt}"]
+        for role, program in (("planner", "sh"), ("qa", "env"), ("fallback", "git"))
+    }
+    commands = {name: ["git"] for name in ("unitTest", "e2eTest", "lint", "typecheck")}
+    repository.configure({"ai": roles, "commands": commands})
+    checked = {check.name for check in run_doctor(repository.settings)}
+    table = (ROOT / "ui/src/screens/doctor/checkTexts.ts").read_text(encoding="utf-8")
+    assert set(re.findall(r"^  (\w+): \{", table, re.MULTILINE)) == checked
 
 
 def test_failed_checks_have_a_cure(repository: AgentRepository) -> None:

@@ -1,5 +1,6 @@
 /** A failed request (application/problem+json). */
 import { currentMessages } from "../i18n/messages";
+import { codeText } from "./agentCodes";
 import { messages } from "./messages";
 import type { components } from "./schema";
 
@@ -44,7 +45,9 @@ export class Problem extends Error {
       };
       if (typeof document.error === "object") {
         const { code, message, details } = document.error;
-        return new Problem(message, details?.hint ?? "", answer.status, code, details?.errors);
+        const title = codeText(code);
+        const detail = title === null ? (details?.hint ?? "") : message;
+        return new Problem(title ?? message, detail, answer.status, code, details?.errors);
       }
       const { title, detail, err_id, errors } = document;
       return new Problem(title, detail ?? "", answer.status, err_id ?? null, errors ?? []);

@@ -1,6 +1,9 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
+import { codeText } from "../api/agentCodes";
+import { Problem } from "../api/problem";
+import { languageChoice } from "../i18n/language";
 import { changes, draftOf, EMPTY, newRequest } from "../screens/requestForm/draft";
-import { groups, momentOf, webAddress } from "./request";
+import { groups, momentOf, reasonOf, webAddress } from "./request";
 import type { AgentRequest } from "./requestApi";
 
 const request = (id: string, fields: Partial<AgentRequest> = {}): AgentRequest =>
@@ -44,6 +47,38 @@ describe("what a file of a person may contain", () => {
   it("may be a time that is none", () => {
     expect(momentOf("2026-11-17T12:00:00+09:00")).toBe(1794884400);
     for (const bad of ["soon", "", null, undefined]) expect(momentOf(bad)).toBeNull();
+  });
+});
+
+describe("a reason of the gateway", () => {
+  afterEach(() => languageChoice.set("en"));
+
+  it("may begin with a code", () => {
+    expect(reasonOf("PUSH_FAILED: origin: no\nline 2")).toEqual({
+      code: "PUSH_FAILED",
+      text: "origin: no\nline 2",
+    });
+    for (const text of ["its run was deleted", "Push_failed: x", "AB: x", ""])
+      expect(reasonOf(text)).toEqual({ code: null, text });
+  });
+
+  it("is explained in Japanese, if its code is known", async () => {
+    const response = () =>
+      Response.json(
+        { error: { code: "PUSH_FAILED", message: "origin: no", details: { hint: "Try it" } } },
+        { status: 409 },
+      );
+    languageChoice.set("en");
+    expect(codeText("PUSH_FAILED")).toBeNull();
+    expect(await Problem.of(response())).toMatchObject({ title: "origin: no", detail: "Try it" });
+    languageChoice.set("ja");
+    expect(codeText("PUSH_FAILED")).toBe("プッシュできませんでした");
+    for (const unknown of ["SOMETHING_NEW", "", null]) expect(codeText(unknown)).toBeNull();
+    expect(await Problem.of(response())).toMatchObject({
+      title: "プッシュできませんでした",
+      detail: "origin: no",
+      errId: "PUSH_FAILED",
+    });
   });
 });
 

@@ -15,6 +15,12 @@ export function momentOf(iso: string | null | undefined): number | null {
   return Number.isNaN(ms) ? null : ms / 1000;
 }
 
+/** A reason of the gateway: its code, if it begins with one, and its text. */
+export function reasonOf(reason: string): { code: string | null; text: string } {
+  const [, code, text] = /^([A-Z][A-Z_]{3,40}): (.*)$/s.exec(reason) ?? [];
+  return { code: code ?? null, text: text ?? reason };
+}
+
 /** The address if a browser may open it: a request file can be edited by hand. */
 export const webAddress = (url: string | null | undefined): string | null =>
   url && /^https?:\/\/[^\s]+$/i.test(url) ? url : null;
@@ -30,6 +36,10 @@ const ACTIONS: Partial<Record<Status, Action>> = {
 /** What may be done with a request, by its status; null: nothing, or it has to be answered. */
 export const actionOf = ({ status, enqueued_at }: AgentRequest): Action | null =>
   status === "queued" && enqueued_at !== null ? "dequeue" : (ACTIONS[status] ?? null);
+
+/** Whether it may be deleted: not while it has a run. */
+export const isDeletable = ({ status }: AgentRequest): boolean =>
+  status !== "running" && status !== "needs_input";
 
 export interface Group {
   status: Status;

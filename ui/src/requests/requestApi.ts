@@ -20,6 +20,9 @@ export const createRequest = (fields: Partial<Schemas["NewRequestBody"]>) =>
 export const changeRequest = (id: string, fields: Schemas["RequestPatch"]) =>
   api.PATCH("/api/v1/requests/{request_id}", { params: named(id), body: fields });
 
+export const deleteRequest = (id: string) =>
+  api.DELETE("/api/v1/requests/{request_id}", { params: named(id) });
+
 export const act = (id: string, action: "enqueue" | "stop" | "rerun") =>
   api.POST(`/api/v1/requests/{request_id}/${action}`, { params: named(id) });
 

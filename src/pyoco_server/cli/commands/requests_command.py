@@ -8,7 +8,7 @@ import typer
 
 from pyoco_server.cli.options.client_options import OutputForm, client_command
 from pyoco_server.cli.options.shared_options import flag, option, text_option
-from pyoco_server.cli.views.console import print_note, printable, show, stdout_console
+from pyoco_server.cli.views.console import pairs, print_note, printable, show, stdout_console
 from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.request_views import doctor_view, request_detail_view, request_view, requests_view
 from pyoco_server.errors import InvalidCliArgument
@@ -19,6 +19,7 @@ _STDIN = "-"
 RequestIdArgument = Annotated[
     str, typer.Argument(help="The id shown by `requests list`.", metavar="REQUEST_ID")
 ]
+WantFile = Annotated[Path | None, option("A file with the want; - reads the standard input.", "FILE")]
 
 
 @client_command(
@@ -53,9 +54,7 @@ def create(
     title: Annotated[str, typer.Argument(help="What it is about, in one line.", metavar="TITLE")],
     *,
     want: Annotated[str | None, text_option("What you want, as Markdown.", "TEXT")] = None,
-    want_file: Annotated[
-        Path | None, option("A file with the want; - reads the standard input.", "FILE")
-    ] = None,
+    want_file: WantFile = None,
     priority: Annotated[str | None, text_option("P0, P1, P2 or P3 (default: P2).", "PRIORITY")] = None,
     tag: Annotated[list[str] | None, text_option("A label; repeatable.", "LABEL")] = None,
     base: Annotated[str | None, text_option("The branch to start from.", "BRANCH")] = None,
@@ -68,11 +67,9 @@ def create(
     enqueue: Annotated[bool, flag("--enqueue", "Also have it executed.")] = False,
     output: OutputForm = None,
 ) -> None:
-    if want is not None and want_file is not None:
-        raise InvalidCliArgument("use either --want or --want-file, not both")
     created = client.create_request(
         title,
-        want or _read(want_file),
+        _want(want, want_file) or "",
         priority=priority,
         tags=tag or [],
         base=base,
@@ -96,6 +93,44 @@ def show_request(
         _write(client.raw_request(request_id))
         return
     show(client.get_request(request_id), output, request_detail_view)
+
+
+@client_command(
+    "pyoco-client requests update 20261117-session-timeout --priority P0",
+    'pyoco-client requests update 20261117-session-timeout --title "Session timeout" --tag auth --tag web',
+    "pyoco-client requests update 20261117-session-timeout --want-file want.md",
+)
+def update(
+    client: PyocoHttpClient,
+    request_id: RequestIdArgument,
+    *,
+    title: Annotated[str | None, text_option("What it is about, in one line.", "TITLE")] = None,
+    priority: Annotated[str | None, text_option("P0, P1, P2 or P3.", "PRIORITY")] = None,
+    tag: Annotated[
+        list[str] | None, text_option("A label; repeatable. They replace all earlier ones.", "LABEL")
+    ] = None,
+    no_tags: Annotated[bool, flag("--no-tags", "Remove all labels.")] = False,
+    want: Annotated[
+        str | None, text_option("What you want, as Markdown; it replaces the text.", "TEXT")
+    ] = None,
+    want_file: WantFile = None,
+    output: OutputForm = None,
+) -> None:
+    if tag and no_tags:
+        raise InvalidCliArgument("use either --tag or --no-tags, not both")
+    tags = [] if no_tags else tag or None
+    text = _want(want, want_file)
+    if title is None and priority is None and tags is None and text is None:
+        raise InvalidCliArgument("say what changes: --title, --priority, --tag, --no-tags or --want")
+    changed = client.update_request(request_id, title=title, priority=priority, tags=tags, want=text)
+    show(changed["request"], output, request_view)
+
+
+@client_command("pyoco-client requests delete 20261117-session-timeout")
+def delete(client: PyocoHttpClient, request_id: RequestIdArgument, *, output: OutputForm = None) -> None:
+    deleted = client.delete_request(request_id)
+    view = pairs([("id", request_id), ("deleted", "yes")])
+    show({"id": request_id, "deleted": deleted}, output, lambda _: view)
 
 
 @client_command("pyoco-client requests enqueue 20261117-session-timeout")
@@ -174,9 +209,14 @@ def doctor(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
         raise typer.Exit(1)
 
 
-def _read(file: Path | None) -> str:
-    if file is None:
-        return ""
+def _want(text: str | None, file: Path | None) -> str | None:
+    """What the options say; None if neither is given."""
+    if text is not None and file is not None:
+        raise InvalidCliArgument("use either --want or --want-file, not both")
+    return text if file is None else _read(file)
+
+
+def _read(file: Path) -> str:
     try:
         return sys.stdin.read() if str(file) == _STDIN else file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

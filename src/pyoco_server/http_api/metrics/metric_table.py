@@ -99,6 +99,19 @@ METRICS: Final = (
         "state",
         of=Of.SYSTEM,
     ),
+    _gauge(
+        "pyoco_agent_requests",
+        "requests",
+        "Agent requests of the repository that this gateway serves, by status.",
+        "status",
+        of=Of.GATEWAY,
+    ),
+    _gauge(
+        "pyoco_agent_requests_oldest_queued_seconds",
+        "seconds",
+        "How long the oldest agent request in the queue has waited for its turn; 0 if none waits.",
+        of=Of.GATEWAY,
+    ),
     _gauge("pyoco_schedules", "schedules", "Stored schedules, by state: active or paused.", "state"),
     _counter(
         "pyoco_schedule_decisions_total",

@@ -1,7 +1,7 @@
 """`GET /metrics`, for Prometheus. Its cost does not depend on the number of runs.
 
-A tenant gets the metrics of its runs, waits and dead letters, and of the shared workers and queues; only the
-operator gets those of requests.
+A tenant gets the metrics of its runs, waits, dead letters and agent requests, and of the shared workers and
+queues; only the operator gets those of HTTP requests.
 """
 
 import asyncio
@@ -13,6 +13,8 @@ from importlib.metadata import version
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.agent.request_file import RequestStatus
+from pyoco_server.agent.requests.request_service import RequestService
 from pyoco_server.api.endpoints.system_endpoints import METRICS
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import stream_state
@@ -21,6 +23,7 @@ from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.metrics.metric_page import MetricPage
 from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.routes.request_routes import served_requests
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.services import RunListing, Schedules, Waits
 from pyoco_server.http_api.trigger_services import WorkflowEventParts
@@ -51,6 +54,8 @@ async def get_metrics(request: Request) -> Response:
         await _add_all(gateway, page)
     else:
         await _add_tenant(gateway, page, tenant)
+    if (service := served_requests(request)) is not None:
+        await _add_requests(service, page)
     # A long page takes some milliseconds.
     return Response(await asyncio.to_thread(page.text), media_type=METRICS.media_type)
 
@@ -130,6 +135,20 @@ async def _add_schedules(schedules: Schedules, page: MetricPage, tenant: str | N
     states = Counter(row.paused for row in schedules.directory.rows(tenant))
     page.put("pyoco_schedules", states[False], "active")
     page.put("pyoco_schedules", states[True], "paused")
+
+
+async def _add_requests(service: RequestService, page: MetricPage) -> None:
+    try:
+        states = await service.all()
+    except IndexNotReady:
+        # No value rather than a wrong one.
+        return
+    counts = Counter(state.status for state in states)
+    for status in RequestStatus:
+        page.put("pyoco_agent_requests", counts[status], status)
+    queued = [at for state in states if state.record and (at := state.record.queued_at) is not None]
+    age = max(0.0, time.time() - min(queued)) if queued else 0.0
+    page.put("pyoco_agent_requests_oldest_queued_seconds", age)
 
 
 async def _add_workflow_events(parts: WorkflowEventParts, page: MetricPage) -> None:

@@ -39,15 +39,22 @@ _MAX_BODY_BYTES: Final = 2 * MAX_FILE_BYTES
 
 def request_service(request: HTTPConnection) -> RequestService:
     """AgentError NO_REPOSITORY, also if the repository belongs to another tenant."""
-    gateway = gateway_of(request)
-    found = gateway.agent
-    if found is None or not caller_of(request).sees(gateway.config.agent_tenant or None):
+    found = served_requests(request)
+    if found is None:
         raise AgentError(
             AgentCode.NO_REPOSITORY,
             "This gateway serves no repository.",
             hint="Start one that does: pyoco-server agent --repo DIR",
         )
-    return found.service
+    return found
+
+
+def served_requests(request: HTTPConnection) -> RequestService | None:
+    """None if no repository is served here, or one of another tenant."""
+    gateway = gateway_of(request)
+    if gateway.agent is None or not caller_of(request).sees(gateway.config.agent_tenant or None):
+        return None
+    return gateway.agent.service
 
 
 @handles(endpoints.LIST_REQUESTS)

@@ -2,6 +2,7 @@
 import { CircleCheck, CircleX, RefreshCw } from "lucide-react";
 import { useRead } from "../../api/queries";
 import { href } from "../../app/router";
+import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { messages as common } from "../../requests/messages";
 import styles from "../../requests/Requests.module.css";
@@ -11,6 +12,7 @@ import { Button, ButtonLink, joined } from "../../ui/controls";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { UserText } from "../../ui/UserText";
+import { checkText } from "./checkTexts";
 import { messages } from "./messages";
 
 export default function DoctorScreen() {
@@ -50,6 +52,8 @@ export default function DoctorScreen() {
 
 function CheckRow({ check }: { check: Check }) {
   const t = useMessages(messages);
+  const text = checkText(check.name, useLanguage());
+  const details = (check.ok && text?.passed) || check.details;
   const Icon = check.ok ? CircleCheck : CircleX;
   return (
     <li className={styles.card} data-check={check.name} data-ok={check.ok}>
@@ -60,14 +64,15 @@ function CheckRow({ check }: { check: Check }) {
       />
       <div className={styles.what}>
         <p>
-          <strong>{check.name}</strong> {check.version && <code>{check.version}</code>}
+          <strong>{text?.name ?? check.name}</strong> {check.version && <code>{check.version}</code>}
         </p>
-        {check.details && (
+        {!check.ok && text && <p>{text.hint}</p>}
+        {details && (
           <p className={styles.soft}>
-            <UserText text={check.details} />
+            <UserText text={details} />
           </p>
         )}
-        {!check.ok && check.fix && <CommandLine text={check.fix} />}
+        {!check.ok && check.fix && !text?.isWhole && <CommandLine text={check.fix} />}
       </div>
     </li>
   );

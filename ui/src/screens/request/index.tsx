@@ -1,8 +1,10 @@
 /** One request: what is wanted, planned and reported, its steps, its log, and the question it waits on. */
-import { FileText, SearchX, TriangleAlert } from "lucide-react";
+import { FileText, SearchX, Trash2, TriangleAlert } from "lucide-react";
+import { useState } from "react";
 import { useMay } from "../../api/access";
+import { codeText } from "../../api/agentCodes";
 import { useRead } from "../../api/queries";
-import { href, pathTo, useQueryState } from "../../app/router";
+import { href, navigate, pathTo, useQueryState } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { Markdown } from "../../requests/Markdown";
@@ -16,14 +18,17 @@ import {
   useRequestWords,
 } from "../../requests/RequestStatus";
 import styles from "../../requests/Requests.module.css";
-import { momentOf, PHASES, requestPath } from "../../requests/request";
-import { type AgentRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
+import { isDeletable, momentOf, PHASES, reasonOf, requestPath } from "../../requests/request";
+import { type AgentRequest, deleteRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
+import { ConfirmDialog } from "../../triggers/ConfirmDialog";
 import { Fact, Facts } from "../../triggers/Facts";
-import { ButtonLink, joined, Segments } from "../../ui/controls";
+import { messages as dialogTexts } from "../../triggers/messages";
+import { ButtonLink, IconButton, joined, Segments } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
+import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
 import { Panel } from "../run/Panel";
 import { messages } from "./messages";
@@ -88,6 +93,8 @@ function RequestScreen({ id }: { id: string }) {
 
 function Actions({ request }: { request: AgentRequest }) {
   const t = useMessages(messages);
+  const [isDeleting, setDeleting] = useState(false);
+  const mayDelete = useMay("DELETE /api/v1/requests/{request_id}") && isDeletable(request);
   const mayEdit = useMay("PATCH /api/v1/requests/{request_id}");
   const isDone = request.status === "done";
   return (
@@ -95,18 +102,48 @@ function Actions({ request }: { request: AgentRequest }) {
       {mayEdit && <ButtonLink href={href(`${requestPath(request.id)}/edit`)}>{t("edit")}</ButtonLink>}
       <ActionButton request={request} primary={!isDone} />
       {isDone && <OpenPr url={request.pr_url} primary />}
+      {mayDelete && (
+        <IconButton
+          label={t("deleteIt")}
+          icon={<Trash2 size={15} />}
+          kind="normal"
+          onClick={() => setDeleting(true)}
+        />
+      )}
+      {isDeleting && <DeleteDialog request={request} onClose={() => setDeleting(false)} />}
     </>
+  );
+}
+
+function DeleteDialog({ request, onClose }: { request: AgentRequest; onClose: () => void }) {
+  const t = useMessages(messages);
+  const dialog = useMessages(dialogTexts);
+  return (
+    <ConfirmDialog
+      title={t("deleteTitle", { title: request.title })}
+      text={t("deleteText")}
+      confirm={dialog("delete")}
+      back={dialog("keep")}
+      refresh={[["requests", "board"]]}
+      act={() => deleteRequest(request.id)}
+      onDone={() => {
+        showToast({ tone: "good", title: dialog("isDeleted", { name: request.title }) });
+        navigate(href("/requests"));
+      }}
+      onClose={onClose}
+    />
   );
 }
 
 /** What needs the attention of a person; a code before the text is shown small. */
 function Pinned({ tone, label, text }: { tone: string; label: string; text: string }) {
-  const [, code, reason] = /^([A-Z][A-Z_]{3,40}): (.*)$/s.exec(text) ?? [null, null, text];
+  const { code, text: reason } = reasonOf(text);
+  const meaning = codeText(code);
   return (
     <section className={joined(local.pinned, requestTone(tone))} aria-label={label}>
       <TriangleAlert size={17} aria-hidden />
       <p className={local.reason}>
-        <UserText text={reason ?? text} /> {code && <code>{code}</code>}
+        {meaning && <strong>{meaning}</strong>} <UserText text={reason} /> {code && <code>{code}</code>}
       </p>
     </section>
   );

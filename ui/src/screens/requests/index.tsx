@@ -2,6 +2,7 @@
 import { Bot, Plus, SearchX, Stethoscope } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
+import { codeText } from "../../api/agentCodes";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
@@ -9,7 +10,7 @@ import { folded } from "../../lib/folding";
 import { messages as common } from "../../requests/messages";
 import { ActionButton, OpenPr, Priority, RequestStatus, useRequestWords } from "../../requests/RequestStatus";
 import styles from "../../requests/Requests.module.css";
-import { type Group, groups, momentOf, requestPath } from "../../requests/request";
+import { type Group, groups, momentOf, reasonOf, requestPath } from "../../requests/request";
 import { type AgentRequest, readRequests } from "../../requests/requestApi";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button, ButtonLink } from "../../ui/controls";
@@ -26,7 +27,7 @@ import { messages } from "./messages";
 const EVERY_MS = 3_000;
 /** Of a group, until somebody asks for all: the done ones only grow. */
 const FIRST = 25;
-const CREATE = "pyoco-client requests create --title 'Fix the login timeout' --want 'Sessions end after ...'";
+const CREATE = "pyoco-client requests create 'Fix the login timeout' --want 'Sessions end after ...'";
 
 export default function BoardScreen() {
   const t = useMessages(messages);
@@ -144,7 +145,7 @@ function BoardRow({ request }: { request: AgentRequest }) {
         </p>
         {reason && (
           <p className={styles.reason}>
-            <UserText text={reason} />
+            <UserText text={codeText(reasonOf(reason).code) ?? reason} />
           </p>
         )}
         <p className={styles.soft}>

@@ -1,0 +1,52 @@
+/** Japanese for the checks of the doctor; the gateway's own texts are English, and have the details. */
+import type { Language } from "../../i18n/language";
+
+interface CheckText {
+  name: string;
+  /** What to do if it fails; the command that does it comes from the gateway. */
+  hint: string;
+  /** The details of a check that passed, where the gateway's are a sentence. */
+  passed?: string;
+  /** The gateway's cure is the same sentence as the hint, and not a command. */
+  isWhole?: true;
+}
+
+const installed = "コマンドをインストールするか、.aiflowrc.json を修正してください。";
+const JAPANESE: Partial<Record<string, CheckText>> = {
+  git: { name: "Git", hint: "Git をインストールしてください。" },
+  repo: { name: "リポジトリ", hint: "Git リポジトリの最上位のフォルダーを指定してください。" },
+  git_config: {
+    name: "Git の設定",
+    hint: "プログラムを実行する設定があります。信頼できる場合は自分の設定に移してください。",
+    passed: "プログラムを実行する設定はありません",
+  },
+  worktree: {
+    name: "作業ツリー",
+    hint: "コミットされていない変更があります。コミットするか stash してください。",
+    passed: "変更なし",
+    isWhole: true,
+  },
+  origin: { name: "リモート", hint: "リモートを追加してください。" },
+  base_branch: {
+    name: "ベースブランチ",
+    hint: "リモートに接続でき、ベースブランチがあることを確認してください。",
+  },
+  folders: {
+    name: "フォルダー",
+    hint: "フォルダーに書き込めるようにしてください。",
+    passed: "書き込み可能",
+  },
+  node: { name: "Node.js", hint: "コーディング CLI に必要な場合があります。" },
+  ai_cli: { name: "コーディング CLI", hint: installed },
+  ai_cli_planner: { name: "コーディング CLI（計画）", hint: installed },
+  ai_cli_qa: { name: "コーディング CLI（QA）", hint: installed },
+  ai_cli_fallback: { name: "コーディング CLI（予備）", hint: installed },
+  unit_test: { name: "ユニットテスト", hint: installed },
+  e2e_test: { name: "E2E テスト", hint: installed },
+  lint: { name: "リント", hint: installed },
+  typecheck: { name: "型チェック", hint: installed },
+};
+
+/** Null: the page is in English, or the check is unknown. */
+export const checkText = (name: string, language: Language): CheckText | null =>
+  (language === "ja" && JAPANESE[name]) || null;
