@@ -96,7 +96,7 @@ def execute(
     finally:
         _end(process)
         # Those that have left the group have the mark, or hold the lock.
-        kill_marked(mark)
+        _end_marked(mark)
         take_over(lock)
         lock.release()
 
@@ -221,6 +221,13 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
+
+
+def _end_marked(mark: str) -> None:
+    """Kill them, and wait until they are gone; one of another user cannot be killed."""
+    deadline = time.monotonic() + _TERM_SEC
+    while kill_marked(mark) and time.monotonic() < deadline:
+        time.sleep(_POLL_SEC)
 
 
 def _has_exited(process: "subprocess.Popen[bytes]") -> bool:
