@@ -4,6 +4,7 @@ The flow writes this while it runs. A gateway writes it again when it starts and
 that was killed could not. The state of the run decides; the stage adds what only the flow knows.
 """
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -15,6 +16,8 @@ from pyoco_server.agent.run_files import RunFiles, Stage
 from pyoco_server.records.models import RunStatus
 
 _ENDED: Final = frozenset({RequestStatus.FAILED, RequestStatus.DONE})
+# Before the code, in the error of a run that failed before the flow could write its reason.
+_OF_A_TASK: Final = re.compile(r"^task \w+: AgentError: (?=[A-Z_]+: )")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,8 @@ def projected(facts: AgentRunFacts, stage: Stage | None) -> Projection:
 
 def _ended(facts: AgentRunFacts, stage: Stage | None) -> Projection:
     if facts.status == RunStatus.FAILED:
-        return _failed((stage.failure_reason if stage else None) or facts.error or "the run has failed")
+        said = _OF_A_TASK.sub("", facts.error or "")
+        return _failed((stage.failure_reason if stage else None) or said or "the run has failed")
     if stage is None or not stage.pr_url:
         return _failed(f"{AgentCode.PUSH_FAILED}: the run has ended without a link for a pull request")
     return Projection(status=RequestStatus.DONE)

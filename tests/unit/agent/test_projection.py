@@ -53,6 +53,12 @@ def test_reason_of_the_flow_comes_before_that_of_the_run() -> None:
     assert projected(facts, stage()).failure_reason == "task plan: AgentError"
 
 
+def test_reason_of_a_run_that_wrote_none_begins_with_its_code() -> None:
+    error = "task preflight: AgentError: LOCK_HELD: /repo is in use."
+    facts = AgentRunFacts(status=RunStatus.FAILED, error=error)
+    assert projected(facts, None).failure_reason == "LOCK_HELD: /repo is in use."
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> AgentSettings:
     settings = load_settings(tmp_path, environ={})
