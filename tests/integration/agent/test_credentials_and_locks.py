@@ -16,7 +16,9 @@ from pyoco_server.agent.coding_cli.cli_lock import FileLock, take_over
 from pyoco_server.agent.flow import work_session
 from pyoco_server.agent.flow.request_flow import agent_request
 from pyoco_server.agent.flow.work_session import run_params
+from pyoco_server.records.causes import Cause, CauseKind
 from pyoco_server.testing import run_flow
+from pyoco_server.worker.engine import run_facts
 from tests.support.agent.repository import AgentRepository, git
 from tests.support.agent.running import Agent
 from tests.support.agent.served_repository import ServedRepository
@@ -110,6 +112,8 @@ def test_run_beside_another_one_fails_and_changes_nothing(
 ) -> None:
     monkeypatch.setattr(work_session, "_LOCK_SEC", 0.0)
     request_id = repository.request()
+    # As the queue of the repository starts it.
+    monkeypatch.setattr(run_facts, "BY_API", Cause(kind=CauseKind.REQUEST, id=request_id))
     before = repository.header(request_id)
     with held_by_another_process(repository.settings.paths.repo_lock) as holder:
         result = run_flow(agent_request, run_params(request_id, "001", repository.repo))

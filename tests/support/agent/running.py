@@ -18,7 +18,7 @@ TAG = "repo-0123456789ab"
 
 async def start_run(connection: Connection, params: dict[str, Any]) -> str:
     """Start a run as the queue of the repository does; its id."""
-    cause = Cause(kind=CauseKind.REQUEST, id=params["request_id"])
+    cause = Cause(kind=CauseKind.REQUEST, id=str(params["request_id"]))
     job = new_job(flow_name=FLOW_NAME, tag=TAG, params=params, cause=cause)
     assert await DurableStarter(connection).ensure_run(job)
     return job.run_id
