@@ -109,6 +109,8 @@ def test_run_beside_another_one_fails_and_changes_nothing(
     repository: AgentRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work_session, "_LOCK_SEC", 0.0)
+    # Here no queue starts the run.
+    monkeypatch.setattr(work_session, "_check_cause", lambda *_: None)
     request_id = repository.request()
     before = repository.header(request_id)
     with held_by_another_process(repository.settings.paths.repo_lock) as holder:
