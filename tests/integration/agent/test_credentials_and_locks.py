@@ -111,6 +111,8 @@ def test_run_beside_another_one_fails_and_changes_nothing(
     repository: AgentRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work_session, "_LOCK_SEC", 0.0)
+    # Here no queue starts the run.
+    monkeypatch.setattr(work_session, "_check_cause", lambda *_: None)
     request_id = repository.request()
     # As the queue of the repository starts it.
     monkeypatch.setattr(run_facts, "BY_API", Cause(kind=CauseKind.REQUEST, id=request_id))
