@@ -96,7 +96,7 @@ class NumberedTask(asyncio.Task[Any]):
     """The same for tasks."""
 
     def __init__(self, number: int, coro: Any, **options: Any) -> None:
-        # First: asyncio adds it to its set of all tasks, where equal hashes would make each search a long one.
+        # First: asyncio adds it to its set of all tasks, where equal hashes make a search long.
         self.number = number
         super().__init__(coro, **options)
 
