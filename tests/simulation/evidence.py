@@ -9,6 +9,7 @@ from pyoco_server.records.operation_models import BulkRecord
 from pyoco_server.records.schedule_models import ScheduleRecord
 from pyoco_server.records.signal_models import Mailbox
 from pyoco_server.records.wait_models import WaitEvent, WaitRecord
+from pyoco_server.records.workflow_event_models import RetryJob
 
 
 class Response(Enum):
@@ -37,6 +38,8 @@ class Request:
     # Requests with the same key are one request.
     key: str | None = None
     payload: Any = None
+    # Of a workflow event: whether it was answered with the run of an earlier one.
+    is_duplicate: bool = False
     began_at: float = 0.0
     ended_at: float = 0.0
     text: str = ""
@@ -79,6 +82,14 @@ class WaitWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryWrite:
+    """One stored write of a retry job, in unix seconds."""
+
+    wall: float
+    job: RetryJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JournalWrite:
     run_id: str
     at: float
@@ -112,6 +123,7 @@ class Evidence:
     # What was stored on the way, without what the server has lost.
     run_writes: list[RunWrite] = field(default_factory=list)
     wait_writes: list[WaitWrite] = field(default_factory=list)
+    retry_writes: list[RetryWrite] = field(default_factory=list)
     journal: list[JournalWrite] = field(default_factory=list)
     executions: list[Execution] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)

@@ -6,6 +6,7 @@ stopped and everything has had time to settle. Each yields a sentence for what i
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -15,7 +16,8 @@ from pyoco_server.records.journal_order import valid_entries
 from pyoco_server.records.models import UNANSWERED, Reason, RunSnapshot, RunStatus, TaskStatus, WaitKind
 from pyoco_server.records.operation_models import BulkState
 from pyoco_server.records.wait_models import WaitState
-from tests.simulation.evidence import Evidence, Execution, Request, Response
+from pyoco_server.records.workflow_event_models import RetryStatus
+from tests.simulation.evidence import Evidence, Execution, Request, Response, RetryWrite
 
 Invariant = Callable[[Evidence], Iterator[str]]
 
@@ -149,7 +151,7 @@ def an_accepted_run_exists(evidence: Evidence) -> Iterator[str]:
     if evidence.lost_writes:
         return
     removed = {write.run_id for write in evidence.run_writes if write.snapshot is None} | evidence.purged
-    for request in _of_kind(evidence, "submit", "rerun", "trigger"):
+    for request in _of_kind(evidence, "submit", "rerun", "trigger", "workflow_event"):
         if request.response is Response.DONE and request.run_id not in evidence.runs.keys() | removed:
             yield f"run {request.run_id} was accepted, and does not exist"
 
@@ -186,7 +188,7 @@ def _was_accepted_later(evidence: Evidence, request: Request) -> bool:
 
 def one_run_per_key(evidence: Evidence) -> Iterator[str]:
     by_key: dict[str, set[str]] = defaultdict(set)
-    for request in _of_kind(evidence, "submit", "rerun", "trigger", "bulk"):
+    for request in _of_kind(evidence, "submit", "rerun", "trigger", "bulk", "workflow_event"):
         if request.key is not None and request.run_id is not None and request.response is Response.DONE:
             by_key[request.key].add(request.run_id)
     for key, run_ids in by_key.items():
@@ -456,6 +458,49 @@ def each_occurrence_starts_one_run(evidence: Evidence) -> Iterator[str]:
             due += every_sec
 
 
+def an_event_starts_one_run(evidence: Evidence) -> Iterator[str]:
+    """Also one that was not answered, or was sent again by the retry queue: its payload is its key."""
+    if evidence.lost_writes:
+        return
+    started: dict[str, set[str]] = defaultdict(set)
+    for write in evidence.run_writes:
+        run = write.snapshot
+        if run is not None and run.cause is not UNSET and run.cause.kind is CauseKind.EVENT:
+            started[str(run.params.get("payload"))].add(write.run_id)
+    for key, run_ids in started.items():
+        if len(run_ids) > 1:
+            yield f"event {key} has started {len(run_ids)} runs: {', '.join(sorted(run_ids))}"
+
+
+def a_repeated_event_is_a_duplicate(evidence: Evidence) -> Iterator[str]:
+    """Sent after the first was answered: it gets the same run, and is told so."""
+    if evidence.lost_writes:
+        return
+    answered = [each for each in _of_kind(evidence, "workflow_event") if each.response is Response.DONE]
+    for first, later in permutations(answered, 2):
+        if first.key != later.key or later.began_at < first.ended_at:
+            continue
+        if not later.is_duplicate or later.run_id != first.run_id:
+            told = "a duplicate" if later.is_duplicate else "new"
+            yield f"event {later.key} has run {first.run_id}, and is answered as {told} with {later.run_id}"
+
+
+def a_retry_job_is_executed_once(evidence: Evidence) -> Iterator[str]:
+    """By one gateway at a time, and never again after it has succeeded."""
+    if evidence.lost_writes:
+        return
+    last: dict[str, RetryWrite] = {}
+    for write in evidence.retry_writes:
+        before, job = last.get(write.job.key), write.job
+        last[job.key] = write
+        if before is None or job.claim is None or job.claim == before.job.claim:
+            continue
+        if before.job.claim is not None and write.wall < before.job.claimed_until:
+            yield f"retry job {job.job_id} is claimed while another gateway executes it"
+        if before.job.status is RetryStatus.SUCCEEDED:
+            yield f"retry job {job.job_id} has succeeded, and is executed again"
+
+
 def _of_kind(evidence: Evidence, *kinds: str) -> list[Request]:
     return [request for request in evidence.requests if request.kind in kinds]
 
@@ -488,6 +533,9 @@ ALL: Final[tuple[Invariant, ...]] = (
     a_signal_is_received_once,
     what_was_sent_is_received,
     each_occurrence_starts_one_run,
+    an_event_starts_one_run,
+    a_repeated_event_is_a_duplicate,
+    a_retry_job_is_executed_once,
 )
 
 

@@ -93,7 +93,10 @@ class NumberedFuture(asyncio.Future[Any]):
 class NumberedTask(asyncio.Task[Any]):
     """The same for tasks."""
 
-    number = 0
+    def __init__(self, number: int, coro: Any, **options: Any) -> None:
+        # First: asyncio adds it to its set of all tasks, where equal hashes make a search long.
+        self.number = number
+        super().__init__(coro, **options)
 
     def __hash__(self) -> int:
         return self.number
@@ -227,9 +230,8 @@ class SimulationLoop(asyncio.BaseEventLoop):
     def _new_task(
         self, loop: asyncio.AbstractEventLoop, coro: Any, context: contextvars.Context | None = None
     ) -> asyncio.Task[Any]:
-        task = NumberedTask(coro, loop=loop, context=context)
         self._numbers += 1
-        task.number = self._numbers
+        task = NumberedTask(self._numbers, coro, loop=loop, context=context)
         self.tasks.append(task)
         return task
 

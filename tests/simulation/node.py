@@ -27,7 +27,7 @@ _TIME_SOURCES: Final = {
     "sweeper": ("delayed starts",),
     "schedules": ("schedules",),
     "hooks": ("counted deliveries",),
-    "events": ("retries of workflow events", "refused senders"),
+    "workflow_events": ("retries of workflow events", "refused senders"),
 }
 
 P = TypeVar("P")

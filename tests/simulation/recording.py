@@ -14,8 +14,9 @@ from pyoco_server.records.operation_models import BulkRecord
 from pyoco_server.records.schedule_models import decode_schedule
 from pyoco_server.records.signal_models import decode_mailbox
 from pyoco_server.records.wait_models import decode_outbox, decode_wait, decode_wait_event
+from pyoco_server.records.workflow_event_models import decode_retry_job
 from pyoco_server.runs.index.run_filter import RunFilter
-from tests.simulation.evidence import Evidence, JournalWrite, RunWrite, WaitWrite
+from tests.simulation.evidence import Evidence, JournalWrite, RetryWrite, RunWrite, WaitWrite
 from tests.simulation.faults import WorldFault
 from tests.simulation.invariants import InvariantBroken, check_run_write
 from tests.simulation.jetstream import headers
@@ -43,6 +44,7 @@ class Recorder:
         self._by_stream = {
             f"KV_{self._config.runs_kv_bucket}": self._on_run,
             f"KV_{self._config.waits_kv_bucket}": self._on_wait,
+            f"KV_{self._config.event_retries_kv_bucket}": self._on_retry_job,
             self._config.journal_stream: self._on_journal,
         }
         world.on_write.append(self._on_write)
@@ -75,6 +77,11 @@ class Recorder:
             self._evidence.wait_writes.append(
                 WaitWrite(at=self._world.now, wall=self._world.wall, record=record)
             )
+
+    def _on_retry_job(self, stored: Stored) -> None:
+        if not _is_marker(stored) and ".j." in stored.subject:
+            job = decode_retry_job(stored.data)
+            self._evidence.retry_writes.append(RetryWrite(wall=self._world.wall, job=job))
 
     def _on_journal(self, stored: Stored) -> None:
         head = headers.decoded(stored.head) if stored.head else {}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.records.causes import Cause, CauseKind
 from pyoco_server.records.models import (
     DeadLetter,
     JournalEntry,
@@ -21,6 +22,7 @@ from pyoco_server.records.operation_models import BulkAction, BulkRecord, BulkSt
 from pyoco_server.records.schedule_models import ScheduleRecord, ScheduleSpec
 from pyoco_server.records.signal_models import Mailbox, Signal
 from pyoco_server.records.wait_models import WaitEventKind, WaitRecord, WaitState
+from pyoco_server.records.workflow_event_models import EventActor, EventInput, RetryJob, RetryStatus
 from pyoco_server.waits.wait_transitions import event_of
 from tests.simulation import invariants
 from tests.simulation.evidence import (
@@ -30,6 +32,7 @@ from tests.simulation.evidence import (
     JournalWrite,
     Request,
     Response,
+    RetryWrite,
     RunWrite,
     WaitWrite,
 )
@@ -81,6 +84,29 @@ def executed(task: str, value: str, attempt: int = 1, *, at: float = 1.0, **fiel
     )
 
 
+def of_event() -> RunSnapshot:
+    return run(params={"payload": "k"}, cause=Cause(kind=CauseKind.EVENT, id="template:t"))
+
+
+def retry_job(status: RetryStatus = RetryStatus.PENDING, **fields: Any) -> RetryJob:
+    return RetryJob(
+        job_id="0" * 32,
+        template_id="t",
+        template_name="t",
+        action_key="a",
+        idempotency_key="k",
+        fingerprint="f",
+        event=EventInput(),
+        status=status,
+        max_attempts=3,
+        next_retry_at=1.0,
+        created_at=1.0,
+        updated_at=1.0,
+        actor=EventActor(),
+        **fields,
+    )
+
+
 def journalled(task: str, number: int, *, attempt: int = 1, at: float = 2.0) -> JournalWrite:
     entry = JournalEntry(
         key=f"{task}||0", task=task, attempt=attempt, started_at=1.0, ended_at=at, output=b"x", number=number
@@ -92,8 +118,8 @@ def asked(kind: str, response: Response, **fields: Any) -> Request:
     return Request(kind=kind, response=response, **({"run_id": RUN} | fields))
 
 
-def written(stored: RunSnapshot | None, *, at: float = 1.0) -> RunWrite:
-    return RunWrite(run_id=RUN, revision=1, at=at, snapshot=stored)
+def written(stored: RunSnapshot | None, *, at: float = 1.0, run_id: str = RUN) -> RunWrite:
+    return RunWrite(run_id=run_id, revision=1, at=at, snapshot=stored)
 
 
 def received() -> WaitRecord:
@@ -309,6 +335,38 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         ),
     ),
     (invariants.each_occurrence_starts_one_run, Evidence(schedules=[SCHEDULE], now=100.0)),
+    (
+        invariants.an_event_starts_one_run,
+        Evidence(run_writes=[written(of_event()), written(of_event(), run_id=OTHER)]),
+    ),
+    (
+        invariants.a_repeated_event_is_a_duplicate,
+        Evidence(
+            requests=[
+                asked("workflow_event", Response.DONE, key="k", ended_at=1.0),
+                asked("workflow_event", Response.DONE, key="k", began_at=2.0, ended_at=3.0),
+            ],
+            runs={RUN: run()},
+        ),
+    ),
+    (
+        invariants.a_retry_job_is_executed_once,
+        Evidence(
+            retry_writes=[
+                RetryWrite(wall=1.0, job=retry_job(claim="one", claimed_until=60.0)),
+                RetryWrite(wall=2.0, job=retry_job(claim="other", claimed_until=61.0)),
+            ]
+        ),
+    ),
+    (
+        invariants.a_retry_job_is_executed_once,
+        Evidence(
+            retry_writes=[
+                RetryWrite(wall=1.0, job=retry_job(RetryStatus.SUCCEEDED)),
+                RetryWrite(wall=2.0, job=retry_job(RetryStatus.RETRYING, claim="other", claimed_until=61.0)),
+            ]
+        ),
+    ),
 ]
 
 

@@ -12,7 +12,15 @@ from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import RerunMode, RunSnapshot
 from pyoco_server.records.operation_models import BulkAction
 from pyoco_server.records.schedule_models import Overlap, SpecInput
+from pyoco_server.records.trigger_models import (
+    FlowBinding,
+    TemplateOverlap,
+    TemplateRecord,
+    TemplateStep,
+    TriggerKind,
+)
 from pyoco_server.records.wait_models import Actor
+from pyoco_server.records.workflow_event_models import EventActor
 from pyoco_server.runs.bulk.bulk_operations import BulkSpec, MatchingLetters, MatchingRuns, Selection
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, remove_letter_of, replay_job
 from pyoco_server.runs.index.run_filter import RunFilter
@@ -23,6 +31,8 @@ from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
 from pyoco_server.schedules.schedule_service import ScheduleName
+from pyoco_server.triggers.workflow_events.event_request import read_event
+from pyoco_server.triggers.workflow_events.event_service import Sender
 from pyoco_server.waits.human.reopen import retry_run
 from tests.simulation.evidence import FollowedLog, Request, Response
 from tests.simulation.faults import WorldFault
@@ -266,6 +276,58 @@ class Users:
             ),
             key=key,
             created=lambda done: {"run_id": None if done is None else done.run_id},
+        )
+
+    async def prepare_template(
+        self, node: GatewayNode, template_id: str, flow: str, overlap: TemplateOverlap
+    ) -> bool:
+        """Whether there is now a workflow template whose events start the flow; it may be repeated."""
+
+        async def act(gateway: Gateway) -> bool:
+            events, now = gateway.workflow_events, time.time()
+            await events.actions.save(flow, FlowBinding(flow_name=flow, tag="default"), ANYBODY)
+            step = TemplateStep(id="1", action=flow, trigger_kind=TriggerKind.EXTERNAL_EVENT)
+            template = TemplateRecord(
+                id=template_id,
+                name=template_id,
+                steps=[step],
+                overlap=overlap,
+                created_at=now,
+                updated_at=now,
+            )
+            if all(each.id != template_id for each in await events.templates.current(None)):
+                await events.templates.save(template, ANYBODY)
+            return True
+
+        return bool(await self._send("template", node, act))
+
+    async def send_workflow_event(self, node: GatewayNode, template_id: str, *, key: str) -> str | None:
+        """The id of its run; the payload is the key, so that the run can be found by it."""
+        body = {
+            "template_id": template_id,
+            "idempotency_key": key,
+            "payload": key,
+            "year": 2030,
+            "month": 1,
+        }
+        sender = Sender(None, None, EventActor())
+        answer = await self._send(
+            "workflow_event",
+            node,
+            lambda gateway: gateway.workflow_events.service.receive(read_event(body), sender),
+            key=key,
+            created=lambda done: (
+                {} if done is None else {"run_id": done.run_id, "is_duplicate": done.duplicate}
+            ),
+        )
+        return None if answer is None else answer.run_id
+
+    async def drain_retries(self, node: GatewayNode) -> None:
+        """Execute all retry jobs now."""
+        await self._send(
+            "drain",
+            node,
+            lambda gateway: gateway.workflow_events.retries.drain(lambda _: True, limit=10, force=True),
         )
 
     async def bulk(

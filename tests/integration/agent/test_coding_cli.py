@@ -69,7 +69,7 @@ def test_cancel_ends_the_group_and_what_has_left_it(tmp_path: Path) -> None:
     )
     code = (
         "import signal, subprocess, sys, time, os\n"
-        "signal.signal(signal.SIGTERM, lambda *_: (print('saving', flush=True), sys.exit(5)))\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'saving\\n'), sys.exit(5)))\n"
         "subprocess.Popen([sys.executable, 'child.py'], start_new_session=True, close_fds=False)\n"
         "while not os.path.exists('child'): time.sleep(0.01)\n"
         "print('ready', flush=True)\ntime.sleep(3600)"

@@ -36,13 +36,17 @@ def decoded(head: bytes) -> dict[str, str]:
     return found
 
 
-@lru_cache(maxsize=4096)
 def rfc3339(time_ns: int) -> str:
     """As Go writes it: without trailing zeros of the fraction."""
     seconds, fraction = divmod(time_ns, 1_000_000_000)
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    text = _to_the_second(seconds)
     digits = f"{fraction:09d}".rstrip("0")
     return f"{text}.{digits}Z" if digits else f"{text}Z"
+
+
+@lru_cache(maxsize=4096)
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def unix_ns(text: str) -> int:
