@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -321,14 +322,12 @@ def _choose(
 def _file_values(path: Path) -> dict[str, Any]:
     """The values of the file by key; empty if there is no file."""
     try:
-        if path.stat().st_size > _MAX_FILE_BYTES:
-            raise ConfigError(f"{path} is larger than {_MAX_FILE_BYTES} bytes")
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(_bounded_text(path))
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f'{path} must contain one JSON object, such as {{"git": {{...}}}}')
@@ -340,6 +339,17 @@ def _file_values(path: Path) -> dict[str, Any]:
                 f"{FILE_NAME}: {key} is not a setting; the settings are: {', '.join(sorted(known))}"
             )
     return values
+
+
+def _bounded_text(path: Path) -> str:
+    """A repository may contain a link to a device here, which never ends."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ConfigError(f"{path} is not a regular file")
+    with path.open("rb") as file:
+        content = file.read(_MAX_FILE_BYTES + 1)
+    if len(content) > _MAX_FILE_BYTES:
+        raise ConfigError(f"{path} is larger than {_MAX_FILE_BYTES} bytes")
+    return content.decode()
 
 
 def _flat(path: Path, found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

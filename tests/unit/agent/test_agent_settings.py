@@ -92,6 +92,18 @@ def test_wrong_variable_is_named(tmp_path: Path) -> None:
         load_settings(tmp_path, environ={"AIFLOW_PORT": "eighty"})
 
 
+def test_file_that_never_ends_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".aiflowrc.json").symlink_to("/dev/zero")
+    with pytest.raises(ConfigError, match="is not a regular file"):
+        load_settings(tmp_path, environ={})
+
+
+def test_file_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".aiflowrc.json").write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match="is not valid JSON"):
+        load_settings(tmp_path, environ={})
+
+
 def test_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not a folder"):
         load_settings(tmp_path / "none", environ={})
