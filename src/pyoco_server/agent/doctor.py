@@ -107,7 +107,9 @@ def _node(settings: AgentSettings) -> Check:
 
 
 def _clis(settings: AgentSettings) -> Iterator[Check]:
-    commands = {role: command for role in ROLES if (command := getattr(settings, role)) is not None}
+    # A program of several roles is checked once, as the implementer's if it is one of them.
+    roles = ("implementer", *ROLES)
+    commands = {role: command for role in roles if (command := getattr(settings, role)) is not None}
     if settings.implementer is None:
         yield Check(
             name="ai_cli",

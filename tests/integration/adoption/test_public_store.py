@@ -131,6 +131,8 @@ def confined(tmp_path: Path, store: NatsBackendConfig) -> Iterator[Installation]
 async def test_without_rights_the_start_says_what_is_missing_and_adopt_does_it(
     confined: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A submit that comes before the cause is known waits no longer than this.
+    monkeypatch.setattr("pyoco_server.runs.lifecycle.submission._BUDGET_SEC", 1.0)
     known = confined.users["admin"]
     url = confined.server.url.replace("nats://", f"nats://{known['user']}:{known['password']}@")
     await restore_store(url, RECORDED["streams"])
@@ -165,7 +167,11 @@ async def _api(store: NatsBackendConfig, endpoint: str, body: dict[str, Any] | N
         await client.close()
 
 
-async def test_a_stream_that_cannot_be_changed_is_named(config: NatsBackendConfig) -> None:
+async def test_a_stream_that_cannot_be_changed_is_named(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A submit that comes before the cause is known waits no longer than this.
+    monkeypatch.setattr("pyoco_server.runs.lifecycle.submission._BUDGET_SEC", 1.0)
     work = {"name": "PYOCO_WORK", "subjects": ["pyoco.work.>"], "retention": "limits", "storage": "file"}
     await _api(config, "STREAM.CREATE.PYOCO_WORK", work)
     async with running_gateway(config, ready=False) as gateway:

@@ -49,6 +49,12 @@ def test_each_check_has_japanese_texts_in_the_dashboard(repository: AgentReposit
     assert set(re.findall(r"^  (\w+): \{", table, re.MULTILINE)) == checked
 
 
+def test_program_of_several_roles_is_that_of_the_implementer(repository: AgentRepository) -> None:
+    repository.configure({"ai": {role: ["sh", "{prompt}"] for role in ("planner", "implementer")}})
+    names = [check.name for check in run_doctor(repository.settings)]
+    assert [name for name in names if name.startswith("ai_cli")] == ["ai_cli"]
+
+
 def test_failed_checks_have_a_cure(repository: AgentRepository) -> None:
     repository.configure(
         {"ai": {"implementer": ["no-such-agent", "{prompt}"]}, "git": {"baseBranchDefault": "dev"}}

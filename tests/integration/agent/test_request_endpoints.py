@@ -65,6 +65,7 @@ async def test_created_request_with_an_id_of_its_own(served: ServedRepository) -
     ("body", "code", "status"),
     [
         ({"title": "x", "priority": "P9"}, "INVALID_PRIORITY", 400),
+        ({"title": "x", "priority": 1}, "INVALID_PRIORITY", 400),
         ({"title": ""}, "INVALID_REQUEST", 400),
         ({"title": " \n "}, "INVALID_REQUEST", 400),
         ({"title": "x" * 201}, "INVALID_REQUEST", 400),
@@ -91,7 +92,7 @@ async def test_refusal_names_field_value_and_cure(served: ServedRepository) -> N
     error = response.json()["error"]
     assert error["message"] == "priority='P9' is not a priority."
     assert error["details"]["hint"] == "Use one of P0, P1, P2, P3."
-    assert response.headers["content-type"] == "application/json"
+    assert response.headers["content-type"] == "application/json; charset=utf-8"
 
 
 async def test_list_is_filtered_and_sorted(served: ServedRepository) -> None:

@@ -114,6 +114,7 @@ async def test_stop_commits_uncommitted_work_and_the_next_run_continues(agent: A
     assert ended["status"] == "CANCELLED", run.log
     assert not Path(f"/proc/{hanging.read_text()}").exists()
     assert (run.header["status"], run.stage.status, run.stage.work_saved) == ("queued", "queued", True)
+    assert run.stage.ended_at is not None
     branch = agent.repository.branch(request_id)
     assert git(agent.repository.repo, "show", f"{branch}:S02.txt") == "S02\n"
     assert agent.repository.subjects(branch)[-1].startswith("wip: ")

@@ -192,9 +192,11 @@ async def test_a_submit_does_not_wait_for_a_long_request_timeout(
 
 
 async def test_a_gateway_starts_without_nats_and_uses_it_when_it_comes(
-    config: NatsBackendConfig, own_nats: NatsServer
+    config: NatsBackendConfig, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First a server without JetStream, which is a 503 with the cure."""
+    # A submit that comes before the cause is known waits no longer than this.
+    monkeypatch.setattr("pyoco_server.runs.lifecycle.submission._BUDGET_SEC", 1.0)
     own_nats.kill()
     async with running_gateway(replace(config, nats_url=own_nats.url), ready=False) as gateway:
         assert_problem(await gateway.http.post("/runs", json={"flow_name": "f"}), 503, 3)

@@ -146,7 +146,8 @@ class WorkSession:
         """Write the state; a broken header is reported, and left to its author."""
         stage = self.stage
         stage.status, stage.blocked_reason, stage.failure_reason = status, blocked, failed
-        if status in {RequestStatus.FAILED, RequestStatus.DONE}:
+        # Queued again: the run was stopped.
+        if status in {RequestStatus.FAILED, RequestStatus.DONE, RequestStatus.QUEUED}:
             stage.ended_at = self._time()
         self.save_stage()
         fields = Projection(status=status, blocked_reason=blocked, failure_reason=failed).fields(

@@ -12,6 +12,8 @@ from pyoco_server.auth.scopes import Scope
 from pyoco_server.errors.error_table import ErrorSpec
 
 JSON: Final = "application/json"
+# Of agent requests.
+JSON_UTF8: Final = "application/json; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)

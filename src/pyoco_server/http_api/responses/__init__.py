@@ -6,5 +6,11 @@ import msgspec
 from starlette.responses import Response
 
 
-def json_response(body: object, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(body), status, headers, media_type="application/json")
+def json_response(
+    body: object,
+    headers: Mapping[str, str] | None = None,
+    status: int = 200,
+    *,
+    media_type: str = "application/json",
+) -> Response:
+    return Response(msgspec.json.encode(body), status, headers, media_type=media_type)

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from pyoco_server import errors
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
-from pyoco_server.api.endpoints.endpoint import JSON, is_agent_path
+from pyoco_server.api.endpoints.endpoint import JSON_UTF8, is_agent_path
 from pyoco_server.api.request_types import AgentErrorBody, AgentProblem
 from pyoco_server.errors.error_table import Err, ErrorSpec, Lang
 from pyoco_server.http_api.middleware import security_headers
@@ -148,7 +148,7 @@ def agent_error_response(request: Request, error: AgentError) -> Response:
 
 def _agent_response(error: AgentErrorBody, status: int, headers: Any = None) -> Response:
     content = redact_keys_in(msgspec.json.encode(AgentProblem(error=error)))
-    return Response(content, status, headers, JSON)
+    return Response(content, status, headers, JSON_UTF8)
 
 
 def _agent_form(problem: Problem) -> tuple[AgentErrorBody, int]:

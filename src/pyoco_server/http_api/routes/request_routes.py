@@ -1,7 +1,7 @@
 """Agent requests: the requests of the repository that this gateway serves, and their runs."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Final, TypeVar
 
@@ -19,6 +19,7 @@ from pyoco_server.agent.requests.request_state import RequestState
 from pyoco_server.agent.run_files import E2E_LOG, RUNNER_LOG, UNIT_LOG, StepState
 from pyoco_server.api import request_types as types
 from pyoco_server.api.endpoints import request_endpoints as endpoints
+from pyoco_server.api.endpoints.endpoint import JSON_UTF8
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import actor_of, caller_of
@@ -71,7 +72,7 @@ async def list_requests(request: Request) -> Response:
         if (not statuses or state.status in statuses) and (text is None or _has_text(state, text))
     ]
     views = [await _view(service, state) for state in states]
-    return json_response(types.RequestList(items=_sorted(views, sort)))
+    return _json_response(types.RequestList(items=_sorted(views, sort)))
 
 
 @handles(endpoints.CREATE_REQUEST)
@@ -90,7 +91,7 @@ async def create_request(request: Request) -> Response:
     state = await service.create(new)
     location = endpoints.GET_REQUEST.path.format(request_id=state.file.request_id)
     result = types.RequestResult(request=await _view(service, state))
-    return json_response(result, {"Location": location}, HTTPStatus.CREATED)
+    return _json_response(result, {"Location": location}, HTTPStatus.CREATED)
 
 
 @handles(endpoints.GET_REQUEST)
@@ -100,7 +101,7 @@ async def get_request(request: Request, request_id: str) -> Response:
     file = state.file
     sections = types.RequestSections(want=file.want, plan=file.plan, report=file.report)
     content = types.RequestContent(raw_md=file.raw, sections=sections)
-    return json_response(types.RequestDetail(request=await _view(service, state), content=content))
+    return _json_response(types.RequestDetail(request=await _view(service, state), content=content))
 
 
 @handles(endpoints.PATCH_REQUEST)
@@ -156,14 +157,16 @@ async def resume_request(request: Request, request_id: str) -> Response:
 @handles(endpoints.LATEST_REQUEST_RUN)
 async def latest_request_run(request: Request, request_id: str) -> Response:
     service = request_service(request)
-    return json_response(types.RequestRunResult(run=_run_view(service, await service.latest_run(request_id))))
+    return _json_response(
+        types.RequestRunResult(run=_run_view(service, await service.latest_run(request_id)))
+    )
 
 
 @handles(endpoints.LIST_REQUEST_RUNS)
 async def list_request_runs(request: Request, request_id: str) -> Response:
     service = request_service(request)
     runs = [_run_view(service, run) for run in await service.runs(request_id)]
-    return json_response(types.RequestRunList(items=runs))
+    return _json_response(types.RequestRunList(items=runs))
 
 
 @handles(endpoints.RAW_REQUEST)
@@ -192,7 +195,7 @@ async def doctor(request: Request) -> Response:
         )
         for check in checks
     ]
-    return json_response(types.DoctorReport(checks=views))
+    return _json_response(types.DoctorReport(checks=views))
 
 
 @handles(endpoints.FOLLOW_REQUEST)
@@ -217,11 +220,24 @@ def _blocks(descriptor: int, size: int) -> Iterable[bytes]:
             yield b"\0" * size
 
 
+def _json_response(body: object, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
+    return json_response(body, headers, status, media_type=JSON_UTF8)
+
+
 async def _read(request: Request, kind: type[T], *, required: bool = True) -> T:
     body = await limited_body(
         request, _MAX_BODY_BYTES, field="", cure="put the details in a file of the repository and name that"
     )
-    return json_record(body, kind) if body or required else kind()
+    if not body and not required:
+        return kind()
+    try:
+        return json_record(body, kind)
+    except InvalidRequest as error:
+        # The contract has a code of its own for it, also if it is no text.
+        for problem in error.problems:
+            if problem.field == "priority":
+                raise _invalid_priority(problem.value or "") from error
+        raise
 
 
 def _title(given: str) -> str:
@@ -234,12 +250,16 @@ def _title(given: str) -> str:
 
 def _priority(given: str) -> Priority:
     if given not in list(Priority):
-        raise AgentError(
-            AgentCode.INVALID_PRIORITY,
-            f"priority={shortened(given)} is not a priority.",
-            hint=f"Use one of {', '.join(Priority)}.",
-        )
+        raise _invalid_priority(shortened(given))
     return Priority(given)
+
+
+def _invalid_priority(shown: str) -> AgentError:
+    return AgentError(
+        AgentCode.INVALID_PRIORITY,
+        f"priority={shown} is not a priority.",
+        hint=f"Use one of {', '.join(Priority)}.",
+    )
 
 
 def _status(given: str) -> RequestStatus:
@@ -271,7 +291,7 @@ def _sorted(views: list[types.RequestView], sort: str) -> list[types.RequestView
 async def _result(
     service: RequestService, state: RequestState, status: HTTPStatus = HTTPStatus.ACCEPTED
 ) -> Response:
-    return json_response(types.RequestResult(request=await _view(service, state)), status=status)
+    return _json_response(types.RequestResult(request=await _view(service, state)), status=status)
 
 
 async def _view(service: RequestService, state: RequestState) -> types.RequestView:
