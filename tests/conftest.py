@@ -20,7 +20,7 @@ from tests.support.order import module_of, spread
 from tests.support.programs import accept_ctrl_c
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
-from tests.support.settings import PatientConfig, lengthen_response_limits
+from tests.support.settings import PatientConfig
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC
 
 # The time of an example depends on the machine, so it has no deadline.
@@ -34,7 +34,6 @@ ACCOUNTS = 2000  # a start with all of them takes 0.6 s
 
 def pytest_configure() -> None:
     accept_ctrl_c()
-    lengthen_response_limits()
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -1,7 +1,6 @@
 """Settings beyond their bounds: intervals that never elapse, timeouts that a user may not set."""
 
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, Final
 
 from pyoco_server.config import NatsBackendConfig
@@ -27,28 +26,8 @@ class PatientConfig(NatsBackendConfig):
         object.__setattr__(self, REQUEST_TIMEOUT, timeout_sec)
 
 
-# How long the parts of a response may take, so that it comes within 2 s.
-_RESPONSE_LIMITS: Final = (
-    ("pyoco_server.runs.lifecycle.submission", "_BUDGET_SEC"),
-    ("pyoco_server.runs.lifecycle.idempotency", "_WAIT_SEC"),
-    ("pyoco_server.runs.explain.explainer", "_BUDGET_SEC"),
-    ("pyoco_server.runs.index.index_feed", "_CATCH_UP_SEC"),
-    ("pyoco_server.schedules.schedule_directory", "_CATCH_UP_SEC"),
-    ("pyoco_server.triggers.trigger_directory", "_CATCH_UP_SEC"),
-)
-
-
-def lengthen_response_limits() -> None:
-    """A busy machine is not what tests are about; those about a limit set it themselves."""
-    for name, limit in _RESPONSE_LIMITS:
-        module = import_module(name)
-        assert isinstance(getattr(module, limit), float)
-        setattr(module, limit, LIMIT_SEC)
-
-
 def allow_patient_programs() -> None:
     """Accept the same timeout from the environment, in a process that only starts programs of tests."""
-    lengthen_response_limits()
     [row] = [row for row in SETTINGS if row.field == REQUEST_TIMEOUT]
     object.__setattr__(row, "maximum", LIMIT_SEC)
 
