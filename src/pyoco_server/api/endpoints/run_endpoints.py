@@ -118,6 +118,27 @@ EXPLAIN_RUN = Endpoint(
     runs.Explanation,
     (Err.RUN_NOT_FOUND, UNREADABLE),
 )
+LIST_ARTIFACTS = Endpoint(
+    "GET /runs/{run_id}/artifacts",
+    READ,
+    "The files that the run has written, and which of them were left out.",
+    runs.ArtifactsView,
+    (Err.RUN_NOT_FOUND, UNREADABLE, NATS),
+)
+GET_ARTIFACT = Endpoint(
+    "GET /runs/{run_id}/artifacts/{name}",
+    READ,
+    "A file of the run, or the requested range of it. Its name may contain slashes.",
+    {"type": "string", "format": "binary"},
+    (Err.RUN_NOT_FOUND, Err.ARTIFACT_NOT_FOUND, RANGE_NOT_SATISFIABLE, UNREADABLE, NATS),
+    query=runs.ArtifactQuery,
+    media_type=BYTES,
+    also={206: "The requested range", 304: "`If-None-Match` names this content"},
+    request_headers={"Range": "One range of bytes, such as `bytes=1048576-`."},
+    response_headers={"ETag": "The SHA-256 of the content."},
+    head=True,
+    rest_of_path="name",
+)
 RETRY_RUN = Endpoint(
     "POST /runs/{run_id}/retry",
     OPERATE,

@@ -33,6 +33,7 @@ from pyoco_server.worker.engine.task_calls import (
 )
 from pyoco_server.worker.engine.task_journal import TaskJournal
 from pyoco_server.worker.engine.task_records import brief_record, encoded_record
+from pyoco_server.worker.engine.written_files import StoreFiles, WrittenFiles, nothing_to_store
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run
 
 _STATUS = {state: TaskStatus(state.value) for state in TaskState}
@@ -57,6 +58,8 @@ class RunListener:
     max_value_bytes: int
     # A task that sleeps for less than this does so in place.
     sleep_in_place_sec: float = IN_PLACE_SEC
+    # Returns when the files of the run that are new are stored.
+    store_files: StoreFiles = nothing_to_store
 
 
 class FlowRun:
@@ -70,6 +73,7 @@ class FlowRun:
         self._links = predecessors(flow)
         self._params = params
         self._listener = listener
+        self._files = WrittenFiles(run.directory, listener.store_files)
         self._journal = TaskJournal(
             reusable(flow, run.journal, run.rerun_task),
             base=last_number(run.journal),
@@ -78,6 +82,7 @@ class FlowRun:
             write=listener.finished,
             note=listener.note,
             max_value_bytes=listener.max_value_bytes,
+            store_files=self._files.store,
         )
         waits = decode_waits(run.waits) if run.waits else []
         self._waits = RunWaits(waits, listener.asked, listener.note, run.api_key_id)
@@ -89,6 +94,7 @@ class FlowRun:
             self._waits,
             listener.backoff,
             listener.watchers,
+            files=self._files,
             limits=limits,
             sleep_in_place_sec=listener.sleep_in_place_sec,
         )
@@ -102,6 +108,7 @@ class FlowRun:
     def execute(self) -> Outcome | None:
         """The outcome; None when another thread has claimed the end of the run and reports it."""
         outcome = self._run()
+        self._files.store_saved()
         return outcome if self.claim_end() else None
 
     def cancel(self) -> None:
