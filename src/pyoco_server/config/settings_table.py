@@ -127,7 +127,8 @@ class NatsBackendConfig:
     )
     run_retention_sec: float = _runs(
         0.0,
-        "Delete a run this long after its end, with its journal, its log, its results and its files. 0 keeps every run.",
+        "Delete a run this long after its end, with its journal, its log, its results and its files. "
+        "0 keeps every run.",
         minimum=0,
     )
     journal_stream: str = _runs(

@@ -14,6 +14,7 @@ from pyoco_server.broker.stores.run_object_store import (
     RunObjects,
     RunObjectTooLarge,
 )
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import new_run_id
 
 TAG = "default"
@@ -160,5 +161,5 @@ async def test_an_upload_has_a_time_limit(
     connection: Connection, objects: RunObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_object_store, "_UPLOAD_SEC", 0.0)
-    with pytest.raises(run_object_store.NatsUnavailable, match="not stored within 0 s"):
+    with pytest.raises(NatsUnavailable, match="not stored within 0 s"):
         await objects.put(TAG, new_run_id(), "slow", in_blocks(LARGE))

@@ -268,7 +268,7 @@ async def _groups(blocks: AsyncIterable[bytes], part_bytes: int) -> AsyncIterato
     most = part_bytes * _IN_FLIGHT
     async for block in blocks:
         view = memoryview(block)
-        while len(view):
+        while view:
             taken = view[: most - len(buffer)]
             buffer += taken
             view = view[len(taken) :]
