@@ -173,8 +173,8 @@ class ArtifactQuery(Struct, kw_only=True):
     disposition: Annotated[
         Literal["attachment", "inline"],
         Meta(
-            description="`inline`: to be shown, if its type is an image, a text or a PDF; any other type is "
-            "an attachment, as it is without this."
+            description="`inline`: to be shown, if it is an image, or a text, which is sent as `text/plain`. "
+            "Everything else is an attachment, and so are these without it."
         ),
     ] = "attachment"
 

@@ -64,7 +64,8 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
         requests=[
             f"{_API}.INFO",
             *(f"{_API}.STREAM.INFO.{stream.name}" for stream in worker_resources(config)),
-            *(f"{_API}.STREAM.MSG.GET.{stream}" for stream in (work, journal, runs, waits, workers, usage, wheels)),
+            *(f"{_API}.STREAM.MSG.GET.{stream}" for stream in (work, journal, runs, waits, workers, wheels)),
+            f"{_API}.STREAM.MSG.GET.{usage}",
             *(f"{_API}.CONSUMER.INFO.{work}.{consumer}" for consumer in consumers),
             *(f"{ack_subject(work, consumer)}.>" for consumer in consumers),
             f"$KV.{config.runs_kv_bucket}.*",

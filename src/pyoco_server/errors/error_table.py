@@ -649,6 +649,16 @@ class Err:
         cure_en="Check its key: GET /api/workflow-actions lists the existing ones.",
         cure_ja="キーを確認してください（GET /api/workflow-actions で一覧を取得できます）。",
     )
+    ARTIFACT_NOT_FOUND: Final = ErrorSpec(
+        number=72,
+        status=404,
+        en="The run has no such artifact",
+        ja="run にこの名前のアーティファクトはありません",
+        cure_en="Check its name: GET /runs/{run_id}/artifacts lists the files of the run, and those that "
+        "were left out. A file is stored when the task that has written it ends.",
+        cure_ja="名前を確認してください（GET /runs/{run_id}/artifacts で、保存されたファイルと"
+        "保存されなかったファイルを確認できます）。ファイルは、それを書き込んだタスクの終了時に保存されます。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(

@@ -47,7 +47,7 @@ class InvalidArtifactName(ValueError):
 
 
 def artifact_name(name: object) -> str:
-    """The name in NFC; InvalidArtifactName for one that could be outside of its folder, or is not portable."""
+    """The name in NFC; InvalidArtifactName if it leads out of its folder, or not every system has it."""
     if not isinstance(name, str):
         raise InvalidArtifactName(f"{_EXPECTED}, not {type(name).__name__}")
     try:

@@ -6,7 +6,7 @@ It is the executor of an embedded worker, with waits in memory. Sleeps and pause
 import asyncio
 import os
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
 from dataclasses import dataclass
@@ -137,6 +137,10 @@ class _TestRun:
 
     def printed(self, lines: list[LogLine]) -> None:
         self._log += [line.text for line in lines]
+
+    def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
+        """They stay in the folder."""
+        stored()
 
     async def result(self) -> FlowResult:
         attempt = 1

@@ -82,8 +82,13 @@ class Endpoint:
         return self.route.partition(" ")[0]
 
     @cached_property
-    def path(self) -> str:
+    def routed_path(self) -> str:
+        """The path for the router: a parameter such as `{name:path}` may contain slashes."""
         return self.route.partition(" ")[2]
+
+    @cached_property
+    def path(self) -> str:
+        return self.routed_path.replace(":path}", "}")
 
     @cached_property
     def tag(self) -> str:

@@ -5,7 +5,14 @@ from typing import Final
 from pyoco_server.api import run_types as runs
 from pyoco_server.api import wait_types as waits
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint, Events
-from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS, RUN_ERRORS, UNREADABLE
+from pyoco_server.api.endpoints.endpoint_errors import (
+    BYTES,
+    LIST_ERRORS,
+    NATS,
+    RANGE_NOT_SATISFIABLE,
+    RUN_ERRORS,
+    UNREADABLE,
+)
 from pyoco_server.api.endpoints.endpoint_scopes import OPERATE, READ, SUBMIT
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import RunSnapshot
@@ -126,7 +133,7 @@ LIST_ARTIFACTS = Endpoint(
     (Err.RUN_NOT_FOUND, UNREADABLE, NATS),
 )
 GET_ARTIFACT = Endpoint(
-    "GET /runs/{run_id}/artifacts/{name}",
+    "GET /runs/{run_id}/artifacts/{name:path}",
     READ,
     "A file of the run, or the requested range of it. Its name may contain slashes.",
     {"type": "string", "format": "binary"},
@@ -137,7 +144,6 @@ GET_ARTIFACT = Endpoint(
     request_headers={"Range": "One range of bytes, such as `bytes=1048576-`."},
     response_headers={"ETag": "The SHA-256 of the content."},
     head=True,
-    rest_of_path="name",
 )
 RETRY_RUN = Endpoint(
     "POST /runs/{run_id}/retry",

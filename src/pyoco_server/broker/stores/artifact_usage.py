@@ -46,7 +46,7 @@ class ArtifactUsage:
         return counted
 
     async def publish(self, counted: Mapping[str | None, int]) -> None:
-        """Write what has changed since the last time; a tenant that is missing has nothing stored any more."""
+        """Write what has changed since the last time; a tenant that is missing has nothing stored."""
         gone = {tenant: 0 for tenant in self._published if tenant not in counted}
         for tenant, size in {**counted, **gone}.items():
             if self._published.get(tenant) != size:

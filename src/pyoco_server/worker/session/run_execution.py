@@ -38,7 +38,7 @@ from pyoco_server.worker.executors.executor import (
 )
 from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, Run, raw_records
 from pyoco_server.worker.session.failure_report import LAST_OUTPUT
-from pyoco_server.worker.session.run_artifacts import RunArtifacts, RunPlace
+from pyoco_server.worker.session.run_artifacts import LeftOutFiles, RunArtifacts, RunPlace
 from pyoco_server.worker.session.run_keeper import RunKeeper
 from pyoco_server.worker.session.run_questions import RunQuestions
 from pyoco_server.worker.session.run_recorder import RunRecorder
@@ -163,7 +163,7 @@ class RunExecution:
         stored()
 
     async def _store_last_files(self, outcome: Outcome) -> None:
-        """Those of tasks that failed, wait or were killed, and of a run with one task, which has no journal."""
+        """Of tasks that failed, wait or were killed, and of a run of one task, which has no journal."""
         if not (outcome.has_files or outcome.forced or outcome.must_restart):
             return
         if self._services.run_dir is not None:
@@ -172,17 +172,14 @@ class RunExecution:
     def _files(self) -> RunArtifacts:
         if self._artifacts is None:
             services, snapshot = self._services, self._owned.snapshot
-            place = RunPlace(
-                self._job.tag, self._job.run_id, snapshot.tenant_id, self._directory(snapshot)
-            )
+            folder = self._directory(snapshot)
             self._artifacts = RunArtifacts(
                 services.connection,
                 services.objects,
                 services.artifact_usage,
-                place,
-                earlier=snapshot.artifacts or None,
+                RunPlace(self._job.tag, self._job.run_id, snapshot.tenant_id, folder),
+                LeftOutFiles(snapshot.artifacts or None, self._add_note),
                 assure_ownership=lambda: self._owned.verify(services.ack_wait_sec / 2),
-                note=self._add_note,
             )
         return self._artifacts
 
@@ -271,7 +268,7 @@ class RunExecution:
                 return Outcome(status=RunStatus.CANCELLED)
 
     async def _restore_files(self, journal: Sequence[JournalEntry]) -> None:
-        """Those of earlier attempts; before them those of the run that this one repeats, as far as it does."""
+        """Of earlier attempts; before that, of the finished tasks of the run that this one repeats."""
         job = self._job
         if job.rerun_mode in _REUSING and job.origin_run_id is not None:
             finished = {entry.task for entry in journal if entry.has_value} - {job.rerun_task}
