@@ -42,6 +42,19 @@ COMMANDS: dict[str, Command | Group] = {
     "watch": Command("Watch a run until it ends; exit 0 only if it is COMPLETED.", "watch_command:watch"),
     "tasks": Command("Show the tasks of a run: their states, results and errors.", "run_commands:tasks"),
     "logs": Command("Show the output of a run.", "logs_command:logs"),
+    "artifacts": Group(
+        "List and download the files of a run.",
+        (
+            "pyoco-client artifacts list $RUN_ID",
+            "pyoco-client artifacts get $RUN_ID report.csv",
+        ),
+        {
+            "list": Command(
+                "List the files of a run, and those that were left out.", "artifacts_command:list_artifacts"
+            ),
+            "get": Command("Download one file of a run, or all of them.", "artifacts_command:get"),
+        },
+    ),
     "explain": Command(
         "Explain the state of a run, what happens next, and what you can do.", "run_commands:explain"
     ),

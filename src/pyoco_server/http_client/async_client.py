@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import BinaryIO, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 import httpx
 
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client import run_calls as runs
-from pyoco_server.http_client.call_types import Pages, Request, Stream
+from pyoco_server.http_client.call_types import Pages, Request, Stream, WritableFile
 from pyoco_server.http_client.client_errors import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
 from pyoco_server.http_client.client_methods import ClientMethods
 from pyoco_server.http_client.event_stream import EventReader, ServerSentEvent
@@ -97,11 +97,18 @@ class AsyncPyocoHttpClient(ClientBase[httpx.AsyncClient], ClientMethods, is_asyn
             if not opened:
                 raise self._unreachable(error) from error
 
-    async def download_wheel(self, name: str, target: BinaryIO) -> int:
+    async def download_wheel(self, name: str, target: WritableFile) -> int:
         """Write a wheel of the registry into an open file; returns how many bytes it has."""
+        return await self._download(api.DOWNLOAD_WHEEL.url(wheel_name=name), target)
+
+    async def download_artifact(self, run_id: str, name: str, target: WritableFile) -> int:
+        """Write an artifact of a run into an open file; returns how many bytes it has."""
+        return await self._download(api.GET_ARTIFACT.url(run_id=run_id, name=name), target)
+
+    async def _download(self, path: str, target: WritableFile) -> int:
         size = 0
         try:
-            async with self._http.stream("GET", api.DOWNLOAD_WHEEL.url(wheel_name=name)) as response:
+            async with self._http.stream("GET", path) as response:
                 if not response.is_success:
                     await response.aread()
                     raise PyocoHttpError(response)

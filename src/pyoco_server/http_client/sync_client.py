@@ -7,13 +7,13 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from types import TracebackType
-from typing import BinaryIO, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 import httpx
 
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client import run_calls as runs
-from pyoco_server.http_client.call_types import Pages, Request, Stream
+from pyoco_server.http_client.call_types import Pages, Request, Stream, WritableFile
 from pyoco_server.http_client.client_errors import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
 from pyoco_server.http_client.client_methods import ClientMethods
 from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
@@ -95,11 +95,18 @@ class PyocoHttpClient(ClientBase[httpx.Client], ClientMethods, OldMethods, is_as
             if not opened:
                 raise self._unreachable(error) from error
 
-    def download_wheel(self, name: str, target: BinaryIO) -> int:
+    def download_wheel(self, name: str, target: WritableFile) -> int:
         """Write a wheel of the registry into an open file; returns how many bytes it has."""
+        return self._download(api.DOWNLOAD_WHEEL.url(wheel_name=name), target)
+
+    def download_artifact(self, run_id: str, name: str, target: WritableFile) -> int:
+        """Write an artifact of a run into an open file; returns how many bytes it has."""
+        return self._download(api.GET_ARTIFACT.url(run_id=run_id, name=name), target)
+
+    def _download(self, path: str, target: WritableFile) -> int:
         size = 0
         try:
-            with self._http.stream("GET", api.DOWNLOAD_WHEEL.url(wheel_name=name)) as response:
+            with self._http.stream("GET", path) as response:
                 if not response.is_success:
                     response.read()
                     raise PyocoHttpError(response)

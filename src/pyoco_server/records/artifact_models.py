@@ -32,12 +32,17 @@ class LeftOut(Struct, kw_only=True, omit_defaults=True):
     task: str | None = None
 
 
-class ArtifactSummary(Struct, kw_only=True):
-    """The artifacts of a run, in its snapshot."""
+class ArtifactCounts(Struct, kw_only=True):
+    """How many files a run has stored, their size, and how many were left out."""
 
     count: _Count = 0
     bytes: _Count = 0
     left_out_count: _Count = 0
+
+
+class ArtifactSummary(ArtifactCounts, kw_only=True):
+    """The artifacts of a run, in its snapshot."""
+
     # The first ones.
     left_out: list[LeftOut] = []
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.artifact_usage import ArtifactUsage
+from pyoco_server.broker.storage.artifact_usage import ArtifactUsage
 from pyoco_server.broker.stores.run_object_store import (
     BYTES_TYPE,
     RunObject,
@@ -95,7 +95,8 @@ class LeftOutFiles:
 
     def add(self, name: str, reason: str, task: str | None) -> None:
         left_out = shown_left_out(name, reason, task)
-        if self._files.get(name) == left_out:
+        known = self._files.get(name)
+        if known is not None and known.reason == left_out.reason:
             return
         self._files[name] = left_out
         self._notes += 1

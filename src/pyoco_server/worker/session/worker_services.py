@@ -5,7 +5,7 @@ from pathlib import Path
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.artifact_usage import ArtifactUsage
+from pyoco_server.broker.storage.artifact_usage import ArtifactUsage
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
