@@ -19,6 +19,7 @@ import msgspec
 from pyoco.core.models import Flow
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.artifact_models import ARTIFACTS
 from pyoco_server.records.models import PARKED, Job, JournalEntry, LogLine, pending_snapshot
 from pyoco_server.records.wait_models import Question, WaitRecord
 from pyoco_server.testing.memory_waits import MemoryWaits, NoWaitEvents
@@ -29,6 +30,7 @@ from pyoco_server.testing.scripted_answers import (
     UnansweredQuestion,
 )
 from pyoco_server.testing.scripted_arrivals import Arrival, ScriptedArrivals, missing_arrival
+from pyoco_server.worker.artifacts.artifact_folder import new_artifact, scan
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.ipc.protocol import Outcome, Run
 from pyoco_server.worker.session.run_execution import terminal_snapshot
@@ -57,6 +59,8 @@ class FlowResult:
     log: list[str]
     # How long each `ctx.sleep` would have taken, in seconds and in order.
     slept: list[float]
+    # The files of its artifacts folder, by name.
+    artifacts: dict[str, bytes]
     # Of a failed run.
     reason: str | None = None
     error: str | None = None
@@ -128,6 +132,7 @@ class _TestRun:
         self._questions = RunQuestions(waits, NoWaitEvents(), job, _CONFIG.wait_timeout_sec)
         self._journal: list[JournalEntry] = []
         self._log: list[str] = []
+        self._artifacts: dict[str, bytes] = {}
 
     def finished(self, entry: JournalEntry) -> None:
         self._journal.append(entry)
@@ -172,11 +177,17 @@ class _TestRun:
             journal=list(self._journal),
             waits=self._questions.encoded(),
         )
-        # A folder for each attempt, as on a worker: a file that is left in it is not there after the answer.
+        # A folder for each attempt, as on a worker: after an answer only artifacts are there again.
         folder = f"{self._folder}/{attempt}"
         os.makedirs(folder, exist_ok=True)
+        for name, content in self._artifacts.items():
+            with new_artifact(folder, name) as restored:
+                restored.write(content)
         with chdir(folder):
-            return await self._executor.execute(run, self)
+            outcome = await self._executor.execute(run, self)
+        for file in scan(folder).files:
+            self._artifacts[file.name] = Path(folder, ARTIFACTS, file.path).read_bytes()  # noqa: ASYNC240
+        return outcome
 
     def _result(self, outcome: Outcome) -> FlowResult:
         snapshot = terminal_snapshot(pending_snapshot(self._job), outcome)
@@ -191,6 +202,7 @@ class _TestRun:
             asked=self._script.asked,
             log=self._log,
             slept=self._arrivals.slept,
+            artifacts=self._artifacts,
             reason=snapshot.reason,
             error=snapshot.error,
             traceback=outcome.exc_traceback,

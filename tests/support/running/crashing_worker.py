@@ -14,6 +14,7 @@ from typing import Any
 
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.cli.worker_command import main
@@ -52,6 +53,8 @@ POINTS: dict[str, Callable[[], None]] = {
     "suspended": partial(CrashPoint(Delivery, "ack", before=True).die, at=1),
     "delivered": partial(CrashPoint(RunStore, "replace", before=True).die, at=1),
     "claimed": partial(CrashPoint(RunStore, "replace").die, at=1),
+    # Each write of the uploads of a run, in turn.
+    **{f"upload {at}": partial(CrashPoint(RunObjects, "_write").die, at=at) for at in range(1, 7)},
 }
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pyoco_server.cli.views.console import print_note, printable, show
 from pyoco_server.cli.views.list_views import artifacts_table, format_size
 from pyoco_server.errors import FieldProblem, InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.http_client.response_types import Artifact, Artifacts
+from pyoco_server.http_client.response_types import Artifacts
 from pyoco_server.records.artifact_models import InvalidArtifactName, artifact_name
 
 _STDOUT: Final = "-"
@@ -64,29 +64,25 @@ def get(
             raise InvalidCliArgument("--output - needs the NAME of one file")
         client.download_artifact(run, name, sys.stdout.buffer)
         return
-    listed = client.list_artifacts(run)
-    files = [each for each in listed["artifacts"] if name in (None, each["name"])]
-    if name is not None and not files:
-        # The gateway says that it is not there, and what to do.
-        client.download_artifact(run, name, sys.stdout.buffer)
-    folder = Path(output or ("." if name is not None else run))
-    targets = [(file, _target(folder, file["name"], force=force)) for file in files]
+    if name is not None:
+        folder = Path(output or ".")
+        _download(client, run, name, folder, _target(folder, name, force=force))
+        return
+    folder, listed = Path(output or run), client.list_artifacts(run)
+    # Before the first one is written: one of them may be refused.
+    targets = [(file, _target(folder, file["name"], force=force)) for file in listed["artifacts"]]
     for file, target in targets:
-        _download(client, run, file, folder, target)
-    if name is None and listed["left_out_count"]:
-        print_note(
-            f"{listed['left_out_count']} files of the run are not stored: pyoco-client artifacts list {run}"
-        )
+        _download(client, run, file["name"], folder, target, sha256=file["sha256"])
+    if count := listed["left_out_count"]:
+        print_note(f"{count} files of the run are not stored: pyoco-client artifacts list {run}")
 
 
 def _target(folder: Path, name: str, *, force: bool) -> Path:
-    """Where the file is written; before any file is, since a name may be refused."""
+    """Where the file is written."""
     try:
         safe = artifact_name(name)
     except InvalidArtifactName as error:
-        raise InvalidCliArgument(
-            f"the gateway lists a file {name!r}, which is not written: {error}"
-        ) from None
+        raise InvalidCliArgument(f"{name!r} is not written: {error}") from None
     if os.name == "nt" and not _NOT_ON_WINDOWS.isdisjoint(safe):
         raise InvalidCliArgument(f"Windows has no files of the name {safe!r}: get it with --output -")
     target = folder / safe
@@ -96,18 +92,19 @@ def _target(folder: Path, name: str, *, force: bool) -> Path:
     return target
 
 
-def _download(client: PyocoHttpClient, run: str, file: Artifact, folder: Path, target: Path) -> None:
+def _download(
+    client: PyocoHttpClient, run: str, name: str, folder: Path, target: Path, *, sha256: str | None = None
+) -> None:
+    """`sha256` is what the list says: the file may be replaced while a run lasts."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.parent.resolve().is_relative_to(folder.resolve()):
-        raise InvalidCliArgument(
-            f"{target.parent} is a link that leads out of {folder}: nothing is written there"
-        )
+        raise InvalidCliArgument(f"{target.parent} leads out of {folder}: nothing is written there")
+    digest = hashlib.sha256()
     with _replacing(target) as written:
-        digest = hashlib.sha256()
-        client.download_artifact(run, file["name"], _Digested(written, digest.update))
-        if digest.hexdigest() != file["sha256"]:
-            raise InvalidCliArgument(f"{file['name']} was replaced while it was downloaded: get it again")
-    print_note(f"{target} ({format_size(file['bytes'])})")
+        size = client.download_artifact(run, name, _Digested(written, digest.update))
+        if sha256 not in (None, digest.hexdigest()):
+            raise InvalidCliArgument(f"{name} was replaced while it was downloaded: get it again")
+    print_note(f"{target} ({format_size(size)})")
 
 
 @contextmanager
