@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw
 from pyoco.core.models import Flow, Task
 
+from pyoco_server.errors import PyocoError
 from pyoco_server.records.flow_models import (
     MAX_CATALOGUE_BYTES,
     FlowCatalogue,
@@ -56,7 +57,7 @@ def _description(folder: FlowFolder, name: str) -> FlowDescription:
     text = _text(folder.text_of(name))
     description = FlowDescription(name=name, file=folder.file_of(name), description=text)
     try:
-        # The file of a flow.yaml may import modules, which may do anything.
+        # This imports the functions that a flow.yaml names.
         flow = folder.resolve(name)
         order, links = in_order(flow), predecessors(flow)
         tasks = {task.name: task for task in flow.tasks}
@@ -72,7 +73,9 @@ def _description(folder: FlowFolder, name: str) -> FlowDescription:
         description.parameters = Raw(
             msgspec.json.encode(parameters_of(flow, order, links, folder.defaults(name)))
         )
-    except (Exception, SystemExit) as error:  # noqa: BLE001
+    except PyocoError as error:
+        description.problem = _text(error.detail or "; ".join(map(str, error.problems)))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - imported modules, and models, are code of users
         description.problem = _text(described_failure(error))
     return description
 

@@ -90,8 +90,9 @@ def _any_of(schemas: list[Schema]) -> Schema:
         return {}
     alternatives: list[Schema] = []
     for schema in schemas:
-        # Nested only where it is nothing but alternatives.
-        alternatives += schema["anyOf"] if list(schema) == ["anyOf"] else [schema]
+        for each in schema["anyOf"] if list(schema) == ["anyOf"] else [schema]:
+            if each not in alternatives:
+                alternatives.append(each)
     return {"anyOf": alternatives}
 
 
