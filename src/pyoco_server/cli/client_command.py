@@ -79,6 +79,10 @@ COMMANDS: dict[str, Command | Group] = {
         "Show whether the gateway, NATS and the index are ready; exit 0 only if they are.",
         "health_command:health",
     ),
+    "mcp": Command(
+        "Serve the tools for agents (Model Context Protocol) on standard input and output.",
+        "mcp_command:mcp",
+    ),
     "metrics": Command("Show the gateway's metrics in Prometheus format.", "workers_command:metrics"),
     "wheels": Command("List the wheels that workers install.", "wheels_command:wheels"),
     "wheel-history": Command(

@@ -30,6 +30,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     health_routes,
     hook_routes,
     key_routes,
+    mcp_routes,
     overview_routes,
     request_routes,
     run_list_routes,

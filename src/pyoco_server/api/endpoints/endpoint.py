@@ -125,6 +125,7 @@ TAGS: Final = {
     "dlq": "Dead letters: runs that failed for good.",
     "workers": "Workers, and what they may do.",
     "wheels": "Code for the workers.",
+    "mcp": "Tools for agents (Model Context Protocol).",
     "system": "Health, metrics, and the rights of an API key.",
 }
 _TAG_OF_PATH: Final = {
