@@ -12,11 +12,11 @@ def _schedules(function: str) -> str:
 
 
 def _events(function: str) -> str:
-    return f"events_command:{function}"
+    return f"triggers.events_command:{function}"
 
 
 def _templates(function: str) -> str:
-    return f"templates_command:{function}"
+    return f"triggers.templates_command:{function}"
 
 
 def _requests(function: str) -> str:
@@ -24,7 +24,7 @@ def _requests(function: str) -> str:
 
 
 def _hooks(function: str) -> str:
-    return f"hooks_command:{function}"
+    return f"triggers.hooks_command:{function}"
 
 
 COMMANDS: dict[str, Command | Group] = {
@@ -173,12 +173,12 @@ COMMANDS: dict[str, Command | Group] = {
         "Bind the actions of workflow templates to flows.",
         ("pyoco-client actions create close_month --flow-name close --tag finance",),
         {
-            "list": Command("List the actions with their flows.", "actions_command:list_actions"),
-            "get": Command("Show an action.", "actions_command:get"),
+            "list": Command("List the actions with their flows.", "triggers.actions_command:list_actions"),
+            "get": Command("Show an action.", "triggers.actions_command:get"),
             "create": Command(
-                "Create an action, or replace the one with this key.", "actions_command:create"
+                "Create an action, or replace the one with this key.", "triggers.actions_command:create"
             ),
-            "delete": Command("Delete an action.", "actions_command:delete"),
+            "delete": Command("Delete an action.", "triggers.actions_command:delete"),
         },
     ),
     "hooks": Group(

@@ -88,7 +88,9 @@ def failure_text(reply: HttpReply) -> str:
     ids = " ".join(str(part) for part in (problem.get("err_id"), f"({reply.status})") if part)
     detail = str(problem.get("detail") or reply.body[:500].decode(errors="replace"))
     lines = [f"{ids} {detail if detail.startswith(title) else f'{title}. {detail}'}".strip()]
-    lines += [f"- {_field_problem(each)}" for each in problem.get("errors") or []]
+    # Mostly the detail names them already.
+    fields = [str(_field_problem(each)) for each in problem.get("errors") or []]
+    lines += [f"- {each}" for each in fields if each not in detail]
     if wait := reply.headers.get("retry-after"):
         lines.append(f"Try again in {wait} seconds.")
     return cut_text("\n".join(lines), MAX_RESULT_BYTES // 4)
@@ -96,12 +98,7 @@ def failure_text(reply: HttpReply) -> str:
 
 def error_text(error: PyocoError) -> str:
     """The same for an error that no gateway has sent."""
-    return "\n".join(
-        [
-            f"{error.error.err_id} {error.sentence()}. {error.error.cure('en')}",
-            *(f"- {problem}" for problem in error.problems),
-        ]
-    )
+    return f"{error.error.err_id} {error.sentence()}. {error.error.cure('en')}"
 
 
 def too_large_text(url: str) -> str:

@@ -36,6 +36,9 @@ MCP = Endpoint(
     Body(dict[str, Any]),
     also={
         202: "The message was a notification; without content.",
+        400: "It is not one message of the protocol, or of a version that is not known: a JSON-RPC error.",
+        404: "The method does not exist: a JSON-RPC error, in the protocol 2026-07-28.",
+        406: "The client does not accept JSON: a JSON-RPC error.",
     },
 )
 METRICS = Endpoint(
