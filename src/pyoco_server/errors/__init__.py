@@ -12,7 +12,7 @@
     │   ├── NatsCannotWrite     ERR-PYOCO-0046   503
     │   └── EmbeddedServerError
     ├── RunNotFound             ERR-PYOCO-0005   404
-    ├── FlowNotFound            ERR-PYOCO-0006
+    ├── FlowNotFound            ERR-PYOCO-0006   404
     ├── WorkflowTooLarge        ERR-PYOCO-0016   413
     ├── InvalidListQuery        ERR-PYOCO-0017   422
     ├── InvalidWorkersRequest   ERR-PYOCO-0019   422

@@ -28,6 +28,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     bulk_routes,
     dashboard_routes,
     dlq_routes,
+    flow_routes,
     health_routes,
     hook_routes,
     key_routes,

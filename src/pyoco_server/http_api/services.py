@@ -23,9 +23,11 @@ from pyoco_server.broker.stores.shared_secret import shared_secret
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.broker.stores.wheel_history import WheelHistory
+from pyoco_server.catalogue.flow_directory import FlowDirectory
+from pyoco_server.catalogue.submit_checks import SubmitChecks
 from pyoco_server.http_api.metrics.run_timings import RunTimings
 from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
-from pyoco_server.records.models import Job, RunStatus, WaitKind, WorkerRecord
+from pyoco_server.records.models import Job, RunStatus, WaitKind, WorkerRecord, WorkerState
 from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner
 from pyoco_server.runs.explain.explainer import Explainer
@@ -153,6 +155,15 @@ class Bulk(ServiceGroup):
         self.records = BulkRecords(connection)
         self.starter = BulkSubmitter(connection, self.records, submitter.withdrawer)
         self.parts = (self.runner,)
+
+
+class Flows(ServiceGroup):
+    """The flows of live workers, and checks of new runs against them."""
+
+    def __init__(self, connection: Connection, *, state_of: Callable[[WorkerRecord], WorkerState]) -> None:
+        self.directory = FlowDirectory(connection, state_of)
+        self.checks = SubmitChecks(self.directory)
+        self.parts = (self.directory, self.checks)
 
 
 class Wheels(ServiceGroup):

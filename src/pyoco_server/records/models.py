@@ -509,6 +509,18 @@ class WheelSyncState(Struct, kw_only=True):
     installed_wheels: list[InstalledWheel] = []
 
 
+# The record is written with each heartbeat: the catalogue has the rest.
+MAX_LISTED_FLOWS: Final = 200
+
+
+class CatalogueReference(Struct, kw_only=True, frozen=True):
+    """Where the flows of a worker are described (records/flow_models.py)."""
+
+    # SHA-256 of the encoded catalogue. It becomes a token of a subject.
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
+    flows: Count
+
+
 class WorkerRecord(Struct, kw_only=True):
     """One worker: bucket `pyoco_workers`, key `<worker_id>`."""
 
@@ -539,6 +551,8 @@ class WorkerRecord(Struct, kw_only=True):
     executor_error: str | None = None
     # The flows of its folder, or the first of them.
     flows: list[str] = []
+    # All of them, with their descriptions. None: its flows are not known, or its version has no catalogue.
+    catalogue: CatalogueReference | None = None
     version: str = ""
     pyoco_version: str = ""
     wheel_sync: WheelSyncState = msgspec.field(default_factory=WheelSyncState)

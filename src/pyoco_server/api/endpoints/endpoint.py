@@ -82,8 +82,13 @@ class Endpoint:
         return self.route.partition(" ")[0]
 
     @cached_property
-    def path(self) -> str:
+    def routed_path(self) -> str:
+        """The path for the router: a parameter such as `{name:path}` may contain slashes."""
         return self.route.partition(" ")[2]
+
+    @cached_property
+    def path(self) -> str:
+        return self.routed_path.replace(":path}", "}")
 
     @cached_property
     def tag(self) -> str:
@@ -115,6 +120,7 @@ def is_agent_path(path: str) -> bool:
 # The groups of the reference, in their order.
 TAGS: Final = {
     "runs": "Submit, list, follow, cancel and rerun runs.",
+    "flows": "The flows of the workers: parameters, tasks, versions and statistics.",
     "schedules": "Runs that start at times.",
     "waits": "Questions of runs to people, and their answers.",
     "events": "Events, which all waiting runs receive.",

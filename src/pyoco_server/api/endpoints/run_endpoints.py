@@ -19,8 +19,9 @@ SUBMIT_RUN = Endpoint(
     SUBMIT,
     "Submit a run of a flow on the workers",
     runs.RunAccepted,
-    _SUBMIT_ERRORS,
+    (*_SUBMIT_ERRORS, Err.FLOW_NOT_FOUND),
     Body(runs.RunSubmitRequest),
+    runs.SubmitQuery,
     creates="run",
 )
 SUBMIT_RUN_YAML = Endpoint(

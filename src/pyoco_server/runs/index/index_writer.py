@@ -2,54 +2,30 @@
 
 import json
 import sqlite3
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from pyoco_server.runs.index import index_schema as schema
+from pyoco_server.runs.index.batch_statement import BatchStatement
+from pyoco_server.runs.index.flow_rollups import HOUR, EndedRun, RollupChanges, ended_run, prune_rollups
 from pyoco_server.runs.index.index_schema import MISSING, key_of, run_id_of
 from pyoco_server.runs.index.run_summary import RunItem, RunSummary
 from pyoco_server.runs.index.sqlite_index import SqliteWriter
 from pyoco_server.runs.sweep.open_runs import RunState
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
 
-# Rows per statement; few sizes, because each is a prepared statement.
-_BATCH_SIZES: Final = (64, 8, 1)
 _CACHED_GROUP_IDS: Final = 20_000
 # Longer than any two times are apart.
 _EVER: Final = 1e12
 
 
-class BatchStatement:
-    """A statement with `{}` in it, where the placeholder of one row is repeated for many.
-
-    Starting a statement takes SQLite longer than writing a row, and each start may wait for the event loop's
-    thread.
-    """
-
-    def __init__(self, sql: str, row: str) -> None:
-        self._by_size = [(size, sql.format(", ".join([row] * size))) for size in _BATCH_SIZES]
-
-    def query(self, db: sqlite3.Connection, rows: Sequence[Sequence[object]]) -> Iterator[tuple[Any, ...]]:
-        """The result rows; executed only as far as they are consumed."""
-        done = 0
-        for size, sql in self._by_size:
-            while len(rows) - done >= size:
-                values = tuple(chain.from_iterable(rows[done : done + size]))
-                yield from db.execute(sql, values)
-                done += size
-
-    def execute(self, db: sqlite3.Connection, rows: Sequence[Sequence[object]]) -> None:
-        for _ in self.query(db, rows):
-            pass
-
-
 _FIND: Final = BatchStatement(
-    "SELECT r.run_id, r.revision, r.doc, r.grp, r.updated_at, d.text, d.item "
+    "SELECT r.run_id, r.revision, r.doc, r.grp, r.updated_at, r.state IS NULL, d.text, d.item "
     "FROM runs r JOIN docs d USING (doc) WHERE r.run_id IN ({})",
     "?",
 )
@@ -99,6 +75,7 @@ class IndexedRun(Struct, frozen=True, gc=False):
     doc: int
     grp: int
     updated_at: float
+    has_ended: int
     text: str
     item: bytes
 
@@ -203,15 +180,17 @@ class IndexWriter(SqliteWriter):
     table = "runs"
     key_column = "run_id"
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__(connection)
+        self._clock = clock
+        self._pruned_hour = 0
         self._group_ids: dict[tuple[str, ...], int] = {}
         [(self.entries,)] = connection.execute("SELECT coalesce(sum(runs), 0) FROM groups")
 
     def _clear(self) -> None:
         for name in schema.INDEXES:
             self._db.execute(f"DROP INDEX IF EXISTS {name}")
-        for table in ("runs", "groups", "docs", "labels"):
+        for table in ("runs", "groups", "docs", "labels", "rollups"):
             self._db.execute(f"DELETE FROM {table}")
         self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
         self._group_ids.clear()
@@ -236,16 +215,21 @@ class IndexWriter(SqliteWriter):
             deleted = [(write.revision, write.run_id) for write in newest.values() if write.deleted]
             self.markers.store(newest, deleted)
             self.unreadable.store(newest)
-            changes = RowChanges(self._db)
+            changes, rollups = RowChanges(self._db), RollupChanges(self._db, self._clock())
             for write in newest.values():
                 key = keys[write.run_id]
                 previous = indexed.get(key)
                 if write.summary is not None:
                     group = self._group(write.summary.item)
                     changes.put(write, write.summary, key, group=group, previous=previous)
+                    rollups.replace(_counted(previous), ended_run(group, write.summary.item))
                 elif previous is not None:
                     changes.delete(previous)
+                    if not write.deleted:
+                        rollups.replace(_counted(previous), None)
             changes.write()
+            rollups.write()
+            self._prune_rollups()
             items = [write.summary.item for write in batch if write.summary is not None]
             self._store_held(items, upto, stored_ns)
         self.entries += changes.counts.total()
@@ -292,6 +276,13 @@ class IndexWriter(SqliteWriter):
         self._group_ids[key] = group
         return group
 
+    def _prune_rollups(self) -> None:
+        """Once an hour."""
+        now = self._clock()
+        if self._pruned_hour != now // HOUR:
+            prune_rollups(self._db, now)
+            self._pruned_hour = int(now // HOUR)
+
     def _store_held(self, items: Sequence[RunItem], upto: int, stored_ns: int) -> None:
         spans = [item.updated_at - item.submitted_at for item in items if item.submitted_at is not None]
         if len(spans) < len(items):
@@ -302,6 +293,11 @@ class IndexWriter(SqliteWriter):
             "least_sec = min(least_sec, ?), most_sec = max(most_sec, ?)",
             [upto, stored_ns, min(spans, default=0.0), max(spans, default=0.0)],
         )
+
+
+def _counted(run: IndexedRun | None) -> EndedRun | None:
+    """What the roll-ups have of it."""
+    return ended_run(run.grp, _decode_item(run.item)) if run is not None and run.has_ended else None
 
 
 def _before(batch: Sequence[RunWrite], indexed: dict[bytes, IndexedRun], *, everything: bool) -> list[Before]:
