@@ -34,6 +34,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     key_routes,
     overview_routes,
     request_routes,
+    result_routes,
     run_list_routes,
     run_log_routes,
     run_routes,

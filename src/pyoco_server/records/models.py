@@ -303,6 +303,8 @@ class RunSnapshot(Struct, kw_only=True):
     # Encoded JSON: decoded only where they are read.
     task_records: dict[str, Raw] | UnsetType = UNSET
     task_records_truncated: bool = False
+    # The task that the flow names for the result of the run; unset where it names none.
+    result_task: str | UnsetType = UNSET
     # Of the job, by the gateway that accepted it. Workers may write any snapshot, but cannot sign it.
     signature: str | UnsetType = UNSET
 
