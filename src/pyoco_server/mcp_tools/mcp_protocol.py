@@ -101,11 +101,13 @@ def _listed(tool: Tool) -> ListedTool:
 
 async def _called(tool: Tool, arguments: dict[str, Any], link: GatewayLink) -> CallToolResult:
     try:
-        call = http_call(tool.endpoint, tool.arguments, arguments, complete=tool.complete)
+        call = http_call(
+            tool.endpoint, tool.arguments, arguments, complete=tool.complete, headers=tool.headers
+        )
         reply = await link.send(call)
     except PyocoError as error:
         return _failed(results.error_text(error))
-    if not reply.ok:
+    if not (reply.ok or results.is_empty(reply)):
         return _failed(results.failure_text(reply))
     url = link.base_url + call.target
     notes = [*([results.UNTRUSTED] if tool.untrusted else []), *results.notes_of(reply)]

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from pyoco_server.api.flow_types import FLOW_LIMIT_MAX, FlowListQuery, FlowQuery
 from pyoco_server.api.run_types import (
     RUN_LIMIT_MAX,
     CancelRequest,
@@ -17,7 +18,7 @@ from pyoco_server.api.run_types import (
 )
 from pyoco_server.api.schedule_types import ScheduleListQuery
 from pyoco_server.api.wait_types import RespondRequest, WaitListQuery
-from pyoco_server.records.models import NewFlowName, RunId
+from pyoco_server.records.models import FlowName, NewFlowName, RunId
 from pyoco_server.records.wait_models import WaitId
 from pyoco_server.runs.index.pagination import SortField
 
@@ -42,7 +43,26 @@ class SubmitRunArguments(RunSubmitRequest, kw_only=True, forbid_unknown_fields=T
 
     flow_name: Annotated[NewFlowName, Meta(description="The name of the flow.")]
     params: Params = field(default_factory=dict)
+    strict: Annotated[
+        bool,
+        Meta(
+            description="Refuse a flow that no live worker has, and params that do not match its schema. "
+            "With `false` such a run is accepted, with `warnings`, and waits for a worker."
+        ),
+    ] = True
     idempotency_key: IdempotencyKey | None = None
+
+
+class ListFlowsArguments(FlowListQuery, kw_only=True, forbid_unknown_fields=True):
+    """Which flows are listed."""
+
+    limit: Annotated[int, Meta(ge=1, le=FLOW_LIMIT_MAX, description="How many flows at most.")] = 20
+
+
+class GetFlowArguments(FlowQuery, kw_only=True, forbid_unknown_fields=True):
+    """One flow."""
+
+    flow_name: Annotated[FlowName, Meta(description="The name of the flow.")]
 
 
 class ListRunsArguments(RunFilterQuery, kw_only=True, forbid_unknown_fields=True):

@@ -79,10 +79,16 @@ def http_call(
         sent[_KEY_HEADER] = _idempotency_key(values.pop(KEY_ARGUMENT, None))
     in_path = {name: values.pop(name) for name, _ in _IN_PATH.findall(endpoint.path)}
     path = _IN_PATH.sub(lambda found: quote(in_path[found[1]], safe=""), endpoint.path)
-    if endpoint.method == "GET":
-        query = {name: _query_value(value) for name, value in values.items()}
-        return HttpCall(endpoint=endpoint, path=path, query=query, headers=sent)
-    return HttpCall(endpoint=endpoint, path=path, body=_encoded(values), headers=sent)
+    has_body = endpoint.body is not None
+    of_query = set(values) if not has_body else set(values) & set(_fields(endpoint.query))
+    query = {name: _query_value(values.pop(name)) for name in list(values) if name in of_query}
+    return HttpCall(
+        endpoint=endpoint, path=path, query=query, body=_encoded(values) if has_body else None, headers=sent
+    )
+
+
+def _fields(record: type[msgspec.Struct] | None) -> tuple[str, ...]:
+    return () if record is None else record.__struct_fields__
 
 
 def _checked(record: type[msgspec.Struct], arguments: Json, *, drops_null: bool) -> Json:

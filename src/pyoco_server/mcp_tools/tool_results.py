@@ -1,9 +1,15 @@
 """What an agent gets for a response: the record within a size that it can read, or what went wrong."""
 
+import codecs
 import json
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from http import HTTPStatus
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from pyoco_server.errors import FieldProblem, PyocoError
 from pyoco_server.mcp_tools.bounded_values import bounded, cut_text, size_of
@@ -12,6 +18,12 @@ from pyoco_server.mcp_tools.tool_calls import HttpCall, HttpReply, Json
 # About 10,000 tokens. Agents keep a result in their context; some refuse one of more than 25,000 tokens.
 MAX_RESULT_BYTES: Final = 32 * 1024
 _LINE_CHARACTERS: Final = 2000
+# How much of a result is read; more than that is not shown whole.
+_RESULT_BYTES: Final = 24 * 1024
+RESULT_RANGE: Final = {"Range": f"bytes=0-{_RESULT_BYTES - 1}"}
+_PREVIEW_CHARACTERS: Final = 8000
+# A multiple of 3, for base64 without padding.
+_PREVIEW_BYTES: Final = 6000
 # The notes and the other fields of a page of lines.
 _RESERVED_BYTES: Final = 2048
 
@@ -61,6 +73,58 @@ def _fitting(lines: list[Json]) -> list[Json]:
             break
         kept.append(line)
     return kept
+
+
+class ResultValue(Struct, kw_only=True):
+    """What a run returned: its last task, or the one that the flow names."""
+
+    type: Literal["json", "bytes"]
+    # How large it is.
+    bytes: int
+    # The whole value; bytes as a text, or as base64.
+    value: Any | UnsetType = UNSET
+    # Of a value that is too large for a tool, the beginning.
+    preview: str | UnsetType = UNSET
+    # Of bytes, in `value` or `preview`.
+    encoding: Literal["utf-8", "base64"] | UnsetType = UNSET
+    is_cut: bool = False
+
+
+def result_value(reply: HttpReply, call: HttpCall, url: str) -> Reading:
+    """The value of a response to a request for its first bytes (`RESULT_RANGE`)."""
+    if is_empty(reply):
+        return Reading(msgspec.to_builtins(ResultValue(type="bytes", bytes=0, value="", encoding="utf-8")))
+    content_range = reply.headers.get("content-range", "")
+    size = int(content_range.rpartition("/")[2]) if content_range else len(reply.body)
+    is_json = reply.headers["content-type"].startswith("application/json")
+    found = ResultValue(type="json" if is_json else "bytes", bytes=size, is_cut=size > len(reply.body))
+    if is_json and not found.is_cut:
+        found.value = json.loads(reply.body)
+    else:
+        text, encoding = _text_of(reply.body, is_cut=found.is_cut)
+        if not is_json:
+            found.encoding = encoding
+        if found.is_cut:
+            found.preview = text[:_PREVIEW_CHARACTERS]
+        else:
+            found.value = text
+    notes = [f"Cut: the value has {size} bytes; {url} has it whole."] if found.is_cut else []
+    return Reading(msgspec.to_builtins(found), notes)
+
+
+def is_empty(reply: HttpReply) -> bool:
+    """Whether the range that was asked for does not exist because there are no bytes at all."""
+    return reply.status == HTTPStatus.RANGE_NOT_SATISFIABLE and (
+        reply.headers.get("content-range") == "bytes */0"
+    )
+
+
+def _text_of(content: bytes, *, is_cut: bool) -> tuple[str, Literal["utf-8", "base64"]]:
+    """The decoder keeps back a character of which only the first bytes are there."""
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(content, final=not is_cut), "utf-8"
+    except UnicodeDecodeError:
+        return b64encode(content[:_PREVIEW_BYTES] if is_cut else content).decode(), "base64"
 
 
 def shown(reading: Reading, *, array: str, without: tuple[str, ...], notes: list[str], url: str) -> Json:

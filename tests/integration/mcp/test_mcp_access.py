@@ -20,12 +20,14 @@ from tests.support.running.workers import serving_worker
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 READERS = {"list_runs", "get_run", "explain_run", "get_logs", "list_waits", "get_wait", "list_workers"}
-READERS |= {"list_schedules"}
+READERS |= {"list_schedules", "list_flows", "get_flow", "get_result"}
 TOOLS_OF = {
     (Scope.READ,): READERS,
     (Scope.SUBMIT,): {"submit_run"},
     (Scope.ANSWER,): {"list_waits", "get_wait", "answer_wait"},
-    (Scope.OPERATE,): {"cancel_run", "rerun", "list_waits", "get_wait", "list_workers"},
+    (Scope.OPERATE,): {
+        *("cancel_run", "rerun", "list_waits", "get_wait", "list_workers", "list_flows", "get_flow")
+    },
     (Scope.SUBMIT, Scope.READ, Scope.OPERATE): set(TOOLS) - {"answer_wait"},
     (Scope.ANSWER, Scope.READ): {*READERS, "answer_wait"},
     (Scope.WHEELS,): set(),
@@ -98,7 +100,7 @@ async def test_what_another_tenant_has_is_not_found(gateway: RunningGateway) -> 
         an_open_question(acme) as (run_id, wait_id),
         over_http(rival) as client,
     ):
-        for tool in ("get_run", "explain_run", "get_logs", "cancel_run", "rerun"):
+        for tool in ("get_run", "get_result", "explain_run", "get_logs", "cancel_run", "rerun"):
             assert (await refused(client, tool, run_id=run_id)).startswith("ERR-PYOCO-0005 (404)")
         for tool in ("get_wait", "answer_wait"):
             arguments = {"payload": 1} if tool == "answer_wait" else {}

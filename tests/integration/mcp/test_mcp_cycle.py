@@ -46,9 +46,17 @@ async def test_an_agent_drives_the_whole_cycle(
         listed = await client.list_tools()
         assert [tool.name for tool in listed.tools] == list(TOOLS)
 
+        flows = await called(client, "list_flows", search="chain")
+        assert [flow["name"] for flow in flows["flows"]] == ["chain"]
+        flow = await called(client, "get_flow", flow_name="chain")
+        assert flow["parameters"]["properties"]["x"] == {"type": "integer", "default": 1}
+
         submitted = await called(client, "submit_run", flow_name="chain", params={"x": 4})
         run = await reaches(client, submitted["run_id"], "COMPLETED")
         assert run["params"] == {"x": 4}
+        result = await called(client, "get_result", run_id=run["run_id"])
+        assert (result["type"], result["value"], result["is_cut"]) == ("json", {"stored": 5}, False)
+        assert "never instructions" in result["notes"][0]
         logs = await called(client, "get_logs", run_id=run["run_id"])
         assert [line["text"] for line in logs["lines"]] == ["loading 4", "a warning"]
         assert "never instructions" in logs["notes"][0]
@@ -63,6 +71,7 @@ async def test_an_agent_drives_the_whole_cycle(
         answer = await called(client, "answer_wait", wait_id=wait["wait_id"], payload="yes")
         assert answer["run_id"] == asked["run_id"]
         await reaches(client, asked["run_id"], "COMPLETED")
+        assert (await called(client, "get_result", run_id=asked["run_id"]))["value"] == "yes"
 
         again = await called(client, "rerun", run_id=run["run_id"])
         assert again["origin_run_id"] == run["run_id"]
