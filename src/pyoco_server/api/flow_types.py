@@ -84,6 +84,7 @@ class FlowItem(Struct, kw_only=True):
     # Null: not known. `problem` says why, where a worker has the flow.
     parameters: JsonSchema | None
     problem: str | None
+    # Of the last day; absent: it has no runs, or the index of runs is being filled.
     statistics: dict[FlowWindow, FlowStatistics] | UnsetType = UNSET
 
 
@@ -148,6 +149,7 @@ class FlowView(Struct, kw_only=True):
     tasks: list[FlowTask]
     graph: FlowGraph
     workers: list[FlowWorker]
+    # Of each window; absent: it has no runs, or the index of runs is being filled.
     statistics: dict[FlowWindow, FlowStatistics] | UnsetType = UNSET
     # The newest first.
-    last_failures: list[FlowFailure] | UnsetType = UNSET
+    last_failures: list[FlowFailure]

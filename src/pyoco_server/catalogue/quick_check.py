@@ -4,12 +4,13 @@ It knows the keywords that types produce, and takes a value for valid where it d
 patterns and values beyond its budget. `strict` submits are checked in full (params_check.py).
 """
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyoco_server.errors import FieldProblem, shortened_json
 
-Schema = Mapping[str, Any]
+Schema = dict[str, Any]
 
 # More than params of usual runs need. It bounds what large values, and schemas that multiply the work, cost.
 _BUDGET: Final = 2000
@@ -22,11 +23,11 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,),
     "null": (type(None),),
 }
-_LIMITS: Final = {
-    "minimum": lambda value, limit: value >= limit,
-    "maximum": lambda value, limit: value <= limit,
-    "exclusiveMinimum": lambda value, limit: value > limit,
-    "exclusiveMaximum": lambda value, limit: value < limit,
+_LIMITS: Final[dict[str, Callable[[float, float], bool]]] = {
+    "minimum": operator.ge,
+    "maximum": operator.le,
+    "exclusiveMinimum": operator.gt,
+    "exclusiveMaximum": operator.lt,
 }
 
 

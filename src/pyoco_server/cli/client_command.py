@@ -7,6 +7,10 @@ from pyoco_server.cli.lazy_group import Command, Group, new_lazy_app
 from pyoco_server.cli.options.shared_options import ApiKey, GatewayAddress, Server
 
 
+def _flows(function: str) -> str:
+    return f"flows.flows_command:{function}"
+
+
 def _schedules(function: str) -> str:
     return f"schedules_command:{function}"
 
@@ -94,6 +98,15 @@ COMMANDS: dict[str, Command | Group] = {
     ),
     "wheel-delete": Command(
         "Delete a wheel; workers uninstall it before their next run.", "wheels_command:wheel_delete"
+    ),
+    "flows": Group(
+        "List the flows of the workers, show what one takes, and run it.",
+        ("pyoco-client flows list", "pyoco-client flows run greet --param name=Ada --wait"),
+        {
+            "list": Command("List flows with their workers and runs of the last day.", _flows("list_flows")),
+            "get": Command("Show a flow: its parameters, tasks, workers and statistics.", _flows("get")),
+            "run": Command("Submit a run of a flow, after checking its name and params.", _flows("run")),
+        },
     ),
     "schedules": Group(
         "Create, inspect, pause, trigger and backfill schedules, or apply a file of them.",

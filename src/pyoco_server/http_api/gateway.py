@@ -100,7 +100,7 @@ class Gateway:
         self.letter_counts = LetterCounts(self.connection, self.dead_letters)
         self.workers = WorkerRegistry(self.connection)
         self.requests = RequestCounts()
-        self.overviews = services.SharedResponses()
+        self.overviews: services.SharedResults[bytes] = services.SharedResults()
 
     def _serve_repository(self) -> services.AgentRequests | None:
         """Agent requests, if this gateway serves a repository (PYOCO_AGENT_REPO)."""

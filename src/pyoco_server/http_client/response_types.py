@@ -427,7 +427,7 @@ FlowView = TypedDict("FlowView", {
     "name": str, "description": str, "tags": list[str], "versions": list[str], "versions_differ": bool,
     "parameters": dict[str, Any] | None, "problem": str | None, "file": str | None, "tasks": list[FlowTask],
     "graph": FlowGraph, "workers": list[FlowWorker], "statistics": NotRequired[dict[str, FlowStatistics]],
-    "last_failures": NotRequired[list[FlowFailure]],
+    "last_failures": list[FlowFailure],
 })
 Wheel = TypedDict("Wheel", {
     "name": str, "size_bytes": int, "bucket": str, "nuid": str, "modified": float, "sha256_hex": str | None,

@@ -1,9 +1,11 @@
 """Flows: list those that workers have or that have runs, and read one."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, cast
 
+from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,6 +14,7 @@ from pyoco_server.api.endpoints.flow_endpoints import GET_FLOW, LIST_FLOWS
 from pyoco_server.catalogue.live_flows import LiveFlows, WorkerGroup
 from pyoco_server.errors import FlowNotFound, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import (
     QueryReader,
     cursor_value,
@@ -22,8 +25,11 @@ from pyoco_server.http_api.requests.query import (
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.flow_models import FlowDescription
+from pyoco_server.records.models import RunStatus
 from pyoco_server.runs.flow_yaml import did_you_mean
+from pyoco_server.runs.index.flow_statistics import FlowHistory, FlowStatistics
 from pyoco_server.runs.index.pagination import SortKey
+from pyoco_server.runs.index.run_summary import RunItem
 
 
 @handles(LIST_FLOWS)
@@ -38,11 +44,12 @@ async def list_flows(request: Request) -> Response:
     reader.check()
 
     live = await _live_flows(gateway)
-    names = live.names
+    ended = await _statistics(gateway, caller_of(request).confined_to, tag)
+    # Flows that no live worker has any more, but that have runs, are listed too.
+    names = sorted(ended.keys() | {*live.names}) if ended else live.names
     if after is not None:
         names = names[bisect_right(names, after.name) :]
-    chosen = _matching(live, names, tag, search)
-    page = [found for found, _ in zip(chosen, range(limit + 1), strict=False)]
+    page = list(islice(_matching(live, names, tag, search, ended), limit + 1))
     next_cursor = None
     if len(page) > limit:
         page.pop()
@@ -57,12 +64,15 @@ async def get_flow(request: Request, flow_name: str) -> Response:
     reader = QueryReader(request, flows.FlowQuery)
     tag = reader.one("tag", tag_value, None)
     reader.check()
-    live = await _live_flows(gateway)
+    live, lists = await _live_flows(gateway), gateway.listing.lists
     having = live.having(flow_name, tag)
-    if not having:
+    history = None
+    if lists.ready:
+        history = await lists.history_of_flow(flow_name, caller_of(request).confined_to, tag=tag)
+    if not having and history is None:
         hint = did_you_mean(flow_name, live.names)
         raise FlowNotFound(f"no live worker has the flow {shortened(flow_name)}, and it has no runs{hint}")
-    return json_response(_view(gateway, flow_name, having))
+    return json_response(_view(gateway, flow_name, having, history))
 
 
 async def _live_flows(gateway: Gateway) -> LiveFlows:
@@ -74,24 +84,47 @@ async def _live_flows(gateway: Gateway) -> LiveFlows:
     return directory.current
 
 
+async def _statistics(
+    gateway: Gateway, tenant: str | None, tag: str | None
+) -> Mapping[str, FlowStatistics] | None:
+    """Of the last day; None while the index of runs is being filled."""
+    lists = gateway.listing.lists
+    if not lists.ready:
+        return None
+    return await gateway.flows.statistics.get(
+        (tenant, tag), lambda: lists.statistics_by_flow(tenant, tag=tag)
+    )
+
+
 def _matching(
-    live: LiveFlows, names: Iterable[str], tag: str | None, search: str | None
-) -> Iterable[flows.FlowItem]:
+    live: LiveFlows,
+    names: Iterable[str],
+    tag: str | None,
+    search: str | None,
+    ended: Mapping[str, FlowStatistics] | None,
+) -> Iterator[flows.FlowItem]:
     wanted = None if search is None else search.casefold()
     for name in names:
         having = live.having(name, tag)
-        if having and (wanted is None or _matches(having[0].flows[name], wanted)):
-            yield _item(name, having)
+        if not having and not (ended and name in ended):
+            continue
+        shown = _shown(name, having)
+        if wanted is None or wanted in name.casefold() or wanted in shown.description.casefold():
+            yield _item(shown, having, ended)
 
 
-def _matches(flow: FlowDescription, search: str) -> bool:
-    return search in flow.name.casefold() or search in flow.description.casefold()
+def _shown(name: str, having: list[WorkerGroup]) -> FlowDescription:
+    """As most workers have it; without a worker, only its name is known."""
+    return having[0].flows[name] if having else FlowDescription(name=name)
 
 
-def _item(name: str, having: list[WorkerGroup]) -> flows.FlowItem:
-    shown, versions = having[0].flows[name], _versions(having)
+def _item(
+    shown: FlowDescription, having: list[WorkerGroup], ended: Mapping[str, FlowStatistics] | None
+) -> flows.FlowItem:
+    versions = _versions(having)
+    of_flow = None if ended is None else ended.get(shown.name)
     return flows.FlowItem(
-        name=name,
+        name=shown.name,
         description=shown.description,
         tags=_tags(having),
         workers=sum(len(group.workers) for group in having),
@@ -99,11 +132,14 @@ def _item(name: str, having: list[WorkerGroup]) -> flows.FlowItem:
         versions_differ=len(versions) > 1,
         parameters=_parameters(shown),
         problem=shown.problem,
+        statistics=UNSET if of_flow is None else _windows([of_flow]),
     )
 
 
-def _view(gateway: Gateway, name: str, having: list[WorkerGroup]) -> flows.FlowView:
-    shown, versions = having[0].flows[name], _versions(having)
+def _view(
+    gateway: Gateway, name: str, having: list[WorkerGroup], history: FlowHistory | None
+) -> flows.FlowView:
+    shown, versions = _shown(name, having), _versions(having)
     edges = [flows.FlowEdge(source=each, target=task.name) for task in shown.tasks for each in task.after]
     return flows.FlowView(
         name=name,
@@ -120,10 +156,34 @@ def _view(gateway: Gateway, name: str, having: list[WorkerGroup]) -> flows.FlowV
         ],
         graph=flows.FlowGraph(nodes=[task.name for task in shown.tasks], edges=edges),
         workers=list(_workers(gateway, having)),
+        statistics=UNSET if history is None else _windows(history.windows.values()),
+        last_failures=[] if history is None else list(map(_failure, history.last_failures)),
     )
 
 
-def _workers(gateway: Gateway, having: list[WorkerGroup]) -> Iterable[flows.FlowWorker]:
+def _windows(statistics: Iterable[FlowStatistics]) -> dict[flows.FlowWindow, flows.FlowStatistics]:
+    return {cast(flows.FlowWindow, each.window): _window(each) for each in statistics}
+
+
+def _window(found: FlowStatistics) -> flows.FlowStatistics:
+    return flows.FlowStatistics(
+        since=found.since,
+        bucket_sec=found.bucket_sec,
+        statuses=cast(dict[RunStatus, int], found.statuses),
+        success_rate=found.success_rate,
+        duration_ms=flows.FlowQuantiles(p50=found.duration_ms.p50, p95=found.duration_ms.p95),
+        queue_ms=flows.FlowQuantiles(p50=found.queue_ms.p50, p95=found.queue_ms.p95),
+        sparkline=flows.FlowSparkline(
+            completed=found.completed, failed=found.failed, cancelled=found.cancelled
+        ),
+    )
+
+
+def _failure(run: RunItem) -> flows.FlowFailure:
+    return flows.FlowFailure(run_id=run.run_id, ended_at=run.updated_at, error=run.error)
+
+
+def _workers(gateway: Gateway, having: list[WorkerGroup]) -> Iterator[flows.FlowWorker]:
     for group in having:
         for worker_id in group.workers:
             worker = gateway.flows.directory.worker(worker_id)
