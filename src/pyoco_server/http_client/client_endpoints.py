@@ -116,6 +116,7 @@ DOWNLOAD_WHEEL = ClientEndpoint("GET", "/wheels/{wheel_name}", repeatable=True)
 DELETE_WHEEL = ClientEndpoint("DELETE", "/wheels/{wheel_name}")
 HEALTH = ClientEndpoint("GET", "/health", repeatable=True)
 GET_KEY = ClientEndpoint("GET", "/key", repeatable=True)
+MCP = ClientEndpoint("POST", "/mcp")
 METRICS = ClientEndpoint("GET", "/metrics", repeatable=True)
 OVERVIEW = ClientEndpoint("GET", "/overview", repeatable=True)
 REVISION_HEADER = "X-Pyoco-Revision"

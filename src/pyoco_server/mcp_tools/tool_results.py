@@ -114,7 +114,7 @@ def result_value(reply: HttpReply, call: HttpCall, url: str) -> Reading:
 
 def is_empty(reply: HttpReply) -> bool:
     """Whether the range that was asked for does not exist because there are no bytes at all."""
-    return reply.status == HTTPStatus.RANGE_NOT_SATISFIABLE and (
+    return reply.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and (
         reply.headers.get("content-range") == "bytes */0"
     )
 

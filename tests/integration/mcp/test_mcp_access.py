@@ -113,14 +113,14 @@ async def test_what_another_tenant_has_is_not_found(gateway: RunningGateway) -> 
 
 async def test_a_repeated_submit_is_one_run(gateway: RunningGateway) -> None:
     async with a_key(gateway, "acme") as tenant, over_http(tenant) as client:
-        call = {"flow_name": "noop", "params": {"x": 1}, "idempotency_key": "the-agents-own"}
+        call = {"flow_name": "chain", "params": {"x": 1}, "idempotency_key": "the-agents-own"}
         first = await called(client, "submit_run", **call)
         again = await called(client, "submit_run", **call)
         assert (again["run_id"], "notes" in first) == (first["run_id"], False)
         assert "this call started nothing" in again["notes"][0]
         other = await refused(client, "submit_run", **call | {"params": {"x": 2}})
         assert other.startswith("ERR-PYOCO-0026 (409)")
-        assert len((await called(client, "list_runs", flow="noop"))["items"]) == 1
+        assert len((await called(client, "list_runs", flow="chain"))["items"]) == 1
         # Calls without a key are different runs.
         runs = {(await called(client, "submit_run", flow_name="noop"))["run_id"] for _ in range(2)}
         assert len(runs) == 2

@@ -47,7 +47,7 @@ async def test_an_agent_drives_the_whole_cycle(
         assert [tool.name for tool in listed.tools] == list(TOOLS)
 
         flows = await called(client, "list_flows", search="chain")
-        assert [flow["name"] for flow in flows["flows"]] == ["chain"]
+        assert "chain" in [flow["name"] for flow in flows["flows"]]
         flow = await called(client, "get_flow", flow_name="chain")
         assert flow["parameters"]["properties"]["x"] == {"type": "integer", "default": 1}
 
