@@ -1,10 +1,8 @@
-"""Files that are replaced as a whole, and locks that end with their process."""
+"""Files that are replaced as a whole, and folders that stay in their repository."""
 
-import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -40,28 +38,23 @@ def append_to(path: Path) -> TextIO:
     return open(os.open(path, flags, 0o644), "a", encoding="utf-8", errors="backslashreplace")
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock of this file; it ends with the block or the process, whichever comes first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def checked_folder(root: Path, folder: Path) -> Path:
-    """The folder, created if needed; AgentError if a link leads out of the root.
+    """The folder, created if needed; AgentError if a link leads out of the root, or a file is in its place.
 
     A repository may contain a link under any name: what is written there must stay in the repository.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     if not folder.resolve().is_relative_to(root.resolve()):
         raise AgentError(
             AgentCode.INVALID_REQUEST,
             f"{folder} leads out of the repository {root}.",
             hint=f"Replace the link by a folder: rm {folder} && mkdir {folder}",
         )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise AgentError(
+            AgentCode.INVALID_REQUEST,
+            f"{error.filename} is not a folder.",
+            hint=f"Move it away, or choose another folder in .aiflowrc.json (paths): mv {error.filename} ...",
+        ) from error
     return folder

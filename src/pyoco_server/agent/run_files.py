@@ -123,6 +123,10 @@ class RunFiles:
     def write_error(self, error: AgentError) -> None:
         self._write_json(_ERRORS, error.as_json())
 
+    def clear_error(self) -> None:
+        """Of a question that was answered."""
+        (self.path / _ERRORS).unlink(missing_ok=True)
+
     def write_artifacts(self, artifacts: Mapping[str, Any]) -> None:
         """Commits and statistics of the difference."""
         self._write_json("artifacts.json", artifacts)

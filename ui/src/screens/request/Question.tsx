@@ -24,17 +24,19 @@ export function Question({ request }: { request: AgentRequest }) {
       <CircleHelp size={17} aria-hidden />
       <div className={local.question}>
         <Markdown text={blocked_reason ?? question?.text ?? t("noQuestion")} />
-        <AnswerBox key={question?.wait_id} request={request} choices={question?.choices ?? []} />
+        <AnswerBox key={question?.wait_id} request={request} />
       </div>
     </section>
   );
 }
 
-function AnswerBox({ request, choices }: { request: AgentRequest; choices: readonly string[] }) {
+function AnswerBox({ request }: { request: AgentRequest }) {
   const t = useMessages(messages);
   const c = useMessages(common);
   const [text, setText] = useState("");
-  const sending = useAct((answer: string) => resume(request.id, answer), {
+  const choices = request.question?.choices ?? [];
+  const waitId = request.question?.wait_id ?? null;
+  const sending = useAct((answer: string) => resume(request.id, answer, waitId), {
     quiet: true,
     refresh: [["requests"], ["waits"]],
     onDone: () => showToast({ tone: "good", title: t("answered"), detail: request.title }),
