@@ -34,8 +34,11 @@ async def open_runs(served: ServedRepository) -> list[str]:
 
 async def set_status(served: ServedRepository, request_id: str, status: RunStatus, **fields: Any) -> None:
     """What a worker would write."""
+    await set_run_status(served, await served.has_run(request_id), status, **fields)
+
+
+async def set_run_status(served: ServedRepository, run_id: str, status: RunStatus, **fields: Any) -> None:
     store = served.gateway.inside.runs.store
-    run_id = await served.has_run(request_id)
     stored = await store.get_from_leader(run_id)
     assert stored is not None
     changed = structs.replace(stored.snapshot, status=status, **fields)
@@ -152,14 +155,15 @@ async def _listed(served: ServedRepository) -> dict[str, dict[str, Any]]:
 async def test_request_that_is_made_again_is_a_new_one(served: ServedRepository) -> None:
     await served.create("one")
     await served.act("one", "enqueue")
-    await set_status(served, "one", RunStatus.RUNNING)
+    run_id = await served.has_run("one")
+    await set_run_status(served, run_id, RunStatus.RUNNING)
     path = served.repository.repo / "requests" / "one.md"
     path.unlink()
     body = {"title": "One", "id": "one"}
     # Its run goes on.
     assert await served.error("POST", "/requests", body) == (409, "FILE_ALREADY_EXISTS")
     assert not path.exists()
-    await set_status(served, "one", RunStatus.FAILED, error="it failed")
+    await set_run_status(served, run_id, RunStatus.FAILED, error="it failed")
 
     async def has_ended() -> bool:
         stored = await served.queue.get("one")

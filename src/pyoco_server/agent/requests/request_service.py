@@ -427,7 +427,7 @@ def _cannot_edit(request_id: str) -> AgentError:
 
 
 def _has_begun_since(state: RequestState, file: RequestFile) -> bool:
-    """Whether a run has begun since the state was read: it writes that to the file before it reads the want."""
+    """Whether a run has begun since the state was read: the file says so before the run reads the want."""
     known = state.file.run_id if state.file.status == RequestStatus.RUNNING else None
     return file.status == RequestStatus.RUNNING and file.run_id != known
 
