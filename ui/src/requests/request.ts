@@ -31,7 +31,9 @@ const LABELS: Readonly<Record<string, string>> = {
 
 /** A question with its labels in the language of the page; what is asked stays as it is. */
 export const questionText = (text: string, language: Language): string =>
-  language === "ja" ? text.replace(/(?<=\n\n)(?:Why|Answer|Choices): /g, (label) => LABELS[label] ?? label) : text;
+  language === "ja"
+    ? text.replace(/(?<=\n\n)(?:Why|Answer|Choices): /g, (label) => LABELS[label] ?? label)
+    : text;
 
 /** The address if a browser may open it: a request file can be edited by hand. */
 export const webAddress = (url: string | null | undefined): string | null =>
