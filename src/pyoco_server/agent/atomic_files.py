@@ -1,8 +1,10 @@
 """Files that are replaced as a whole, and folders that stay in their repository."""
 
+import errno
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -11,6 +13,11 @@ from pyoco_server.agent.agent_errors import AgentCode, AgentError
 
 def write_atomically(path: Path, content: str) -> None:
     """Write a temporary file beside it, then rename: a reader sees the old content or the new one."""
+    with writing(path):
+        _replace(path, content)
+
+
+def _replace(path: Path, content: str) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
@@ -35,11 +42,12 @@ def _mode_of(path: Path) -> int:
 def append_to(path: Path) -> TextIO:
     """Open a file for appending; a repository may contain a link there, which is not followed."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    return open(os.open(path, flags, 0o644), "a", encoding="utf-8", errors="backslashreplace")
+    with writing(path):
+        return open(os.open(path, flags, 0o644), "a", encoding="utf-8", errors="backslashreplace")
 
 
 def checked_folder(root: Path, folder: Path) -> Path:
-    """The folder, created if needed; AgentError if a link leads out of the root, or a file is in its place.
+    """The folder, created if needed; AgentError if a link leads out of the root.
 
     A repository may contain a link under any name: what is written there must stay in the repository.
     """
@@ -49,12 +57,30 @@ def checked_folder(root: Path, folder: Path) -> Path:
             f"{folder} leads out of the repository {root}.",
             hint=f"Replace the link by a folder: rm {folder} && mkdir {folder}",
         )
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise AgentError(
-            AgentCode.INVALID_REQUEST,
-            f"{error.filename} is not a folder.",
-            hint=f"Move it away, or choose another folder in .aiflowrc.json (paths): mv {error.filename} ...",
-        ) from error
     return folder
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """AgentError FILE_NOT_WRITABLE if the block cannot write to this path."""
+    try:
+        yield
+    except OSError as error:
+        raise not_writable(path, error) from error
+
+
+def not_writable(path: Path, error: OSError) -> AgentError:
+    cures = {
+        errno.ENOSPC: "Free some space on that disk.",
+        errno.EDQUOT: "Free some space on that disk.",
+        errno.EROFS: "It is on a file system that is mounted read-only.",
+        errno.EEXIST: f"It must be a folder; move it away: mv {path} {path}.old",
+        errno.ENOTDIR: "A part of its path is not a folder.",
+    }
+    return AgentError(
+        AgentCode.FILE_NOT_WRITABLE,
+        f"{path} cannot be written: {error.strerror or error}.",
+        hint=cures.get(error.errno or 0, f"chmod u+rwx {path if path.is_dir() else path.parent}"),
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
-from pyoco_server.agent.atomic_files import checked_folder, write_atomically
+from pyoco_server.agent.atomic_files import checked_folder, write_atomically, writing
 from pyoco_server.agent.file_lock import FileLock
 from pyoco_server.agent.request_file import (
     Priority,
@@ -121,7 +121,7 @@ class RequestFolder:
 
     def delete(self, request_id: str) -> None:
         file = self.file_of(request_id)
-        with self._locked():
+        with self._locked(), writing(file):
             try:
                 file.unlink()
             except FileNotFoundError:

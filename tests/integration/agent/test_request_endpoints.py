@@ -1,7 +1,11 @@
 """The endpoints of agent requests without a worker: files, refusals, the error form."""
 
+import errno
 import json
+import os
 import re
+import shutil
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -255,6 +259,45 @@ def broken_index(repo: Path) -> None:
     (repo / ".git" / "index").write_bytes(b"not an index")
 
 
+def file_for_runs(repo: Path) -> None:
+    # Nobody can create something in it, also not root.
+    shutil.rmtree(repo / "runs", ignore_errors=True)
+    (repo / "runs").write_text("")
+
+
+async def test_file_that_cannot_be_written_is_named_with_its_cure(
+    served: ServedRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.create("one")
+    monkeypatch.setattr(tempfile, "mkstemp", full_disk)
+    for method, path, body in (
+        ("POST", "/requests", {"title": "x"}),
+        ("PATCH", "/requests/one", {"title": "New"}),
+    ):
+        response = await served.call(method, path, body)
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (409, "FILE_NOT_WRITABLE")
+        assert "cannot be written: No space left on device." in error["message"]
+        assert error["details"]["hint"] == "Free some space on that disk."
+
+
+async def test_file_that_cannot_be_written_does_not_stop_its_request(
+    served: ServedRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.create("one")
+    path = served.repository.repo / "requests" / "one.md"
+    failed = path.read_text(encoding="utf-8").replace("status: queued", "status: failed")
+    path.write_text(failed)
+    monkeypatch.setattr(tempfile, "mkstemp", full_disk)
+    assert (await served.act("one", "enqueue"))["status"] == "queued"
+    await served.has_run("one")
+    assert path.read_text(encoding="utf-8") == failed
+
+
+def full_disk(**_: object) -> tuple[int, str]:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 async def test_branch_that_no_run_may_use_is_refused_again(served: ServedRepository) -> None:
     await served.create("one")
     path = served.repository.repo / "requests" / "one.md"
@@ -271,6 +314,7 @@ async def test_branch_that_no_run_may_use_is_refused_again(served: ServedReposit
         (broken_origin, {}, "REMOTE_ORIGIN_MISSING"),
         (untrusted, {}, "GIT_CONFIG_UNTRUSTED"),
         (broken_index, {}, "COMMAND_FAILED"),
+        (file_for_runs, {}, "FILE_NOT_WRITABLE"),
         (lambda repo: None, {"base": "nope"}, "BASE_BRANCH_NOT_FOUND"),
     ],
 )

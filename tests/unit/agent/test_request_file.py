@@ -317,7 +317,7 @@ def test_interrupted_write_leaves_the_file_as_it_was(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(AgentError, match=r"FILE_NOT_WRITABLE: .* No space .*Free some space"):
         paths.requests.change(request_id, lambda file: file.changed({"status": "done"}), NOW)
     assert paths.requests.read(request_id).raw == before
     assert [path.name for path in paths.requests.path.iterdir()] == [f"{request_id}.md"]
@@ -394,5 +394,5 @@ def test_folder_behind_a_link_out_of_the_repository_is_not_created(tmp_path: Pat
 
 def test_file_in_place_of_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("mine")
-    with pytest.raises(AgentError, match="runs is not a folder"):
+    with pytest.raises(AgentError, match=r"FILE_NOT_WRITABLE: .*/runs cannot be written: File exists"):
         checked_folder(tmp_path, tmp_path / "runs")

@@ -110,7 +110,8 @@ class RequestRepository:
         return max((number for number in known if number <= MAX_SEQUENCE), default=0)
 
     def check_preflight(self, file: RequestFile) -> None:
-        """AgentError if a run could not start: of the work tree, the remote, the base or the branch."""
+        """AgentError if a run could not start: of folders, work tree, remote, base or branch."""
+        self.settings.paths.check_writable()
         deadline = time.monotonic() + _PREFLIGHT_SEC
         try:
             check_repository(

@@ -20,6 +20,7 @@ _PREFLIGHT: Final = (
     Code.GIT_CONFIG_UNTRUSTED,
     Code.AUTH_REQUIRED,
     Code.COMMAND_FAILED,
+    Code.FILE_NOT_WRITABLE,
     Code.REQUEST_UNREADABLE,
     # Of a base or a branch that a person has written to the file.
     Code.INVALID_REQUEST,
@@ -44,7 +45,7 @@ CREATE_REQUEST = Endpoint(
     SUBMIT,
     "Create a request. It is not executed before it is enqueued.",
     types.RequestResult,
-    codes=(Code.INVALID_REQUEST, Code.INVALID_PRIORITY, Code.FILE_ALREADY_EXISTS),
+    codes=(Code.INVALID_REQUEST, Code.INVALID_PRIORITY, Code.FILE_ALREADY_EXISTS, Code.FILE_NOT_WRITABLE),
     body=Body(types.NewRequestBody),
     status=201,
     ok_text="The file of the request is written.",
@@ -67,6 +68,7 @@ PATCH_REQUEST = Endpoint(
         Code.INVALID_PRIORITY,
         Code.CANNOT_EDIT_WHILE_RUNNING,
         Code.REQUEST_UNREADABLE,
+        Code.FILE_NOT_WRITABLE,
     ),
     body=Body(types.RequestPatch, min_fields=1),
 )
@@ -74,7 +76,7 @@ DELETE_REQUEST = Endpoint(
     f"DELETE {_REQUEST}",
     SUBMIT,
     "Delete the file of a request that is queued, failed or done; the files of its runs stay.",
-    codes=(*_FOUND, Code.ALREADY_RUNNING),
+    codes=(*_FOUND, Code.ALREADY_RUNNING, Code.FILE_NOT_WRITABLE),
     status=204,
     ok_text="Deleted",
 )
