@@ -72,11 +72,16 @@ class Recorder:
             raise InvariantBroken(problem)
 
     def _on_wait(self, stored: Stored) -> None:
+        # A server that has lost its newest messages uses their sequences again.
+        writes = [each for each in self._evidence.wait_writes if each.revision < stored.sequence]
         if not _is_marker(stored):
             record = decode_wait(stored.data)
-            self._evidence.wait_writes.append(
-                WaitWrite(at=self._world.now, wall=self._world.wall, record=record)
+            writes.append(
+                WaitWrite(
+                    revision=stored.sequence, at=self._world.now, wall=self._world.wall, record=record
+                )
             )
+        self._evidence.wait_writes = writes
 
     def _on_retry_job(self, stored: Stored) -> None:
         if not _is_marker(stored) and ".j." in stored.subject:

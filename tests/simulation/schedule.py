@@ -15,8 +15,9 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape, World
 
 # Everything settles within this time, whatever has failed; most schedules long before.
-_SETTLE_SEC: Final = 90.0
-_FIRST_LOOK_SEC: Final = 3.0
+_SETTLE_SEC: Final = 60.0
+# Longer than a late message is on its way.
+_FIRST_LOOK_SEC: Final = 2.1
 
 
 @dataclass(frozen=True, slots=True)

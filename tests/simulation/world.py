@@ -28,6 +28,7 @@ from tests.simulation.evidence import Execution
 from tests.simulation.executor import AnyStep, Flows, Step
 from tests.simulation.failures.story import Story
 from tests.simulation.faults import USUAL, Faults, Mix
+from tests.simulation.jetstream.headers import rfc3339
 from tests.simulation.jetstream.requests import with_defaults
 from tests.simulation.jetstream.server import SimulatedServer
 from tests.simulation.jetstream.stream import Stored, Stream
@@ -47,13 +48,13 @@ SETTINGS: Final = {
     "nats_request_timeout_sec": 1.5,
     "run_heartbeat_interval_sec": 1.0,
     "worker_heartbeat_interval_sec": 2.0,
-    "worker_disconnect_timeout_sec": 10.0,
-    "worker_lost_after_sec": 6.0,
-    "consumer_ack_wait_sec": 10.0,
-    "ack_progress_interval_sec": 3.0,
+    "worker_disconnect_timeout_sec": 5.0,
+    "worker_lost_after_sec": 3.0,
+    "consumer_ack_wait_sec": 5.0,
+    "ack_progress_interval_sec": 1.5,
     "consumer_max_deliver": 5,
     "sweep_interval_sec": 2.0,
-    "cancel_grace_period_sec": 2.0,
+    "cancel_grace_period_sec": 1.0,
     "drain_timeout_sec": 5.0,
     "load_dotenv": False,
 }
@@ -124,7 +125,7 @@ class World:
         self.server.on_write = self._written
         self._nodes_of: dict[Process, Node[Any]] = {}
         self._stack = ExitStack()
-        self.disk = Disk()
+        self.disk = Disk(created=rfc3339(self._server_ns()))
         self.gateways: list[GatewayNode] = []
         self.workers: list[WorkerNode] = []
 
