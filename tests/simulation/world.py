@@ -22,6 +22,7 @@ from pyoco_server.broker import resources as resources_module
 from pyoco_server.broker.client import connection as connection_module
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.index import sqlite_index
+from pyoco_server.runs.takeover import takeover
 from pyoco_server.worker.session import presence
 from tests.simulation.choices import Choices, Decisions
 from tests.simulation.evidence import Execution
@@ -58,7 +59,8 @@ SETTINGS: Final = {
     "drain_timeout_sec": 5.0,
     "load_dotenv": False,
 }
-
+# How often a gateway asks who is connected: twice as often, these are a third of all messages.
+_PROBE_EVERY_SEC: Final = 1.0
 
 _stream_resources = resources_module.resources
 
@@ -82,6 +84,10 @@ def _config(settings: tuple[tuple[str, Any], ...]) -> NatsBackendConfig:
 def _version(package: str) -> str:
     """Reading it takes a millisecond."""
     return version(package)
+
+
+async def _never_deleted(_: object) -> None:
+    """In place of a look each second whether the file of an index was deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +143,8 @@ class World:
                 [
                     (connection_module, "new_client", self.network.new_client),
                     (sqlite_index, "IndexFile", self.disk.open),
+                    (sqlite_index.SqliteIndex, "check_file", _never_deleted),
+                    (takeover, "_PROBE_EVERY_SEC", _PROBE_EVERY_SEC),
                     (presence, "version", _version),
                     (resources_module, "resources", self._missing_resources),
                     (resources_module, "worker_resources", self._missing_resources),

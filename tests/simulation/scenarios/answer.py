@@ -9,6 +9,7 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
+    services=frozenset({"waits"}),
     workers=1,
     flows={
         "two": [Step("a"), Ask("first", timeout_sec=4.0), Ask("second", timeout_sec=4.0), Step("b")],

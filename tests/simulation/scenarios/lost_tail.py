@@ -6,6 +6,7 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
+    services=frozenset({"waits"}),
     flows={"chain": [Step("a", 0.3), Step("b", 0.3)], "ask": [Step("a", 0.2), Ask("ask", timeout_sec=10.0)]},
     faults=2,
     mix={**USUAL, WorldFault.POWER_FAILURE: 20},

@@ -8,6 +8,7 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
+    services=frozenset({"waits"}),
     flows={
         "fails": [Step("a"), Step("b"), Step("c", fails=frozenset(range(1, 20)))],
         "unanswered": [Step("a"), Ask("ask", timeout_sec=0.5), Step("b")],

@@ -6,7 +6,7 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
-    services=frozenset({"signals"}),
+    services=frozenset({"waits", "signals"}),
     flows={
         "signals": [Step("a"), Await("one", "go"), Await("two", "go")],
         "event": [Step("a", 1.0), Await("news", "news", WaitKind.EVENT)],

@@ -4,7 +4,10 @@ from tests.simulation.executor import Sleep, Step
 from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
-SHAPE = Shape(flows={"sleeper": [Step("a"), Sleep("nap", 2.0), Step("b")], "plain": [Step("a"), Step("b")]})
+SHAPE = Shape(
+    services=frozenset({"waits"}),
+    flows={"sleeper": [Step("a"), Sleep("nap", 2.0), Step("b")], "plain": [Step("a"), Step("b")]},
+)
 
 
 async def play(users: Users) -> None:
