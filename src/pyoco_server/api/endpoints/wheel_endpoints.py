@@ -1,8 +1,8 @@
 """Endpoints of wheels."""
 
 from pyoco_server.api import operation_types as ops
-from pyoco_server.api.endpoints.endpoint import Body, Endpoint
-from pyoco_server.api.endpoints.endpoint_errors import BYTES, NATS, RANGE_NOT_SATISFIABLE
+from pyoco_server.api.endpoints.endpoint import BYTES, Body, Endpoint
+from pyoco_server.api.endpoints.endpoint_errors import NATS, RANGE_HEADERS, RANGE_NOT_SATISFIABLE
 from pyoco_server.api.endpoints.endpoint_scopes import WHEELS
 from pyoco_server.errors import WheelTooLarge
 from pyoco_server.errors.error_table import Err
@@ -35,7 +35,7 @@ DOWNLOAD_WHEEL = Endpoint(
     (Err.WHEEL_NOT_FOUND, RANGE_NOT_SATISFIABLE, NATS),
     media_type=BYTES,
     also={206: "The requested range"},
-    request_headers={"Range": "One range of bytes, such as `bytes=1048576-`."},
+    request_headers=RANGE_HEADERS,
     head=True,
 )
 DELETE_WHEEL = Endpoint(

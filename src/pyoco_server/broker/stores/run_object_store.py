@@ -47,10 +47,11 @@ ABANDONED_SEC: Final = 2 * _UPLOAD_SEC
 _MAX_NAME_BYTES: Final = 1024
 # A megabyte at a time.
 _IN_FLIGHT: Final = 8
-# How long a write is retried, and a message awaited that a replica does not have yet.
-_RETRY_FOR_SEC: Final = 10.0
-_LAG_SEC: Final = 2.0
+# How long a write is retried that NATS does not accept.
+_RETRY_FOR_SEC: Final = 30.0
 _RETRY_SEC: Final = 0.1
+# How often a message is looked for that a replica may not have yet.
+_LAG_TRIES: Final = 20
 _SWEPT_AT_ONCE: Final = 100
 
 
@@ -231,10 +232,12 @@ class RunObjects:
 
     async def _message(self, subject: str) -> StreamMessage | None:
         """The message that must be there; None when no replica has it."""
-        give_up_at = time.monotonic() + (_LAG_SEC if self._connection.config.nats_replicas > 1 else 0.0)
-        while (message := await self._newest(subject)) is None and time.monotonic() < give_up_at:
+        tries = _LAG_TRIES if self._connection.config.nats_replicas > 1 else 1
+        for _ in range(tries - 1):
+            if (message := await self._newest(subject)) is not None:
+                return message
             await asyncio.sleep(_RETRY_SEC)
-        return message
+        return await self._newest(subject)
 
     async def _newest(self, subject: str) -> StreamMessage | None:
         return await newest_message(self._connection, self._stream, subject)
@@ -248,7 +251,11 @@ class RunObjects:
             except PayloadTooLarge:
                 raise
             except NatsUnavailable:
-                if time.monotonic() > give_up_at:
+                if not self._connection.ready:
+                    # An outage: the upload goes on after it.
+                    await self._connection.wait_ready()
+                    give_up_at = time.monotonic() + _RETRY_FOR_SEC
+                elif time.monotonic() > give_up_at:
                     raise
                 await asyncio.sleep(_RETRY_SEC)
             else:

@@ -6,15 +6,15 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints.endpoint_errors import BYTES
+from pyoco_server.api.endpoints.endpoint import BYTES
 from pyoco_server.api.endpoints.run_endpoints import GET_ARTIFACT, LIST_ARTIFACTS
 from pyoco_server.api.run_types import ArtifactQuery, ArtifactsView, ArtifactView
-from pyoco_server.broker.stores.run_object_store import RunObject, RunObjects
+from pyoco_server.broker.stores.run_object_store import RunObject, RunObjectGone, RunObjects
 from pyoco_server.errors import ArtifactNotFound, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
-from pyoco_server.http_api.responses.downloads import StoredFile, attachment, download
+from pyoco_server.http_api.responses.downloads import Download, attachment, download_response
 from pyoco_server.http_api.routes.run_routes import visible_run
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.artifact_models import (
@@ -63,18 +63,23 @@ async def get_artifact(request: Request, run_id: str, name: str) -> Response:
     stored = await _found(objects, run.tag, run_id, name)
     media_type = _type_of(stored)
     shown = _shown_as(media_type) if query.disposition == "inline" else None
-    file = StoredFile(
+    download = Download(
         name=f"{run_id}/{name}",
         size=stored.bytes,
-        media_type=shown or media_type,
         etag=stored.sha256,
+        media_type=media_type,
         read=lambda start, stop: objects.read(run.tag, run_id, stored, start, stop),
         headers={
             **_POLICY,
+            # Here, since a charset would be added to the media type of a text.
+            "Content-Type": shown or media_type,
             "Content-Disposition": "inline" if shown else attachment(name.rpartition("/")[2]),
         },
     )
-    return await download(request, file)
+    try:
+        return await download_response(request, download)
+    except RunObjectGone as gone:
+        raise ArtifactNotFound(f"{shortened(name)} was replaced or removed meanwhile: get it again") from gone
 
 
 async def _found(objects: RunObjects, tag: str, run_id: str, name: str) -> RunObject:

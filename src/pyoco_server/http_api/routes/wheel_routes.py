@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator
 from typing import Final
 
 from msgspec import UNSET, structs
@@ -12,24 +11,23 @@ from starlette.responses import Response
 
 from pyoco_server import errors
 from pyoco_server.api.endpoints import wheel_endpoints as endpoints
-from pyoco_server.api.endpoints.endpoint_errors import BYTES
+from pyoco_server.api.endpoints.endpoint import BYTES
 from pyoco_server.api.operation_types import WheelDeleted, WheelFields, WheelHistoryQuery, WheelView
 from pyoco_server.broker.stores.wheel_history import new_event
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import form_record
-from pyoco_server.http_api.requests.byte_ranges import ByteRange
 from pyoco_server.http_api.requests.multipart import FileField, OpenForm, open_form, reject_unread
 from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
-from pyoco_server.http_api.responses.downloads import StoredFile, attachment, download
+from pyoco_server.http_api.responses.downloads import Download, download_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
 from pyoco_server.records.operation_models import Source, WheelAction, WheelActor, WheelEvent
 from pyoco_server.runs.lifecycle.tenancy import Caller
 from pyoco_server.wheels.wheel_inspection import MAX_UNPACKED_RATIO, InvalidWheel, inspect_wheel
 from pyoco_server.wheels.wheel_name import InvalidWheelName, WheelName
-from pyoco_server.wheels.wheel_registry import StoredWheel, WheelRegistry
+from pyoco_server.wheels.wheel_registry import StoredWheel
 
 log = logging.getLogger(__name__)
 
@@ -86,15 +84,15 @@ async def upload_wheel(request: Request) -> Response:
 async def download_wheel(request: Request, wheel_name: str) -> Response:
     registry = gateway_of(request).wheels.registry
     wheel = await registry.find(wheel_name)
-    file = StoredFile(
+    download = Download(
         name=wheel.name.file_name,
         size=wheel.stored.size,
-        media_type=BYTES,
         etag=wheel.stored.nuid,
-        read=lambda start, stop: _content(registry, wheel, ByteRange(start, stop)),
-        headers={"Content-Disposition": attachment(wheel.name.file_name)},
+        media_type=BYTES,
+        read=lambda start, _: registry.read(wheel, start=start),
+        headers={"Content-Disposition": f'attachment; filename="{wheel.name.file_name}"'},
     )
-    return await download(request, file)
+    return await download_response(request, download)
 
 
 @handles(endpoints.DELETE_WHEEL)
@@ -173,17 +171,6 @@ def _source_of(request: Request) -> Source:
         host=header("host"),
         scheme=request.scope["scheme"],
     )
-
-
-async def _content(
-    registry: WheelRegistry, wheel: StoredWheel, part: ByteRange
-) -> AsyncGenerator[bytes, None]:
-    left = part.size
-    async for block in registry.read(wheel, start=part.start):
-        yield block[:left]
-        left -= len(block)
-        if left <= 0:
-            return
 
 
 def _view(bucket: str, wheel: StoredWheel) -> WheelView:
