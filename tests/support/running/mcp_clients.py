@@ -6,10 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+from jsonschema import Draft7Validator
 from mcp import Client, ClientSession, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
+from pyoco_server.mcp_tools.tool_schemas import output_schema
 from tests.support.programs import CLIENT, environment
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import LIMIT_SEC
@@ -56,6 +58,8 @@ async def called(client: Client | ClientSession, tool: str, **arguments: Any) ->
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.content
     assert isinstance(result.structured_content, dict)
+    # As the official client for TypeScript reads it.
+    Draft7Validator(output_schema(tool)).validate(result.structured_content)
     return result.structured_content
 
 

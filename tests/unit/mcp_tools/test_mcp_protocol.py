@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator, Draft202012Validator
 
 from pyoco_server.mcp_tools.tool_table import TOOLS
 from pyoco_server.version import __version__
@@ -88,9 +88,12 @@ async def test_every_tool_has_valid_schemas(http: httpx.AsyncClient) -> None:
             Draft202012Validator.check_schema(schema)
             # As the protocol requires it of both.
             assert schema["type"] == "object"
+            # The official client for TypeScript reads them as draft 7.
+            Draft7Validator.check_schema(schema)
+            assert "prefixItems" not in json.dumps(schema)
+            # Some providers of models refuse patterns that look ahead.
+            assert "(?" not in json.dumps(schema)
         assert tool["inputSchema"]["additionalProperties"] is False
-        # Some providers of models refuse these.
-        assert "(?" not in json.dumps(tool["inputSchema"])
 
 
 async def test_hints_tell_readers_from_what_changes_something(http: httpx.AsyncClient) -> None:
