@@ -28,6 +28,10 @@ OpenWait = TypedDict("OpenWait", {
     "kind": NotRequired[str], "topic": NotRequired[str | None], "since": NotRequired[float | None],
     "asked_again": NotRequired[str | None],
 })
+RunResult = TypedDict("RunResult", {
+    "task": str, "type": Literal['bytes', 'json'], "bytes": int, "value": NotRequired[Any],
+    "preview": NotRequired[str], "is_cut": bool, "reason": NotRequired[str],
+})
 Run = TypedDict("Run", {
     "run_id": str, "flow_name": str, "status": str, "params": dict[str, Any], "tasks": dict[str, str],
     "heartbeat_at": float, "updated_at": float, "tag": str, "tags": list[str], "submitted_at": float | None,
@@ -52,10 +56,6 @@ Run = TypedDict("Run", {
 SnapshotPage = TypedDict("SnapshotPage", {
     "items": list[Run], "next_cursor": str | None, "total": NotRequired[int],
     "total_exact": NotRequired[bool],
-})
-RunResult = TypedDict("RunResult", {
-    "task": str, "type": Literal['bytes', 'json'], "bytes": int, "value": NotRequired[Any],
-    "preview": NotRequired[str], "is_cut": bool, "reason": NotRequired[str],
 })
 Tasks = TypedDict("Tasks", {
     "run_id": str, "flow_name": str, "status": str, "tasks": dict[str, str], "task_records": dict[str, Any],

@@ -30,6 +30,7 @@ class RunEventLog:
     def __init__(self) -> None:
         self.entries: list[JournalEntry] = []
         self.lines: list[LogLine] = []
+        self.parts: list[OutputPart] = []
 
     def finished(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
@@ -38,6 +39,10 @@ class RunEventLog:
 
     def printed(self, lines: list[LogLine]) -> None:
         self.lines += lines
+
+    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+        self.parts.append(part)
+        return True
 
     @property
     def texts(self) -> list[str]:
