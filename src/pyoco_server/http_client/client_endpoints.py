@@ -117,5 +117,6 @@ GET_KEY = ClientEndpoint("GET", "/key", repeatable=True)
 METRICS = ClientEndpoint("GET", "/metrics", repeatable=True)
 OVERVIEW = ClientEndpoint("GET", "/overview", repeatable=True)
 REVISION_HEADER = "X-Pyoco-Revision"
+COMPLETED = "COMPLETED"
 # The statuses of runs that have ended.
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
