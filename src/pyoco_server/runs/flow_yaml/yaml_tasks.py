@@ -31,6 +31,8 @@ OPTIONS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
         "a number of seconds above 0, at most a year",
     ),
     "fail_policy": (lambda value: value in FAIL_POLICIES, "'stop' or 'isolate'"),
+    # Whether the result of the run is what this task returns.
+    "result": (lambda value: type(value) is bool, "true or false"),
 }
 _NOT_HERE: Final = {
     "trigger_policy": "it decides about branches that join, which only a Python flow can have",
