@@ -138,8 +138,29 @@ def public_snapshot(snapshot: SnapshotT, *, records: bool) -> SnapshotT:
     return snapshot
 
 
+class RunResult(Struct, kw_only=True):
+    """The result of a completed run; `GET /runs/{run_id}/result` has the value whole."""
+
+    # The task that returned it.
+    task: str
+    # Bytes are served as they are, and are base64 here.
+    type: Literal["json", "bytes"]
+    # How large it is as it is served.
+    bytes: int
+    # A small one.
+    value: Any | UnsetType = UNSET
+    # Of a larger one, the beginning of its JSON.
+    preview: str | UnsetType = UNSET
+    # Whether this is not the whole value.
+    is_cut: bool = False
+    # Why the whole value is stored nowhere; unset where it is.
+    reason: str | UnsetType = UNSET
+
+
 class RunView(RunSnapshot, kw_only=True):
-    """The snapshot of a run, and whether its worker is alive."""
+    """The snapshot of a run, its result, and whether its worker is alive."""
+
+    result: RunResult | UnsetType = UNSET
 
     worker_alive: bool | None = None
     worker_heartbeat_at: float | None = None

@@ -107,6 +107,13 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.>"]),
         _stream(
             config,
+            config.run_object_stream,
+            [f"{config.run_object_subject_prefix}.>"],
+            # A part that is written again replaces itself, a record the earlier one.
+            max_msgs_per_subject=1,
+        ),
+        _stream(
+            config,
             config.run_log_stream,
             [f"{config.run_log_subject_prefix}.*"],
             max_age=config.run_log_max_age_sec,
@@ -202,6 +209,7 @@ def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:
         config.work_stream,
         config.dlq_stream,
         config.journal_stream,
+        config.run_object_stream,
         config.run_log_stream,
         config.wait_event_stream,
         f"KV_{config.runs_kv_bucket}",

@@ -16,11 +16,11 @@ def _schedules(function: str) -> str:
 
 
 def _events(function: str) -> str:
-    return f"events_command:{function}"
+    return f"triggers.events_command:{function}"
 
 
 def _templates(function: str) -> str:
-    return f"templates_command:{function}"
+    return f"triggers.templates_command:{function}"
 
 
 def _requests(function: str) -> str:
@@ -28,7 +28,7 @@ def _requests(function: str) -> str:
 
 
 def _hooks(function: str) -> str:
-    return f"hooks_command:{function}"
+    return f"triggers.hooks_command:{function}"
 
 
 COMMANDS: dict[str, Command | Group] = {
@@ -82,6 +82,10 @@ COMMANDS: dict[str, Command | Group] = {
     "health": Command(
         "Show whether the gateway, NATS and the index are ready; exit 0 only if they are.",
         "health_command:health",
+    ),
+    "mcp": Command(
+        "Serve the tools for agents (Model Context Protocol) on standard input and output.",
+        "mcp_command:mcp",
     ),
     "metrics": Command("Show the gateway's metrics in Prometheus format.", "workers_command:metrics"),
     "wheels": Command("List the wheels that workers install.", "wheels_command:wheels"),
@@ -182,12 +186,12 @@ COMMANDS: dict[str, Command | Group] = {
         "Bind the actions of workflow templates to flows.",
         ("pyoco-client actions create close_month --flow-name close --tag finance",),
         {
-            "list": Command("List the actions with their flows.", "actions_command:list_actions"),
-            "get": Command("Show an action.", "actions_command:get"),
+            "list": Command("List the actions with their flows.", "triggers.actions_command:list_actions"),
+            "get": Command("Show an action.", "triggers.actions_command:get"),
             "create": Command(
-                "Create an action, or replace the one with this key.", "actions_command:create"
+                "Create an action, or replace the one with this key.", "triggers.actions_command:create"
             ),
-            "delete": Command("Delete an action.", "actions_command:delete"),
+            "delete": Command("Delete an action.", "triggers.actions_command:delete"),
         },
     ),
     "hooks": Group(

@@ -650,6 +650,14 @@ class Err:
         cure_en="Check its key: GET /api/workflow-actions lists the existing ones.",
         cure_ja="キーを確認してください（GET /api/workflow-actions で一覧を取得できます）。",
     )
+    RESULT_NOT_FOUND: Final = ErrorSpec(
+        number=71,
+        status=404,
+        en="There is no such result",
+        ja="結果が見つかりません",
+        cure_en="Read the run with GET /runs/{run_id}: a result exists when the run is COMPLETED.",
+        cure_ja="GET /runs/{run_id} で run の状態を確認してください（結果は COMPLETED の run にあります）。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(

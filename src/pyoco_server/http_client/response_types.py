@@ -34,6 +34,10 @@ OpenWait = TypedDict("OpenWait", {
     "kind": NotRequired[str], "topic": NotRequired[str | None], "since": NotRequired[float | None],
     "asked_again": NotRequired[str | None],
 })
+RunResult = TypedDict("RunResult", {
+    "task": str, "type": Literal['bytes', 'json'], "bytes": int, "value": NotRequired[Any],
+    "preview": NotRequired[str], "is_cut": bool, "reason": NotRequired[str],
+})
 Run = TypedDict("Run", {
     "run_id": str, "flow_name": str, "status": str, "params": dict[str, Any], "tasks": dict[str, str],
     "heartbeat_at": float, "updated_at": float, "tag": str, "tags": list[str], "submitted_at": float | None,
@@ -51,8 +55,9 @@ Run = TypedDict("Run", {
     "open_waits": NotRequired[list[OpenWait]], "wait_message": NotRequired[str | None],
     "wait_schema": NotRequired[str | None], "wait_deadline_at": NotRequired[float | None],
     "task_records": NotRequired[dict[str, Any]], "task_records_truncated": bool,
-    "signature": NotRequired[str], "worker_alive": NotRequired[bool | None],
-    "worker_heartbeat_at": NotRequired[float | None], "worker_tags": NotRequired[list[str] | None],
+    "result_task": NotRequired[str], "signature": NotRequired[str], "result": NotRequired[RunResult],
+    "worker_alive": NotRequired[bool | None], "worker_heartbeat_at": NotRequired[float | None],
+    "worker_tags": NotRequired[list[str] | None],
 })
 SnapshotPage = TypedDict("SnapshotPage", {
     "items": list[Run], "next_cursor": str | None, "total": NotRequired[int],

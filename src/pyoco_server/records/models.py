@@ -33,6 +33,7 @@ RUN_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 # The same in words, for error messages.
 TAG_EXPECTED = "expected 1 to 64 letters, digits, '_' or '-' (no '.')"
 WORKER_ID_EXPECTED = "expected 1 to 128 letters, digits, '_' or '-'"
+RUN_ID_EXPECTED = "expected a run id: a lower-case UUID"
 FLOW_NAME_EXPECTED = "expected 1 to 200 printable characters, without an API key"
 # 30 days.
 RUN_TIMEOUT_MAX_SEC = 2_592_000
@@ -302,6 +303,8 @@ class RunSnapshot(Struct, kw_only=True):
     # Encoded JSON: decoded only where they are read.
     task_records: dict[str, Raw] | UnsetType = UNSET
     task_records_truncated: bool = False
+    # The task that the flow names for the result of the run; unset where it names none.
+    result_task: str | UnsetType = UNSET
     # Of the job, by the gateway that accepted it. Workers may write any snapshot, but cannot sign it.
     signature: str | UnsetType = UNSET
 

@@ -1,7 +1,8 @@
 """Statistics of flows from roll-ups, compared with those of the runs themselves."""
 
+import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
@@ -10,6 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from pyoco_server.records.models import RunSnapshot, RunStatus, encode, new_run_id
 from pyoco_server.runs.index import index_schema as schema
@@ -96,15 +98,31 @@ class Bucket:
             self._stored[run_id] = RunWrite(run_id, self._revision, b"?", problem="no JSON")
             self.apply([self._stored[run_id]])
 
-    def apply(self, writes: Iterator[RunWrite] | Sequence[RunWrite] | object) -> None:
-        batch = list(writes)  # type: ignore[call-overload]
-        self._writer.apply(batch, upto=self._revision)
+    def fail(self) -> None:
+        """A batch that is rolled back: its last write has the revision of another run."""
+        taken = next((write.revision for write in self._stored.values() if write.summary), None)
+        if taken is not None:
+            batch = [self._seen(run()), structs.replace(self._seen(run()), revision=taken)]
+            with pytest.raises(sqlite3.IntegrityError):
+                self.apply(batch)
+
+    def roll_up(self) -> None:
+        self._writer.write_rollups()
+
+    def apply(self, writes: Iterable[RunWrite]) -> None:
+        self._writer.apply(list(writes), upto=self._revision)
 
     def _seen(self, snapshot: RunSnapshot) -> RunWrite:
         self._revision += 1
         data = encode(snapshot)
         state = None if snapshot.status.terminal else decode_state(data)
         return RunWrite(snapshot.run_id, self._revision, data, summary_of(data), state)
+
+    @property
+    def rolled_up(self) -> int:
+        """The revision up to which rows were written."""
+        [(revision,)] = self.db.execute("SELECT rolled_up FROM held")
+        return int(revision)
 
     @property
     def listed(self) -> list[RunItem]:
@@ -115,9 +133,11 @@ class Bucket:
         return [*self.listed, *(run for run in self._deleted if RunStatus(run.status).terminal)]
 
     def by_flow(self, tenant: str | None = None, tag: str | None = None) -> dict[str, FlowStatistics]:
+        self.roll_up()
         return statistics_by_flow(self.db, self.now, tenant=tenant, tag=tag)
 
     def history(self, flow: str, tenant: str | None = None, tag: str | None = None) -> FlowHistory | None:
+        self.roll_up()
         return history_of_flow(self.db, flow, self.now, tenant=tenant, tag=tag)
 
 
@@ -266,7 +286,7 @@ STEPS = st.one_of(
     WRITES,
     st.tuples(st.sampled_from(["delete", "drop", "damage"]), st.sampled_from(RUN_IDS)),
     st.tuples(st.just("advance"), st.floats(0, 3 * DAY)),
-    st.tuples(st.sampled_from(["repeat", "restart", "rebuild", "flush"]), st.none()),
+    st.tuples(st.sampled_from(["repeat", "restart", "rebuild", "fail", "roll_up", "flush"]), st.none()),
 )
 
 
@@ -361,9 +381,20 @@ def test_rows_that_no_window_needs_are_removed() -> None:
     with bucket() as index:
         for _ in range(45):
             index.write([run(at=index.now), run(RunStatus.FAILED, at=index.now, flow="report")])
+            index.roll_up()
             index.now += DAY
         rows = Counter(period for (period,) in index.db.execute("SELECT period_sec FROM rollups"))
         assert rows == {HOUR: 2 * 8, DAY: 2 * 31}
+
+
+def test_many_ended_runs_are_written_without_being_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyoco_server.runs.index.flow_rollups._MOST_PENDING", 3)
+    with bucket() as index:
+        index.write([run(), run()])
+        assert index.rolled_up == 0
+        index.write([run()])
+        assert index.rolled_up == 3
+        assert index.by_flow()["load"].statuses == {"COMPLETED": 3}
 
 
 def test_a_clock_that_went_back_does_no_harm() -> None:

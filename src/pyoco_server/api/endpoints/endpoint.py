@@ -12,6 +12,7 @@ from pyoco_server.auth.scopes import Scope
 from pyoco_server.errors.error_table import ErrorSpec
 
 JSON: Final = "application/json"
+BYTES: Final = "application/octet-stream"
 # Of agent requests.
 JSON_UTF8: Final = "application/json; charset=utf-8"
 
@@ -63,6 +64,8 @@ class Endpoint:
     request_headers: Mapping[str, str] = field(default_factory=dict)
     response_headers: Mapping[str, str] = field(default_factory=dict)
     head: bool = False
+    # The content may also be bytes, `application/octet-stream`.
+    also_bytes: bool = False
     in_schema: bool = True
     # A public endpoint whose response has more details with a valid key.
     optional_key: bool = False
@@ -134,6 +137,7 @@ TAGS: Final = {
     "dlq": "Dead letters: runs that failed for good.",
     "workers": "Workers, and what they may do.",
     "wheels": "Code for the workers.",
+    "mcp": "Tools for agents (Model Context Protocol).",
     "system": "Health, metrics, and the rights of an API key.",
 }
 _TAG_OF_PATH: Final = {

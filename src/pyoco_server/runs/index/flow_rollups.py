@@ -1,4 +1,4 @@
-"""Roll-ups of ended runs per hour and per day, written with the runs: what statistics of flows are read from.
+"""Roll-ups of ended runs per hour and per day: what statistics of flows are read from.
 
 A row has the runs of one group (tenant, flow, tag, status) that ended in its period, with histograms of their
 durations and times in the queue. A run that was deleted stays counted. A run that is written again counts
@@ -6,10 +6,11 @@ once, as it is now.
 """
 
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from pyoco_server.records.models import TERMINAL
 from pyoco_server.runs.index.batch_statement import BatchStatement
@@ -18,6 +19,11 @@ from pyoco_server.runs.index.time_histogram import bin_of, count_in, histogram, 
 
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
+# So many ended runs change each row once.
+_MOST_PENDING: Final = 2000
+
+# The period, its start, and the group.
+_Key = tuple[int, int, int]
 
 _FIND: Final = BatchStatement(
     "WITH asked (period_sec, start, grp) AS (VALUES {}) "
@@ -26,6 +32,8 @@ _FIND: Final = BatchStatement(
     "(?, ?, ?)",
 )
 _PUT: Final = BatchStatement("INSERT OR REPLACE INTO rollups VALUES {}", "(?, ?, ?, ?, ?, ?)")
+
+_decode_item = msgspec.json.Decoder(RunItem).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,7 @@ class Window:
 
 
 LAST_DAY: Final = Window("24h", DAY, HOUR, HOUR)
+# The longest one is the last.
 WINDOWS: Final = (
     LAST_DAY,
     Window("7d", 7 * DAY, 6 * HOUR, HOUR),
@@ -62,19 +71,12 @@ class EndedRun(NamedTuple):
     duration_bin: int | None
     queue_bin: int | None
 
-
-def ended_run(group: int, run: RunItem) -> EndedRun | None:
-    """None while it has not ended."""
-    if run.status not in TERMINAL:
-        return None
-    duration, queue_time = run.duration_sec, run.queue_sec
-    return EndedRun(
-        group,
-        # An ended run is not written any more, so this is its end, also for lists.
-        run.updated_at,
-        None if duration is None else bin_of(duration),
-        None if queue_time is None else bin_of(queue_time),
-    )
+    def keys(self, kept_since: dict[int, int]) -> Iterator[_Key]:
+        """Of the rows that count it."""
+        for period_sec, since in kept_since.items():
+            start = int(self.at // period_sec) * period_sec
+            if start >= since:
+                yield period_sec, start, self.group
 
 
 class _Counts:
@@ -102,56 +104,121 @@ class _Counts:
 
 
 class RollupChanges:
-    """What a batch changes, collected and then written together."""
+    """What a batch of writes changes."""
 
-    def __init__(self, db: sqlite3.Connection, now: float) -> None:
-        self._db = db
-        self._kept_since = _kept_since(now)
-        self._removed: list[EndedRun] = []
-        self._added: list[EndedRun] = []
+    def __init__(self, now: float, *, urgent: bool = False) -> None:
+        self._counted_since = WINDOWS[-1].since(now)
+        self.added: list[EndedRun] = []
+        self.removed: list[EndedRun] = []
+        # Whether it must be written at once, because it changes a run that is counted.
+        self.is_urgent = urgent
 
     def replace(self, before: EndedRun | None, after: EndedRun | None) -> None:
+        self.is_urgent |= before is not None
         if before == after:
             return
         if before is not None:
-            self._removed.append(before)
+            self.removed.append(before)
         if after is not None:
-            self._added.append(after)
+            self.added.append(after)
 
-    def write(self) -> None:
-        if not self._added and not self._removed:
-            return
-        keys = {key for run in (*self._added, *self._removed) for key in self._keys(run)}
-        counts: defaultdict[tuple[int, int, int], _Counts] = defaultdict(_Counts)
-        for period_sec, start, group, *stored in _FIND.query(self._db, list(keys)):
+    def keep(self, deleted: EndedRun | None) -> None:
+        self.is_urgent |= deleted is not None
+
+    def ended_run(self, group: int, run: RunItem) -> EndedRun | None:
+        """None for a run that has not ended, or before all windows."""
+        # An ended run is not written any more, so `updated_at` is its end, also for lists.
+        if run.status not in TERMINAL or run.updated_at < self._counted_since:
+            return None
+        duration, queue_time = run.duration_sec, run.queue_sec
+        return EndedRun(
+            group,
+            run.updated_at,
+            None if duration is None else bin_of(duration),
+            None if queue_time is None else bin_of(queue_time),
+        )
+
+
+class FlowRollups:
+    """Writes the roll-ups, for many runs at once: their rows are in `rollups` up to `held.rolled_up`.
+
+    The runs after that revision are pending, in memory. They are read from the index after a restart, so
+    that a run that is counted may only change in a transaction that writes them.
+    """
+
+    def __init__(self, db: sqlite3.Connection, clock: Callable[[], float]) -> None:
+        self._db = db
+        self._clock = clock
+        # None: to be read from the index.
+        self._pending: list[EndedRun] | None = None
+        self._pruned_hour = 0
+
+    @property
+    def are_written(self) -> bool:
+        return self._pending == []
+
+    def reset(self) -> None:
+        """The index was cleared, or a transaction has failed."""
+        self._pending = None
+
+    def changes(self, *, urgent: bool = False) -> RollupChanges:
+        """For the next batch; called before it is written."""
+        if self._pending is None:
+            self._pending = self._read_pending()
+        return RollupChanges(self._clock(), urgent=urgent)
+
+    def apply(self, changes: RollupChanges, upto: int) -> None:
+        """Within the transaction of the batch."""
+        assert self._pending is not None, "its changes were collected"
+        if changes.is_urgent or len(self._pending) + len(changes.added) >= _MOST_PENDING:
+            now = self._clock()
+            self._write_rows(self._pending, changes, _kept_since(now))
+            self._prune(now)
+            self._db.execute("UPDATE held SET rolled_up = ?", [upto])
+            self._pending = []
+        else:
+            self._pending += changes.added
+
+    def _read_pending(self) -> list[EndedRun]:
+        changes = RollupChanges(self._clock())
+        rows = self._db.execute(
+            "SELECT r.grp, d.item FROM held CROSS JOIN runs r ON r.revision > rolled_up AND r.state IS NULL"
+            " CROSS JOIN docs d USING (doc)"
+        )
+        found = (changes.ended_run(group, _decode_item(item)) for group, item in rows)
+        return [run for run in found if run is not None]
+
+    def _write_rows(
+        self, pending: Sequence[EndedRun], changes: RollupChanges, kept_since: dict[int, int]
+    ) -> None:
+        runs = (*pending, *changes.removed, *changes.added)
+        counts: dict[_Key, _Counts] = {key: _Counts() for run in runs for key in run.keys(kept_since)}
+        for period_sec, start, group, *stored in _FIND.query(self._db, list(counts)):
             counts[period_sec, start, group] = _Counts(*stored)
-        for run in self._removed:
-            for key in self._keys(run):
-                counts[key].remove(run)
-        for run in self._added:
-            for key in self._keys(run):
-                counts[key].add(run)
-        rows = [
+        steps = ((pending, _Counts.add), (changes.removed, _Counts.remove), (changes.added, _Counts.add))
+        for some, count in steps:
+            for run in some:
+                for key in run.keys(kept_since):
+                    count(counts[key], run)
+        rows = (
             (*key, each.runs, packed(each.durations), packed(each.queue_times))
             for key, each in counts.items()
-        ]
-        _PUT.execute(self._db, rows)
+        )
+        _PUT.execute(self._db, list(rows))
 
-    def _keys(self, run: EndedRun) -> Iterator[tuple[int, int, int]]:
-        for period_sec, since in self._kept_since.items():
-            start = int(run.at // period_sec) * period_sec
-            if start >= since:
-                yield period_sec, start, run.group
-
-
-def prune_rollups(db: sqlite3.Connection, now: float) -> None:
-    """Delete what no window needs any more."""
-    db.executemany("DELETE FROM rollups WHERE period_sec = ? AND start < ?", _kept_since(now).items())
+    def _prune(self, now: float) -> None:
+        """Delete what no window needs any more, once an hour."""
+        hour = int(now // HOUR)
+        if hour != self._pruned_hour:
+            self._db.executemany(
+                "DELETE FROM rollups WHERE period_sec = ? AND start < ?", _kept_since(now).items()
+            )
+            self._pruned_hour = hour
 
 
 def _kept_since(now: float) -> dict[int, int]:
-    """By the length of the period."""
+    """The first row that a window needs, by the length of its period."""
     return {
         period_sec: min(window.since(now) for window in WINDOWS if window.period_sec == period_sec)
-        for period_sec in {window.period_sec for window in WINDOWS}
+        for period_sec in (HOUR, DAY)
     }

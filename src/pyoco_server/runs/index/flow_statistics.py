@@ -165,10 +165,10 @@ def _tallies(
             if group.status not in TERMINAL:
                 tally.open[group.status] += group.runs
     ended = [group.id for group in groups if group.status in TERMINAL] if look_up else None
-    for start, group_id, *counts in _rows(db, window, now, ended):
+    for start, group_id, runs, durations, queue_times in _rows(db, window, now, ended):
         flow, status = by_id[group_id]
-        tally = by_flow.setdefault(flow, _Tally(window, buckets))
-        tally.add(status, start, *counts)
+        tally = by_flow.get(flow) or by_flow.setdefault(flow, _Tally(window, buckets))
+        tally.add(status, start, runs, durations, queue_times)
     return by_flow
 
 

@@ -24,6 +24,7 @@ CREATE TABLE held (
     created TEXT NOT NULL,      -- of the bucket that is indexed
     revision INTEGER NOT NULL,  -- read up to here
     stored_ns INTEGER NOT NULL DEFAULT 0,  -- when the message of that revision was stored
+    rolled_up INTEGER NOT NULL DEFAULT 0,  -- up to this revision, ended runs are in `rollups`
     -- The bounds of updated_at - submitted_at, of all runs ever indexed.
     least_sec REAL NOT NULL DEFAULT 0,
     most_sec REAL NOT NULL DEFAULT 0

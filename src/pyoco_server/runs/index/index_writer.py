@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pyoco_server.runs.index import index_schema as schema
 from pyoco_server.runs.index.batch_statement import BatchStatement
-from pyoco_server.runs.index.flow_rollups import HOUR, EndedRun, RollupChanges, ended_run, prune_rollups
+from pyoco_server.runs.index.flow_rollups import EndedRun, FlowRollups, RollupChanges
 from pyoco_server.runs.index.index_schema import MISSING, key_of, run_id_of
 from pyoco_server.runs.index.run_summary import RunItem, RunSummary
 from pyoco_server.runs.index.sqlite_index import SqliteWriter
@@ -82,6 +82,10 @@ class IndexedRun(Struct, frozen=True, gc=False):
     @property
     def summary(self) -> RunSummary:
         return RunSummary(item=_decode_item(self.item), text=self.text)
+
+    def counted(self, rollups: RollupChanges) -> EndedRun | None:
+        """What the roll-ups have of it."""
+        return rollups.ended_run(self.grp, _decode_item(self.item)) if self.has_ended else None
 
 
 def indexed_runs(db: sqlite3.Connection, keys: Iterable[bytes]) -> dict[bytes, IndexedRun]:
@@ -182,8 +186,7 @@ class IndexWriter(SqliteWriter):
 
     def __init__(self, connection: sqlite3.Connection, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__(connection)
-        self._clock = clock
-        self._pruned_hour = 0
+        self.rollups = FlowRollups(connection, clock)
         self._group_ids: dict[tuple[str, ...], int] = {}
         [(self.entries,)] = connection.execute("SELECT coalesce(sum(runs), 0) FROM groups")
 
@@ -194,6 +197,7 @@ class IndexWriter(SqliteWriter):
             self._db.execute(f"DELETE FROM {table}")
         self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
         self._group_ids.clear()
+        self.rollups.reset()
 
     def complete(self) -> None:
         for name, columns in schema.INDEXES.items():
@@ -215,21 +219,23 @@ class IndexWriter(SqliteWriter):
             deleted = [(write.revision, write.run_id) for write in newest.values() if write.deleted]
             self.markers.store(newest, deleted)
             self.unreadable.store(newest)
-            changes, rollups = RowChanges(self._db), RollupChanges(self._db, self._clock())
+            changes, rollups = RowChanges(self._db), self.rollups.changes()
             for write in newest.values():
                 key = keys[write.run_id]
                 previous = indexed.get(key)
                 if write.summary is not None:
                     group = self._group(write.summary.item)
                     changes.put(write, write.summary, key, group=group, previous=previous)
-                    rollups.replace(_counted(previous), ended_run(group, write.summary.item))
+                    counted = None if previous is None else previous.counted(rollups)
+                    rollups.replace(counted, rollups.ended_run(group, write.summary.item))
                 elif previous is not None:
                     changes.delete(previous)
-                    if not write.deleted:
-                        rollups.replace(_counted(previous), None)
+                    if write.deleted:
+                        rollups.keep(previous.counted(rollups))
+                    else:
+                        rollups.replace(previous.counted(rollups), None)
             changes.write()
-            rollups.write()
-            self._prune_rollups()
+            self.rollups.apply(rollups, upto)
             items = [write.summary.item for write in batch if write.summary is not None]
             self._store_held(items, upto, stored_ns)
         self.entries += changes.counts.total()
@@ -244,12 +250,20 @@ class IndexWriter(SqliteWriter):
         ).fetchall()
         with self._transaction():
             indexed = indexed_runs(self._db, [key for (key,) in found])
-            changes = RowChanges(self._db)
+            changes, rollups = RowChanges(self._db), self.rollups.changes()
             for run in indexed.values():
                 changes.delete(run)
+                rollups.keep(run.counted(rollups))
             changes.write()
+            self.rollups.apply(rollups, self.revision)
         self.entries += changes.counts.total()
         return [(run.revision, run.summary) for run in indexed.values()]
+
+    def write_rollups(self) -> None:
+        """Make them complete up to the revision of the index."""
+        if not self.rollups.are_written:
+            with self._transaction():
+                self.rollups.apply(self.rollups.changes(urgent=True), self.revision)
 
     def open_states(self) -> list[tuple[str, int, bytes]]:
         rows = self._db.execute("SELECT run_id, revision, state FROM runs WHERE state IS NOT NULL")
@@ -260,6 +274,7 @@ class IndexWriter(SqliteWriter):
 
     def _rolled_back(self) -> None:
         self._group_ids.clear()
+        self.rollups.reset()
 
     def _group(self, item: RunItem) -> int:
         key = (item.tenant_id or "", item.flow_name, item.tag, item.status)
@@ -276,13 +291,6 @@ class IndexWriter(SqliteWriter):
         self._group_ids[key] = group
         return group
 
-    def _prune_rollups(self) -> None:
-        """Once an hour."""
-        now = self._clock()
-        if self._pruned_hour != now // HOUR:
-            prune_rollups(self._db, now)
-            self._pruned_hour = int(now // HOUR)
-
     def _store_held(self, items: Sequence[RunItem], upto: int, stored_ns: int) -> None:
         spans = [item.updated_at - item.submitted_at for item in items if item.submitted_at is not None]
         if len(spans) < len(items):
@@ -293,11 +301,6 @@ class IndexWriter(SqliteWriter):
             "least_sec = min(least_sec, ?), most_sec = max(most_sec, ?)",
             [upto, stored_ns, min(spans, default=0.0), max(spans, default=0.0)],
         )
-
-
-def _counted(run: IndexedRun | None) -> EndedRun | None:
-    """What the roll-ups have of it."""
-    return ended_run(run.grp, _decode_item(run.item)) if run is not None and run.has_ended else None
 
 
 def _before(batch: Sequence[RunWrite], indexed: dict[bytes, IndexedRun], *, everything: bool) -> list[Before]:

@@ -114,12 +114,14 @@ class RunIndex(SqliteIndex[IndexWriter]):
         self, tenant: str | None, *, tag: str | None = None
     ) -> dict[str, FlowStatistics]:
         now = time.time()
+        await self._write_rollups()
         return await self._read(lambda db: statistics_by_flow(db, now, tenant=tenant, tag=tag))
 
     async def history_of_flow(
         self, flow: str, tenant: str | None, *, tag: str | None = None
     ) -> FlowHistory | None:
         now = time.time()
+        await self._write_rollups()
         return await self._read(lambda db: history_of_flow(db, flow, now, tenant=tenant, tag=tag))
 
     async def tenants_of(self, run_ids: Iterable[str]) -> dict[str, str | None]:
@@ -143,6 +145,10 @@ class RunIndex(SqliteIndex[IndexWriter]):
             return {run_id_of(key): row[0] for key, row in rows if row is not None}
 
         return await self._read(found)
+
+    async def _write_rollups(self) -> None:
+        if self.ready and not self._used().rollups.are_written:
+            await self._write(lambda: self._used().write_rollups())
 
 
 def _listed(db: sqlite3.Connection, keys: list[SortKey]) -> list[ListedRun]:

@@ -23,6 +23,7 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_af
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -42,6 +43,7 @@ _AT_ONCE = 64
 _WORKER_CHECK_SEC = 60.0
 # A worker stores its catalogue before its record names it.
 _UNUSED_CATALOGUE_SEC = 3600.0
+_UPLOAD_CHECK_SEC = 600.0
 
 
 class Retention:
@@ -55,6 +57,7 @@ class Retention:
         self._prefix = f"$KV.{bucket}."
         self._store = RunStore(connection)
         self._journal = Journal(connection)
+        self._objects = RunObjects(connection)
         self._logs = RunLogs(connection)
         self._waits = WaitStore(connection)
         self._mailboxes = MailboxStore(connection)
@@ -109,6 +112,7 @@ class Retention:
     async def _remove_records(self, run_id: str) -> int:
         """Remove the records of a deleted run; returns the number of its waits."""
         await self._journal.remove(run_id)
+        await self._objects.remove_run(run_id)
         await self._logs.remove(run_id)
         await self._mailboxes.remove_run(run_id)
         waits = await self._waits.remove_run(run_id)
@@ -205,3 +209,21 @@ class WorkerRecordRetention:
         if stored.stored_at >= written_before or record.hidden or record.paused:
             return False
         return not record.observed_state(disconnect_timeout_sec=self._disconnect_sec).alive
+
+
+class UnfinishedUploads:
+    """Removes what is left of objects of runs whose upload was interrupted, or that were replaced."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._objects = RunObjects(connection)
+        self._next_check = 0.0
+
+    async def remove(self) -> int:
+        """Remove old ones; returns how many."""
+        if time.monotonic() < self._next_check:
+            return 0
+        self._next_check = time.monotonic() + _UPLOAD_CHECK_SEC
+        removed = await self._objects.drop_abandoned()
+        if removed:
+            log.info("removed the bytes of %d unfinished or replaced uploads", removed)
+        return removed
