@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
 from pyoco_server.mcp_tools.tool_schemas import output_schema
+from tests.support.ports import port_to_keep
 from tests.support.programs import CLIENT, environment
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import LIMIT_SEC
@@ -25,7 +26,8 @@ def url_of(gateway: RunningGateway) -> str:
 
 
 def key_of(gateway: RunningGateway) -> str | None:
-    return gateway.http.headers.get("X-API-Key")
+    key: str | None = gateway.http.headers.get("X-API-Key")
+    return key
 
 
 @asynccontextmanager
@@ -44,6 +46,20 @@ async def over_http(gateway: RunningGateway, mode: str = LEGACY) -> AsyncIterato
 async def over_stdio(gateway: RunningGateway) -> AsyncIterator[ClientSession]:
     """`pyoco-client mcp` with the key of the gateway's client, if it has one."""
     settings = {"PYOCO_SERVER": url_of(gateway), "PYOCO_API_KEY": key_of(gateway) or ""}
+    async with _program(settings) as session:
+        yield session
+
+
+@asynccontextmanager
+async def without_gateway() -> AsyncIterator[ClientSession]:
+    """`pyoco-client mcp` for a gateway that is not there."""
+    settings = {"PYOCO_SERVER": f"http://127.0.0.1:{port_to_keep()}"}
+    async with _program(settings) as session:
+        yield session
+
+
+@asynccontextmanager
+async def _program(settings: dict[str, str]) -> AsyncIterator[ClientSession]:
     command = StdioServerParameters(
         command=sys.executable, args=["-m", CLIENT, "mcp"], env=environment(**settings)
     )

@@ -208,3 +208,15 @@ async def test_an_outage_of_nats_is_an_error_of_the_tool(http: httpx.AsyncClient
 
 async def test_a_null_is_left_out_of_a_query(http: httpx.AsyncClient) -> None:
     assert "ERR-PYOCO-0003" in await error_of(http, "list_waits", flow=None, cursor=None)
+
+
+async def test_an_unexpected_error_is_an_error_of_the_tool(
+    http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = http._transport
+    assert isinstance(transport, httpx.ASGITransport)
+    transport.app.state.gateway.workers = None  # type: ignore[attr-defined]
+    error = await error_of(http, "list_workers")
+    assert error.startswith("(500) Internal Server Error")
+    assert "unexpected error on GET /workers" in caplog.text
+    assert "NoneType" not in error
