@@ -54,12 +54,16 @@ def submit_run(
     timeout_sec: float | None = None,
     start_at: datetime | float | str | None = None,
     delay_sec: float | None = None,
+    strict: bool = False,
     idempotency_key: str | None = None,
 ) -> Request[Accepted]:
     """Submit a run of a flow that the workers know: its `run_id` and `status`.
 
     `timeout_sec` limits the run. With `start_at` (a datetime with its zone, a text in ISO 8601 with its
     offset, or unix seconds) or `delay_sec` it starts later, and is SCHEDULED until then.
+
+    A flow that no live worker of the tag has, and params that do not match its schema, are `warnings` in the
+    response; with `strict` they are refused.
 
     With an `idempotency_key` the same call may be made again after any failure, and there is one run all the
     same. The client itself does so when the gateway or NATS is away for a moment; without a key of yours it
@@ -74,7 +78,8 @@ def submit_run(
         start_at=_moment(start_at),
         delay_sec=delay_sec,
     )
-    return call(api.SUBMIT_RUN, body=body, key=idempotency_key, submits=True)
+    query = given(strict="true" if strict else None)
+    return call(api.SUBMIT_RUN, query, body, key=idempotency_key, submits=True)
 
 
 def submit_run_yaml(

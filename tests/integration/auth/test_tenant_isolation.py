@@ -162,6 +162,10 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "files": {"wheel": ("others-0.1.0-py3-none-any.whl", wheel_bytes("others", "0.1.0"))}
     },
     ("PATCH", "/workers/{worker_id}"): {"json": {"hidden": False}},
+    ("POST", "/mcp"): {
+        "json": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_runs"}},
+        "headers": {"Accept": "application/json"},
+    },
 }
 # Where acme itself sees its objects: otherwise the test would prove nothing.
 TELLING = {
@@ -181,6 +185,7 @@ TELLING = {
     ("GET", "/workers"),
     ("GET", "/workers/{worker_id}"),
     ("GET", "/wheels/history"),
+    ("POST", "/mcp"),
 }
 
 

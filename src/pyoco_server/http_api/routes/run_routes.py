@@ -2,18 +2,19 @@
 
 import logging
 import time
+from base64 import b64encode
 from contextlib import suppress
 from typing import Annotated
 
 from fastapi import Query
-from msgspec import structs
+from msgspec import UNSET, Raw, UnsetType, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import run_types
 from pyoco_server.api.endpoints.run_endpoints import CANCEL_RUN, EXPLAIN_RUN, GET_RUN, GET_TASKS, RERUN
 from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.errors import NatsUnavailable, UnreadableRecord
+from pyoco_server.errors import NatsUnavailable, ResultNotFound, UnreadableRecord
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
@@ -28,6 +29,7 @@ from pyoco_server.runs.explain.explain_texts import in_words, text_of
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.requested_start import requested_start
 from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
+from pyoco_server.runs.lifecycle.run_result import result_of
 from pyoco_server.runs.lifecycle.stored_job import DocumentLost, whole_params
 from pyoco_server.runs.lifecycle.tenancy import find_run
 from pyoco_server.telemetry import tracing
@@ -35,6 +37,9 @@ from pyoco_server.telemetry import tracing
 log = logging.getLogger(__name__)
 
 _WITH_ALL = frozenset({"full", "all"})
+# A larger result is shown by its beginning.
+_SMALL_RESULT_BYTES = 8 * 1024
+_PREVIEW_BYTES = 1024
 
 
 @handles(GET_RUN)
@@ -50,7 +55,28 @@ async def get_run(
         # Without them, the response has their beginning.
         with suppress(DocumentLost):
             view.params = await whole_params(Journal(gateway.connection), snapshot)
+    view.result = _result(snapshot)
     return json_response(run_types.public_snapshot(view, records=bool(include)))
+
+
+def _result(snapshot: RunSnapshot) -> run_types.RunResult | UnsetType:
+    if snapshot.status is not RunStatus.COMPLETED:
+        return UNSET
+    try:
+        value = result_of(snapshot)
+    except ResultNotFound:
+        return UNSET
+    shown = run_types.RunResult(task=value.task, type="bytes" if value.is_bytes else "json", bytes=value.size)
+    if value.content is None:
+        shown.preview, shown.is_cut = value.preview, True
+        shown.reason = value.why_cut or UNSET
+    elif value.size > _SMALL_RESULT_BYTES:
+        beginning = b64encode(value.content[:_PREVIEW_BYTES]) if value.is_bytes else value.content
+        shown.preview = beginning[:_PREVIEW_BYTES].decode("utf-8", "ignore")
+        shown.is_cut = True
+    else:
+        shown.value = b64encode(value.content).decode() if value.is_bytes else Raw(value.content)
+    return shown
 
 
 @handles(GET_TASKS)
