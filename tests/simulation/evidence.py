@@ -75,6 +75,7 @@ class RunWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitWrite:
+    revision: int
     at: float
     # The same in unix seconds.
     wall: float

@@ -65,6 +65,8 @@ class Network:
         self.pause: Callable[[Process], None] = lambda _: None
         # How long a late message is on its way.
         self.late_sec: Callable[[], float] = lambda: 3.0
+        # When the last of these has arrived.
+        self.late_until = 0.0
         self._unreachable: dict[Process, float] = {}
 
     def new_client(self, **_: object) -> "SimulatedClient":
@@ -77,6 +79,12 @@ class Network:
 
     def store_delay(self) -> float:
         return _STORE_SEC[self._choices.weighted("store", _STORE_WEIGHTS)]
+
+    def delay_late(self) -> float:
+        """Of a message that is late."""
+        late_sec = self.late_sec()
+        self.late_until = max(self.late_until, self.loop.now + late_sec)
+        return late_sec
 
     def reachable_from(self, process: Process) -> bool:
         return self.server_is_up and self._unreachable.get(process, 0.0) <= self.loop.now
@@ -259,7 +267,7 @@ class SimulatedClient:
                 network.cut(self.process, seconds=_RECONNECT_SEC)
                 return
             if fault is MessageFault.LATE:
-                late_sec = network.late_sec()
+                late_sec = network.delay_late()
             elif fault in (MessageFault.LOSE_REPLY, MessageFault.LATE_REPLY) and reply:
                 self._faulty_replies[reply] = fault
         lane = _lane_of(subject, network.server)
@@ -308,7 +316,7 @@ class SimulatedClient:
         fault = self._fault_of_reply(pattern[0], message.subject) if self._faulty_replies else None
         if fault is MessageFault.LOSE_REPLY:
             return
-        late_sec = self._network.late_sec() if fault is MessageFault.LATE_REPLY else 0.0
+        late_sec = self._network.delay_late() if fault is MessageFault.LATE_REPLY else 0.0
         # Replies to different requests overtake each other; deliveries to one inbox do not.
         lane = f"<{message.subject if pattern[0].endswith('*') else number}"
         arrival = max(self._loop.now + self._network.delay() + late_sec, self._lanes.get(lane, 0.0))

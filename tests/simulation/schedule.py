@@ -15,8 +15,9 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape, World
 
 # Everything settles within this time, whatever has failed; most schedules long before.
-_SETTLE_SEC: Final = 90.0
-_FIRST_LOOK_SEC: Final = 3.0
+_SETTLE_SEC: Final = 60.0
+# After this time gateways have looked once whether something is left to do.
+_FIRST_LOOK_SEC: Final = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def run_schedule(scenario: Scenario, seed: int, *, given: Decisions | None = Non
 
 async def _settle(world: World, recorder: Recorder, users: Users) -> None:
     """Wait until all invariants hold; InvariantBroken if one does not in the end."""
-    until, pause_sec = world.now + _SETTLE_SEC, _FIRST_LOOK_SEC
+    until = world.now + _SETTLE_SEC
+    pause_sec = max(_FIRST_LOOK_SEC, world.network.late_until - world.now)
     while True:
         await world.sleep(pause_sec)
         try:

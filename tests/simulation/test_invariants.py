@@ -260,8 +260,8 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         invariants.a_decided_wait_never_changes,
         Evidence(
             wait_writes=[
-                WaitWrite(at=1.0, wall=101.0, record=wait(WaitState.EXPIRED)),
-                WaitWrite(at=2.0, wall=102.0, record=wait(WaitState.ANSWERED, payload=1)),
+                WaitWrite(revision=1, at=1.0, wall=101.0, record=wait(WaitState.EXPIRED)),
+                WaitWrite(revision=2, at=2.0, wall=102.0, record=wait(WaitState.ANSWERED, payload=1)),
             ]
         ),
     ),
@@ -313,7 +313,7 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
     ),
     (
         invariants.a_wait_is_over_at_its_time,
-        Evidence(wait_writes=[WaitWrite(at=1.0, wall=50.0, record=wait(WaitState.EXPIRED))]),
+        Evidence(wait_writes=[WaitWrite(revision=1, at=1.0, wall=50.0, record=wait(WaitState.EXPIRED))]),
     ),
     (
         invariants.a_signal_is_received_once,

@@ -44,9 +44,9 @@ from tests.simulation.world import World
 T = TypeVar("T")
 
 _SOMEBODY: Final = Actor(name="somebody")
-_LOOK_SEC: Final = 0.5
+_LOOK_SEC: Final = 0.25
 # How long a fault may have an effect.
-_LASTING_SEC: Final = 20.0
+_LASTING_SEC: Final = 12.0
 # What every process notices, whichever one it happened at.
 _OF_ALL: Final = (WorldFault.SERVER_RESTART, WorldFault.POWER_FAILURE)
 _LOOKS: Final = 60

@@ -15,7 +15,6 @@ from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.run_files import RunFiles, Stage
 from pyoco_server.records.models import RunStatus
 
-_ENDED: Final = frozenset({RequestStatus.FAILED, RequestStatus.DONE})
 # Before the code, in the error of a run that failed before the flow could write its reason.
 _OF_A_TASK: Final = re.compile(r"^task \w+: AgentError: (?=[A-Z_]+: )")
 
@@ -108,7 +107,7 @@ def project_run(
     stage = files.stage()
     projection = projected(facts, stage)
     if stage is not None:
-        _write_stage(files, stage, projection, now)
+        _write_stage(files, stage, projection, now, has_ended=facts.status.terminal)
 
     def change(file: RequestFile) -> RequestFile:
         return file if file.is_of_later_run(run_id) else file.changed(projection.fields(stage, run_id))
@@ -116,19 +115,30 @@ def project_run(
     return settings.paths.requests.change(request_id, change, now)
 
 
-def _write_stage(files: RunFiles, stage: Stage, projection: Projection, now: datetime) -> None:
+def _write_stage(
+    files: RunFiles, stage: Stage, projection: Projection, now: datetime, *, has_ended: bool
+) -> None:
+    at = now.isoformat(timespec="seconds")
     changed = replace(
         stage,
         status=projection.status,
         blocked_reason=projection.blocked_reason,
         failure_reason=projection.failure_reason,
+        ended_at=stage.ended_at or (at if has_ended else None),
     )
     if changed == stage:
         return
-    at = now.isoformat(timespec="seconds")
     changed.updated_at = at
-    if projection.status in _ENDED and changed.ended_at is None:
-        changed.ended_at = at
     files.write_stage(changed)
+    if stage.status == RequestStatus.NEEDS_INPUT and projection.blocked_reason is None:
+        # Of a question that is not open any more.
+        files.clear_error()
     if projection.failure_reason and files.errors() is None:
-        files.write_error(AgentError(AgentCode.INTERNAL_ERROR, projection.failure_reason))
+        files.write_error(_error_of(projection.failure_reason))
+
+
+def _error_of(reason: str) -> AgentError:
+    code, _, text = reason.partition(": ")
+    if text and code in list(AgentCode):
+        return AgentError(AgentCode(code), text)
+    return AgentError(AgentCode.INTERNAL_ERROR, reason)
