@@ -26,7 +26,7 @@ from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, 
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import keyed_command, keyed_submission
-from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
+from pyoco_server.runs.lifecycle.rerun import RequestedRerun, rerun_job
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
@@ -179,10 +179,10 @@ class Users:
         new_id: list[str] = []
 
         async def act(gateway: Gateway) -> str:
-            job = await rerun_job(gateway.connection, run_id, ANYBODY, mode=mode)
+            asked = RequestedRerun(run_id, mode)
+            job = await rerun_job(gateway.connection, asked, ANYBODY)
             new_id.append(job.run_id)
-            asked = rerun_command(run_id, mode, None, keep_answers=False)
-            request = None if key is None else keyed_command(key, None, *asked)
+            request = None if key is None else keyed_command(key, None, *asked.command)
             return await gateway.runs.submitter.submit(job, request=request)
 
         return await self._send(

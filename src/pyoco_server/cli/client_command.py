@@ -54,7 +54,7 @@ COMMANDS: dict[str, Command | Group] = {
         "Explain the state of a run, what happens next, and what you can do.", "run_commands:explain"
     ),
     "cancel": Command("Cancel a run. A run that has ended is left unchanged.", "run_commands:cancel"),
-    "rerun": Command("Rerun an ended run as a new run with the same flow and params.", "run_commands:rerun"),
+    "rerun": Command("Rerun an ended run as a new run, with the same or other params.", "run_commands:rerun"),
     "waits": Command("List open or past waits, or show one wait with its history.", "waits_command:waits"),
     "resume": Command(
         "Answer the question a run is waiting on. Without --json or --decision, prompts interactively.",
