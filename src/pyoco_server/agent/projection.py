@@ -100,17 +100,22 @@ def project_run(
 ) -> RequestFile:
     """Write the state of the latest run to the request file and to stage.json.
 
-    A file that already says so is not written; nor is one that names a later run. AgentError
-    REQUEST_NOT_FOUND, and REQUEST_UNREADABLE if a person has broken the header.
+    A file that already says so is not written; nor is one that names a later run. While a run works, its flow
+    writes: what was known before it began does not overwrite that. AgentError REQUEST_NOT_FOUND, and
+    REQUEST_UNREADABLE if a person has broken the header.
     """
+    has_ended = facts.status.terminal
     files = RunFiles(settings.paths, request_id, run_id)
     stage = files.stage()
     projection = projected(facts, stage)
-    if stage is not None:
-        _write_stage(files, stage, projection, now, has_ended=facts.status.terminal)
+    if stage is not None and (has_ended or stage.status != RequestStatus.RUNNING):
+        _write_stage(files, stage, projection, now, has_ended=has_ended)
 
     def change(file: RequestFile) -> RequestFile:
-        return file if file.is_of_later_run(run_id) else file.changed(projection.fields(stage, run_id))
+        is_at_work = not has_ended and (file.run_id, file.status) == (run_id, RequestStatus.RUNNING)
+        if is_at_work or file.is_of_later_run(run_id):
+            return file
+        return file.changed(projection.fields(stage, run_id))
 
     return settings.paths.requests.change(request_id, change, now)
 

@@ -141,3 +141,19 @@ def test_error_of_a_question_ends_with_the_question(
     ended = files.stage()
     assert ended is not None
     assert (ended.ended_at is not None) == facts.status.terminal
+
+
+@pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.WAITING_HUMAN])
+def test_state_before_a_run_has_begun_does_not_overwrite_what_its_flow_has_written(
+    settings: AgentSettings, status: RunStatus
+) -> None:
+    """A gateway may read the run, and write to the file after the worker has."""
+    files = RunFiles(settings.paths, "x", "001")
+    files.create()
+    files.write_stage(stage())
+    begun = {"status": "running", "run_id": "001"}
+    settings.paths.requests.change("x", lambda file: file.changed(begun))
+    late = project_run(settings, "x", "001", AgentRunFacts(status=status), NOW)
+    assert (late.status, files.stage()) == ("running", stage())
+    after = project_run(settings, "x", "002", AgentRunFacts(status=status), NOW)
+    assert after.status != "running"
