@@ -112,12 +112,18 @@ def project_run(
         _write_stage(files, stage, projection, now, has_ended=has_ended)
 
     def change(file: RequestFile) -> RequestFile:
-        is_at_work = not has_ended and (file.run_id, file.status) == (run_id, RequestStatus.RUNNING)
-        if is_at_work or file.is_of_later_run(run_id):
+        if file.is_of_later_run(run_id) or (not has_ended and _is_at_work(files, file)):
             return file
         return file.changed(projection.fields(stage, run_id))
 
     return settings.paths.requests.change(request_id, change, now)
+
+
+def _is_at_work(files: RunFiles, file: RequestFile) -> bool:
+    """Whether stage.json, which the flow writes first, and the file both say that this run works."""
+    stage = files.stage()
+    said = {file.status, RequestStatus.RUNNING if stage is None else stage.status}
+    return file.run_id == files.run_id and said == {RequestStatus.RUNNING}
 
 
 def _write_stage(
