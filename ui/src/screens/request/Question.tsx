@@ -8,6 +8,7 @@ import { Markdown } from "../../requests/Markdown";
 import { messages as common } from "../../requests/messages";
 import { requestTone } from "../../requests/RequestStatus";
 import { type AgentRequest, resume } from "../../requests/requestApi";
+import { Arming, useIsArmed } from "../../ui/arming";
 import { Button, Field, joined, TextArea } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
 import { showToast } from "../../ui/toasts";
@@ -24,7 +25,9 @@ export function Question({ request }: { request: AgentRequest }) {
       <CircleHelp size={17} aria-hidden />
       <div className={local.question}>
         <Markdown text={blocked_reason ?? question?.text ?? t("noQuestion")} />
-        <AnswerBox key={question?.wait_id} request={request} choices={question?.choices ?? []} />
+        <Arming key={question?.wait_id}>
+          <AnswerBox request={request} choices={question?.choices ?? []} />
+        </Arming>
       </div>
     </section>
   );
@@ -33,6 +36,7 @@ export function Question({ request }: { request: AgentRequest }) {
 function AnswerBox({ request, choices }: { request: AgentRequest; choices: readonly string[] }) {
   const t = useMessages(messages);
   const c = useMessages(common);
+  const isArmed = useIsArmed();
   const [text, setText] = useState("");
   const sending = useAct((answer: string) => resume(request.id, answer), {
     quiet: true,
@@ -41,7 +45,7 @@ function AnswerBox({ request, choices }: { request: AgentRequest; choices: reado
   });
   const isSent = sending.isPending || sending.isSuccess;
   const send = () => {
-    if (text.trim() && !isSent) sending.mutate(text.trim());
+    if (text.trim() && !isSent && isArmed) sending.mutate(text.trim());
   };
   if (!useMay("POST /api/v1/requests/{request_id}/resume")) return <p>{t("mayNotAnswer")}</p>;
   return (
