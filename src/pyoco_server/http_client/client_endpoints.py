@@ -19,7 +19,7 @@ CANCEL_RUN = ClientEndpoint("POST", "/runs/{run_id}/cancel", repeatable=True)
 RERUN = ClientEndpoint("POST", "/runs/{run_id}/rerun")
 EXPLAIN_RUN = ClientEndpoint("GET", "/runs/{run_id}/explain", repeatable=True)
 LIST_ARTIFACTS = ClientEndpoint("GET", "/runs/{run_id}/artifacts", repeatable=True)
-GET_ARTIFACT = ClientEndpoint("GET", "/runs/{run_id}/artifacts/{name}", repeatable=True)
+GET_ARTIFACT = ClientEndpoint("GET", "/runs/{run_id}/artifacts/{name:path}", repeatable=True)
 RETRY_RUN = ClientEndpoint("POST", "/runs/{run_id}/retry", repeatable=True)
 RECEIVE_HOOK = ClientEndpoint("POST", "/hooks/{hook_id}")
 LIST_HOOKS = ClientEndpoint("GET", "/hooks", repeatable=True)
@@ -122,5 +122,6 @@ MCP = ClientEndpoint("POST", "/mcp")
 METRICS = ClientEndpoint("GET", "/metrics", repeatable=True)
 OVERVIEW = ClientEndpoint("GET", "/overview", repeatable=True)
 REVISION_HEADER = "X-Pyoco-Revision"
+COMPLETED = "COMPLETED"
 # The statuses of runs that have ended.
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})

@@ -52,6 +52,9 @@ POINTS: dict[str, Callable[[], None]] = {
     "asked": partial(CrashPoint(WaitStore, "create").die, at=1),
     "suspended": partial(CrashPoint(Delivery, "ack", before=True).die, at=1),
     "delivered": partial(CrashPoint(RunStore, "replace", before=True).die, at=1),
+    # In the middle of a large output, and before anything refers to it.
+    "output part stored": partial(CrashPoint(RunObjects, "_write").die, at=12),
+    "output stored": partial(CrashPoint(RunObjects, "put").die, at=1),
     "claimed": partial(CrashPoint(RunStore, "replace").die, at=1),
     # Each write of the uploads of a run, in turn.
     **{f"upload {at}": partial(CrashPoint(RunObjects, "_write").die, at=at) for at in range(1, 7)},

@@ -18,7 +18,7 @@ from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from pyoco_server.worker.executors.output_pipes import OutputPipes
 from pyoco_server.worker.ipc.pipes import DeathPipe
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
-from pyoco_server.worker.ipc.protocol import Outcome, Run, Setup
+from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run, Setup
 from tests.support.places import FLOWS
 
 NO_EVENTS: Any = SimpleNamespace(
@@ -35,6 +35,7 @@ class RunEventLog:
     def __init__(self) -> None:
         self.entries: list[JournalEntry] = []
         self.lines: list[LogLine] = []
+        self.parts: list[OutputPart] = []
 
     def finished(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
@@ -46,6 +47,10 @@ class RunEventLog:
 
     def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
         stored()
+
+    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+        self.parts.append(part)
+        return True
 
     @property
     def texts(self) -> list[str]:

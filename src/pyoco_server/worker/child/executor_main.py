@@ -141,6 +141,10 @@ class ExecutorProcess:
             backoff=RetryBackoff(setup.task_retry_base_sec, setup.task_retry_max_sec),
             max_value_bytes=setup.journal_value_max_bytes,
             store_files=self._file_reports.report,
+            # Blocks while the worker does not read.
+            store=self._link.send,
+            max_result_bytes=setup.result_max_bytes,
+            max_records_bytes=setup.records_max_bytes,
         )
 
     def _execute(self, source: FlowSource, run: Run, listener: RunListener) -> Outcome | None:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from pyoco_server.records.models import JournalEntry, LogLine
 from pyoco_server.records.wait_models import Question
-from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, Progress, Run
+from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, OutputPart, Progress, Run
 
 
 class ExecutorCrashed(Exception):
@@ -36,6 +36,9 @@ class RunEvents(Protocol):
     def printed(self, lines: list[LogLine]) -> None: ...
     def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
         """The task waits until `stored` is called."""
+
+    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+        """Whether there is room for more; if not, `resume` is called when there is."""
 
 
 class RunExecutor(Protocol):

@@ -36,10 +36,11 @@ from pyoco_server.worker.executors.executor import (
     RunExecutor,
     TaskTimedOut,
 )
-from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, Run, raw_records
+from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, OutputPart, Run, raw_records
 from pyoco_server.worker.session.failure_report import LAST_OUTPUT
 from pyoco_server.worker.session.run_artifacts import LeftOutFiles, RunArtifacts, RunPlace
 from pyoco_server.worker.session.run_keeper import RunKeeper
+from pyoco_server.worker.session.run_outputs import RunOutputs
 from pyoco_server.worker.session.run_questions import RunQuestions
 from pyoco_server.worker.session.run_recorder import RunRecorder
 from pyoco_server.worker.session.worker_services import WorkerServices
@@ -74,6 +75,7 @@ class RunExecution:
         self._artifacts: RunArtifacts | None = None
         # Of the tasks that wait until their files are stored.
         self._storing_files: set[asyncio.Task[None]] = set()
+        self._outputs: RunOutputs | None = None
         # Of the entries that the executor has sent.
         self._last_number = 0
         # Executor processes that were lost in this attempt.
@@ -124,6 +126,7 @@ class RunExecution:
         self._closed = True
         for storing in list(self._storing_files):
             storing.cancel()
+        await self._drop_outputs()
         if self._recorder is not None:
             await self._recorder.close()
 
@@ -191,6 +194,25 @@ class RunExecution:
         summary = None if self._artifacts is None else self._artifacts.summary
         return snapshot if summary is None else structs.replace(snapshot, artifacts=summary)
 
+    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+        if self._closed:
+            return True
+        if self._outputs is None:
+            services = self._services
+            self._outputs = RunOutputs(
+                services.objects,
+                self._job.tag,
+                self._job.run_id,
+                self._owned.snapshot.attempt,
+                max_bytes=services.connection.config.result_max_bytes,
+            )
+        return self._outputs.add(part, resume)
+
+    async def _drop_outputs(self) -> None:
+        if self._outputs is not None:
+            outputs, self._outputs = self._outputs, None
+            await outputs.close()
+
     def _recording(self) -> RunRecorder:
         if self._recorder is None:
             services = self._services
@@ -255,6 +277,11 @@ class RunExecution:
             run.waits = self._questions.encoded()
             outcome = await self._execute_once(run, keeper)
             await self._store_last_files(outcome)
+            if self._outputs is not None:
+                # An attempt that goes on in another process sends them again.
+                if outcome.task_records and not outcome.must_resume:
+                    outcome.task_records = await self._outputs.finish(outcome.task_records)
+                await self._drop_outputs()
             if outcome.status in PARKED:
                 return await self._wait_or_resume(outcome)
             if not outcome.must_resume:
@@ -459,6 +486,7 @@ def terminal_snapshot(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
         task_records_truncated=outcome.records_cut,
         reason=outcome.reason,
         error=outcome.error,
+        result_task=outcome.result_task or UNSET,
         heartbeat_at=now,
         end_time=now,
         **not_waiting(snapshot),

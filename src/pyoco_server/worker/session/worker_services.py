@@ -32,10 +32,10 @@ class WorkerServices:
         self.store = RunStore(connection)
         self.queue = WorkQueue(connection)
         self.journal = Journal(connection)
+        self.objects = RunObjects(connection)
         self.logs = RunLogs(connection)
         self.waits = WaitStore(connection)
         self.wait_events = WaitEvents(connection)
-        self.objects = RunObjects(connection)
         self.artifact_usage = ArtifactUsage(connection)
         self.active_runs = ActiveRuns()
         # The tokens of the deliveries that sessions handle.
