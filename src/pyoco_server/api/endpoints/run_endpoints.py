@@ -165,7 +165,7 @@ LIST_ARTIFACTS = Endpoint(
     (Err.RUN_NOT_FOUND, UNREADABLE, NATS),
 )
 GET_ARTIFACT = Endpoint(
-    "GET /runs/{run_id}/artifacts/{name:path}",
+    "GET /runs/{run_id}/artifacts/{name}",
     READ,
     "A file of the run, or the requested range of it. Its name may contain slashes.",
     {"type": "string", "format": "binary"},
@@ -176,6 +176,7 @@ GET_ARTIFACT = Endpoint(
     request_headers=RANGE_HEADERS,
     response_headers={"ETag": "The SHA-256 of the content."},
     head=True,
+    with_slashes="name",
 )
 RETRY_RUN = Endpoint(
     "POST /runs/{run_id}/retry",
