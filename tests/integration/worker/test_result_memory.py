@@ -51,5 +51,4 @@ async def test_a_large_result_is_stored_and_read_with_flat_memory(
                     received += len(block)
         assert received == SIZE
         grown = {"gateway": serving.growth(), "worker": storing.growth()}
-        print(f"growth in MiB: {grown}")
         assert max(grown.values()) < MOST_GROWTH_MIB, grown
