@@ -147,6 +147,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _bucket(config, config.idempotency_kv_bucket, ttl_sec=config.idempotency_ttl_sec),
         # No TTL: a worker's record must outlive the disconnect timeout, and keep `hidden`.
         _bucket(config, config.workers_kv_bucket),
+        _bucket(config, config.flows_kv_bucket),
         _bucket(config, config.lease_kv_bucket),
         _bucket(config, config.bulk_kv_bucket, ttl_sec=config.bulk_ttl_sec),
         _bucket(config, config.auth_kv_bucket),

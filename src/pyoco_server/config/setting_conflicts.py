@@ -25,6 +25,7 @@ _STREAMS: Final = (
 _BUCKETS: Final = (
     "runs_kv_bucket",
     "workers_kv_bucket",
+    "flows_kv_bucket",
     "auth_kv_bucket",
     "wheel_history_kv_bucket",
     "idempotency_kv_bucket",

@@ -117,6 +117,7 @@ class NatsBackendConfig:
     )
     runs_kv_bucket: str = _nats("pyoco_runs", "The bucket of run snapshots.", form=NAME)
     workers_kv_bucket: str = _nats("pyoco_workers", "The bucket of worker records.", form=NAME)
+    flows_kv_bucket: str = _nats("pyoco_flows", "The bucket of what workers say of their flows.", form=NAME)
 
     default_tag: str = _runs("default", "The tag of a run without one.", form=TAG)
     max_run_snapshot_bytes: int = _runs(

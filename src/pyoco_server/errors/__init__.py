@@ -13,7 +13,7 @@
     │   └── EmbeddedServerError
     ├── RunNotFound             ERR-PYOCO-0005   404
     ├── ResultNotFound          ERR-PYOCO-0071   404
-    ├── FlowNotFound            ERR-PYOCO-0006
+    ├── FlowNotFound            ERR-PYOCO-0006   404
     ├── WorkflowTooLarge        ERR-PYOCO-0016   413
     ├── InvalidListQuery        ERR-PYOCO-0017   422
     ├── InvalidWorkersRequest   ERR-PYOCO-0019   422

@@ -91,6 +91,7 @@ class Err:
     )
     FLOW_NOT_FOUND: Final = ErrorSpec(
         number=6,
+        status=404,
         en="The flow was not found",
         ja="flowが見つかりません",
         cure_en="Check the flow_name, and that the workers of this tag have the flow.",

@@ -7,7 +7,13 @@ Generated from `api/` by `make docs`. At run time these are dictionaries, with a
 # fmt: off
 from typing import Any, Literal, NotRequired, TypedDict
 
-Accepted = TypedDict("Accepted", {"run_id": str, "status": str, "origin_run_id": NotRequired[str]})
+SubmitWarning = TypedDict("SubmitWarning", {
+    "code": Literal['flow_unknown', 'no_worker', 'params_invalid'], "message": str, "field": NotRequired[str],
+})
+Accepted = TypedDict("Accepted", {
+    "run_id": str, "status": str, "warnings": NotRequired[list[SubmitWarning]],
+    "origin_run_id": NotRequired[str],
+})
 Cause = TypedDict("Cause", {"kind": str, "id": NotRequired[str | None], "at": NotRequired[float | None]})
 RunItem = TypedDict("RunItem", {
     "run_id": str, "flow_name": str, "status": str, "tag": str, "tags": list[str], "updated_at": float,
@@ -23,6 +29,10 @@ RunPage = TypedDict("RunPage", {
     "items": list[RunItem], "next_cursor": str | None, "total": NotRequired[int],
     "total_exact": NotRequired[bool],
 })
+EarlierAttempt = TypedDict("EarlierAttempt", {
+    "number": int, "worker_id": str | None, "started_at": float | None, "last_heartbeat_at": float,
+    "handed_back": NotRequired[bool], "lost_at": NotRequired[float | None],
+})
 OpenWait = TypedDict("OpenWait", {
     "wait_id": str, "task": str, "name": str, "message": str, "deadline_at": float | None,
     "kind": NotRequired[str], "topic": NotRequired[str | None], "since": NotRequired[float | None],
@@ -35,10 +45,11 @@ RunResult = TypedDict("RunResult", {
 Run = TypedDict("Run", {
     "run_id": str, "flow_name": str, "status": str, "params": dict[str, Any], "tasks": dict[str, str],
     "heartbeat_at": float, "updated_at": float, "tag": str, "tags": list[str], "submitted_at": float | None,
-    "worker_id": str | None, "attempt": int, "continuations": NotRequired[int], "delivery": list[int] | None,
-    "handed_back": NotRequired[bool], "continues": NotRequired[bool], "worker_instance": NotRequired[str],
-    "handed_over_at": NotRequired[float], "start_time": float | None, "end_time": float | None,
-    "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
+    "worker_id": str | None, "attempt": int, "attempt_started_at": NotRequired[float],
+    "earlier_attempts": NotRequired[list[EarlierAttempt]], "continuations": NotRequired[int],
+    "delivery": list[int] | None, "handed_back": NotRequired[bool], "continues": NotRequired[bool],
+    "worker_instance": NotRequired[str], "handed_over_at": NotRequired[float], "start_time": float | None,
+    "end_time": float | None, "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
     "cancel_requested_by": str | None, "cancel_reason": str | None, "cancel_force": NotRequired[bool],
     "workflow_yaml_sha256": str | None, "workflow_yaml_bytes": int | None, "params_sha256": NotRequired[str],
     "params_bytes": NotRequired[int], "timeout_sec": float | None, "cause": NotRequired[Cause],
@@ -358,7 +369,8 @@ Letter = TypedDict("Letter", {
 LetterPage = TypedDict("LetterPage", {"items": list[Letter], "next_cursor": str | None})
 DeletedLetter = TypedDict("DeletedLetter", {"seq": int, "deleted": bool})
 ReplayedLetter = TypedDict("ReplayedLetter", {
-    "run_id": str, "status": str, "origin_run_id": str, "seq": int, "deleted": bool,
+    "run_id": str, "status": str, "warnings": NotRequired[list[SubmitWarning]], "origin_run_id": str,
+    "seq": int, "deleted": bool,
 })
 BulkError = TypedDict("BulkError", {"item": str, "err_id": str | None, "message": str})
 BulkOperation = TypedDict("BulkOperation", {
@@ -394,6 +406,33 @@ Worker = TypedDict("Worker", {
 })
 WorkerChange = TypedDict("WorkerChange", {
     "worker_id": str, "hidden": bool, "paused": bool, "draining": bool, "state": str, "updated_at": float,
+})
+FlowQuantiles = TypedDict("FlowQuantiles", {"p50": float | None, "p95": float | None})
+FlowSparkline = TypedDict("FlowSparkline", {
+    "completed": list[int], "failed": list[int], "cancelled": list[int],
+})
+FlowStatistics = TypedDict("FlowStatistics", {
+    "since": int, "bucket_sec": int, "statuses": dict[str, int], "success_rate": float | None,
+    "duration_ms": FlowQuantiles, "queue_ms": FlowQuantiles, "sparkline": FlowSparkline,
+})
+FlowItem = TypedDict("FlowItem", {
+    "name": str, "description": str, "tags": list[str], "workers": int, "versions": list[str],
+    "versions_differ": bool, "parameters": dict[str, Any] | None, "problem": str | None,
+    "statistics": NotRequired[dict[str, FlowStatistics]],
+})
+FlowPage = TypedDict("FlowPage", {"flows": list[FlowItem], "next_cursor": str | None})
+FlowTask = TypedDict("FlowTask", {"name": str, "description": str, "after": list[str]})
+FlowEdge = TypedDict("FlowEdge", {"source": str, "target": str})
+FlowGraph = TypedDict("FlowGraph", {"nodes": list[str], "edges": list[FlowEdge]})
+FlowWorker = TypedDict("FlowWorker", {
+    "worker_id": str, "state": str, "tags": list[str], "version": str | None,
+})
+FlowFailure = TypedDict("FlowFailure", {"run_id": str, "ended_at": float, "error": str | None})
+FlowView = TypedDict("FlowView", {
+    "name": str, "description": str, "tags": list[str], "versions": list[str], "versions_differ": bool,
+    "parameters": dict[str, Any] | None, "problem": str | None, "file": str | None, "tasks": list[FlowTask],
+    "graph": FlowGraph, "workers": list[FlowWorker], "statistics": NotRequired[dict[str, FlowStatistics]],
+    "last_failures": list[FlowFailure],
 })
 Wheel = TypedDict("Wheel", {
     "name": str, "size_bytes": int, "bucket": str, "nuid": str, "modified": float, "sha256_hex": str | None,

@@ -33,6 +33,7 @@ RUN_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 # The same in words, for error messages.
 TAG_EXPECTED = "expected 1 to 64 letters, digits, '_' or '-' (no '.')"
 WORKER_ID_EXPECTED = "expected 1 to 128 letters, digits, '_' or '-'"
+RUN_ID_EXPECTED = "expected a run id: a lower-case UUID"
 FLOW_NAME_EXPECTED = "expected 1 to 200 printable characters, without an API key"
 # 30 days.
 RUN_TIMEOUT_MAX_SEC = 2_592_000
@@ -231,6 +232,25 @@ class OpenWait(Struct, kw_only=True, omit_defaults=True):
     asked_again: str | None = None
 
 
+class EarlierAttempt(Struct, kw_only=True, omit_defaults=True):
+    """An attempt that did not finish its run, as the next one found it."""
+
+    number: Count
+    worker_id: str | None
+    # None: its worker was of a version that did not store it.
+    started_at: Timestamp | None
+    # Its last sign of life.
+    last_heartbeat_at: Timestamp
+    # Whether its worker has shut down and released the run; otherwise the worker was lost.
+    handed_back: bool = False
+    # When a gateway noticed that the process of its worker was gone.
+    lost_at: Timestamp | None = None
+
+
+# The latest are kept.
+MAX_EARLIER_ATTEMPTS: Final = 20
+
+
 class RunSnapshot(Struct, kw_only=True):
     """The latest state of a run: bucket `pyoco_runs`, key `<run_id>`."""
 
@@ -249,7 +269,11 @@ class RunSnapshot(Struct, kw_only=True):
     # How many times a worker has claimed this run: a later claim has a greater number. Responses have
     # `shown_attempt` in its place, which does not count `continuations`.
     attempt: Count = 0
-    # Of these, how many continued it after a wait: not because an earlier worker did not finish it.
+    # When the attempt began; unset before the first, and where a worker of an earlier version claimed it.
+    attempt_started_at: Timestamp | UnsetType = UNSET
+    # Those before it; unset if there are none.
+    earlier_attempts: list[EarlierAttempt] | UnsetType = UNSET
+    # Of the claims, how many continued it after a wait: not because an earlier worker did not finish it.
     continuations: Count | UnsetType = UNSET
     # (stream sequence, delivery number) of the owner's delivery: a greater one is a later owner.
     delivery: tuple[Count, Count] | None = None
@@ -510,6 +534,18 @@ class WheelSyncState(Struct, kw_only=True):
     installed_wheels: list[InstalledWheel] = []
 
 
+# The record is written with each heartbeat: the catalogue has the rest.
+MAX_LISTED_FLOWS: Final = 200
+
+
+class CatalogueReference(Struct, kw_only=True, frozen=True):
+    """Where the flows of a worker are described (records/flow_models.py)."""
+
+    # SHA-256 of the encoded catalogue. It becomes a token of a subject.
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
+    flows: Count
+
+
 class WorkerRecord(Struct, kw_only=True):
     """One worker: bucket `pyoco_workers`, key `<worker_id>`."""
 
@@ -540,6 +576,8 @@ class WorkerRecord(Struct, kw_only=True):
     executor_error: str | None = None
     # The flows of its folder, or the first of them.
     flows: list[str] = []
+    # All of them, with their descriptions. None: its flows are not known, or its version has no catalogue.
+    catalogue: CatalogueReference | None = None
     version: str = ""
     pyoco_version: str = ""
     wheel_sync: WheelSyncState = msgspec.field(default_factory=WheelSyncState)

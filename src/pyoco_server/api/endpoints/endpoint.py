@@ -79,6 +79,8 @@ class Endpoint:
     codes: tuple[AgentCode, ...] = ()
     # The handshake of a WebSocket.
     websocket: bool = False
+    # The parameter of the path that may contain slashes.
+    with_slashes: str = ""
 
     @cached_property
     def method(self) -> str:
@@ -87,6 +89,12 @@ class Endpoint:
     @cached_property
     def path(self) -> str:
         return self.route.partition(" ")[2]
+
+    @cached_property
+    def routed_path(self) -> str:
+        """The path for the router."""
+        name = self.with_slashes
+        return self.path.replace(f"{{{name}}}", f"{{{name}:path}}") if name else self.path
 
     @cached_property
     def tag(self) -> str:
@@ -118,6 +126,7 @@ def is_agent_path(path: str) -> bool:
 # The groups of the reference, in their order.
 TAGS: Final = {
     "runs": "Submit, list, follow, cancel and rerun runs.",
+    "flows": "The flows of the workers: parameters, tasks, versions and statistics.",
     "schedules": "Runs that start at times.",
     "waits": "Questions of runs to people, and their answers.",
     "events": "Events, which all waiting runs receive.",
@@ -128,6 +137,7 @@ TAGS: Final = {
     "dlq": "Dead letters: runs that failed for good.",
     "workers": "Workers, and what they may do.",
     "wheels": "Code for the workers.",
+    "mcp": "Tools for agents (Model Context Protocol).",
     "system": "Health, metrics, and the rights of an API key.",
 }
 _TAG_OF_PATH: Final = {

@@ -20,6 +20,14 @@ from pyoco_server.cli.options.client_options import (
     client_command,
     required_run_id,
 )
+from pyoco_server.cli.options.param_options import (
+    Params,
+    ParamsFile,
+    ParamsJson,
+    Strict,
+    merged_params,
+    params_from_pair,
+)
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import Output, output_form, print_note, printable, show
 from pyoco_server.cli.views.copied_commands import command_line
@@ -47,6 +55,16 @@ From = Annotated[
 ]
 KeepAnswers = Annotated[
     bool, flag("--keep-answers", "Use the answers of people again; ask only questions that have changed.")
+]
+ChangedParams = Annotated[
+    list[Params] | None,
+    option(
+        "Change a single param (JSON or text) and keep the others; repeatable. With --params or "
+        "--params-file, overrides those.",
+        "KEY=VALUE",
+        "--param",
+        parser=params_from_pair,
+    ),
 ]
 CancelReason = Annotated[str | None, text_option("Reason, recorded with the run.", "TEXT")]
 
@@ -145,6 +163,7 @@ def cancel(
     "pyoco-client rerun $RUN_ID",
     "pyoco-client rerun $RUN_ID --from failed --wait",
     "pyoco-client rerun $RUN_ID --task load",
+    "pyoco-client rerun $RUN_ID --param region=eu",
     "pyoco-client rerun $RUN_ID --from failed --keep-answers",
     "pyoco-client rerun $RUN_ID --in 30m",
     later=StartOptions,
@@ -157,6 +176,10 @@ def rerun(
     run_id: RunIdOption = None,
     start: From = None,
     task: Annotated[str | None, text_option("Execute this task and its downstream tasks only.")] = None,
+    params_file: ParamsFile = None,
+    params_json: ParamsJson = None,
+    param: ChangedParams = None,
+    strict: Strict = False,
     keep_answers: KeepAnswers = False,
     later: StartOptions,
     idempotency_key: RepeatKey = None,
@@ -170,12 +193,29 @@ def rerun(
         origin,
         mode,
         task,
+        params=_rerun_params(client, origin, params_file, params_json, param),
         keep_answers=keep_answers,
         start_at=later.start_at,
         delay_sec=later.delay_sec,
+        strict=strict,
         idempotency_key=idempotency_key,
     )
     finish_submit(client, accepted, waiting)
+
+
+def _rerun_params(
+    client: PyocoHttpClient,
+    origin: str,
+    file: Params | None,
+    given: Params | None,
+    single: list[Params] | None,
+) -> Params | None:
+    """None: as in the origin. Single params change those of the origin, unless others replace them."""
+    if file is given is None and not single:
+        return None
+    if file is given is None:
+        given = Params(client.get_run(origin, ["full"])["params"])
+    return merged_params(file, given, single)
 
 
 @client_command("pyoco-client retry $RUN_ID")

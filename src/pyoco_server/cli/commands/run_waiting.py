@@ -49,6 +49,8 @@ class WaitOptions:
 
 def finish_submit(client: PyocoHttpClient, accepted: Accepted, waiting: WaitOptions) -> None:
     """Show the accepted run; or wait until it ends, show it, and fail unless it is COMPLETED."""
+    for warning in accepted.get("warnings", []):
+        print_note(f"Warning: {warning['message']}")
     if not waiting.wait:
         show(accepted, waiting.output, accepted_view)
         return

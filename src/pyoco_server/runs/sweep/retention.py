@@ -1,4 +1,5 @@
-"""Retention: removes runs that ended long ago, later their delete markers, and records of old workers.
+"""Retention: removes runs that ended long ago, later their delete markers, and records of old workers with
+the descriptions of their flows.
 
 A run whose snapshot cannot be read is removed like an ended one: nothing continues it.
 
@@ -26,7 +27,8 @@ from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
-from pyoco_server.broker.stores.worker_registry import StoredWorker, WorkerRegistry
+from pyoco_server.broker.stores.workers.flow_catalogue_store import FlowCatalogueStore
+from pyoco_server.broker.stores.workers.worker_registry import StoredWorker, WorkerRegistry
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.models import TERMINAL
 from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
@@ -39,6 +41,8 @@ T = TypeVar("T")
 _MARKER_SEC = 600.0
 _AT_ONCE = 64
 _WORKER_CHECK_SEC = 60.0
+# A worker stores its catalogue before its record names it.
+_UNUSED_CATALOGUE_SEC = 3600.0
 _UPLOAD_CHECK_SEC = 600.0
 
 
@@ -168,25 +172,30 @@ def _is_removable(message: StreamMessage) -> bool:
 
 
 class WorkerRecordRetention:
-    """Removes the records of workers that were not seen for long.
+    """Removes the records of workers that were not seen for long, and catalogues that no record refers to.
 
     A record with an operator's setting (paused, hidden) is kept: it applies to the next worker of that id.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._registry = WorkerRegistry(connection)
+        self._catalogues = FlowCatalogueStore(connection)
         self._keep_sec = connection.config.worker_record_retention_sec
         self._disconnect_sec = connection.config.worker_disconnect_timeout_sec
         self._next_check = 0.0
 
     async def remove(self) -> int:
         """Remove expired records; returns how many."""
-        if not self._keep_sec or time.monotonic() < self._next_check:
+        if time.monotonic() < self._next_check:
             return 0
         self._next_check = time.monotonic() + _WORKER_CHECK_SEC
         # Read first: a record that is written meanwhile is younger.
         written_before = await self._registry.server_time() - self._keep_sec
         records = await self._registry.stored()
+        used = {stored.record.catalogue.digest for stored in records if stored.record.catalogue is not None}
+        await self._catalogues.remove_unused(used, older_than_sec=_UNUSED_CATALOGUE_SEC)
+        if not self._keep_sec:
+            return 0
         expired = [stored for stored in records if self._is_expired(stored, written_before)]
         for stored in expired:
             await self._registry.remove(stored)

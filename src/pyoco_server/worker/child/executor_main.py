@@ -82,8 +82,9 @@ class ExecutorProcess:
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
             self._link.send(Ready(error=escape_surrogates(f"{type(error).__name__}: {error}")))
             return
+        catalogue = source.described(setup.code_folders) if setup.describe_flows else b""
         freeze_loaded_code()
-        self._link.send(Ready(flows=source.names, failures=source.failures))
+        self._link.send(Ready(flows=source.names, failures=source.failures, catalogue=catalogue))
         state = ProcessState()
         must_restart = False
         while not must_restart:

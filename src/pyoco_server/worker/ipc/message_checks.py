@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyoco_server.records.decoding import json_record, unreadable
+from pyoco_server.records.flow_models import MAX_CATALOGUE_BYTES
 from pyoco_server.records.models import PARKED, Reason, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import decode_question, decode_questions
 from pyoco_server.worker.ipc.protocol import (
@@ -18,6 +19,7 @@ from pyoco_server.worker.ipc.protocol import (
     OutputPart,
     Progress,
     ReadOutput,
+    Ready,
     message_from_executor,
 )
 
@@ -75,6 +77,11 @@ def _check_tasks(states: Mapping[str, str], records: Mapping[str, bytes]) -> Non
         _decode_record(record)
 
 
+def _check_ready(ready: Ready) -> None:
+    if len(ready.catalogue) > MAX_CATALOGUE_BYTES:
+        raise ValueError("the descriptions of the flows are too large")
+
+
 def _check_question(asked: Asked) -> None:
     decode_question(asked.question)
 
@@ -94,5 +101,6 @@ _CHECKS: Final[Mapping[type, Callable[[Any], None]]] = {
     Progress: _check_progress,
     Asked: _check_question,
     ReadOutput: _check_stream,
+    Ready: _check_ready,
     OutputPart: _check_part,
 }

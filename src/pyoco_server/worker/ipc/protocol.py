@@ -46,6 +46,8 @@ class Setup(Struct, tag=True, kw_only=True):
     code_folders: list[str] = []
     # A run that was queued for longer may have another owner by now.
     start_within_sec: float = 15.0
+    # Whether `Ready` has the catalogue: one process of a worker is enough.
+    describe_flows: bool = False
 
     @classmethod
     def from_config(
@@ -117,6 +119,8 @@ class Ready(Struct, tag=True, kw_only=True):
     # The flows of its folder, and the files that could not be loaded, with the reason.
     flows: list[str] = []
     failures: dict[str, str] = {}
+    # An encoded FlowCatalogue; empty if it was not asked for, or a resolver has the flows.
+    catalogue: bytes = b""
 
 
 class Progress(Struct, tag=True, kw_only=True):
