@@ -151,7 +151,7 @@ async def test_a_large_result_is_stored_read_and_removed(
         assert (result.status_code, len(result.content)) == (200, 1_000_000)
 
         async def gone() -> bool:
-            return (await gateway.http.get(f"/runs/{run['run_id']}/result")).json()["status"] == 404
+            return (await gateway.http.get(f"/runs/{run['run_id']}/result")).status_code == 404
 
         await eventually(gone, describe="retention has removed the run")
         objects = RunObjects(gateway.inside.connection)
