@@ -2,7 +2,6 @@
 
 import asyncio
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -24,7 +23,10 @@ if TYPE_CHECKING:
 _ENVELOPE_BYTES: Final = 64 * 1024
 # Headers of the message that say nothing about the request of a tool.
 _OF_MESSAGE: Final = frozenset(
-    {b"accept", b"content-length", b"content-type", b"idempotency-key", b"range", b"transfer-encoding"}
+    {
+        *(b"accept", b"content-length", b"content-type", b"transfer-encoding"),
+        *(b"idempotency-key", b"last-event-id", b"range", b"if-range", b"if-none-match"),
+    }
 )
 _COPIED: Final = ("type", "asgi", "http_version", "scheme", "server", "client", "root_path", "state")
 
@@ -35,8 +37,9 @@ async def call_mcp(request: Request) -> Response:
     body = await limited_body(
         request, limit, field="arguments", cure="pass a reference to large data instead of the data"
     )
-    # In a thread: the first import takes most of a second.
-    await asyncio.to_thread(import_module, "pyoco_server.mcp_tools.mcp_protocol")
+    if not _server.cache_info().currsize:
+        # In a thread: its imports take most of a second.
+        await asyncio.to_thread(_server)
     return _Exchange(body, limit)
 
 
