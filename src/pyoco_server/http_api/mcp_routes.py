@@ -28,6 +28,7 @@ _OF_MESSAGE: Final = frozenset(
         *(b"idempotency-key", b"last-event-id", b"range", b"if-range", b"if-none-match"),
     }
 )
+_JSON: Final = (b"content-type", b"application/json")
 _COPIED: Final = ("type", "asgi", "http_version", "scheme", "server", "client", "root_path", "state")
 
 
@@ -57,6 +58,9 @@ class _Exchange(Response):
         exchange = StreamableHTTPSessionManager(
             _server(), json_response=True, stateless=True, max_request_body_size=self._limit
         )
+        # As all endpoints do, it reads JSON whatever the request calls it.
+        headers = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
+        scope = {**scope, "headers": [*headers, _JSON]}
         async with exchange.run():
             await exchange.handle_request(scope, _whole(self._message, receive), send)
 
@@ -101,7 +105,7 @@ class _OwnApp:
         path, _, query = f"{message.get('root_path', '')}{call.target}".partition("?")
         headers = [pair for pair in message["headers"] if pair[0] not in _OF_MESSAGE]
         headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in call.headers.items()]
-        headers += [(b"accept", b"application/json"), (b"content-type", b"application/json")]
+        headers += [(b"accept", b"application/json"), _JSON]
         scope = {name: message[name] for name in _COPIED if name in message}
         mark_counted(scope)
         return {
