@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from pyoco_server.aio.background import Backoff
 from pyoco_server.api.run_types import (
@@ -34,7 +35,7 @@ from pyoco_server.records.models import Job, RunSnapshot, RunStatus, WorkerRecor
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, keyed_command, keyed_submission
 from pyoco_server.runs.lifecycle.requested_start import AT_ONCE, RequestedStart, requested_start
-from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
+from pyoco_server.runs.lifecycle.rerun import RequestedRerun, params_changed, rerun_job
 from pyoco_server.runs.lifecycle.stored_job import whole_params
 from pyoco_server.runs.lifecycle.submission import Submitter, new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, find_run
@@ -166,35 +167,39 @@ class PyocoNatsClient:
         mode: str = "start",
         task: str | None = None,
         *,
+        params: dict[str, Any] | None = None,
         keep_answers: bool = False,
         start_at: float | str | None = None,
         delay_sec: float | None = None,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Rerun a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`."""
-        given = {"mode": mode, "task": task, "keep_answers": keep_answers}
+        """Rerun a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
+
+        `params` replace all params of the origin; then the response has `params_changed`.
+        """
+        given = {"mode": mode, "task": task, "params": params, "keep_answers": keep_answers}
         request = _checked({**given, "start_at": start_at, "delay_sec": delay_sec}, RerunRequest)
         start = await self._start(start_at, delay_sec)
-        keyed = None
-        if idempotency_key is not None:
-            command = rerun_command(
-                run_id, request.mode, request.task, keep_answers=keep_answers, start=start
-            )
-            keyed = keyed_command(idempotency_key, None, *command)
-            earlier = await self._submitter.submitted(keyed)
-            if earlier is not None:
-                return {**await self._accepted(earlier.run_id, start), "origin_run_id": run_id}
-        job = await rerun_job(
-            self._connection,
+        asked = RequestedRerun(
             run_id,
-            ANYBODY,
-            mode=request.mode,
-            task=request.task,
+            request.mode,
+            request.task,
             keep_answers=request.keep_answers,
             start=start,
+            params=request.params,
         )
-        new_id = await self._submitter.submit(job, request=keyed)
-        return {**await self._accepted(new_id, start), "origin_run_id": run_id}
+        keyed = earlier = None
+        if idempotency_key is not None:
+            keyed = keyed_command(idempotency_key, None, *asked.command)
+            earlier = await self._submitter.submitted(keyed)
+        if earlier is not None:
+            new_id = earlier.run_id
+        else:
+            job = await rerun_job(self._connection, asked, ANYBODY)
+            new_id = await self._submitter.submit(job, request=keyed)
+        changed = await params_changed(self._connection, asked, ANYBODY)
+        accepted = {**await self._accepted(new_id, start), "origin_run_id": run_id}
+        return accepted if changed is UNSET else {**accepted, "params_changed": changed}
 
     async def get_run(self, run_id: str, include: Sequence[str] = ()) -> dict[str, Any]:
         """The newest snapshot of a run; `include=["records"]` adds its task records, `full` everything."""

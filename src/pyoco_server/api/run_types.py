@@ -105,9 +105,16 @@ KeepAnswers = Annotated[
 
 
 class RerunRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """From where a run is repeated; `task` goes with the mode `task`."""
+    """From where a run is repeated; `task` goes with the mode `task`, other `params` with `start`."""
 
     mode: RerunMode = RerunMode.START
+    params: (
+        Annotated[
+            dict[str, Any],
+            Meta(description="In place of all params of the origin; needs the scope `submit` too."),
+        ]
+        | None
+    ) = None
     task: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
     keep_answers: KeepAnswers = False
     start_at: StartAt | None = None
@@ -118,6 +125,8 @@ class RerunAccepted(RunAccepted, kw_only=True):
     """The new run is stored, and queued or to be queued at its `start_at`."""
 
     origin_run_id: RunId
+    # Whether its params differ from those of the origin; absent if none were given.
+    params_changed: bool | UnsetType = UNSET
 
 
 class CancelRequest(Struct, kw_only=True, forbid_unknown_fields=True):

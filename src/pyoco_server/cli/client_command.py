@@ -45,12 +45,16 @@ COMMANDS: dict[str, Command | Group] = {
     "get": Command("Show the latest snapshot of a run and, if it has not ended, why.", "run_commands:get"),
     "watch": Command("Watch a run until it ends; exit 0 only if it is COMPLETED.", "watch_command:watch"),
     "tasks": Command("Show the tasks of a run: their states, results and errors.", "run_commands:tasks"),
+    "result": Command(
+        "Print what a completed run returned, or one of its tasks; JSON, or bytes as they are.",
+        "run_commands:result",
+    ),
     "logs": Command("Show the output of a run.", "logs_command:logs"),
     "explain": Command(
         "Explain the state of a run, what happens next, and what you can do.", "run_commands:explain"
     ),
     "cancel": Command("Cancel a run. A run that has ended is left unchanged.", "run_commands:cancel"),
-    "rerun": Command("Rerun an ended run as a new run with the same flow and params.", "run_commands:rerun"),
+    "rerun": Command("Rerun an ended run as a new run, with the same or other params.", "run_commands:rerun"),
     "waits": Command("List open or past waits, or show one wait with its history.", "waits_command:waits"),
     "resume": Command(
         "Answer the question a run is waiting on. Without --json or --decision, prompts interactively.",

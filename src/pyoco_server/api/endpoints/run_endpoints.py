@@ -142,8 +142,12 @@ RERUN = Endpoint(
     OPERATE,
     "Rerun an ended run as a new run: from the start, from what failed, or from a task.",
     runs.RerunAccepted,
-    (*RUN_ERRORS, Err.RUN_CONFLICT, Err.UNVERIFIED_RUN, Err.IDEMPOTENCY_CONFLICT, Err.WORKFLOW_TOO_LARGE),
+    (
+        *(*RUN_ERRORS, Err.RUN_CONFLICT, Err.UNVERIFIED_RUN, Err.IDEMPOTENCY_CONFLICT),
+        *(Err.WORKFLOW_TOO_LARGE, Err.FLOW_NOT_FOUND),
+    ),
     Body(runs.RerunRequest, required=False),
+    runs.SubmitQuery,
     creates="run",
 )
 EXPLAIN_RUN = Endpoint(

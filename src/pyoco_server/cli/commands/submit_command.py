@@ -12,8 +12,8 @@ from pyoco_server.cli.options.client_options import (
     Tag,
     client_command,
 )
-from pyoco_server.cli.options.param_options import ParamsFile, ParamsJson, SingleParams, merged_params
-from pyoco_server.cli.options.shared_options import comma_separated, flag, option, text_option
+from pyoco_server.cli.options.param_options import ParamsFile, ParamsJson, SingleParams, Strict, merged_params
+from pyoco_server.cli.options.shared_options import comma_separated, option, text_option
 from pyoco_server.http_client import PyocoHttpClient
 
 
@@ -22,6 +22,7 @@ from pyoco_server.http_client import PyocoHttpClient
     'pyoco-client submit --flow-name greet --params \'{"name": "Ada"}\' --wait',
     "pyoco-client submit --flow-name greet --params-file params.yaml --tag gpu",
     "pyoco-client submit --flow-name greet --in 2h",
+    "pyoco-client submit --flow-name greet --param name=Ada --wait --result",
     start=StartOptions,
     waiting=WaitOptions,
 )
@@ -36,9 +37,7 @@ def submit(
     tags: Annotated[
         str | None, text_option("Comma-separated labels for searching and filtering.", "A,B")
     ] = None,
-    strict: Annotated[
-        bool, flag("--strict", "Refuse a flow that no live worker has, and params that do not match it.")
-    ] = False,
+    strict: Strict = False,
     run_timeout_sec: RunLimit = None,
     start: StartOptions,
     idempotency_key: IdempotencyKey = None,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from pyoco_server.cli.options.shared_options import option, require_sendable
+from pyoco_server.cli.options.shared_options import flag, option, require_sendable
 from pyoco_server.errors import shortened
 
 
@@ -112,6 +112,9 @@ SingleParams = Annotated[
         "KEY=VALUE",
         parser=params_from_pair,
     ),
+]
+Strict = Annotated[
+    bool, flag("--strict", "Refuse a flow that no live worker has, and params that do not match it.")
 ]
 
 

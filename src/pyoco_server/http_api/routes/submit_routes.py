@@ -70,11 +70,11 @@ async def submit_run(request: Request) -> Response:
         start_at=start.at,
     )
     # Most requests have no query, and parsing it costs more than this.
-    strict = bool(request.scope["query_string"]) and _is_strict(request)
+    strict = bool(request.scope["query_string"]) and is_strict(request)
     return await _submitted(gateway, request, job, start, strict=strict)
 
 
-def _is_strict(request: Request) -> bool:
+def is_strict(request: Request) -> bool:
     reader = QueryReader(request, SubmitQuery)
     strict = reader.one("strict", yes_or_no, False)
     reader.check()

@@ -6,7 +6,8 @@ once, as it is now.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -21,9 +22,6 @@ HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 # So many ended runs change each row once.
 _MOST_PENDING: Final = 2000
-
-# The period, its start, and the group.
-_Key = tuple[int, int, int]
 
 _FIND: Final = BatchStatement(
     "WITH asked (period_sec, start, grp) AS (VALUES {}) "
@@ -66,17 +64,11 @@ WINDOWS: Final = (
 class EndedRun(NamedTuple):
     """What is counted of a run; None: a time that it does not have."""
 
+    # The start of the hour in which it ended.
+    hour: int
     group: int
-    at: float
     duration_bin: int | None
     queue_bin: int | None
-
-    def keys(self, kept_since: dict[int, int]) -> Iterator[_Key]:
-        """Of the rows that count it."""
-        for period_sec, since in kept_since.items():
-            start = int(self.at // period_sec) * period_sec
-            if start >= since:
-                yield period_sec, start, self.group
 
 
 class _Counts:
@@ -86,6 +78,12 @@ class _Counts:
         self.runs = runs
         self.durations = unpacked(durations)
         self.queue_times = unpacked(queue_times)
+
+    def __iadd__(self, other: "_Counts") -> "_Counts":
+        self.runs += other.runs
+        self.durations += other.durations
+        self.queue_times += other.queue_times
+        return self
 
     def add(self, run: EndedRun) -> None:
         self.runs += 1
@@ -101,6 +99,44 @@ class _Counts:
             self.durations -= histogram(run.duration_bin)
         if run.queue_bin is not None and count_in(self.queue_times, run.queue_bin):
             self.queue_times -= histogram(run.queue_bin)
+
+
+class _Rows:
+    """The rows that some runs are counted in: read, changed and written together."""
+
+    def __init__(self, db: sqlite3.Connection, now: float, runs: Iterable[EndedRun]) -> None:
+        self._db = db
+        self._kept_since = _kept_since(now)
+        places = {(run.hour, run.group) for run in runs}
+        self._rows = {key: _Counts() for place in places for key in self._keys(*place)}
+        for period_sec, start, group, *stored in _FIND.query(db, list(self._rows)):
+            self._rows[period_sec, start, group] = _Counts(*stored)
+
+    def add(self, runs: Iterable[EndedRun]) -> None:
+        by_place: defaultdict[tuple[int, int], _Counts] = defaultdict(_Counts)
+        for run in runs:
+            by_place[run.hour, run.group].add(run)
+        for place, counts in by_place.items():
+            for key in self._keys(*place):
+                self._rows[key] += counts
+
+    def remove(self, runs: Iterable[EndedRun]) -> None:
+        for run in runs:
+            for key in self._keys(run.hour, run.group):
+                self._rows[key].remove(run)
+
+    def write(self) -> None:
+        rows = [
+            (*key, each.runs, packed(each.durations), packed(each.queue_times))
+            for key, each in self._rows.items()
+        ]
+        _PUT.execute(self._db, rows)
+
+    def _keys(self, hour: int, group: int) -> Iterator[tuple[int, int, int]]:
+        for period_sec, since in self._kept_since.items():
+            start = hour // period_sec * period_sec
+            if start >= since:
+                yield period_sec, start, group
 
 
 class RollupChanges:
@@ -132,8 +168,8 @@ class RollupChanges:
             return None
         duration, queue_time = run.duration_sec, run.queue_sec
         return EndedRun(
+            int(run.updated_at // HOUR) * HOUR,
             group,
-            run.updated_at,
             None if duration is None else bin_of(duration),
             None if queue_time is None else bin_of(queue_time),
         )
@@ -172,7 +208,11 @@ class FlowRollups:
         assert self._pending is not None, "its changes were collected"
         if changes.is_urgent or len(self._pending) + len(changes.added) >= _MOST_PENDING:
             now = self._clock()
-            self._write_rows(self._pending, changes, _kept_since(now))
+            rows = _Rows(self._db, now, (*self._pending, *changes.removed, *changes.added))
+            rows.add(self._pending)
+            rows.remove(changes.removed)
+            rows.add(changes.added)
+            rows.write()
             self._prune(now)
             self._db.execute("UPDATE held SET rolled_up = ?", [upto])
             self._pending = []
@@ -187,24 +227,6 @@ class FlowRollups:
         )
         found = (changes.ended_run(group, _decode_item(item)) for group, item in rows)
         return [run for run in found if run is not None]
-
-    def _write_rows(
-        self, pending: Sequence[EndedRun], changes: RollupChanges, kept_since: dict[int, int]
-    ) -> None:
-        runs = (*pending, *changes.removed, *changes.added)
-        counts: dict[_Key, _Counts] = {key: _Counts() for run in runs for key in run.keys(kept_since)}
-        for period_sec, start, group, *stored in _FIND.query(self._db, list(counts)):
-            counts[period_sec, start, group] = _Counts(*stored)
-        steps = ((pending, _Counts.add), (changes.removed, _Counts.remove), (changes.added, _Counts.add))
-        for some, count in steps:
-            for run in some:
-                for key in run.keys(kept_since):
-                    count(counts[key], run)
-        rows = (
-            (*key, each.runs, packed(each.durations), packed(each.queue_times))
-            for key, each in counts.items()
-        )
-        _PUT.execute(self._db, list(rows))
 
     def _prune(self, now: float) -> None:
         """Delete what no window needs any more, once an hour."""
