@@ -27,9 +27,11 @@ from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
+from pyoco_server.catalogue.flow_directory import FlowDirectory
+from pyoco_server.catalogue.submit_checks import SubmitChecks
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode
+from pyoco_server.records.models import Job, RunSnapshot, RunStatus, WorkerRecord, WorkerState, encode
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, keyed_command, keyed_submission
 from pyoco_server.runs.lifecycle.requested_start import AT_ONCE, RequestedStart, requested_start
@@ -59,6 +61,8 @@ class PyocoNatsClient:
         self._journal = Journal(connection)
         self._clock = ServerClock(connection)
         self._submitter = Submitter(connection, clock=self._clock.now)
+        # Not started: a strict submit reads the workers itself.
+        self._checks = SubmitChecks(FlowDirectory(connection, self._state_of))
         self._cleanup = AsyncExitStack()
 
     @classmethod
@@ -76,6 +80,7 @@ class PyocoNatsClient:
             cleanup.push_async_callback(connection.close)
             await connection.start()
             await connection.wait_ready(timeout_sec)
+            cleanup.push_async_callback(client._checks.close)
             cleanup.push_async_callback(client._submitter.close)
             await client._submitter.start()
             client._cleanup = cleanup.pop_all()
@@ -103,6 +108,7 @@ class PyocoNatsClient:
         timeout_sec: float | None = None,
         start_at: float | str | None = None,
         delay_sec: float | None = None,
+        strict: bool = False,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Submit a run of a flow that the workers know: its `run_id` and `status`.
@@ -110,6 +116,9 @@ class PyocoNatsClient:
         With `start_at` (ISO 8601 with its offset, or unix seconds) or `delay_sec` it is SCHEDULED until then,
         and a gateway starts it. With an `idempotency_key` the same call may be made again after any failure,
         and there is one run.
+
+        With `strict`, FlowNotFound means that no live worker of the tag has the flow, and InvalidRequest that
+        the params do not match its schema.
         """
         given = {"flow_name": flow_name, "params": params or {}, "tag": tag, "timeout_sec": timeout_sec}
         given |= {"start_at": start_at, "delay_sec": delay_sec}
@@ -121,7 +130,8 @@ class PyocoNatsClient:
             params=request.params,
             timeout_sec=request.timeout_sec,
         )
-        return await self._submit(job, idempotency_key, await self._start(start_at, delay_sec))
+        start = await self._start(start_at, delay_sec)
+        return await self._submit(job, idempotency_key, start, strict=strict)
 
     async def submit_run_yaml(
         self,
@@ -215,10 +225,18 @@ class PyocoNatsClient:
                 raise TimeoutError(f"run {run_id} is {snapshot.status} after {timeout_sec:g} s")
             await asyncio.sleep(pause)
 
-    async def _submit(self, job: Job, key: str | None, start: RequestedStart) -> dict[str, Any]:
+    async def _submit(
+        self, job: Job, key: str | None, start: RequestedStart, *, strict: bool = False
+    ) -> dict[str, Any]:
         job.start_at = start.at
         keyed: KeyedRequest | None = None if key is None else keyed_submission(key, job, *start.asked)
+        if strict and (keyed is None or await self._submitter.submitted(keyed) is None):
+            await self._checks.require(job)
         return await self._accepted(await self._submitter.submit(job, request=keyed), start)
+
+    def _state_of(self, worker: WorkerRecord) -> WorkerState:
+        silent_sec = self._connection.config.worker_disconnect_timeout_sec
+        return worker.observed_state(disconnect_timeout_sec=silent_sec)
 
     async def _start(self, start_at: float | str | None, delay_sec: float | None) -> RequestedStart:
         if start_at is None and delay_sec is None:

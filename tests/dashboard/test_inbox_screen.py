@@ -195,9 +195,52 @@ async def test_a_form_is_filled_in_and_the_run_continues(tab: Tab, worker: Pyoco
     answer = {"channel": "canary", "percent": 25, "checked": True, "regions": ["jp"], "notes": ["slowly"]}
     assert ended["task_records"]["ask"]["output"] == answer
     await expect(tab.page.get_by_text("Answered: the run continues")).to_be_visible()
-    # The next question is selected.
+    # The result is shown first, then the next question.
+    await expect(tab.page.get_by_role("article")).to_contain_text("Answered")
+    await button(tab, "Next question").click()
     await expect(row(tab, later)).to_have_attribute("aria-current", "true")
     await expect(tab.page.locator("[data-wait]")).to_have_count(1)
+
+
+async def test_a_second_click_does_not_approve_the_next_payment(tab: Tab) -> None:
+    first, second = [
+        await a_question(tab.gateway, f"Pay {amount} EUR?", proposal={"amount": amount}, timeout_sec=amount)
+        for amount in (100, 200)
+    ]
+    page = tab.page
+    await tab.open("/inbox")
+    approve = button(tab, "Approve this")
+    await expect(approve).to_be_enabled()
+    place = await approve.bounding_box()
+    assert place is not None
+    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+    await page.mouse.click(x, y)
+    await expect(page.get_by_role("article")).to_contain_text("Approved")
+    await page.mouse.click(x, y)
+    assert (await first.wait()).state == "answered"
+    assert (await second.wait()).state == "open"
+    await tab.screenshot("inbox-answered")
+    await tab.is_accessible()
+
+    # Nothing decides in the first second, however it is asked for. The time of the page stands still.
+    await page.clock.install()
+    await page.clock.pause_at(time.time() + 10)
+    await button(tab, "Next question").click()
+    await expect(approve).to_be_disabled()
+    await approve.click(force=True)
+    await page.get_by_label("Note (optional)").press("Control+Enter")
+    await page.clock.run_for(900)
+    await approve.click(force=True)
+    assert (await second.wait()).state == "open"
+    await page.clock.run_for(200)
+    await approve.click()
+    await eventually(
+        lambda: is_answered(second), describe="the second payment is approved by a click of its own"
+    )
+
+
+async def is_answered(run: WaitingRun) -> bool:
+    return (await run.wait()).state == "answered"
 
 
 async def test_drafts_survive_a_reload(tab: Tab) -> None:

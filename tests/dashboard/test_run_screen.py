@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -11,8 +12,10 @@ import pytest_asyncio
 from playwright.async_api import Locator, Route, expect
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import EarlierAttempt, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
+from tests.support.broker.stored_runs import ended, write_many
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 
@@ -60,7 +63,7 @@ async def test_a_run_is_followed_from_its_submission_to_its_end(
     await expect(task_in(tab, "Timeline", "join")).to_have_attribute("data-state", "RUNNING")
     await expect(task_in(tab, "Flow", "report")).to_have_attribute("data-state", "PENDING")
     await expect(part(tab, "Log")).to_contain_text("joining orders and rates")
-    await expect(part(tab, "Log")).to_contain_text("Live")
+    await expect(part(tab, "Log")).to_contain_text("more lines may follow")
     await tab.screenshot("run-live")
 
     release.touch()
@@ -353,3 +356,49 @@ async def test_an_unknown_run(tab: Tab) -> None:
     await expect(tab.page.get_by_text("Run not found")).to_be_visible()
     await tab.screenshot("run-missing")
     await tab.is_accessible()
+
+
+async def test_the_history_keeps_the_attempts_of_workers_that_died(tab: Tab) -> None:
+    now = time.time()
+    earlier = EarlierAttempt(
+        number=1, worker_id="first-worker", started_at=now - 100, last_heartbeat_at=now - 60, lost_at=now - 50
+    )
+    run = ended(
+        at=now,
+        submitted_at=now - 101,
+        start_time=now - 100,
+        worker_id="second-worker",
+        attempt=2,
+        attempt_started_at=now - 40,
+        earlier_attempts=[earlier],
+        tasks={"load": TaskStatus.SUCCEEDED},
+    )
+    await write_many(tab.gateway.inside.connection, [run])
+    await tab.open(f"/runs/{run.run_id}?panel=events")
+    events = details(tab).get_by_role("listitem")
+    await expect(events.filter(has_text="Started")).to_contain_text("first-worker")
+    lost = events.filter(has_text="Worker lost")
+    await expect(lost).to_contain_text("first-worker")
+    restarted = events.filter(has_text="Restarted, attempt 2")
+    await expect(restarted).to_contain_text("second-worker")
+    for event in (lost, restarted):
+        await expect(event.locator("time")).to_be_visible()
+    timeline = part(tab, "Timeline")
+    await expect(timeline.locator("[data-attempt='1']")).to_contain_text("worker lost")
+    await expect(timeline.locator("[data-attempt='2']")).to_contain_text("second-worker")
+    await tab.screenshots("run-attempts")
+
+
+async def test_tasks_that_never_ran_are_not_pending_when_the_run_has_ended(tab: Tab) -> None:
+    tasks = {"load": TaskStatus.SUCCEEDED, "clean": TaskStatus.CANCELLED, "mail": TaskStatus.PENDING}
+    run = ended(RunStatus.CANCELLED, at=time.time(), flow_name="never_ran", tasks=tasks)
+    await write_many(tab.gateway.inside.connection, [run])
+    await tab.open(f"/runs/{run.run_id}")
+    for task in ("clean", "mail"):
+        await expect(task_in(tab, "Timeline", task)).to_have_attribute("data-state", "NOT_RUN")
+    await expect(part(tab, "Flow")).to_contain_text("2 Not run")
+    await expect(part(tab, "Flow")).not_to_contain_text("Pending")
+    await task_in(tab, "Timeline", "mail").click()
+    await expect(part(tab, "Log")).to_contain_text("mail has no output.")
+    await tab.open("/runs?flow=never_ran")
+    await expect(tab.page.locator(f"[data-run='{run.run_id}']")).to_contain_text("1/3")

@@ -182,7 +182,7 @@ async def test_keyboard_navigation_and_selection(tab: Tab, worker: PyocoNatsWork
     for key in ("j", "x", "j", "x"):
         await tab.page.keyboard.press(key)
     await expect(tab.page.get_by_text("2 runs selected")).to_be_visible()
-    await tab.page.get_by_role("button", name="Rerun", exact=True).click()
+    await tab.page.get_by_role("button", name="Rerun 2", exact=True).click()
     await expect(tab.page.get_by_text("Rerunning 2 runs")).to_be_visible()
     await expect(tab.page.locator("[data-run]")).to_have_count(4)
     await tab.page.keyboard.press("g")
@@ -191,15 +191,21 @@ async def test_keyboard_navigation_and_selection(tab: Tab, worker: PyocoNatsWork
 
 
 async def test_a_bulk_cancel_counts_first(tab: Tab) -> None:
-    for _ in range(3):
-        await tab.gateway.submit("noop")
+    """Only what can be cancelled is counted, and it is named."""
+    active = [await tab.gateway.submit("noop") for _ in range(3)]
     other = await tab.gateway.submit("chain")
+    over = [ended(RunStatus.COMPLETED, at=time.time() - each, flow_name="noop") for each in range(20)]
+    await write_many(tab.gateway.inside.connection, over)
     await tab.open("/runs?flow=noop")
-    await expect(tab.page.get_by_text("3 runs")).to_be_visible()
+    await expect(tab.page.get_by_text("23 runs")).to_be_visible()
     await tab.page.get_by_role("button", name="All matching").click()
     await tab.page.get_by_role("menuitem", name="Cancel all matching…").click()
     dialog = tab.page.get_by_role("dialog", name="Cancel all matching runs")
     await expect(dialog).to_contain_text("3 matching runs")
+    await expect(dialog).to_contain_text("noop ×3")
+    await expect(dialog).to_contain_text("20 other runs have ended")
+    for run_id in active:
+        await expect(dialog.locator(f"[data-touched='{run_id}']")).to_contain_text("noop")
     await tab.screenshot("runs-bulk-cancel")
     await tab.is_accessible()
     await dialog.get_by_role("button", name="Cancel 3 runs").click()
@@ -207,6 +213,13 @@ async def test_a_bulk_cancel_counts_first(tab: Tab) -> None:
     await dialog.get_by_role("button", name="Close").last.click()
     await expect(tab.page.locator("[data-status=CANCELLED]")).to_have_count(3)
     assert (await tab.gateway.get(other))["status"] == "PENDING"
+
+    # A list of ended runs has nothing to cancel.
+    await tab.open("/runs?status=COMPLETED")
+    await tab.page.get_by_role("button", name="All matching").click()
+    await tab.page.get_by_role("menuitem", name="Cancel all matching…").click()
+    await expect(dialog).to_contain_text("None of the matching runs can be cancelled")
+    await expect(dialog.get_by_role("button", name=re.compile("^Cancel "))).to_have_count(0)
 
 
 async def test_a_bulk_rerun_keeps_the_answers_of_people(tab: Tab) -> None:
@@ -234,11 +247,12 @@ async def test_selected_runs_are_cancelled(tab: Tab) -> None:
     await tab.open("/runs")
     for run_id in (first, second, over.run_id):
         await row(tab, run_id).get_by_role("checkbox").check()
-    await tab.page.get_by_role("button", name="Cancel", exact=True).click()
-    dialog = tab.page.get_by_role("dialog", name="Cancel 3 selected runs?")
+    await tab.page.get_by_role("button", name="Cancel 2", exact=True).click()
+    dialog = tab.page.get_by_role("dialog", name="Cancel 2 selected runs?")
+    await expect(dialog).to_contain_text("1 other run has ended")
     await dialog.get_by_label("Reason").fill("the wrong day")
     await tab.screenshot("runs-cancel-selected")
-    await dialog.get_by_role("button", name="Cancel 3 runs").click()
+    await dialog.get_by_role("button", name="Cancel 2 runs").click()
     for run_id in (first, second):
         await expect(row(tab, run_id)).to_contain_text("Cancelled")
         assert (await tab.gateway.get(run_id))["cancel_reason"] == "the wrong day"

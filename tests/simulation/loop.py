@@ -177,6 +177,12 @@ class SimulationLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (when, self._timer_count, timer))
         return timer
 
+    def call_in(self, process: Process, when: float, callback: Callable[..., Any], *args: Any) -> None:
+        """Call it then, as a step of this process; quicker than `call_at` with its context."""
+        timer = Handle(process, callback, args, process.context, when)
+        self._timer_count += 1
+        heapq.heappush(self._timers, (when, self._timer_count, timer))
+
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:

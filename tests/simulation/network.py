@@ -227,7 +227,7 @@ class SimulatedClient:
 
     def _end_interest(self, number: int) -> float:
         arrival = self._earliest = max(self._loop.now + self._network.delay(), self._earliest)
-        self._at(arrival, lambda: self._network.server.subscriptions.remove(self, number))
+        self._at(arrival, self._network.server.subscriptions.remove, self, number)
         return arrival
 
     async def drain(self, number: int) -> None:
@@ -244,7 +244,7 @@ class SimulatedClient:
         def answer() -> None:
             lanes = [at for lane, at in self._lanes.items() if lane.startswith("<")]
             last = max([self._loop.now, *lanes])
-            self._loop.call_at(last + self._network.delay(), finish, context=self.process.context)
+            self._loop.call_in(self.process, last + self._network.delay(), finish)
 
         self._at(arrival, answer)
         await done
@@ -275,7 +275,7 @@ class SimulatedClient:
         self._lanes[lane] = arrival
         survives = fault in (MessageFault.CUT_AFTER, MessageFault.CRASH_AFTER)
         connection = None if survives else self._connection
-        self._at(arrival, lambda: self._arrive(connection, lane, subject, payload, reply, head))
+        self._at(arrival, self._arrive, connection, lane, subject, payload, reply, head)
         if fault is MessageFault.CUT_AFTER:
             network.cut(self.process, seconds=_RECONNECT_SEC)
         elif fault is MessageFault.CRASH_AFTER:
@@ -294,7 +294,7 @@ class SimulatedClient:
         if delay:
             # Later messages to the same stream wait for it.
             self._lanes[lane] = max(self._lanes[lane], self._loop.now + delay)
-            self._at(self._loop.now + delay, lambda: self._store(is_heard, subject, payload, reply, head))
+            self._at(self._loop.now + delay, self._store, is_heard, subject, payload, reply, head)
         else:
             self._store(is_heard, subject, payload, reply, head)
 
@@ -321,9 +321,7 @@ class SimulatedClient:
         lane = f"<{message.subject if pattern[0].endswith('*') else number}"
         arrival = max(self._loop.now + self._network.delay() + late_sec, self._lanes.get(lane, 0.0))
         self._lanes[lane] = arrival
-        connection = self._connection
-        context = self.process.context
-        self._loop.call_at(arrival, self._received, connection, number, message, context=context)
+        self._loop.call_in(self.process, arrival, self._received, self._connection, number, message)
 
     def _fault_of_reply(self, pattern: str, subject: str) -> MessageFault | None:
         """All replies to a request are lost together; of an inbox that is used again, only the next one."""
@@ -377,9 +375,9 @@ class SimulatedClient:
     async def _trip(self) -> None:
         await asyncio.sleep(self._network.delay() + self._network.delay())
 
-    def _at(self, when: float, action: Callable[[], None]) -> None:
+    def _at(self, when: float, action: Callable[..., None], *args: Any) -> None:
         """In the world outside: the process may crash meanwhile."""
-        self._loop.call_at(when, action, context=self._loop.outside.context)
+        self._loop.call_in(self._loop.outside, when, action, *args)
 
 
 def _lane_of(subject: str, server: SimulatedServer) -> str:

@@ -8,9 +8,10 @@ from types import ModuleType
 from typing import Final
 
 from pyoco_server.errors import PyocoError
-from tests.simulation import invariants, scenarios
+from tests.simulation import scenarios
 from tests.simulation.choices import Decisions
-from tests.simulation.recording import Recorder
+from tests.simulation.invariants.checks import InvariantBroken, check, check_loop_errors
+from tests.simulation.invariants.recording import Recorder
 from tests.simulation.users import Users
 from tests.simulation.world import Shape, World
 
@@ -61,8 +62,8 @@ def run_schedule(scenario: Scenario, seed: int, *, given: Decisions | None = Non
 
         try:
             world.run(play)
-            invariants.check_loop_errors(world.loop.errors)
-        except invariants.InvariantBroken as broken:
+            check_loop_errors(world.loop.errors)
+        except InvariantBroken as broken:
             failure = str(broken)
         return Result(scenario.name, seed, failure, world.story.text, world.choices.made)
 
@@ -74,8 +75,8 @@ async def _settle(world: World, recorder: Recorder, users: Users) -> None:
     while True:
         await world.sleep(pause_sec)
         try:
-            return invariants.check(await recorder.evidence(users))
-        except (invariants.InvariantBroken, PyocoError):
+            return check(await recorder.evidence(users))
+        except (InvariantBroken, PyocoError):
             if world.now > until:
                 raise
         pause_sec *= 1.5

@@ -20,15 +20,16 @@ from nats.js.api import StreamConfig
 
 from pyoco_server.broker import resources as resources_module
 from pyoco_server.broker.client import connection as connection_module
+from pyoco_server.broker.stores.triggers import hook_messages
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.index import sqlite_index
 from pyoco_server.runs.takeover import takeover
 from pyoco_server.worker.session import presence
 from tests.simulation.choices import Choices, Decisions
-from tests.simulation.evidence import Execution
 from tests.simulation.executor import AnyStep, Flows, Step
 from tests.simulation.failures.story import Story
 from tests.simulation.faults import USUAL, Faults, Mix
+from tests.simulation.invariants.evidence import Execution
 from tests.simulation.jetstream.headers import rfc3339
 from tests.simulation.jetstream.requests import with_defaults
 from tests.simulation.jetstream.server import SimulatedServer
@@ -145,6 +146,7 @@ class World:
                     (sqlite_index, "IndexFile", self.disk.open),
                     (sqlite_index.SqliteIndex, "check_file", _never_deleted),
                     (takeover, "_PROBE_EVERY_SEC", _PROBE_EVERY_SEC),
+                    (hook_messages, "ACK_WAIT_SEC", SETTINGS["consumer_ack_wait_sec"]),
                     (presence, "version", _version),
                     (resources_module, "resources", self._missing_resources),
                     (resources_module, "worker_resources", self._missing_resources),

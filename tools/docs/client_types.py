@@ -99,6 +99,7 @@ def render_client_endpoints() -> str:
         [
             *lines,
             f'REVISION_HEADER = "{REVISION_HEADER}"',
+            f'COMPLETED = "{RunStatus.COMPLETED}"',
             "# The statuses of runs that have ended.",
             f"TERMINAL = frozenset({{{terminal}}})\n",
         ]

@@ -100,19 +100,30 @@ def project_run(
 ) -> RequestFile:
     """Write the state of the latest run to the request file and to stage.json.
 
-    A file that already says so is not written; nor is one that names a later run. AgentError
-    REQUEST_NOT_FOUND, and REQUEST_UNREADABLE if a person has broken the header.
+    A file that already says so is not written; nor is one that names a later run. While a run works, its flow
+    writes: what was known before it began does not overwrite that. AgentError REQUEST_NOT_FOUND, and
+    REQUEST_UNREADABLE if a person has broken the header.
     """
+    has_ended = facts.status.terminal
     files = RunFiles(settings.paths, request_id, run_id)
     stage = files.stage()
     projection = projected(facts, stage)
-    if stage is not None:
-        _write_stage(files, stage, projection, now, has_ended=facts.status.terminal)
+    if stage is not None and (has_ended or stage.status != RequestStatus.RUNNING):
+        _write_stage(files, stage, projection, now, has_ended=has_ended)
 
     def change(file: RequestFile) -> RequestFile:
-        return file if file.is_of_later_run(run_id) else file.changed(projection.fields(stage, run_id))
+        if file.is_of_later_run(run_id) or (not has_ended and _is_at_work(files, file)):
+            return file
+        return file.changed(projection.fields(stage, run_id))
 
     return settings.paths.requests.change(request_id, change, now)
+
+
+def _is_at_work(files: RunFiles, file: RequestFile) -> bool:
+    """Whether stage.json, which the flow writes first, and the file both say that this run works."""
+    stage = files.stage()
+    said = {file.status, RequestStatus.RUNNING if stage is None else stage.status}
+    return file.run_id == files.run_id and said == {RequestStatus.RUNNING}
 
 
 def _write_stage(

@@ -67,7 +67,7 @@ class RepoPaths:
         ignore_all(self.state)
 
     def check_writable(self) -> None:
-        """Those folders that exist, and the repository for those that do not. AgentError FILE_NOT_WRITABLE."""
+        """AgentError FILE_NOT_WRITABLE for a folder, or for the repository where a folder is missing."""
         for folder in (self.repo / self.requests_dir, self.runs, self.state):
             existing = folder if folder.exists() else self.repo
             if not os.access(existing, os.W_OK | os.X_OK):

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 # How often it is checked which workers are alive.
 _CHECK_EVERY_SEC: Final = 1.0
+_COALESCE_SEC: Final = 0.05
 # A catalogue that cannot be read is tried again after this time.
 _RETRY_SEC: Final = 5.0
 
@@ -101,7 +102,9 @@ class FlowDirectory:
             self._loop.wake()
 
     async def _step(self) -> None:
-        await self._loop.pause(_CHECK_EVERY_SEC if self.ready else 0)
+        if await self._loop.pause(_CHECK_EVERY_SEC if self.ready else 0):
+            # Workers that are started together are taken over together.
+            await asyncio.sleep(_COALESCE_SEC)
         await self._connection.wait_ready()
         try:
             async with self._updating:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from pyoco_server.records.flow_models import FlowDescription
 
@@ -22,6 +23,8 @@ class WorkerGroup:
 class LiveFlows:
     def __init__(self, groups: Iterable[WorkerGroup] = ()) -> None:
         self.groups = list(groups)
+        # What was made of it for responses, by name and tag.
+        self.shown: dict[tuple[str, str | None], Any] = {}
         self._having: dict[str, list[WorkerGroup]] = {}
         for group in self.groups:
             for name in group.flows:

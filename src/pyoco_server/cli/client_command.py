@@ -45,6 +45,10 @@ COMMANDS: dict[str, Command | Group] = {
     "get": Command("Show the latest snapshot of a run and, if it has not ended, why.", "run_commands:get"),
     "watch": Command("Watch a run until it ends; exit 0 only if it is COMPLETED.", "watch_command:watch"),
     "tasks": Command("Show the tasks of a run: their states, results and errors.", "run_commands:tasks"),
+    "result": Command(
+        "Print what a completed run returned, or one of its tasks; JSON, or bytes as they are.",
+        "run_commands:result",
+    ),
     "logs": Command("Show the output of a run.", "logs_command:logs"),
     "explain": Command(
         "Explain the state of a run, what happens next, and what you can do.", "run_commands:explain"

@@ -148,6 +148,12 @@ class NatsBackendConfig:
         "An object is stored under this prefix, the tag and the id of its run, joined by dots.",
         form=SUBJECT,
     )
+    result_max_bytes: int = _runs(
+        1024 * _MIB,
+        "The largest value that a task may return and that is stored whole. Of a larger one, and with 0 of "
+        "each that does not fit into the run's snapshot, only the beginning is kept; the run does not fail.",
+        minimum=0,
+    )
     journal_value_max_bytes: int = _runs(
         64 * _MIB,
         "A larger result is not journalled; its task is executed again when the run is resumed.",

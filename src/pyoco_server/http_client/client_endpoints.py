@@ -120,5 +120,6 @@ MCP = ClientEndpoint("POST", "/mcp")
 METRICS = ClientEndpoint("GET", "/metrics", repeatable=True)
 OVERVIEW = ClientEndpoint("GET", "/overview", repeatable=True)
 REVISION_HEADER = "X-Pyoco-Revision"
+COMPLETED = "COMPLETED"
 # The statuses of runs that have ended.
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})

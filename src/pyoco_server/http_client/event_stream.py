@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MEDIA_TYPE: Final = "text/event-stream"
-# A gateway sends something at least every 15 seconds; a longer silence is a lost connection.
+# A gateway sends something every 5 seconds, an older one every 15; a longer silence is a lost connection.
 SILENCE_LIMIT_SEC: Final = 45.0
 
 

@@ -12,7 +12,7 @@ SubmitWarning = TypedDict("SubmitWarning", {
 })
 Accepted = TypedDict("Accepted", {
     "run_id": str, "status": str, "warnings": NotRequired[list[SubmitWarning]],
-    "origin_run_id": NotRequired[str],
+    "origin_run_id": NotRequired[str], "params_changed": NotRequired[bool],
 })
 Cause = TypedDict("Cause", {"kind": str, "id": NotRequired[str | None], "at": NotRequired[float | None]})
 RunItem = TypedDict("RunItem", {
@@ -29,6 +29,10 @@ RunPage = TypedDict("RunPage", {
     "items": list[RunItem], "next_cursor": str | None, "total": NotRequired[int],
     "total_exact": NotRequired[bool],
 })
+EarlierAttempt = TypedDict("EarlierAttempt", {
+    "number": int, "worker_id": str | None, "started_at": float | None, "last_heartbeat_at": float,
+    "handed_back": NotRequired[bool], "lost_at": NotRequired[float | None],
+})
 OpenWait = TypedDict("OpenWait", {
     "wait_id": str, "task": str, "name": str, "message": str, "deadline_at": float | None,
     "kind": NotRequired[str], "topic": NotRequired[str | None], "since": NotRequired[float | None],
@@ -41,10 +45,11 @@ RunResult = TypedDict("RunResult", {
 Run = TypedDict("Run", {
     "run_id": str, "flow_name": str, "status": str, "params": dict[str, Any], "tasks": dict[str, str],
     "heartbeat_at": float, "updated_at": float, "tag": str, "tags": list[str], "submitted_at": float | None,
-    "worker_id": str | None, "attempt": int, "continuations": NotRequired[int], "delivery": list[int] | None,
-    "handed_back": NotRequired[bool], "continues": NotRequired[bool], "worker_instance": NotRequired[str],
-    "handed_over_at": NotRequired[float], "start_time": float | None, "end_time": float | None,
-    "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
+    "worker_id": str | None, "attempt": int, "attempt_started_at": NotRequired[float],
+    "earlier_attempts": NotRequired[list[EarlierAttempt]], "continuations": NotRequired[int],
+    "delivery": list[int] | None, "handed_back": NotRequired[bool], "continues": NotRequired[bool],
+    "worker_instance": NotRequired[str], "handed_over_at": NotRequired[float], "start_time": float | None,
+    "end_time": float | None, "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
     "cancel_requested_by": str | None, "cancel_reason": str | None, "cancel_force": NotRequired[bool],
     "workflow_yaml_sha256": str | None, "workflow_yaml_bytes": int | None, "params_sha256": NotRequired[str],
     "params_bytes": NotRequired[int], "timeout_sec": float | None, "cause": NotRequired[Cause],
@@ -365,7 +370,7 @@ LetterPage = TypedDict("LetterPage", {"items": list[Letter], "next_cursor": str 
 DeletedLetter = TypedDict("DeletedLetter", {"seq": int, "deleted": bool})
 ReplayedLetter = TypedDict("ReplayedLetter", {
     "run_id": str, "status": str, "warnings": NotRequired[list[SubmitWarning]], "origin_run_id": str,
-    "seq": int, "deleted": bool,
+    "params_changed": NotRequired[bool], "seq": int, "deleted": bool,
 })
 BulkError = TypedDict("BulkError", {"item": str, "err_id": str | None, "message": str})
 BulkOperation = TypedDict("BulkOperation", {

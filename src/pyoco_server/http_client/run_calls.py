@@ -151,6 +151,18 @@ def get_tasks(run_id: str) -> Request[Tasks]:
     return call(api.GET_TASKS, run_id=run_id)
 
 
+def get_value(run_id: str, task: str | None = None) -> Request[tuple[Any]]:
+    """What a run or one of its tasks returned. A tuple, since the value may be None."""
+    if task is None:
+        return call(api.GET_RESULT, read=_value_in, run_id=run_id)
+    return call(api.GET_TASK_OUTPUT, read=_value_in, run_id=run_id, task=task)
+
+
+def value_path(run_id: str, task: str | None) -> str:
+    """Where the value of `get_value` is."""
+    return get_value(run_id, task).path
+
+
 def explain(run_id: str) -> Request[Explanation]:
     """Why a run is in its state, what happens next, and what can be done about it."""
     return call(api.EXPLAIN_RUN, run_id=run_id)
@@ -300,6 +312,19 @@ def _items_in(response: httpx.Response) -> Any:
 def _page_in(response: httpx.Response) -> Any:
     page = object_in(response)
     return None if page is None else {**page, "position": response.headers.get(api.REVISION_HEADER)}
+
+
+def _value_in(response: httpx.Response) -> tuple[Any] | None:
+    """JSON, or bytes as they are."""
+    media_type = response.headers.get("content-type", "").partition(";")[0]
+    if media_type == "application/octet-stream":
+        return (response.content,)
+    if media_type != "application/json":
+        return None
+    try:
+        return (response.json(),)
+    except ValueError:
+        return None
 
 
 def _snapshot_in(event: ServerSentEvent) -> Run | None:

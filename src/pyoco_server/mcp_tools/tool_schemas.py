@@ -20,9 +20,7 @@ _NOTES_SCHEMA: Final[Json] = {
 
 @cache
 def input_schema(name: str) -> Json:
-    schema = _object_schema(TOOLS[name].arguments)
-    _drop_lookaheads(schema)
-    return schema
+    return _object_schema(TOOLS[name].arguments)
 
 
 @cache
@@ -31,7 +29,7 @@ def output_schema(name: str) -> Json:
     if tool.array:
         (items,), definitions = msgspec.json.schema_components([tool.returns], ref_template=_REF)
         schema: Json = {"type": "object", "properties": {tool.array: items}, "required": [tool.array]}
-        schema["$defs"] = definitions
+        schema["$defs"] = _portable(definitions)
     else:
         schema = _object_schema(tool.returns)
     for field in tool.without:
@@ -49,16 +47,23 @@ def _object_schema(record: Any) -> Json:
     schema.pop("title", None)
     if definitions:
         schema["$defs"] = definitions
-    return schema
+    portable: Json = _portable(schema)
+    return portable
 
 
-def _drop_lookaheads(schema: Any) -> None:
-    """Some providers of models refuse such patterns; the endpoint checks them."""
+def _portable(schema: Any) -> Any:
+    """The schema as all clients understand it.
+
+    The official client for TypeScript reads schemas as draft 7, in which a tuple of draft 2020-12 is always
+    empty. Some providers of models refuse patterns that look ahead; the endpoints check these.
+    """
     if isinstance(schema, list):
-        for each in schema:
-            _drop_lookaheads(each)
-    elif isinstance(schema, dict):
-        if "(?" in str(schema.get("pattern", "")):
-            del schema["pattern"]
-        for each in schema.values():
-            _drop_lookaheads(each)
+        return [_portable(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    known = {name: _portable(each) for name, each in schema.items()}
+    if "prefixItems" in known:
+        known["items"] = {"anyOf": known.pop("prefixItems")}
+    if "(?" in str(known.get("pattern", "")):
+        del known["pattern"]
+    return known

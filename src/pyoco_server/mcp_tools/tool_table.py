@@ -200,8 +200,8 @@ _TOOLS: Final = (
         name="answer_wait",
         title="Answer a question",
         description="Answer a question of a run, which continues then; it cannot be undone. To a proposal "
-        "the answer is a `decision` with the `digest` of the proposal, to anything else a `payload`. Only if "
-        "a person told you what to answer: you must not approve your own work.",
+        "the answer is a `decision`, with `digest` set to the `proposal_digest` of the question; to anything "
+        "else a `payload`. Only if a person told you what to answer: you must not approve your own work.",
         endpoint=RESPOND,
         arguments=given.AnswerWaitArguments,
         destructive=True,

@@ -232,6 +232,25 @@ class OpenWait(Struct, kw_only=True, omit_defaults=True):
     asked_again: str | None = None
 
 
+class EarlierAttempt(Struct, kw_only=True, omit_defaults=True):
+    """An attempt that did not finish its run, as the next one found it."""
+
+    number: Count
+    worker_id: str | None
+    # None: its worker was of a version that did not store it.
+    started_at: Timestamp | None
+    # Its last sign of life.
+    last_heartbeat_at: Timestamp
+    # Whether its worker has shut down and released the run; otherwise the worker was lost.
+    handed_back: bool = False
+    # When a gateway noticed that the process of its worker was gone.
+    lost_at: Timestamp | None = None
+
+
+# The latest are kept.
+MAX_EARLIER_ATTEMPTS: Final = 20
+
+
 class RunSnapshot(Struct, kw_only=True):
     """The latest state of a run: bucket `pyoco_runs`, key `<run_id>`."""
 
@@ -250,7 +269,11 @@ class RunSnapshot(Struct, kw_only=True):
     # How many times a worker has claimed this run: a later claim has a greater number. Responses have
     # `shown_attempt` in its place, which does not count `continuations`.
     attempt: Count = 0
-    # Of these, how many continued it after a wait: not because an earlier worker did not finish it.
+    # When the attempt began; unset before the first, and where a worker of an earlier version claimed it.
+    attempt_started_at: Timestamp | UnsetType = UNSET
+    # Those before it; unset if there are none.
+    earlier_attempts: list[EarlierAttempt] | UnsetType = UNSET
+    # Of the claims, how many continued it after a wait: not because an earlier worker did not finish it.
     continuations: Count | UnsetType = UNSET
     # (stream sequence, delivery number) of the owner's delivery: a greater one is a later owner.
     delivery: tuple[Count, Count] | None = None

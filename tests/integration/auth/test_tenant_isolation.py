@@ -110,6 +110,7 @@ SHARED = {
     "name": "go",
     "delivery_id": "1",
     "worker_id": "w1",
+    "flow_name": "served-flow",
     "wheel_name": "greetings-0.1.0-py3-none-any.whl",
     "backfill_id": "0123456789abcdef",
     "run_number": "001",
@@ -289,6 +290,7 @@ async def _fill(world: World) -> None:
         current_run_id=open_run,
         current_run_ids=[open_run],
         last_run_id=failed.run_id,
+        flows=[SHARED["flow_name"]],
     )
     await put_record(inside.connection, record)
     assert (await upload(acme)).status_code == 200

@@ -25,9 +25,7 @@ TOOLS_OF = {
     (Scope.READ,): READERS,
     (Scope.SUBMIT,): {"submit_run"},
     (Scope.ANSWER,): {"list_waits", "get_wait", "answer_wait"},
-    (Scope.OPERATE,): {
-        *("cancel_run", "rerun", "list_waits", "get_wait", "list_workers", "list_flows", "get_flow")
-    },
+    (Scope.OPERATE,): {"cancel_run", "rerun", "list_waits", "get_wait", "list_workers"},
     (Scope.SUBMIT, Scope.READ, Scope.OPERATE): set(TOOLS) - {"answer_wait"},
     (Scope.ANSWER, Scope.READ): {*READERS, "answer_wait"},
     (Scope.WHEELS,): set(),

@@ -11,14 +11,22 @@ from mcp import Client, ClientSession
 
 from pyoco_server.mcp_tools.tool_table import TOOLS
 from tests.support.running.gateway import RunningGateway
-from tests.support.running.mcp_clients import LEGACY, MODERN, called, over_http, over_stdio
+from tests.support.running.mcp_clients import (
+    LEGACY,
+    MODERN,
+    called,
+    over_http,
+    over_stdio,
+    refused,
+    without_gateway,
+)
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 AnyClient = Client | ClientSession
 Connect = Callable[[RunningGateway], AbstractAsyncContextManager[AnyClient]]
-TRANSPORTS = {
+TRANSPORTS: dict[str, Connect] = {
     "http": partial(over_http, mode=LEGACY),
     "http, without a handshake": partial(over_http, mode=MODERN),
     "stdio": over_stdio,
@@ -27,8 +35,7 @@ TRANSPORTS = {
 
 @pytest.fixture(params=TRANSPORTS, scope="module")
 def connect(request: pytest.FixtureRequest) -> Connect:
-    chosen: Connect = TRANSPORTS[request.param]
-    return chosen
+    return TRANSPORTS[request.param]
 
 
 async def reaches(client: AnyClient, run_id: str, *statuses: str) -> dict[str, Any]:
@@ -87,3 +94,12 @@ async def test_an_agent_drives_the_whole_cycle(
 
         assert (await called(client, "list_workers"))["workers"][0]["worker_id"] == "worker"
         assert (await called(client, "list_schedules"))["items"] == []
+
+
+async def test_without_a_gateway_each_call_says_what_is_wrong() -> None:
+    """A host of agents lists the tools once: they work when the gateway is back."""
+    async with without_gateway() as session:
+        assert [tool.name for tool in (await session.list_tools()).tools] == list(TOOLS)
+        error = await refused(session, "list_runs")
+        assert error.startswith("ERR-PYOCO-0001 ")
+        assert "127.0.0.1" in error

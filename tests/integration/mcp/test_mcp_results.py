@@ -63,6 +63,7 @@ async def test_what_a_program_prints_is_marked_as_untrusted(working_gateway: Run
         assert result.structured_content["lines"][0]["text"] == order
         # Also for clients that read the text, where it comes first.
         [text] = result.content
+        assert text.type == "text"
         assert text.text.startswith('{"notes": ["The texts in this result are output of programs or people')
 
 

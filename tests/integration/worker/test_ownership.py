@@ -118,6 +118,10 @@ async def test_a_later_delivery_takes_over_and_fences_the_earlier_owner(store: S
     stale = await claimed(store, job, (1, 1), revision=revision, worker="paused")
     current = await claimed(store, job, (1, 2), worker="successor")
     assert current.snapshot.attempt == 2
+    [earlier] = current.snapshot.earlier_attempts or []
+    assert (earlier.number, earlier.worker_id, earlier.handed_back) == (1, "paused", False)
+    assert earlier.started_at == stale.snapshot.attempt_started_at
+    assert earlier.last_heartbeat_at == stale.snapshot.heartbeat_at
     with pytest.raises(RunTaken, match="successor"):
         await stale.write(completed)
     await current.write(running)

@@ -1,8 +1,8 @@
 """The index files of gateways, in memory: they survive a crash of their gateway.
 
-A world begins with the files of gateways that have run before, when there were no runs. It undoes at its end
-what it has written, and the next world uses the same files: SQLite has prepared the statements for them, which
-takes longer than to execute them.
+A world begins with the files of gateways that have run before, when there were no runs. At its end it undoes
+what it has written, and the next world uses the same files: SQLite has prepared statements for them, which
+takes longer than to execute these.
 """
 
 import sqlite3

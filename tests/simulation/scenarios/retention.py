@@ -22,7 +22,7 @@ SHAPE = Shape(
 
 async def play(users: Users) -> None:
     users.aim_faults_at("rerun", "retry")
-    await users.together(*(_rerun_late(users) for _ in range(4)), _retry_late(users), _retry_late(users))
+    await users.together(*(_rerun_late(users) for _ in range(3)), _retry_late(users))
 
 
 async def _rerun_late(users: Users) -> None:

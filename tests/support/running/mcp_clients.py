@@ -6,10 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+from jsonschema import Draft7Validator
 from mcp import Client, ClientSession, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
+from pyoco_server.mcp_tools.tool_schemas import output_schema
+from tests.support.ports import port_to_keep
 from tests.support.programs import CLIENT, environment
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import LIMIT_SEC
@@ -23,7 +26,8 @@ def url_of(gateway: RunningGateway) -> str:
 
 
 def key_of(gateway: RunningGateway) -> str | None:
-    return gateway.http.headers.get("X-API-Key")
+    key: str | None = gateway.http.headers.get("X-API-Key")
+    return key
 
 
 @asynccontextmanager
@@ -42,6 +46,20 @@ async def over_http(gateway: RunningGateway, mode: str = LEGACY) -> AsyncIterato
 async def over_stdio(gateway: RunningGateway) -> AsyncIterator[ClientSession]:
     """`pyoco-client mcp` with the key of the gateway's client, if it has one."""
     settings = {"PYOCO_SERVER": url_of(gateway), "PYOCO_API_KEY": key_of(gateway) or ""}
+    async with _program(settings) as session:
+        yield session
+
+
+@asynccontextmanager
+async def without_gateway() -> AsyncIterator[ClientSession]:
+    """`pyoco-client mcp` for a gateway that is not there."""
+    settings = {"PYOCO_SERVER": f"http://127.0.0.1:{port_to_keep()}"}
+    async with _program(settings) as session:
+        yield session
+
+
+@asynccontextmanager
+async def _program(settings: dict[str, str]) -> AsyncIterator[ClientSession]:
     command = StdioServerParameters(
         command=sys.executable, args=["-m", CLIENT, "mcp"], env=environment(**settings)
     )
@@ -56,6 +74,8 @@ async def called(client: Client | ClientSession, tool: str, **arguments: Any) ->
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.content
     assert isinstance(result.structured_content, dict)
+    # As the official client for TypeScript reads it.
+    Draft7Validator(output_schema(tool)).validate(result.structured_content)
     return result.structured_content
 
 

@@ -141,3 +141,28 @@ def test_error_of_a_question_ends_with_the_question(
     ended = files.stage()
     assert ended is not None
     assert (ended.ended_at is not None) == facts.status.terminal
+
+
+@pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.WAITING_HUMAN])
+def test_state_before_a_run_has_begun_does_not_overwrite_what_its_flow_has_written(
+    settings: AgentSettings, status: RunStatus
+) -> None:
+    """A gateway may read the run, and write to the file after the worker has."""
+    files = RunFiles(settings.paths, "x", "001")
+    files.create()
+    files.write_stage(stage())
+    begun = {"status": "running", "run_id": "001"}
+    settings.paths.requests.change("x", lambda file: file.changed(begun))
+    late = project_run(settings, "x", "001", AgentRunFacts(status=status), NOW)
+    assert (late.status, files.stage()) == ("running", stage())
+    after = project_run(settings, "x", "002", AgentRunFacts(status=status), NOW)
+    assert after.status != "running"
+
+
+def test_question_whose_flow_could_not_write_the_file_is_written(settings: AgentSettings) -> None:
+    files = RunFiles(settings.paths, "x", "001")
+    files.create()
+    files.write_stage(stage(status="needs_input", blocked_reason="Which?"))
+    settings.paths.requests.change("x", lambda file: file.changed({"status": "running", "run_id": "001"}))
+    file = project_run(settings, "x", "001", AgentRunFacts(status=RunStatus.WAITING_HUMAN), NOW)
+    assert (file.status, file.text("blocked_reason")) == ("needs_input", "Which?")

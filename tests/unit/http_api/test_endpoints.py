@@ -26,7 +26,7 @@ def document(**settings: Any) -> dict[str, Any]:
 
 
 def filled(endpoint: Endpoint) -> str:
-    return re.sub(r"\{\w+(:path)?\}", lambda found: "a/b.js" if found[1] else RUN_ID, endpoint.path)
+    return re.sub(r"\{\w+(:path)?\}", lambda found: "a/b.js" if found[1] else RUN_ID, endpoint.routed_path)
 
 
 def test_every_route_is_an_endpoint_of_the_table() -> None:
@@ -36,7 +36,7 @@ def test_every_route_is_an_endpoint_of_the_table() -> None:
     assert len(routes) + len(sockets) == len(app.routes)
     assert sockets == [each.path for each in ENDPOINTS if each.websocket]
     assert {(method, route.path) for route in routes for method in route.methods or ()} == {
-        (method, each.path)
+        (method, each.routed_path)
         for each in ENDPOINTS
         for method in (each.method, *(["HEAD"] if each.head else []))
     }

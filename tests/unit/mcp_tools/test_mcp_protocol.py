@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator, Draft202012Validator
 
 from pyoco_server.mcp_tools.tool_table import TOOLS
 from pyoco_server.version import __version__
@@ -88,9 +88,12 @@ async def test_every_tool_has_valid_schemas(http: httpx.AsyncClient) -> None:
             Draft202012Validator.check_schema(schema)
             # As the protocol requires it of both.
             assert schema["type"] == "object"
+            # The official client for TypeScript reads them as draft 7.
+            Draft7Validator.check_schema(schema)
+            assert "prefixItems" not in json.dumps(schema)
+            # Some providers of models refuse patterns that look ahead.
+            assert "(?" not in json.dumps(schema)
         assert tool["inputSchema"]["additionalProperties"] is False
-        # Some providers of models refuse these.
-        assert "(?" not in json.dumps(tool["inputSchema"])
 
 
 async def test_hints_tell_readers_from_what_changes_something(http: httpx.AsyncClient) -> None:
@@ -205,3 +208,15 @@ async def test_an_outage_of_nats_is_an_error_of_the_tool(http: httpx.AsyncClient
 
 async def test_a_null_is_left_out_of_a_query(http: httpx.AsyncClient) -> None:
     assert "ERR-PYOCO-0003" in await error_of(http, "list_waits", flow=None, cursor=None)
+
+
+async def test_an_unexpected_error_is_an_error_of_the_tool(
+    http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = http._transport
+    assert isinstance(transport, httpx.ASGITransport)
+    transport.app.state.gateway.workers = None  # type: ignore[attr-defined]
+    error = await error_of(http, "list_workers")
+    assert error.startswith("(500) Internal Server Error")
+    assert "unexpected error on GET /workers" in caplog.text
+    assert "NoneType" not in error

@@ -1,6 +1,7 @@
 /** Server-sent events over `fetch`, which unlike `EventSource` can send an API key. Reconnects automatically. */
 import { useEffect, useEffectEvent, useState } from "react";
 import { send } from "./client";
+import { listened, useSource } from "./connection";
 import { eventParser, type ServerEvent } from "./eventParser";
 import { Problem } from "./problem";
 import { queryClient } from "./queries";
@@ -12,10 +13,12 @@ export interface StreamHandlers {
   /** Return `"end"` after the last event to prevent a reconnect. */
   onEvent(event: ServerEvent): "end" | undefined;
   onState?(state: StreamState, problem?: Problem): void;
+  /** Something has arrived, if only a heartbeat: what is known is up to date. */
+  onHeard?(): void;
 }
 
-// The gateway sends a keepalive every 15 seconds.
-const SILENCE_MS = 45_000;
+// The gateway sends a heartbeat every 5 seconds.
+const SILENCE_MS = 12_500;
 // A hidden tab closes its connections, but not if it is hidden only briefly.
 const HIDDEN_MS = 1_000;
 // A stream without a slot of its own (streamSlots.ts) reads in turns.
@@ -47,7 +50,8 @@ export async function followEvents(
         const answer = await connect(url, lastId, signal);
         handlers.onState?.("live");
         pause = FIRST_PAUSE_MS;
-        return readEvents(answer, onEvent, signal, kind === "turn");
+        const { onHeard = () => undefined } = handlers;
+        return readEvents(listened(answer, onHeard), onEvent, signal, kind === "turn");
       });
       if (left === "end") return handlers.onState?.("ended");
       if (left === "turn") {
@@ -157,6 +161,7 @@ function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
 export function useEventStream(url: string | null, onEvent: StreamHandlers["onEvent"]) {
   const [state, setState] = useState<{ state: StreamState; problem?: Problem }>({ state: "connecting" });
   const handle = useEffectEvent(onEvent);
+  const touch = useSource(url !== null && state.state !== "ended" && state.state !== "failed");
   useEffect(() => {
     if (url === null) return;
     const stop = new AbortController();
@@ -164,6 +169,7 @@ export function useEventStream(url: string | null, onEvent: StreamHandlers["onEv
       url,
       {
         onEvent: (event) => handle(event),
+        onHeard: touch,
         onState(next, problem) {
           setState({ state: next, problem });
           // An outage is noticed here first.
@@ -174,6 +180,6 @@ export function useEventStream(url: string | null, onEvent: StreamHandlers["onEv
       stop.signal,
     );
     return () => stop.abort();
-  }, [url]);
+  }, [url, touch]);
   return state;
 }

@@ -3,6 +3,7 @@ import { keepPreviousData, QueryClient, type QueryKey, useMutation, useQuery } f
 import { onLanguageChange } from "../i18n/language";
 import { showProblem } from "../ui/toasts";
 import { apiKey } from "./apiKey";
+import { setPolledAt } from "./connection";
 import { Problem } from "./problem";
 
 interface Answer<T> {
@@ -29,6 +30,8 @@ interface ReadOptions {
   enabled?: boolean;
   /** Show the data of the previous key until the new one has loaded: for filters of the same list. */
   keep?: boolean;
+  /** Part of the frame around every screen: it says nothing about the age of the screen. */
+  frame?: boolean;
 }
 
 /** `useRead(["workers"], (signal) => api.GET("/workers", { signal }))`. */
@@ -43,8 +46,21 @@ export function useRead<T>(
     refetchInterval: options.every ?? false,
     enabled: options.enabled ?? true,
     placeholderData: options.keep ? keepPreviousData : undefined,
+    meta: options.frame ? { frame: true } : undefined,
   });
 }
+
+/** When each of the polled reads of this screen was last answered, in milliseconds. */
+setPolledAt(() =>
+  queryClient
+    .getQueryCache()
+    .findAll({ type: "active" })
+    .filter(({ observers, state }) => state.dataUpdatedAt > 0 && observers.some(isPolled))
+    .map(({ state }) => state.dataUpdatedAt),
+);
+
+const isPolled = ({ options }: { options: { refetchInterval?: unknown; meta?: object } }): boolean =>
+  Boolean(options.refetchInterval) && !options.meta;
 
 /** Prefetches what `useRead` will read under the same key. */
 export function prefetch<T>(key: QueryKey, read: (signal: AbortSignal) => Promise<Answer<T>>): void {

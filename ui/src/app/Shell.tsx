@@ -1,7 +1,10 @@
 /** The frame of every screen: navigation, search, and the health of the gateway. */
 import { Menu as MenuIcon, Search } from "lucide-react";
 import { type ReactNode, useLayoutEffect, useRef, useState } from "react";
+import { useLanguage } from "../i18n/language";
 import { useMessages } from "../i18n/messages";
+import { relativeTime } from "../i18n/time";
+import { useNow } from "../lib/clock";
 import { IconButton, joined, Kbd } from "../ui/controls";
 import { Dialog } from "../ui/Dialog";
 import { useHealth } from "./health";
@@ -12,6 +15,9 @@ import { version } from "./pageConfig";
 import { href, usePlace } from "./router";
 import styles from "./Shell.module.css";
 import { findScreen, KEYLESS, NAVIGATION, type NavEntry } from "./screens";
+
+// The slowest poll is every ten seconds, and a response takes a moment.
+const CURRENT_SEC = 12;
 
 interface ShellProps {
   onSearch: () => void;
@@ -49,6 +55,7 @@ export function Shell({ onSearch, children }: ShellProps) {
           onClick={() => setDrawer(true)}
         />
         <Brand />
+        <HealthLine />
         <IconButton label={t("openPalette")} icon={<Search size={17} />} onClick={search} />
       </header>
       <Side onSearch={search} />
@@ -115,14 +122,25 @@ function NavLink({ entry, current }: { entry: NavEntry; current: boolean }) {
   );
 }
 
+/** The state of the connection, and the age of what is on the screen. */
 function HealthLine() {
   const t = useMessages(messages);
-  const word = useHealth();
+  const language = useLanguage();
+  const now = useNow();
+  const { word, knownAt } = useHealth();
+  const age = knownAt === null ? null : relativeTime(knownAt, now, language);
+  const isOld = word === "unreachable" || (knownAt !== null && now - knownAt > CURRENT_SEC);
   return (
-    <p className={joined(styles.health, word && word !== "ok" && styles.bad)} role="status">
-      <span className={styles.dot} aria-hidden />
-      {word && t(`health.${word}`)}
-      {word === "ok" && version && <span className={styles.version}>{version}</span>}
-    </p>
+    <div className={joined(styles.health, word && word !== "ok" && styles.bad)} data-health={word}>
+      <p role="status">
+        <span className={styles.dot} aria-hidden />
+        {word && t(`health.${word}`)}
+        {word === "ok" && version && <span className={styles.version}>{version}</span>}
+      </p>
+      {/* Not announced: it changes every second. */}
+      {knownAt !== null && (
+        <p className={styles.age}>{isOld ? age && t("screenAge", { age }) : t("screenCurrent")}</p>
+      )}
+    </div>
   );
 }

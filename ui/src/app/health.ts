@@ -1,26 +1,36 @@
-/** The health of the gateway. */
+/** The health of the gateway, and the connection to it. */
 import { useEffect, useRef } from "react";
 import { api } from "../api/client";
+import { type Connection, useConnection } from "../api/connection";
 import { queryClient, useRead } from "../api/queries";
 
 export type HealthWord = "ok" | "unreachable" | "storage" | "nats" | "index";
 const EVERY_MS = 5_000;
+// A gateway that is frozen accepts a request and never answers it.
+const PATIENCE_MS = 8_000;
 
-export function useHealth(): HealthWord | null {
-  const { data, isError, isPending } = useRead(["health"], (signal) => api.GET("/health", { signal }), {
-    every: EVERY_MS,
-  });
-  const word = isPending
-    ? null
-    : isError
+const readHealth = (signal: AbortSignal) =>
+  api.GET("/health", { signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]) });
+
+export interface Health extends Connection {
+  word: HealthWord | null;
+}
+
+export function useHealth(): Health {
+  const { data, isError } = useRead(["health"], readHealth, { every: EVERY_MS, frame: true });
+  const connection = useConnection();
+  const word =
+    connection.lostAt !== null || isError
       ? "unreachable"
-      : !data.storage.ready
-        ? "storage"
-        : !data.nats.ready
-          ? "nats"
-          : !data.index.ready
-            ? "index"
-            : "ok";
+      : !data
+        ? null
+        : !data.storage.ready
+          ? "storage"
+          : !data.nats.ready
+            ? "nats"
+            : !data.index.ready
+              ? "index"
+              : "ok";
   const before = useRef(word);
   useEffect(() => {
     const back = word === "ok" && before.current !== "ok" && before.current !== null;
@@ -28,5 +38,5 @@ export function useHealth(): HealthWord | null {
     // Refetch failed reads at once.
     if (back) void queryClient.invalidateQueries();
   }, [word]);
-  return word;
+  return { word, ...connection };
 }

@@ -11,7 +11,7 @@ export function useOpenQuestionCount(): number {
   const { data } = useRead(
     ["waits", "count"],
     (signal) => api.GET("/waits", { params: { query: { limit: 1 } }, signal }),
-    { every: EVERY_MS },
+    { every: EVERY_MS, frame: true },
   );
   return data?.total ?? 0;
 }

@@ -6,6 +6,7 @@
 import { X } from "lucide-react";
 import { type CSSProperties, type ReactNode, useId, useLayoutEffect, useRef } from "react";
 import { useMessages } from "../i18n/messages";
+import { Arming, useIsArmed } from "./arming";
 import { IconButton, joined } from "./controls";
 import styles from "./Dialog.module.css";
 import { messages } from "./messages";
@@ -25,7 +26,11 @@ interface DialogProps {
 }
 
 export function Dialog({ open, onClose, ...rest }: DialogProps) {
-  return open ? <OpenDialog onClose={onClose} {...rest} /> : null;
+  return open ? (
+    <Arming>
+      <OpenDialog onClose={onClose} {...rest} />
+    </Arming>
+  ) : null;
 }
 
 function OpenDialog({
@@ -38,6 +43,7 @@ function OpenDialog({
   className,
 }: Omit<DialogProps, "open">) {
   const t = useMessages(messages);
+  const isArmed = useIsArmed();
   const ref = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   // Before the dialog leaves the page: later, the focus may already be elsewhere.
@@ -66,6 +72,11 @@ function OpenDialog({
         onClose();
       }}
       onClick={(event) => event.target === ref.current && onClose()}
+      onSubmitCapture={(event) => {
+        if (isArmed) return;
+        event.preventDefault();
+        event.stopPropagation();
+      }}
     >
       {bare ? (
         children

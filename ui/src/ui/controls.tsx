@@ -1,6 +1,7 @@
 /** Buttons, inputs and other controls. */
 import type { ComponentProps, ReactNode } from "react";
 import { useId } from "react";
+import { useIsArmed } from "./arming";
 import styles from "./controls.module.css";
 
 type Kind = "normal" | "primary" | "danger" | "plain";
@@ -15,8 +16,19 @@ interface ButtonProps extends ComponentProps<"button"> {
   kind?: Kind;
 }
 
-export function Button({ kind = "normal", className, type = "button", ...rest }: ButtonProps) {
-  return <button type={type} className={buttonClass(kind, false, className)} {...rest} />;
+export function Button({ kind = "normal", className, type = "button", onClick, ...rest }: ButtonProps) {
+  const isArmed = useIsArmed();
+  const waits = !isArmed && (kind === "primary" || kind === "danger");
+  return (
+    <button
+      type={type}
+      className={buttonClass(kind, false, className)}
+      aria-disabled={waits || undefined}
+      // A submit button does not submit either.
+      onClick={waits ? (event) => event.preventDefault() : onClick}
+      {...rest}
+    />
+  );
 }
 
 interface IconButtonProps extends Omit<ButtonProps, "children"> {

@@ -30,6 +30,7 @@ export const messages = defineMessages({
     "status.SUCCEEDED": "Succeeded",
     "status.FAILED": "Failed",
     "status.CANCELLED": "Cancelled",
+    "status.NOT_RUN": "Not run",
   },
   ja: {
     close: "閉じる",
@@ -60,5 +61,6 @@ export const messages = defineMessages({
     "status.SUCCEEDED": "成功",
     "status.FAILED": "失敗",
     "status.CANCELLED": "キャンセル済み",
+    "status.NOT_RUN": "未実行",
   },
 });

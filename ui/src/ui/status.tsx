@@ -4,6 +4,7 @@ import {
   CalendarClock,
   CircleCheck,
   CircleDashed,
+  CircleMinus,
   CirclePause,
   CircleX,
   Hourglass,
@@ -28,7 +29,8 @@ export const RUN_STATUSES = [
   "CANCELLED",
 ] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];
-export type Status = RunStatus | "SUCCEEDED";
+/** `NOT_RUN`: a task that was still to come when its run ended. */
+export type Status = RunStatus | "SUCCEEDED" | "NOT_RUN";
 
 export const isRunStatus = (word: string): word is RunStatus => RUN_STATUSES.some((each) => each === word);
 export const isTerminal = (word: string): boolean => ["COMPLETED", "FAILED", "CANCELLED"].includes(word);
@@ -54,6 +56,7 @@ const LOOKS: Record<Status, { tone: Tone; icon: LucideIcon }> = {
   SUCCEEDED: { tone: "completed", icon: CircleCheck },
   FAILED: { tone: "failed", icon: CircleX },
   CANCELLED: { tone: "cancelled", icon: Ban },
+  NOT_RUN: { tone: "cancelled", icon: CircleMinus },
 };
 const QUIET: ReadonlySet<string> = new Set([
   "SCHEDULED",
@@ -62,6 +65,7 @@ const QUIET: ReadonlySet<string> = new Set([
   "COMPLETED",
   "SUCCEEDED",
   "CANCELLED",
+  "NOT_RUN",
 ]);
 const isKnown = (status: string): status is Status => status in LOOKS;
 

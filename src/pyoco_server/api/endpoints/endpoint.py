@@ -79,19 +79,22 @@ class Endpoint:
     codes: tuple[AgentCode, ...] = ()
     # The handshake of a WebSocket.
     websocket: bool = False
+    # The parameter of the path that may contain slashes.
+    with_slashes: str = ""
 
     @cached_property
     def method(self) -> str:
         return self.route.partition(" ")[0]
 
     @cached_property
-    def routed_path(self) -> str:
-        """The path for the router: a parameter such as `{name:path}` may contain slashes."""
+    def path(self) -> str:
         return self.route.partition(" ")[2]
 
     @cached_property
-    def path(self) -> str:
-        return self.routed_path.replace(":path}", "}")
+    def routed_path(self) -> str:
+        """The path for the router."""
+        name = self.with_slashes
+        return self.path.replace(f"{{{name}}}", f"{{{name}:path}}") if name else self.path
 
     @cached_property
     def tag(self) -> str:

@@ -14,7 +14,7 @@ from pyoco_server.http_client.call_types import Request
 from pyoco_server.mcp_tools.tool_calls import HttpCall, HttpReply
 
 
-@examples("pyoco-client mcp", "claude mcp add pyoco -- pyoco-client mcp --server http://127.0.0.1:8000")
+@examples("pyoco-client mcp", "pyoco-client mcp --server http://127.0.0.1:8000")
 def mcp(ctx: typer.Context, server: Server = None, api_key: ApiKey = None) -> None:
     link = new_client(_Gateway, ctx, server, api_key)
     with suppress(KeyboardInterrupt):

@@ -1,7 +1,8 @@
-"""`pyoco-client` commands on one run: get, tasks, explain, cancel, rerun, retry."""
+"""`pyoco-client` commands on one run: get, tasks, result, explain, cancel, rerun, retry."""
 
 from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from rich.console import Group, RenderableType
@@ -30,6 +31,7 @@ from pyoco_server.cli.options.param_options import (
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import Output, output_form, print_note, printable, show
 from pyoco_server.cli.views.copied_commands import command_line
+from pyoco_server.cli.views.result_output import write_result
 from pyoco_server.cli.views.run_views import run_view, tasks_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
@@ -107,6 +109,23 @@ def tasks(
     output: OutputForm = None,
 ) -> None:
     show(client.get_tasks(required_run_id(run, run_id)), output, tasks_view)
+
+
+@client_command(
+    "pyoco-client result $RUN_ID",
+    "pyoco-client result $RUN_ID --task load --output rows.json",
+)
+def result(
+    client: PyocoHttpClient,
+    run: RunIdArgument = None,
+    *,
+    run_id: RunIdOption = None,
+    task: Annotated[str | None, text_option("What this task returned, in place of the result.")] = None,
+    output: Annotated[
+        Path | None, option("Save it in this file (default: the standard output).", "FILE", dir_okay=False)
+    ] = None,
+) -> None:
+    write_result(client, required_run_id(run, run_id), task, output)
 
 
 @client_command("pyoco-client explain $RUN_ID")

@@ -22,6 +22,7 @@ from pyoco_server.http_client import PyocoHttpClient
     'pyoco-client submit --flow-name greet --params \'{"name": "Ada"}\' --wait',
     "pyoco-client submit --flow-name greet --params-file params.yaml --tag gpu",
     "pyoco-client submit --flow-name greet --in 2h",
+    "pyoco-client submit --flow-name greet --param name=Ada --wait --result",
     start=StartOptions,
     waiting=WaitOptions,
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -105,26 +105,24 @@ def _matching(
 ) -> Iterator[flows.FlowItem]:
     wanted = None if search is None else search.casefold()
     for name in names:
-        having = live.having(name, tag)
-        if not having and not (ended and name in ended):
+        item = _item(live, name, tag)
+        found = ended.get(name) if ended else None
+        if not item.workers and found is None:
+            # Of another tag.
             continue
-        shown = _shown(name, having)
-        if wanted is None or wanted in name.casefold() or wanted in shown.description.casefold():
-            yield _item(shown, having, ended)
+        if wanted is None or wanted in name.casefold() or wanted in item.description.casefold():
+            yield item if found is None else structs.replace(item, statistics=_windows([found]))
 
 
-def _shown(name: str, having: list[WorkerGroup]) -> FlowDescription:
-    """As most workers have it; without a worker, only its name is known."""
-    return having[0].flows[name] if having else FlowDescription(name=name)
-
-
-def _item(
-    shown: FlowDescription, having: list[WorkerGroup], ended: Mapping[str, FlowStatistics] | None
-) -> flows.FlowItem:
-    versions = _versions(having)
-    of_flow = None if ended is None else ended.get(shown.name)
-    return flows.FlowItem(
-        name=shown.name,
+def _item(live: LiveFlows, name: str, tag: str | None) -> flows.FlowItem:
+    """Without statistics; made once, since the same workers have it until something changes."""
+    item: flows.FlowItem | None = live.shown.get((name, tag))
+    if item is not None:
+        return item
+    having = live.having(name, tag)
+    shown, versions = _shown(name, having), _versions(having)
+    item = flows.FlowItem(
+        name=name,
         description=shown.description,
         tags=_tags(having),
         workers=sum(len(group.workers) for group in having),
@@ -132,8 +130,15 @@ def _item(
         versions_differ=len(versions) > 1,
         parameters=_parameters(shown),
         problem=shown.problem,
-        statistics=UNSET if of_flow is None else _windows([of_flow]),
     )
+    if having:
+        live.shown[name, tag] = item
+    return item
+
+
+def _shown(name: str, having: list[WorkerGroup]) -> FlowDescription:
+    """As most workers have it; without a worker, only its name is known."""
+    return having[0].flows[name] if having else FlowDescription(name=name)
 
 
 def _view(

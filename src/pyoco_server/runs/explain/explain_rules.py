@@ -242,7 +242,9 @@ def _lost(facts: Facts) -> Finding | None:
 
 def _executing(facts: Facts) -> Finding:
     run, last = facts.snapshot, facts.last_finished
-    since = run.start_time if last is None else max(last.ended_at, run.start_time or 0.0)
+    # Of this attempt: an earlier one may have ended long ago.
+    began = run.attempt_started_at or run.start_time
+    since = began if last is None else max(last.ended_at, began or 0.0)
     running = [name for name, state in run.tasks.items() if state is TaskStatus.RUNNING]
     evidence = {
         "worker_id": run.worker_id,

@@ -317,8 +317,9 @@ TEXTS: Final[Mapping[str, Text]] = {
         actions=(SEE_WORKERS, CANCEL),
     ),
     "heartbeat_overdue": _taken_over(
-        en="Worker {worker_id} is alive and has the run, but the run's last heartbeat was {silent_sec} ago.",
-        ja="ワーカー {worker_id} は稼働中ですが、run のハートビートが{silent_sec}前から途絶えています。",
+        en="Worker {worker_id} has the run, but its last heartbeat was {silent_sec} ago: it may be gone.",
+        ja="ワーカー {worker_id} がこの run を担当していますが、{silent_sec}前からハートビートがありません。"
+        "停止している可能性があります。",
         actions=(LOGS, SEE_WORKERS, CANCEL),
     ),
     "handed_back": _taken_over(

@@ -24,7 +24,7 @@ _SEARCHED_IN_ALL: Final = 8000
 
 # After an answer, while others are missing.
 _PENDING: Final = "PENDING"
-_OVER: Final = {"SUCCEEDED", "FAILED", "CANCELLED"}
+_OVER: Final = {"SUCCEEDED", "FAILED"}
 
 
 class RunItem(Struct, kw_only=True, gc=False):
@@ -57,7 +57,7 @@ class RunItem(Struct, kw_only=True, gc=False):
     workflow_yaml_sha256: str | None = None
     tenant_id: str | None = None
     tasks_total: int = 0
-    # Of these: succeeded, failed or cancelled.
+    # Of these: succeeded or failed. A cancelled task has not finished.
     tasks_over: int = 0
     # Of a run with open waits: the message and deadline of the first one.
     wait_message: str | None = None

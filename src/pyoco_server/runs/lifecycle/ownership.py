@@ -17,7 +17,15 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, pending_snapshot
+from pyoco_server.records.models import (
+    MAX_EARLIER_ATTEMPTS,
+    EarlierAttempt,
+    Job,
+    RunSnapshot,
+    RunStatus,
+    encode,
+    pending_snapshot,
+)
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
 from pyoco_server.runs.lifecycle.field_ownership import FieldOwner, fields_of
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting
@@ -273,13 +281,18 @@ def _claimed(
     current: RunSnapshot, job: Job, delivery: tuple[int, int], worker_id: str, worker_instance: str
 ) -> RunSnapshot:
     now = time.time()
-    continuations = current.continuations
-    if current.continues is True or (current.generation and current.delivery is None):
+    continuations, earlier = current.continuations, current.earlier_attempts
+    is_continued = current.continues is True or (current.generation > 0 and current.delivery is None)
+    if is_continued:
         continuations = (continuations or 0) + 1
+    elif current.delivery is not None:
+        earlier = [*(earlier or []), _unfinished(current)][-MAX_EARLIER_ATTEMPTS:]
     return structs.replace(
         current,
         status=RunStatus.RUNNING if current.cancel_requested_at is None else RunStatus.CANCELLING,
         attempt=current.attempt + 1,
+        attempt_started_at=(current.attempt_started_at or now) if is_continued else now,
+        earlier_attempts=earlier,
         continuations=continuations,
         delivery=delivery,
         handed_back=UNSET,
@@ -293,6 +306,18 @@ def _claimed(
         # Of the job, if it has one: only gateways publish jobs.
         signature=job.signature or current.signature,
         **not_waiting(current),
+    )
+
+
+def _unfinished(run: RunSnapshot) -> EarlierAttempt:
+    """The attempt of the owner that the next claim takes the run from."""
+    return EarlierAttempt(
+        number=run.shown_attempt,
+        worker_id=run.worker_id,
+        started_at=run.attempt_started_at or None,
+        last_heartbeat_at=run.heartbeat_at,
+        handed_back=run.handed_back is True,
+        lost_at=run.handed_over_at or None,
     )
 
 

@@ -136,6 +136,10 @@ class ExecutorProcess:
             limits=[_LimitReporter(self._link)],
             backoff=RetryBackoff(setup.task_retry_base_sec, setup.task_retry_max_sec),
             max_value_bytes=setup.journal_value_max_bytes,
+            # Blocks while the worker does not read.
+            store=self._link.send,
+            max_result_bytes=setup.result_max_bytes,
+            max_records_bytes=setup.records_max_bytes,
         )
 
     def _execute(self, source: FlowSource, run: Run, listener: RunListener) -> Outcome | None:

@@ -92,5 +92,5 @@ def _docstring(task: Task) -> str:
 
 
 def _text(text: str) -> str:
-    text = escape_surrogates(inspect.cleandoc(text).strip())
+    text = escape_surrogates(text.strip())
     return text if len(text) <= _MAX_TEXT_CHARS else f"{text[: _MAX_TEXT_CHARS - 1]}…"

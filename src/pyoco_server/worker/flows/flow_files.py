@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from inspect import cleandoc
 from itertools import chain, takewhile
 from pathlib import Path
 from types import ModuleType
@@ -150,7 +151,7 @@ class FlowFolder:
             return
         public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
         flows = {name: value for name, value in public.items() if isinstance(value, Flow)}
-        text = (module.__doc__ or "") if len(flows) == 1 else ""
+        text = cleandoc(module.__doc__ or "") if len(flows) == 1 else ""
         for variable, flow in flows.items():
             name = variable if flow.name == _UNNAMED else flow.name
             self._register(name, _Source(file=file.name, flow=flow, text=text))

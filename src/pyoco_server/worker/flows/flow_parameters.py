@@ -95,9 +95,10 @@ def _property(parameter: _Parameter, definitions: Definitions) -> Schema:
             schemas.append(moved)
     shown = dict(schemas[0]) if len(schemas) == 1 else {"allOf": schemas} if schemas else {}
     if parameter.defaults and not parameter.required:
-        default = _json_default(parameter.defaults[0])
-        if default is not msgspec.UNSET:
-            shown["default"] = default
+        first, *others = map(_json_default, parameter.defaults)
+        # Two tasks may differ.
+        if first is not msgspec.UNSET and all(each == first for each in others):
+            shown["default"] = first
     return shown
 
 

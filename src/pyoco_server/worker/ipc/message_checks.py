@@ -16,6 +16,7 @@ from pyoco_server.worker.ipc.protocol import (
     Asked,
     FromExecutor,
     Outcome,
+    OutputPart,
     Progress,
     ReadOutput,
     Ready,
@@ -27,6 +28,7 @@ _TASK_STATES: Final = frozenset(map(str, TaskStatus))
 _REASONS: Final = frozenset({None, *map(str, Reason)})
 _STREAMS: Final = frozenset({"stdout", "stderr"})
 _NO_QUESTIONS: Final = b"[]"
+_MAX_PART_BYTES: Final = 1024 * 1024
 
 _decode_record = json_record(dict[str, Any])
 
@@ -89,10 +91,16 @@ def _check_stream(request: ReadOutput) -> None:
         raise ValueError("unknown stream")
 
 
+def _check_part(part: OutputPart) -> None:
+    if len(part.data) > _MAX_PART_BYTES:
+        raise ValueError("a part of an output is too large")
+
+
 _CHECKS: Final[Mapping[type, Callable[[Any], None]]] = {
     Outcome: _check_outcome,
     Progress: _check_progress,
     Asked: _check_question,
     ReadOutput: _check_stream,
     Ready: _check_ready,
+    OutputPart: _check_part,
 }

@@ -12,10 +12,10 @@ export interface InboxHandlers {
   onState(state: InboxState, problem: unknown): void;
 }
 
-// The gateway sends all open questions at once, and then a keepalive every 15 seconds. A proxy that buffers
+// The gateway sends all open questions at once, and then a heartbeat every 5 seconds. A proxy that buffers
 // the stream sends nothing.
 const FIRST_EVENT_MS = 5_000;
-const SILENCE_MS = 45_000;
+const SILENCE_MS = 12_500;
 const FIRST_PAUSE_MS = 250;
 
 export async function followInbox(

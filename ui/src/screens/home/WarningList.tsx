@@ -55,8 +55,6 @@ function useWords(): (warning: Warning) => string {
   const now = useNow();
   return (warning) => {
     switch (warning.kind) {
-      case "unreachable":
-        return t("warn.unreachable");
       case "nats":
         return t("warn.nats", { detail: warning.detail });
       case "storage":
@@ -111,7 +109,6 @@ function useWords(): (warning: Warning) => string {
 function Next({ warning }: { warning: Warning }): ReactNode {
   const t = useMessages(messages);
   switch (warning.kind) {
-    case "unreachable":
     case "index":
       return null;
     case "nats":

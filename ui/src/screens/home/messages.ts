@@ -50,7 +50,6 @@ export const messages = defineMessages({
     attention: "Needs attention",
     allWell: "Nothing needs attention",
     notAllRead: "Some data could not be loaded, so something may need attention: {why}",
-    "warn.unreachable": "The gateway is not responding. The numbers below are the last known values.",
     "warn.nats": "The gateway has no connection to NATS, so no run can be accepted ({detail}).",
     "warn.storage.disk_full": "NATS cannot write, so no run can be accepted: its disk is full.",
     "warn.storage.store_stopped":
@@ -166,7 +165,6 @@ export const messages = defineMessages({
     attention: "対応が必要です",
     allWell: "対応が必要なことはありません",
     notAllRead: "一部の情報を取得できないため、対応が必要なことを見落としている可能性があります: {why}",
-    "warn.unreachable": "ゲートウェイが応答しません。下の数字は最後に取得したものです。",
     "warn.nats": "ゲートウェイが NATS に接続できないため、run を受け付けられません（{detail}）。",
     "warn.index":
       "run のインデックスを作成中です（{runs}件読み込み済み、残り最大{behind}件）。run の受け付けと実行は続いています。",

@@ -1,5 +1,6 @@
 /** The data of the home screen, polled. */
 import { api } from "../../api/client";
+import { useConnection } from "../../api/connection";
 import { prefetch, useRead } from "../../api/queries";
 import { useNow } from "../../lib/clock";
 import type { Window } from "./chart";
@@ -20,6 +21,7 @@ export const prefetchHomeData = (window: Window): void => prefetch(...overviewOf
 
 export function useHomeData(window: Window) {
   const now = useNow();
+  const { lostAt } = useConnection();
   const overview = useRead(...overviewOf(window), { every: OFTEN_MS, keep: true });
   const health = useRead(["health"], (signal) => api.GET("/health", { signal }), { every: OFTEN_MS });
   const waits = useRead(
@@ -42,7 +44,6 @@ export function useHomeData(window: Window) {
   );
   const facts: Facts = {
     health: health.data,
-    noHealth: health.error,
     overview: overview.data,
     workers: workers.data ?? [],
     waits: waits.data?.items ?? [],
@@ -55,7 +56,7 @@ export function useHomeData(window: Window) {
     overview,
     waits: waits.data,
     warnings: findWarnings(facts),
-    isAllKnown: isAllKnown(reads),
+    isAllKnown: isAllKnown(reads) && lostAt === null,
     problem: reads.find((each) => each.error)?.error ?? null,
   };
 }

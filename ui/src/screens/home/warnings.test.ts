@@ -36,7 +36,6 @@ const wait = (inSec: number) => ({ deadline_at: NOW + inSec }) as Schemas["WaitI
 
 const facts = (over: Partial<Facts>): Facts => ({
   health: health(true),
-  noHealth: null,
   overview: undefined,
   workers: [],
   waits: [],
@@ -57,8 +56,7 @@ describe("warnings", () => {
     ).toEqual([]);
   });
 
-  it("report the gateway, NATS or the index, in this order", () => {
-    expect(kinds({ health: undefined, noHealth: Problem.unreachable() })).toEqual(["unreachable"]);
+  it("report NATS or the index, in this order", () => {
     expect(kinds({ health: health(false, false) })).toEqual(["nats"]);
     expect(kinds({ health: health(true, false) })).toEqual(["index"]);
   });

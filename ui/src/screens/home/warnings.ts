@@ -1,6 +1,5 @@
 /** What needs attention, the most urgent first. */
 import type { Schemas } from "../../api/client";
-import type { Problem } from "../../api/problem";
 
 export type Overview = Schemas["Overview"];
 type Health = Schemas["Health"];
@@ -9,7 +8,6 @@ type Wait = Schemas["WaitItem"];
 type Letter = Schemas["LetterView"];
 
 export type Warning =
-  | { kind: "unreachable" }
   | { kind: "nats"; detail: string }
   // The number of runs is for operators only.
   | { kind: "index"; runs: number | undefined; behind: number }
@@ -29,8 +27,6 @@ export type WriteCause = (typeof WRITE_CAUSES)[number];
 
 export interface Facts {
   health: Health | undefined;
-  /** The error, if there is no health. */
-  noHealth: Problem | null;
   overview: Overview | undefined;
   workers: readonly Worker[];
   /** Open questions, the next deadline first. */
@@ -64,8 +60,7 @@ export function findWarnings(facts: Facts): Warning[] {
   ];
 }
 
-function ofGateway({ health, noHealth }: Facts): Warning[] {
-  if (noHealth) return [{ kind: "unreachable" }];
+function ofGateway({ health }: Facts): Warning[] {
   if (!health) return [];
   const { storage } = health;
   if (!storage.ready) {

@@ -1,5 +1,5 @@
 /** The inbox: a live list, and the selected question. */
-import { Inbox as InboxIcon, Maximize2, MousePointerClick, SearchX } from "lucide-react";
+import { ArrowRight, Inbox as InboxIcon, Maximize2, MousePointerClick, SearchX } from "lucide-react";
 import type { HumanWait } from "pyoco-server-react";
 import { useEffect, useRef } from "react";
 import { queryClient } from "../../api/queries";
@@ -7,7 +7,7 @@ import { href, navigate, patched, pathTo, useQueryState } from "../../app/router
 import { useShortcut } from "../../app/shortcuts";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
-import { Button, ButtonLink, joined } from "../../ui/controls";
+import { Button, ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { type Inbox, isOpenIn, useInbox } from "../wait/inbox";
@@ -20,7 +20,7 @@ import { WaitList } from "./WaitList";
 
 export default function InboxScreen() {
   const inbox = useInbox();
-  const [query, change] = useQueryState();
+  const [query] = useQueryState();
   const narrow = useNarrow();
   const shown = matching(inbox.waits, query, Date.now() / 1000);
   const selected = narrow ? null : query.get("wait");
@@ -28,17 +28,7 @@ export default function InboxScreen() {
   useCountInNavigation(inbox);
   const hrefOf = ({ wait_id }: HumanWait) =>
     narrow ? href(pathTo("/waits/:id", { id: wait_id })) : href("/inbox", patched(query, { wait: wait_id }));
-  const step = (by: number) => {
-    const place = shown.findIndex(({ wait_id }) => wait_id === selected);
-    const next = shown[Math.min(Math.max(place + by, 0), shown.length - 1)];
-    if (next) change({ wait: next.wait_id }, { replace: true });
-  };
-  // After an answer the next question is selected.
-  const goOn = () => {
-    const place = shown.findIndex(({ wait_id }) => wait_id === selected);
-    const next = shown[place + 1] ?? shown[place - 1];
-    change({ wait: next?.wait_id ?? null }, { replace: true });
-  };
+  const step = useSteps(shown, selected);
   return (
     <Frame inbox={inbox} shown={shown.length}>
       {!inbox.ready ? (
@@ -54,7 +44,7 @@ export default function InboxScreen() {
             ) : (
               <NothingMatches filtered={isFiltered(query)} />
             )}
-            {!narrow && <Side inbox={inbox} selected={selected} onStep={step} onAnswered={goOn} />}
+            {!narrow && <Side inbox={inbox} selected={selected} onStep={step} hasNext={shown.length > 0} />}
           </div>
         </>
       )}
@@ -69,16 +59,10 @@ function Frame({ inbox, shown, children }: { inbox: Inbox; shown: number; childr
     <Page
       full
       title={t("title")}
-      note={
-        <>
-          {inbox.ready && (shown === count ? t("open", { count }) : t("shown", { shown, count }))}
-          <span className={joined(styles.live, inbox.state !== "live" && styles.notLive)} role="status">
-            {t(`state.${inbox.state}`)}
-          </span>
-        </>
-      }
+      note={inbox.ready && (shown === count ? t("open", { count }) : t("shown", { shown, count }))}
     >
-      {inbox.problem !== null && (
+      {/* That the gateway does not answer is said once, in the frame. */}
+      {inbox.problem !== null && !(inbox.ready && inbox.state === "away") && (
         <div className={styles.problem}>
           <ProblemBox problem={inbox.problem} onRetry={() => void inbox.reload().catch(() => undefined)} />
         </div>
@@ -92,10 +76,10 @@ interface SideProps {
   inbox: Inbox;
   selected: string | null;
   onStep: (by: number) => void;
-  onAnswered: () => void;
+  hasNext: boolean;
 }
 
-function Side({ inbox, selected, onStep, onAnswered }: SideProps) {
+function Side({ inbox, selected, onStep, hasNext }: SideProps) {
   const t = useMessages(messages);
   const side = useRef<HTMLElement>(null);
   useShortcut("j", () => onStep(1), t("next"));
@@ -121,7 +105,16 @@ function Side({ inbox, selected, onStep, onAnswered }: SideProps) {
         id={selected}
         respond={inbox.respond}
         isOpen={isOpenIn(inbox, selected)}
-        onAnswered={onAnswered}
+        // The result is shown first; the form that had the focus is gone.
+        onAnswered={() => side.current?.focus()}
+        next={
+          hasNext && (
+            <Button className={styles.next} onClick={() => onStep(1)}>
+              {t("next")}
+              <ArrowRight size={14} aria-hidden />
+            </Button>
+          )
+        }
         actions={
           <ButtonLink kind="plain" href={page} title={t("openPage")} aria-label={t("openPage")}>
             <Maximize2 size={14} aria-hidden />
@@ -137,6 +130,22 @@ function firstControl(side: HTMLElement | null) {
   const control = ":is(input, textarea, select)";
   const find = (selector: string) => side?.querySelector<HTMLElement>(selector);
   return find(`form [data-field] ${control}`) ?? find(`form ${control}`);
+}
+
+/** Selects the next or the previous question of the list. */
+function useSteps(shown: readonly HumanWait[], selected: string | null): (by: number) => void {
+  const [, change] = useQueryState();
+  const place = shown.findIndex(({ wait_id }) => wait_id === selected);
+  // An answered question is no longer in the list: those after it have moved up to its place.
+  const last = useRef(0);
+  useEffect(() => {
+    if (place >= 0) last.current = place;
+  }, [place]);
+  return (by) => {
+    const target = place >= 0 ? place + by : by > 0 ? last.current : last.current - 1;
+    const next = shown[Math.min(Math.max(target, 0), shown.length - 1)];
+    if (next) change({ wait: next.wait_id }, { replace: true });
+  };
 }
 
 /** The most urgent question is selected by default, and stays selected. */

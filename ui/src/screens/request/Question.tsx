@@ -10,6 +10,7 @@ import { messages as common } from "../../requests/messages";
 import { requestTone } from "../../requests/RequestStatus";
 import { questionText } from "../../requests/request";
 import { type AgentRequest, resume } from "../../requests/requestApi";
+import { Arming, useIsArmed } from "../../ui/arming";
 import { Button, Field, joined, TextArea } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
 import { showToast } from "../../ui/toasts";
@@ -27,7 +28,9 @@ export function Question({ request }: { request: AgentRequest }) {
       <CircleHelp size={17} aria-hidden />
       <div className={local.question}>
         <Markdown text={questionText(blocked_reason ?? question?.text ?? t("noQuestion"), language)} />
-        <AnswerBox key={question?.wait_id} request={request} />
+        <Arming key={question?.wait_id}>
+          <AnswerBox request={request} />
+        </Arming>
       </div>
     </section>
   );
@@ -36,6 +39,7 @@ export function Question({ request }: { request: AgentRequest }) {
 function AnswerBox({ request }: { request: AgentRequest }) {
   const t = useMessages(messages);
   const c = useMessages(common);
+  const isArmed = useIsArmed();
   const [text, setText] = useState("");
   const choices = request.question?.choices ?? [];
   const waitId = request.question?.wait_id ?? null;
@@ -46,7 +50,7 @@ function AnswerBox({ request }: { request: AgentRequest }) {
   });
   const isSent = sending.isPending || sending.isSuccess;
   const send = () => {
-    if (text.trim() && !isSent) sending.mutate(text.trim());
+    if (text.trim() && !isSent && isArmed) sending.mutate(text.trim());
   };
   if (!useMay("POST /api/v1/requests/{request_id}/resume")) return <p>{t("mayNotAnswer")}</p>;
   return (

@@ -138,7 +138,7 @@ function Log({ run, choice }: { run: AgentRun; choice: ReactNode }) {
       <p className={logStyles.foot}>
         {t("lineCount", { count: log.lines.length })}
         {!log.isConnected && <span role="status">{t("reconnecting")}</span>}
-        {log.isConnected && !log.complete && <span className={logStyles.live}>{t("live")}</span>}
+        {log.isConnected && !log.complete && <span>{t("live")}</span>}
       </p>
     </Panel>
   );

@@ -48,7 +48,7 @@ export const messages = defineMessages({
     toEnd: "Newest lines",
     lineCount: { one: "{count} line", other: "{count} lines" },
     leftOut: { one: "{count} earlier line is not shown.", other: "{count} earlier lines are not shown." },
-    live: "Live",
+    live: "The run goes on: more lines may follow",
     reconnecting: "Connecting again…",
   },
   ja: {
@@ -98,7 +98,7 @@ export const messages = defineMessages({
     toEnd: "最新の行へ",
     lineCount: "{count}行",
     leftOut: "これより前の{count}行は表示していません。",
-    live: "ライブ",
+    live: "実行中のため、続きが出力されることがあります",
     reconnecting: "再接続しています…",
   },
 });

@@ -6,6 +6,7 @@ import { Attempt } from "../../api/idempotencyKey";
 import { useAct } from "../../api/queries";
 import { href, navigate, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
+import { Arming } from "../../ui/arming";
 import { Button, ButtonLink, Field, Input } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
@@ -64,7 +65,7 @@ export function RunActions({ run, selected, onRevived }: ActionsProps) {
       </>
     );
   return (
-    <>
+    <Arming>
       {ASKED_AGAIN.has(run.reason ?? "") && (
         <Button kind="primary" disabled={retry.isPending} onClick={() => retry.mutate()}>
           <Undo2 size={14} aria-hidden />
@@ -99,7 +100,7 @@ export function RunActions({ run, selected, onRevived }: ActionsProps) {
           </MenuItem>
         )}
       </Menu>
-    </>
+    </Arming>
   );
 }
 

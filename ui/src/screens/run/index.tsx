@@ -37,7 +37,7 @@ interface RunScreenProps {
 
 function RunScreen({ id, onRevived }: RunScreenProps) {
   const t = useMessages(messages);
-  const { run, problem, live, removed } = useLiveRun(id);
+  const { run, problem, removed } = useLiveRun(id);
   if (problem?.status === 404 || (removed && !run))
     return (
       <Page title={t("title")}>
@@ -54,7 +54,7 @@ function RunScreen({ id, onRevived }: RunScreenProps) {
   return (
     <>
       {problem && <ProblemBox problem={problem} />}
-      <Shown run={run} live={live} removed={removed} onRevived={onRevived} />
+      <Shown run={run} removed={removed} onRevived={onRevived} />
     </>
   );
 }
@@ -65,12 +65,11 @@ const Log = memo(LogCard);
 
 interface ShownProps {
   run: Run;
-  live: boolean;
   removed: boolean;
   onRevived: () => void;
 }
 
-function Shown({ run, live, removed, onRevived }: ShownProps) {
+function Shown({ run, removed, onRevived }: ShownProps) {
   const t = useMessages(messages);
   const tasks = useMemo(() => tasksOf(run), [run]);
   const waits = useWaits(run);
@@ -83,7 +82,7 @@ function Shown({ run, live, removed, onRevived }: ShownProps) {
           <StatusBadge status={run.status} />
           <code title={run.run_id}>{run.run_id.slice(0, 8)}</code>
           <CopyButton text={run.run_id} />
-          {removed ? <span>{t("removed")}</span> : !live && <span role="status">{t("reconnecting")}</span>}
+          {removed && <span>{t("removed")}</span>}
         </span>
       }
       actions={<RunActions run={run} selected={selected} onRevived={onRevived} />}

@@ -210,7 +210,8 @@ describe("the log", () => {
     const lines = [line("Hello", { task: "a" })];
     const none = { lines: [], leftOut: 0 };
     const some = { lines, leftOut: 0 };
-    expect(nothingIn(none, "a", true)).toBe("ofRun");
+    expect(nothingIn(none, null, true)).toBe("ofRun");
+    expect(nothingIn(none, "a", true)).toBe("ofTask");
     expect(nothingIn(none, null, false)).toBe("yet");
     expect(nothingIn(some, "b", true)).toBe("ofTask");
     expect(nothingIn(some, "b", false)).toBe("ofTaskYet");

@@ -1,5 +1,6 @@
 /** A run for this screen: its snapshot, and its tasks in the order of the flow. */
 import type { Schemas } from "../../api/client";
+import { isTerminal } from "../../ui/status";
 
 /** A task record; while the run executes only the fields above the line. See docs/http-api.md. */
 export interface TaskRecord {
@@ -41,13 +42,27 @@ export const openWaits = (run: Run, kind: Schemas["WaitKind"]): OpenWait[] =>
 
 export interface Task {
   name: string;
-  state: Schemas["TaskStatus"];
+  state: Schemas["TaskStatus"] | "NOT_RUN";
   record: TaskRecord;
 }
 
 export function tasksOf(run: Run): Task[] {
   const records = run.task_records ?? {};
-  return Object.entries(run.tasks).map(([name, state]) => ({ name, state, record: records[name] ?? {} }));
+  // After the end of the run nothing is pending any more.
+  const isOver = isTerminal(run.status);
+  return Object.entries(run.tasks).map(([name, stored]) => {
+    const record = records[name] ?? {};
+    const neverRan =
+      isOver && (stored === "PENDING" || (stored === "CANCELLED" && record.started_at == null));
+    return { name, state: neverRan ? "NOT_RUN" : stored, record };
+  });
+}
+
+/** From the first call of a task to the end of its last one, in seconds: the same wherever it is shown. */
+export function tookOf({ record }: Task, end: number | null): number | null {
+  const from = record.latest_calls?.[0]?.started_at ?? record.started_at;
+  const to = record.ended_at ?? end;
+  return from == null || to == null ? null : Math.max(0, to - from);
 }
 
 const OVER = new Set<string>(["SUCCEEDED", "FAILED", "CANCELLED"]);
@@ -55,7 +70,15 @@ export const isOver = (state: string): boolean => OVER.has(state);
 
 /** The number of tasks by state, most important state first. */
 export function counted(tasks: readonly Task[]): [Task["state"], number][] {
-  const order: Task["state"][] = ["FAILED", "WAITING", "RUNNING", "SUCCEEDED", "CANCELLED", "PENDING"];
+  const order: Task["state"][] = [
+    "FAILED",
+    "WAITING",
+    "RUNNING",
+    "SUCCEEDED",
+    "CANCELLED",
+    "PENDING",
+    "NOT_RUN",
+  ];
   return order
     .map((state): [Task["state"], number] => [state, tasks.filter((each) => each.state === state).length])
     .filter(([, count]) => count > 0);

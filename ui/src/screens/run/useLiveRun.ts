@@ -8,8 +8,6 @@ import type { Run } from "./run";
 export interface LiveRun {
   run: Run | null;
   problem: Problem | null;
-  /** Whether the stream is connected, or no longer needed. */
-  live: boolean;
   removed: boolean;
 }
 
@@ -31,6 +29,5 @@ export function useLiveRun(id: string): LiveRun {
     run,
     removed,
     problem: stream.state === "failed" ? (stream.problem ?? null) : null,
-    live: stream.state === "live" || stream.state === "ended",
   };
 }

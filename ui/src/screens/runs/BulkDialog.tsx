@@ -10,9 +10,10 @@ import { ProblemBox } from "../../ui/feedback";
 import { UserText } from "../../ui/UserText";
 import styles from "./BulkDialog.module.css";
 import { messages } from "./messages";
+import { TouchedRuns, useTouched } from "./TouchedRuns";
+import { type BulkAction, touchedBy } from "./touched";
 import { type BulkRequest, useBulk } from "./useBulk";
 
-export type BulkAction = "cancel" | "rerun";
 type Mode = "start" | "failed";
 interface BulkOptions {
   reason: string;
@@ -23,11 +24,31 @@ interface BulkOptions {
 interface BulkDialogProps {
   action: BulkAction | null;
   filter: string;
+  /** How many match, if known: those that are not touched are counted too. */
+  matching: number | null;
   onClose: () => void;
 }
 
-export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
-  return action && <OpenBulkDialog action={action} filter={filter} onClose={onClose} />;
+export function BulkDialog({ action, filter, matching, onClose }: BulkDialogProps) {
+  const t = useMessages(messages);
+  if (!action) return null;
+  const touched = touchedBy(action, filter);
+  const title = action === "cancel" ? t("bulkCancelTitle") : t("bulkRerunTitle");
+  if (touched !== null)
+    return (
+      <OpenBulkDialog action={action} title={title} filter={touched} matching={matching} onClose={onClose} />
+    );
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={title}
+      width={520}
+      actions={<Button onClick={onClose}>{t("close")}</Button>}
+    >
+      <p>{action === "cancel" ? t("noneToCancel") : t("noneToRerun")}</p>
+    </Dialog>
+  );
 }
 
 function post(action: BulkAction, filter: string, options: BulkOptions, how: BulkRequest, key?: string) {
@@ -50,7 +71,8 @@ function post(action: BulkAction, filter: string, options: BulkOptions, how: Bul
   });
 }
 
-function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action: BulkAction }) {
+function OpenBulkDialog(props: BulkDialogProps & { action: BulkAction; title: string }) {
+  const { action, title, filter, matching, onClose } = props;
   const t = useMessages(messages);
   const [options, setOptions] = useState<BulkOptions>({ reason: "", mode: "start", keepAnswers: false });
   const bulk = useBulk((asked, key) => post(action, filter, options, asked, key), JSON.stringify(options));
@@ -60,7 +82,7 @@ function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action:
     <Dialog
       open
       onClose={onClose}
-      title={isCancel ? t("bulkCancelTitle") : t("bulkRerunTitle")}
+      title={title}
       width={520}
       actions={
         operation ? (
@@ -90,7 +112,14 @@ function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action:
           <Operation begun={operation} />
         ) : (
           bulk.counted && (
-            <Question action={action} counted={bulk.counted} options={options} onOptions={setOptions} />
+            <Question
+              action={action}
+              filter={filter}
+              count={matched}
+              left={matching === null ? 0 : Math.max(0, matching - matched)}
+              options={options}
+              onOptions={setOptions}
+            />
           )
         )}
       </div>
@@ -100,30 +129,29 @@ function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action:
 
 interface QuestionProps {
   action: BulkAction;
-  counted: Schemas["BulkAnswer"];
+  filter: string;
+  count: number;
+  /** How many match and are not touched. */
+  left: number;
   options: BulkOptions;
   onOptions: (options: BulkOptions) => void;
 }
 
-function Question({ action, counted, options, onOptions }: QuestionProps) {
+function Question({ action, filter, count, left, options, onOptions }: QuestionProps) {
   const t = useMessages(messages);
-  const count = counted.matched;
-  if (count === 0) return <p>{t("matchesNone")}</p>;
+  const runs = useTouched(filter);
+  if (count === 0) return <p>{action === "cancel" ? t("noneToCancel") : t("noneToRerun")}</p>;
   return (
     <>
       <p className={styles.count}>
         {action === "cancel" ? t("willCancel", { count }) : t("willRerun", { count })}
       </p>
-      {action === "cancel" && <p className={styles.soft}>{t("endedStay")}</p>}
-      <p className={styles.soft}>
-        {t("ofThem")}:{" "}
-        {counted.sample.slice(0, 5).map((id) => (
-          <code key={id} className={styles.sample}>
-            {id.slice(0, 8)}
-          </code>
-        ))}
-        {count > 5 && "…"}
-      </p>
+      <TouchedRuns runs={runs} count={count} />
+      {left > 0 && (
+        <p className={styles.soft}>
+          {action === "cancel" ? t("endedStay", { count: left }) : t("activeStay", { count: left })}
+        </p>
+      )}
       {action === "cancel" ? (
         <Field label={t("reason")} hint={t("reasonHint")}>
           {(wired) => (

@@ -4,29 +4,37 @@ import { useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
 import { Problem } from "../../api/problem";
 import { useMessages } from "../../i18n/messages";
+import { Arming } from "../../ui/arming";
 import { Button, Field, IconButton, Input } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { showProblem, showToast } from "../../ui/toasts";
 import dialogStyles from "./BulkDialog.module.css";
 import { messages } from "./messages";
 import styles from "./Runs.module.css";
+import type { Run } from "./runList";
+import { TouchedRuns } from "./TouchedRuns";
+import { type BulkAction, isTouched } from "./touched";
 
 const AT_ONCE = 6;
 
 interface SelectionBarProps {
   selected: ReadonlySet<string>;
+  rows: ReadonlyMap<string, Run>;
   onClear: () => void;
 }
 
-export function SelectionBar({ selected, onClear }: SelectionBarProps) {
+export function SelectionBar({ selected, rows, onClear }: SelectionBarProps) {
   const t = useMessages(messages);
   const [busy, setBusy] = useState(false);
   const [asking, setAsking] = useState(false);
   if (selected.size === 0) return null;
-  const act = async (action: "cancel" | "rerun", reason = "") => {
+  const runs = [...selected].flatMap((id) => rows.get(id) ?? []);
+  const touched = (action: BulkAction) => runs.filter(({ status }) => isTouched(action, status));
+  const act = async (action: BulkAction, reason = "") => {
+    const chosen = touched(action);
     setAsking(false);
     setBusy(true);
-    const failures = await forEach([...selected], (run_id) =>
+    const failures = await forEach([...chosen], ({ run_id }) =>
       action === "cancel"
         ? api.POST("/runs/{run_id}/cancel", {
             params: { path: { run_id } },
@@ -36,7 +44,7 @@ export function SelectionBar({ selected, onClear }: SelectionBarProps) {
     );
     setBusy(false);
     onClear();
-    const count = selected.size - failures.length;
+    const count = chosen.length - failures.length;
     if (count > 0)
       showToast({
         tone: "good",
@@ -52,17 +60,28 @@ export function SelectionBar({ selected, onClear }: SelectionBarProps) {
     <>
       <section className={styles.selection} aria-label={t("selected", { count: selected.size })}>
         {t("selected", { count: selected.size })}
-        <Button disabled={busy} onClick={() => void act("rerun")}>
-          {t("rerun")}
-        </Button>
-        <Button kind="danger" disabled={busy} onClick={() => setAsking(true)}>
-          {t("cancel")}
+        <Arming>
+          <Button
+            kind="primary"
+            disabled={busy || touched("rerun").length === 0}
+            onClick={() => void act("rerun")}
+          >
+            {t("rerunCount", { count: touched("rerun").length })}
+          </Button>
+        </Arming>
+        <Button
+          kind="danger"
+          disabled={busy || touched("cancel").length === 0}
+          onClick={() => setAsking(true)}
+        >
+          {t("cancelCount", { count: touched("cancel").length })}
         </Button>
         <IconButton label={t("clearSelection")} icon={<X size={15} />} onClick={onClear} />
       </section>
       {asking && (
         <CancelDialog
-          count={selected.size}
+          runs={touched("cancel")}
+          left={selected.size - touched("cancel").length}
           onCancel={(reason) => void act("cancel", reason)}
           onClose={() => setAsking(false)}
         />
@@ -72,13 +91,16 @@ export function SelectionBar({ selected, onClear }: SelectionBarProps) {
 }
 
 interface CancelDialogProps {
-  count: number;
+  runs: readonly Run[];
+  /** How many are selected and cannot be cancelled. */
+  left: number;
   onCancel: (reason: string) => void;
   onClose: () => void;
 }
 
-function CancelDialog({ count, onCancel, onClose }: CancelDialogProps) {
+function CancelDialog({ runs, left, onCancel, onClose }: CancelDialogProps) {
   const t = useMessages(messages);
+  const count = runs.length;
   const [reason, setReason] = useState("");
   return (
     <Dialog
@@ -102,7 +124,8 @@ function CancelDialog({ count, onCancel, onClose }: CancelDialogProps) {
           onCancel(reason);
         }}
       >
-        <p className={dialogStyles.soft}>{t("endedStay")}</p>
+        <TouchedRuns runs={runs} count={count} />
+        {left > 0 && <p className={dialogStyles.soft}>{t("endedStay", { count: left })}</p>}
         <Field label={t("reason")} hint={t("reasonHint")}>
           {(wired) => (
             <Input

@@ -6,11 +6,11 @@ import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
 import { useStore } from "../../lib/store";
-import { Button, ButtonLink, joined } from "../../ui/controls";
+import { Button, ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Menu, MenuCheck, MenuItem } from "../../ui/menus";
 import { Page } from "../../ui/Page";
-import { type BulkAction, BulkDialog } from "./BulkDialog";
+import { BulkDialog } from "./BulkDialog";
 import { COLUMNS, shownColumns, toggleColumn } from "./columns";
 import { refreshCounts, useCounts } from "./counts";
 import { FilterBar, NO_FILTERS } from "./FilterBar";
@@ -20,6 +20,7 @@ import styles from "./Runs.module.css";
 import { RunsTable } from "./RunsTable";
 import type { RunList } from "./runList";
 import { SelectionBar } from "./SelectionBar";
+import type { BulkAction } from "./touched";
 import { useLiveRuns } from "./useLiveRuns";
 import { useSelection } from "./useSelection";
 import { ViewsMenu } from "./ViewsMenu";
@@ -63,17 +64,7 @@ export default function RunsScreen() {
       full
       title={t("title")}
       note={
-        <>
-          {total &&
-            (total.exact ? t("matching", { count: total.count }) : t("moreThan", { count: total.count }))}
-          <span
-            className={joined(styles.live, runs.stream === "reconnecting" && styles.notLive)}
-            role="status"
-          >
-            {runs.stream === "live" && t("live")}
-            {runs.stream === "reconnecting" && t("notLive")}
-          </span>
-        </>
+        total && (total.exact ? t("matching", { count: total.count }) : t("moreThan", { count: total.count }))
       }
       actions={
         <>
@@ -112,9 +103,14 @@ export default function RunsScreen() {
           onNearEnd={runs.loadMore}
           empty={runs.ready ? <NothingThere filtered={filter !== ""} /> : !runs.problem && <Loading />}
         />
-        <SelectionBar selected={selected} onClear={clear} />
+        <SelectionBar selected={selected} rows={runs.list.rows} onClear={clear} />
       </div>
-      <BulkDialog action={bulk} filter={filter} onClose={() => setBulk(null)} />
+      <BulkDialog
+        action={bulk}
+        filter={filter}
+        matching={total?.exact ? total.count : null}
+        onClose={() => setBulk(null)}
+      />
     </Page>
   );
 }

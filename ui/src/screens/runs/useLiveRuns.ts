@@ -1,7 +1,7 @@
 /** The matching runs, live: a page, and a stream of changes from there on. */
 import { useCallback, useEffect, useRef, useState } from "react";
 import type { ServerEvent } from "../../api/eventParser";
-import { type StreamState, useEventStream } from "../../api/eventStream";
+import { useEventStream } from "../../api/eventStream";
 import { Problem } from "../../api/problem";
 import type { Ordering } from "./filters";
 import { readPage } from "./pages";
@@ -31,8 +31,6 @@ export interface LiveRuns {
   /** Whether the list belongs to the current filter and order. */
   settled: boolean;
   problem: Problem | null;
-  /** `connecting` only the first time. */
-  stream: StreamState;
   loadMore: () => void;
   reload: () => void;
 }
@@ -134,7 +132,6 @@ export function useLiveRuns({ filter, ordering, still, left, onChanged }: Option
     ready: readFor !== null,
     settled: readFor === key,
     problem: problem ?? (stream.state === "failed" ? (stream.problem ?? null) : null),
-    stream: stream.state,
     loadMore,
     reload,
   };

@@ -1,10 +1,11 @@
 /** What to run: a flow with params, or a flow.yaml. */
+import type { Mark } from "../../editor/CodeEditor";
+import { EditorField } from "../../editor/EditorField";
 import { useMessages } from "../../i18n/messages";
 import { formattedJson } from "../../lib/exactJson";
 import { Button, Segments } from "../../ui/controls";
 import { SuggestionList } from "../../ui/SuggestionList";
-import { EditorField } from "../submit/EditorField";
-import { type Mark, parseParams } from "../submit/submission";
+import { parseParams } from "../submit/submission";
 import { useFlowSuggestions, useServedTags } from "../submit/suggestions";
 import { TextField, useForm } from "./fields";
 import { messages } from "./messages";

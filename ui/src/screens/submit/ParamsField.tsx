@@ -1,15 +1,16 @@
 /** The params of a run, as JSON. */
 
 import { useAct } from "../../api/queries";
+import type { Mark } from "../../editor/CodeEditor";
+import { EditorField } from "../../editor/EditorField";
 import { useMessages } from "../../i18n/messages";
 import { formattedJson } from "../../lib/exactJson";
 import { useStore } from "../../lib/store";
 import { Button } from "../../ui/controls";
 import { showToast } from "../../ui/toasts";
 import { change, draft } from "./draft";
-import { EditorField } from "./EditorField";
 import { messages } from "./messages";
-import { type Mark, parseParams } from "./submission";
+import { parseParams } from "./submission";
 import { lastParams } from "./suggestions";
 
 interface ParamsFieldProps {

@@ -1,15 +1,14 @@
 /** A flow.yaml, with errors at their lines. */
 import { FileUp } from "lucide-react";
 import { type ChangeEvent, useRef } from "react";
+import type { EditorHandle, Mark } from "../../editor/CodeEditor";
+import { EditorField } from "../../editor/EditorField";
 import { useMessages } from "../../i18n/messages";
 import { useStore } from "../../lib/store";
 import { Button } from "../../ui/controls";
-import type { EditorHandle } from "./CodeEditor";
 import { change, draft, EXAMPLE_YAML } from "./draft";
-import { EditorField } from "./EditorField";
 import { messages } from "./messages";
 import styles from "./Submit.module.css";
-import type { Mark } from "./submission";
 
 export function YamlField({ marks, onSubmit }: { marks: readonly Mark[]; onSubmit: () => void }) {
   const t = useMessages(messages);

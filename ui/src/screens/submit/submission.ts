@@ -1,5 +1,6 @@
 /** Builds requests from typed text, and maps errors of the gateway to fields. */
 import type { FieldProblem, Problem } from "../../api/problem";
+import type { Mark, Place } from "../../editor/CodeEditor";
 import { errorPosition } from "../../lib/jsonPosition";
 import type { Draft } from "./draft";
 
@@ -11,16 +12,6 @@ export interface RunBody {
   timeout_sec?: number;
   start_at?: number;
   delay_sec?: number;
-}
-
-/** A position in a text, counted from 1. */
-export interface Place {
-  line: number;
-  column: number;
-}
-
-export interface Mark extends Place {
-  message: string;
 }
 
 /** The params as typed, or the position of a syntax error (null: valid JSON, but not an object). */

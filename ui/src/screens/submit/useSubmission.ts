@@ -5,13 +5,13 @@ import { Attempt } from "../../api/idempotencyKey";
 import type { Problem } from "../../api/problem";
 import { useAct } from "../../api/queries";
 import { href, navigate, pathTo } from "../../app/router";
+import type { Mark } from "../../editor/CodeEditor";
 import { useMessages } from "../../i18n/messages";
 import { useStore } from "../../lib/store";
 import { type Draft, draft } from "./draft";
 import { messages } from "./messages";
 import {
   type FieldName,
-  type Mark,
   parseParams,
   type RunBody,
   runBody,

@@ -10,6 +10,7 @@ import { href, pathTo } from "../../app/router";
 import { listText, useMessages } from "../../i18n/messages";
 import { parseJson } from "../../lib/exactJson";
 import { visible } from "../../lib/visible";
+import { Arming } from "../../ui/arming";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
@@ -35,9 +36,11 @@ interface WaitPanelProps {
   onAnswered?: () => void;
   /** Next to the question. */
   actions?: ReactNode;
+  /** Below the result of a closed question. */
+  next?: ReactNode;
 }
 
-export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPanelProps) {
+export function WaitPanel({ id, respond, isOpen, onAnswered, actions, next }: WaitPanelProps) {
   const t = useMessages(messages);
   const key = ["waits", "one", id];
   const read = useRead(key, async (signal) => {
@@ -99,18 +102,19 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
       )}
       {isForm ? (
         <>
-          <Form
-            // Another proposal resets the form.
-            key={wait.proposal_digest}
-            wait={wait}
-            respond={respond}
-            onAnswered={answered}
-            onRefused={refused}
-          />
+          {/* Another proposal resets the form. */}
+          <Arming key={wait.proposal_digest}>
+            <Form wait={wait} respond={respond} onAnswered={answered} onRefused={refused} />
+          </Arming>
           <Otherwise wait={wait} />
         </>
       ) : (
-        wait.state !== "open" && <Outcome wait={wait} />
+        wait.state !== "open" && (
+          <Arming>
+            <Outcome wait={wait} />
+            {next}
+          </Arming>
+        )
       )}
       <Votes votes={wait.votes} />
       <WaitHistory events={wait.events} />

@@ -2,6 +2,7 @@
 
 import { type HumanWait, type HumanWaits, useHumanWaits } from "pyoco-server-react";
 import { send } from "../../api/client";
+import { listened, useSource } from "../../api/connection";
 
 export type { HumanWait };
 
@@ -10,7 +11,13 @@ export interface Inbox extends HumanWaits {
 }
 
 export function useInbox(): Inbox {
-  const inbox = useHumanWaits({ api: "", fetch: send });
+  const touch = useSource(true);
+  const fetch = async (request: Request) => {
+    const answer = await send(request);
+    touch();
+    return listened(answer, touch);
+  };
+  const inbox = useHumanWaits({ api: "", fetch });
   const waits = inbox.runs.flatMap((run) => run.waits).sort((a, b) => a.deadline_at - b.deadline_at);
   return { ...inbox, waits };
 }

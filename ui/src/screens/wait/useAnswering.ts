@@ -4,6 +4,7 @@ import type { Receipt, Respond } from "pyoco-server-react";
 import { useState } from "react";
 import { Problem } from "../../api/problem";
 import { NO_PROBLEMS, type Problems } from "../../schemaForm/validation";
+import { useIsArmed } from "../../ui/arming";
 
 /** Why an answer was rejected although it was valid. */
 export type Refusal = "conflict" | "expired" | "changed";
@@ -18,13 +19,14 @@ interface Options {
 }
 
 export function useAnswering({ waitId, respond, onAnswered, onRefused }: Options) {
+  const isArmed = useIsArmed();
   const [sending, setSending] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [problems, setProblems] = useState<Problems>(NO_PROBLEMS);
 
   /** Send `answer`, unless `check` finds a problem. */
   const send = async (answer: unknown, check: () => Promise<Problems>) => {
-    if (sending) return;
+    if (sending || !isArmed) return;
     setSending(true);
     setProblem(null);
     try {

@@ -1,5 +1,6 @@
 """`pyoco-client flows list`, `get` and `run`."""
 
+from http import HTTPStatus
 from itertools import islice
 from typing import Annotated, Any
 
@@ -30,7 +31,7 @@ from pyoco_server.cli.options.param_options import (
 from pyoco_server.cli.options.shared_options import flag, option, sendable_text, text_option
 from pyoco_server.cli.views.console import show
 from pyoco_server.cli.views.flow_views import flow_view, flows_view
-from pyoco_server.http_client import PyocoHttpClient
+from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
 
 FlowArgument = Annotated[
     str,
@@ -101,9 +102,7 @@ def run(
     idempotency_key: IdempotencyKey = None,
     waiting: WaitOptions,
 ) -> None:
-    properties: dict[str, Any] = {}
-    if param and not no_check:
-        properties = (client.get_flow(flow, tag)["parameters"] or {}).get("properties", {})
+    properties = _properties(client, flow, tag) if param and not no_check else {}
     single = [each.as_param(is_text=_takes_text(properties.get(each.name, {}))) for each in param or ()]
     accepted = client.submit_run(
         flow,
@@ -116,6 +115,18 @@ def run(
         idempotency_key=idempotency_key,
     )
     finish_submit(client, accepted, waiting)
+
+
+def _properties(client: PyocoHttpClient, flow: str, tag: str | None) -> dict[str, Any]:
+    """The schemas of its parameters; none if the API key may only submit."""
+    try:
+        schema = client.get_flow(flow, tag)["parameters"] or {}
+    except PyocoHttpError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        return {}
+    found: dict[str, Any] = schema.get("properties", {})
+    return found
 
 
 def _takes_text(schema: dict[str, Any]) -> bool:

@@ -23,7 +23,7 @@ export function Events({ run, tasks, waits, onSelect }: EventsProps) {
     <ol className={styles.events}>
       {eventsOf(run, tasks, waits).map((event) => (
         <EventItem
-          key={`${event.kind} ${event.at} ${event.task} ${event.waitId ?? event.topic ?? ""}`}
+          key={`${event.kind} ${event.at} ${event.task} ${event.waitId ?? event.topic ?? event.number ?? ""}`}
           event={event}
           onSelect={onSelect}
         />

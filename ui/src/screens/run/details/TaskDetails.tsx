@@ -11,7 +11,7 @@ import { Ago, Duration } from "../../../ui/time";
 import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import { useRerun } from "../RunActions";
-import { openWaits, type Run, type Task } from "../run";
+import { openWaits, type Run, type Task, tookOf } from "../run";
 import styles from "./Details.module.css";
 import { JsonValue } from "./JsonValue";
 import { Traceback } from "./Traceback";
@@ -122,9 +122,10 @@ export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
   );
 }
 
-function Took({ run, task: { record } }: { run: Run; task: Task }) {
-  if (record.duration_ms != null) return <span>{duration(record.duration_ms / 1000)}</span>;
-  return <Duration from={record.started_at} to={record.ended_at ?? run.end_time} />;
+function Took({ run, task }: { run: Run; task: Task }) {
+  const took = tookOf(task, run.end_time);
+  if (took !== null) return <span>{duration(took)}</span>;
+  return <Duration from={task.record.latest_calls?.[0]?.started_at ?? task.record.started_at} />;
 }
 
 export function Part({ title, children }: { title: ReactNode; children: ReactNode }) {

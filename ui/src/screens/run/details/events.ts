@@ -5,6 +5,8 @@ export type EventKind =
   | "submitted"
   | "started"
   | "restarted"
+  | "workerLost"
+  | "handedBack"
   | "retried"
   | "taskFailed"
   | "asked"
@@ -53,16 +55,7 @@ export function eventsOf(run: Run, tasks: readonly Task[], waits: readonly Wait[
   const events: RunEvent[] = [
     { kind: "submitted", at: run.submitted_at, tone: "PENDING", who: run.api_key_id },
   ];
-  if (run.start_time != null)
-    events.push({
-      kind: "started",
-      at: run.start_time,
-      tone: "RUNNING",
-      who: run.attempt > 1 ? null : run.worker_id,
-    });
-  // Of later attempts only the number is stored.
-  if (run.attempt > 1)
-    events.push({ kind: "restarted", at: null, tone: "RUNNING", who: run.worker_id, number: run.attempt });
+  events.push(...eventsOfAttempts(run));
   for (const { name, state, record } of tasks) {
     // The last call of an ended task was not retried.
     for (const call of record.latest_calls?.slice(0, isOver(state) ? -1 : undefined) ?? [])
@@ -91,6 +84,34 @@ export function eventsOf(run: Run, tasks: readonly Task[], waits: readonly Wait[
     events.push({ kind, at: run.end_time, tone: run.status, text: kind === "failed" ? run.reason : null });
   }
   return inOrder(events);
+}
+
+/** Who began the run, who was lost or released it, and who took it over. */
+function eventsOfAttempts(run: Run): RunEvent[] {
+  if (run.start_time == null) return [];
+  const earlier = run.earlier_attempts ?? [];
+  const first = earlier.find(({ number }) => number === 1)?.worker_id ?? null;
+  const began = (number: number, at: number | null, who: string | null): RunEvent[] =>
+    number > 1 ? [{ kind: "restarted", at, tone: "RUNNING", who, number }] : [];
+  return [
+    {
+      kind: "started",
+      at: run.start_time,
+      tone: "RUNNING",
+      who: run.attempt > 1 ? first : run.worker_id,
+    },
+    ...earlier.flatMap((each): RunEvent[] => [
+      ...began(each.number, each.started_at, each.worker_id),
+      {
+        kind: each.handed_back ? "handedBack" : "workerLost",
+        at: each.last_heartbeat_at,
+        tone: each.handed_back ? "CANCELLING" : "FAILED",
+        who: each.worker_id,
+        number: each.number,
+      },
+    ]),
+    ...began(run.attempt, run.attempt_started_at ?? null, run.worker_id),
+  ];
 }
 
 const BEGUN = { sleep: "sleeps", signal: "waitsSignal", event: "waitsEvent" } as const;

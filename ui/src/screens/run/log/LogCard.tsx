@@ -97,7 +97,7 @@ export function LogCard({ id, selected, onSelect }: LogCardProps) {
       )}
       <p className={styles.foot}>
         {t("lineCount", { count: lines.length })}
-        {!log.complete && !log.problem && <span className={styles.live}>{t("logLive")}</span>}
+        {!log.complete && !log.problem && <span>{t("logLive")}</span>}
       </p>
     </Panel>
   );

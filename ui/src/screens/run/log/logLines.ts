@@ -61,7 +61,7 @@ export function shown(lines: readonly LogLine[], filter: LogFilter): readonly Lo
 /** Why no line is shown: no output, or no match. Dropped lines may match. */
 export function nothingIn({ lines, leftOut }: LoadedLines, task: string | null, complete: boolean) {
   if (leftOut > 0) return "matchesHere";
-  if (lines.length === 0) return complete ? "ofRun" : "yet";
+  if (lines.length === 0 && task === null) return complete ? "ofRun" : "yet";
   if (task === null || lines.some((line) => line.task === task)) return "matches";
   return complete ? "ofTask" : "ofTaskYet";
 }

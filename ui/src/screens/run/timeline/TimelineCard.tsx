@@ -13,7 +13,18 @@ import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import { Panel } from "../Panel";
 import type { Run, Task, Wait } from "../run";
-import { type Bar, place, queuedAt, type Row, rowsOf, type Scale, type Span, scaleOf, ticksOf } from "./bars";
+import {
+  attemptsOf,
+  type Bar,
+  place,
+  queuedAt,
+  type Row,
+  rowsOf,
+  type Scale,
+  type Span,
+  scaleOf,
+  ticksOf,
+} from "./bars";
 import styles from "./Timeline.module.css";
 
 const ROW_PX = 26;
@@ -84,6 +95,7 @@ export function TimelineCard({ run, tasks, waits, selected, onSelect }: Timeline
           )}
         </div>
       </div>
+      <Attempts run={run} scale={scale} end={run.end_time ?? now} />
       <div ref={scroller} className={joined(styles.scroller, scrolls && styles.scrolls)}>
         <ul className={styles.rows} style={{ height: list.getTotalSize() }} aria-label={t("timeline")}>
           <li className={styles.grid} aria-hidden>
@@ -115,6 +127,43 @@ export function TimelineCard({ run, tasks, waits, selected, onSelect }: Timeline
   );
 }
 
+/** The attempts of a run that several workers have executed: who, when, and how each ended. */
+function Attempts({ run, scale, end }: { run: Run; scale: Scale; end: number }) {
+  const t = useMessages(messages);
+  const attempts = attemptsOf(run);
+  if (attempts.length === 0) return null;
+  return (
+    <ul className={styles.attempts} aria-label={t("attempts")}>
+      {attempts.map((each) => {
+        const state = each.end ? "FAILED" : run.status;
+        const what = each.end ? t(`attemptEnd.${each.end}`) : null;
+        return (
+          <li key={each.number} className={styles.attempt} data-attempt={each.number}>
+            <span className={styles.name} title={visible(each.worker ?? "")}>
+              <span>
+                {t("attemptNumber", { number: each.number })} <UserText text={each.worker ?? ""} />
+              </span>
+            </span>
+            <span className={styles.track}>
+              <BarMark
+                bar={{ from: each.from, to: each.to, state }}
+                scale={scale}
+                end={end}
+                replayed={false}
+              />
+              {what && (
+                <span className={styles.took} style={{ left: `${place(each.to ?? end, scale)}%` }}>
+                  {what}
+                </span>
+              )}
+            </span>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
 interface RowProps {
   row: Row;
   start: number;
@@ -131,7 +180,7 @@ function TimelineRow({ row, start, scale, end, before, selected, onSelect }: Row
   const word = useStatusText();
   const own = row.bars.filter((bar) => bar.to === null || bar.to >= before);
   const reused = row.replayed && own.length === 0;
-  const took = own.reduce((sum, bar) => sum + Math.max(0, (bar.to ?? end) - bar.from), 0);
+  const took = row.took ?? Math.max(0, end - (own[0]?.from ?? end));
   return (
     <li className={styles.item} style={{ transform: `translateY(${start}px)` }}>
       <button

@@ -1,5 +1,5 @@
 /** Bars and scale of the timeline. */
-import { isOver, type Run, type Task, topicOf, type Wait } from "../run";
+import { isOver, type Run, type Task, tookOf, topicOf, type Wait } from "../run";
 
 export interface Bar {
   from: number;
@@ -27,6 +27,17 @@ export interface Row {
   /** Finished before this run, or by an earlier attempt. */
   replayed: boolean;
   calls: number;
+  /** From its first call to its end; null while it has none. */
+  took: number | null;
+}
+/** One attempt to execute the run, by one worker. */
+export interface Attempt {
+  number: number;
+  worker: string | null;
+  from: number;
+  /** Null while it lasts. */
+  to: number | null;
+  end: "lost" | "handedBack" | null;
 }
 export interface Scale {
   from: number;
@@ -48,7 +59,28 @@ export function rowsOf(tasks: readonly Task[], waits: readonly Wait[] = []): Row
       spans: spans.filter(({ task: of }) => of === task.name),
       replayed: task.record.replayed === true,
       calls: task.record.calls ?? 1,
+      took: tookOf(task, null),
     }));
+}
+
+/** All attempts of a run, if there were several. */
+export function attemptsOf(run: Run): Attempt[] {
+  const earlier = run.earlier_attempts ?? [];
+  if (earlier.length === 0) return [];
+  const last = earlier.at(-1)?.last_heartbeat_at ?? run.heartbeat_at;
+  return [
+    ...earlier.map((each): Attempt => {
+      const { number, worker_id: worker, started_at, last_heartbeat_at: to } = each;
+      return { number, worker, from: started_at ?? to, to, end: each.handed_back ? "handedBack" : "lost" };
+    }),
+    {
+      number: run.attempt,
+      worker: run.worker_id,
+      from: run.attempt_started_at ?? last,
+      to: run.end_time,
+      end: null,
+    },
+  ];
 }
 
 const KINDS = ["sleep", "signal", "event"] as const;

@@ -9,6 +9,7 @@ from pyoco_server.broker.queue.work_queue import head_of
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.decoding import json_record
+from pyoco_server.records.hook_models import HookOverlap, decode_hook
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot, is_run_id
 from pyoco_server.records.operation_models import BulkRecord
 from pyoco_server.records.schedule_models import decode_schedule
@@ -16,9 +17,10 @@ from pyoco_server.records.signal_models import decode_mailbox
 from pyoco_server.records.wait_models import decode_outbox, decode_wait, decode_wait_event
 from pyoco_server.records.workflow_event_models import decode_retry_job
 from pyoco_server.runs.index.run_filter import RunFilter
-from tests.simulation.evidence import Evidence, JournalWrite, RetryWrite, RunWrite, WaitWrite
 from tests.simulation.faults import WorldFault
-from tests.simulation.invariants import InvariantBroken, check_run_write
+from tests.simulation.invariants.checks import InvariantBroken
+from tests.simulation.invariants.evidence import Evidence, JournalWrite, RetryWrite, RunWrite, WaitWrite
+from tests.simulation.invariants.run_invariants import check_run_write
 from tests.simulation.jetstream import headers
 from tests.simulation.jetstream.stream import Stored, Stream
 from tests.simulation.node import GatewayNode, NodeCrashed
@@ -29,6 +31,7 @@ _MANY: Final = 1000
 _decode_run = json_record(RunSnapshot)
 _decode_letter = json_record(DeadLetter)
 _decode_bulk = json_record(BulkRecord)
+_decode_text = msgspec.json.Decoder(str).decode
 _decode_entry = msgspec.msgpack.Decoder(JournalEntry).decode
 
 
@@ -46,6 +49,7 @@ class Recorder:
             f"KV_{self._config.waits_kv_bucket}": self._on_wait,
             f"KV_{self._config.event_retries_kv_bucket}": self._on_retry_job,
             self._config.journal_stream: self._on_journal,
+            self._config.event_intake_stream: self._on_hook_message,
         }
         world.on_write.append(self._on_write)
 
@@ -95,6 +99,9 @@ class Recorder:
                 entry.attempt = 0
             self._evidence.journal.append(JournalWrite(run_id=run_id, at=self._world.now, entry=entry))
 
+    def _on_hook_message(self, stored: Stored) -> None:
+        self._evidence.hook_messages.add(_decode_text(stored.data))
+
     async def evidence(self, users: Users) -> Evidence:
         """When everything has settled."""
         world, config, found = self._world, self._config, self._evidence
@@ -114,6 +121,14 @@ class Recorder:
         found.schedules = [
             decode_schedule(each) for each in self._values(config.schedules_kv_bucket).values()
         ]
+        found.single_hooks = {
+            hook.hook_id
+            for key, data in self._values(config.triggers_kv_bucket).items()
+            if key.startswith("h.") and (hook := decode_hook(data)).overlap is not HookOverlap.ALLOW
+        }
+        found.waiting_messages = {
+            _decode_text(each.data) for each in self._messages(config.event_intake_stream)
+        }
         boxes = self._values(config.signals_kv_bucket)
         found.mailboxes = {key: decode_mailbox(data) for key, data in boxes.items()}
         found.letters = [_decode_letter(each.data) for each in self._messages(config.dlq_stream)]
