@@ -164,7 +164,8 @@ async def test_a_key_stands_for_its_params(gateway: RunningGateway) -> None:
         assert (accepted["origin_run_id"], accepted["params_changed"]) == (origin, True)
     assert first.json()["run_id"] == again.json()["run_id"]
     assert again.headers["Idempotent-Replayed"] == "true"
-    for body in ({"params": {"x": 3}}, {"params": {}}, {}):
+    others: list[dict[str, Any]] = [{"params": {"x": 3}}, {"params": {}}, {}]
+    for body in others:
         assert_problem(await gateway.http.post(url, json=body, headers=key), 409, 26)
     assert await reruns(gateway, origin) == [first.json()["run_id"]]
 

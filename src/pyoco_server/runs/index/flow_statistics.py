@@ -100,7 +100,7 @@ class _Tally:
     ended: list[tuple[str, _Ended]] = field(default_factory=list)
 
     def statistics(self, window: Window, buckets: range) -> FlowStatistics:
-        per_bucket = {status: [0] * len(buckets) for status in _ENDED}
+        per_bucket: dict[str, list[int]] = {status: [0] * len(buckets) for status in _ENDED}
         durations = queue_times = 0
         for status, ended in self.ended:
             per_bucket[status] = list(map(add, per_bucket[status], ended.per_bucket))
