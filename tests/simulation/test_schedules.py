@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.child_process import ChildFailed, in_child
 from tests.simulation.failures.shrink import shrink
 from tests.simulation.found_seeds import FOUND
 from tests.simulation.invariants import recording
@@ -17,7 +18,8 @@ from tests.simulation.invariants.recording import Recorder
 from tests.simulation.schedule import SCENARIOS, run_schedule
 from tests.support.places import ROOT
 
-_SEEDS = range(1, 9)
+# Of 20 scenarios: about 45 s of a processor.
+_SEEDS = range(1, 41)
 _PROGRAM = """
 import logging, sys
 from tests.simulation.schedule import SCENARIOS, run_schedule
@@ -59,6 +61,18 @@ def test_callback_that_fails_fails_the_schedule(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Recorder, "_on_journal", lambda self, stored: fail(stored))
     failure = run_schedule(SCENARIOS["submit"], 3).failure
     assert failure == "a callback has failed: ValueError('a defect')"
+
+
+def test_advisory_is_stored_although_gateways_subscribe_to_it() -> None:
+    """Some job of the sweep has used up its only delivery."""
+    assert any("PYOCO_ADVISORIES" in run_schedule(SCENARIOS["sweep"], seed).story for seed in range(1, 9))
+
+
+def test_child_process_returns_its_result_and_reports_its_failure(capfd: pytest.CaptureFixture[str]) -> None:
+    assert in_child(lambda: [os.getpid()], list[int]) != [os.getpid()]
+    with pytest.raises(ChildFailed, match="exit code 1"):
+        in_child(lambda: 1 // 0, int)
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["submit", "answer"])
