@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-latency bench-dashboard chaos chaos-schedules simulate clean
+.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-flows bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-latency bench-dashboard chaos chaos-schedules simulate clean
 .SUFFIXES:
 # Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
@@ -87,8 +87,11 @@ browser: ## Install the browser that the dashboard is tested with, if there is n
 bench: .venv/tools ## Measure the product and its peers side by side, in about an hour (ARGS=--quick: 20 minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-bench-index: .venv/tools ## Measure lists with 100,000 and with 1,000,000 runs, in about 4 minutes
+bench-index: .venv/tools ## Measure lists and statistics with 100,000 and with 1,000,000 runs, in about 7 minutes
 	@$(BIN)/python -m benchmarks.scenarios.index $(ARGS)
+
+bench-flows: .venv/tools ## Measure the list of 1,000 flows on 100 workers, and the gateway's copy of them, in about a minute
+	@$(BIN)/python -m benchmarks.scenarios.flow_catalogue $(ARGS)
 
 bench-watch: .venv/tools ## Measure how soon 2,000 watchers of one gateway receive a change
 	@$(BIN)/python -m benchmarks.scenarios.watch $(ARGS)

@@ -9,7 +9,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 from uuid import UUID
@@ -26,6 +26,7 @@ from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, TaskStat
 FLOWS: Final = [f"{what}-{how}" for what in ("orders", "billing", "stock", "churn") for how in (
     "import", "clean", "report", "train", "export", "nightly", "audit", "sync", "mail", "archive"
 )]  # fmt: skip
+_EVERY_SEC: Final = 30.0
 TAGS: Final = ("default", "default", "default", "etl", "etl", "gpu")
 WORKERS: Final = [f"worker-{number:02}" for number in range(20)]
 LABELS: Final = ("urgent", "backfill", "canary")
@@ -37,21 +38,27 @@ _ERRORS: Final = (
     "TimeoutError: no answer from the warehouse within {n} ms",
     "KeyError: 'column_{n}'",
 )
-_EVERY_SEC: Final = 30.0
 _AT_ONCE: Final = 512
 
 
-def snapshots(count: int, *, first: int = 0, seed: int = 1) -> Iterator[RunSnapshot]:
-    """Runs in the order in which they were written last."""
+def snapshots(
+    count: int,
+    *,
+    first: int = 0,
+    seed: int = 1,
+    flows: Sequence[str] = FLOWS,
+    every_sec: float = _EVERY_SEC,
+) -> Iterator[RunSnapshot]:
+    """Runs in the order in which they were written last, the newest of now."""
     chance = random.Random(f"{seed}/{first}")
-    begin = time.time() - (first + count) * _EVERY_SEC if first == 0 else time.time() - count * _EVERY_SEC
+    begin = time.time() - count * every_sec
     statuses = {**_STATUSES, **_OPEN}
     # A few flows are most of the runs.
-    weights = [1 / (rank + 1) for rank in range(len(FLOWS))]
+    weights = [1 / (rank + 1) for rank in range(len(flows))]
     for number in range(count):
         [status] = chance.choices(list(statuses), list(statuses.values()))
-        [flow] = chance.choices(FLOWS, weights)
-        yield _snapshot(chance, status, flow, begin + number * _EVERY_SEC)
+        [flow] = chance.choices(flows, weights)
+        yield _snapshot(chance, status, flow, begin + number * every_sec)
 
 
 def _snapshot(chance: random.Random, status: RunStatus, flow: str, at: float) -> RunSnapshot:

@@ -2,6 +2,9 @@
 
 A page of 50 is asked for over HTTP, one request at a time, kind by kind; the bucket is filled by
 `benchmarks.harness.seed`. Times are the client's: the NATS request is in them that makes a list up to date.
+
+Statistics of flows are queried in an index of their own, with the last 30 days of 100 flows: requests for them
+share a response for a while, and the bucket has the runs of a year.
 """
 
 import argparse
@@ -9,7 +12,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
@@ -20,17 +24,26 @@ from benchmarks.comparison.measures import centiles
 from benchmarks.harness.gateways import started
 from benchmarks.harness.http_load import HttpConnection, get_request
 from benchmarks.harness.processes import memory_use
-from benchmarks.harness.seed import WORKERS, seed_runs
+from benchmarks.harness.seed import WORKERS, seed_runs, snapshots
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import encode
+from pyoco_server.runs.index.flow_statistics import history_of_flow, statistics_by_flow
+from pyoco_server.runs.index.index_file import IndexFile
+from pyoco_server.runs.index.index_schema import SCHEMA
+from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
+from pyoco_server.runs.index.run_summary import summary_of
 
 SIZES: Final = (100_000, 1_000_000)
 PAGE_P99_MS: Final = 20.0
 METRICS_MS: Final = 50.0
+STATISTICS_MS: Final = 50.0
 MEMORY_MB: Final = 500.0
 RESTART_SEC: Final = 5.0
 
 _REQUESTS: Final = 300
+_FLOWS: Final = [f"flow-{number:03}" for number in range(100)]
+_AT_ONCE: Final = 512
 _DAY: Final = 86400.0
 # The seeded runs that are under way have no worker; what the sweep does about them is not measured.
 _SETTINGS: Final = {"PYOCO_SWEEP_INTERVAL_SEC": "60"}
@@ -83,9 +96,11 @@ async def measure(nats_url: str, folder: Path, size: int) -> bool:
         memory = memory_use([gateway.pid]).main_mb
     size_mb = sum(path.stat().st_size for path in (folder / ".pyoco/index").iterdir()) / 1e6
     print(f"  gateway memory {memory:.0f} MB, index file {size_mb:.0f} MB")
+    statistics = _statistics(size)
     verdicts = {
         f"every p99 under {PAGE_P99_MS:g} ms": worst < PAGE_P99_MS,
         f"metrics under {METRICS_MS:g} ms": metrics < METRICS_MS,
+        f"statistics of flows under {STATISTICS_MS:g} ms": statistics < STATISTICS_MS,
         f"memory under {MEMORY_MB:g} MB": memory < MEMORY_MB,
         f"restart under {RESTART_SEC:g} s": gateway.ready_sec < RESTART_SEC,
     }
@@ -101,12 +116,49 @@ async def _ask_all(port: int) -> float:
     for name, query in kinds().items():
         figures, first = await _ask(connection, f"/runs?{urlencode(query)}")
         worst = max(worst, figures["page_p99_ms"])
-        print(
-            f"  {name:<36} p50 {figures['page_p50_ms']:6.1f} ms   p99 {figures['page_p99_ms']:6.1f} ms   "
-            f"first {first * 1e3:6.1f} ms"
-        )
+        _print_times(name, figures, first)
     connection.close()
     return worst
+
+
+def _statistics(size: int) -> float:
+    """The largest p99 of the queries, in milliseconds."""
+    with tempfile.TemporaryDirectory(prefix="pyoco-bench-flows-") as folder:
+        file = IndexFile(Path(folder), SCHEMA)
+        writer = IndexWriter(file.writer())
+        writer.begin("a bucket")
+        runs = enumerate(snapshots(size, flows=_FLOWS, every_sec=30 * _DAY / size), start=1)
+        while batch := list(islice(runs, _AT_ONCE)):
+            writes = [RunWrite(run.run_id, number, b"", summary_of(encode(run))) for number, run in batch]
+            writer.apply(writes, upto=writes[-1].revision)
+        writer.complete()
+        writer.write_rollups()
+        db = file.reader()
+        queries: dict[str, Callable[[], object]] = {
+            f"{len(_FLOWS)} flows, 24 h": lambda: statistics_by_flow(db, time.time()),
+            "one flow, 24 h, 7 d and 30 d": lambda: history_of_flow(db, _FLOWS[0], time.time()),
+        }
+        worst = 0.0
+        for name, query in queries.items():
+            seconds = [_timed(query) for _ in range(_REQUESTS)]
+            figures = centiles("page", seconds)
+            worst = max(worst, figures["page_p99_ms"])
+            _print_times(name, figures, seconds[0])
+        db.close()
+        writer.close()
+        file.release()
+    return worst
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _print_times(name: str, figures: dict[str, float], first: float) -> None:
+    p50, p99 = figures["page_p50_ms"], figures["page_p99_ms"]
+    print(f"  {name:<36} p50 {p50:6.1f} ms   p99 {p99:6.1f} ms   first {first * 1e3:6.1f} ms")
 
 
 async def _metrics(port: int) -> float:
@@ -114,9 +166,8 @@ async def _metrics(port: int) -> float:
     connection = await HttpConnection.open(port)
     figures, first = await _ask(connection, "/metrics")
     connection.close()
-    p50, p99 = figures["page_p50_ms"], figures["page_p99_ms"]
-    print(f"  {'/metrics':<36} p50 {p50:6.1f} ms   p99 {p99:6.1f} ms   first {first * 1e3:6.1f} ms")
-    return p99
+    _print_times("/metrics", figures, first)
+    return figures["page_p99_ms"]
 
 
 async def _ask(connection: HttpConnection, path: str) -> tuple[dict[str, float], float]:

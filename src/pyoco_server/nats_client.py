@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from pyoco_server.aio.background import Backoff
 from pyoco_server.api.run_types import (
@@ -26,13 +27,15 @@ from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
+from pyoco_server.catalogue.flow_directory import FlowDirectory
+from pyoco_server.catalogue.submit_checks import SubmitChecks
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode
+from pyoco_server.records.models import Job, RunSnapshot, RunStatus, WorkerRecord, WorkerState, encode
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, keyed_command, keyed_submission
 from pyoco_server.runs.lifecycle.requested_start import AT_ONCE, RequestedStart, requested_start
-from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
+from pyoco_server.runs.lifecycle.rerun import RequestedRerun, params_changed, rerun_job
 from pyoco_server.runs.lifecycle.stored_job import whole_params
 from pyoco_server.runs.lifecycle.submission import Submitter, new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, find_run
@@ -58,6 +61,8 @@ class PyocoNatsClient:
         self._journal = Journal(connection)
         self._clock = ServerClock(connection)
         self._submitter = Submitter(connection, clock=self._clock.now)
+        # Not started: a strict submit reads the workers itself.
+        self._checks = SubmitChecks(FlowDirectory(connection, self._state_of))
         self._cleanup = AsyncExitStack()
 
     @classmethod
@@ -75,6 +80,7 @@ class PyocoNatsClient:
             cleanup.push_async_callback(connection.close)
             await connection.start()
             await connection.wait_ready(timeout_sec)
+            cleanup.push_async_callback(client._checks.close)
             cleanup.push_async_callback(client._submitter.close)
             await client._submitter.start()
             client._cleanup = cleanup.pop_all()
@@ -102,6 +108,7 @@ class PyocoNatsClient:
         timeout_sec: float | None = None,
         start_at: float | str | None = None,
         delay_sec: float | None = None,
+        strict: bool = False,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Submit a run of a flow that the workers know: its `run_id` and `status`.
@@ -109,6 +116,9 @@ class PyocoNatsClient:
         With `start_at` (ISO 8601 with its offset, or unix seconds) or `delay_sec` it is SCHEDULED until then,
         and a gateway starts it. With an `idempotency_key` the same call may be made again after any failure,
         and there is one run.
+
+        With `strict`, FlowNotFound means that no live worker of the tag has the flow, and InvalidRequest that
+        the params do not match its schema.
         """
         given = {"flow_name": flow_name, "params": params or {}, "tag": tag, "timeout_sec": timeout_sec}
         given |= {"start_at": start_at, "delay_sec": delay_sec}
@@ -120,7 +130,8 @@ class PyocoNatsClient:
             params=request.params,
             timeout_sec=request.timeout_sec,
         )
-        return await self._submit(job, idempotency_key, await self._start(start_at, delay_sec))
+        start = await self._start(start_at, delay_sec)
+        return await self._submit(job, idempotency_key, start, strict=strict)
 
     async def submit_run_yaml(
         self,
@@ -156,35 +167,39 @@ class PyocoNatsClient:
         mode: str = "start",
         task: str | None = None,
         *,
+        params: dict[str, Any] | None = None,
         keep_answers: bool = False,
         start_at: float | str | None = None,
         delay_sec: float | None = None,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Rerun a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`."""
-        given = {"mode": mode, "task": task, "keep_answers": keep_answers}
+        """Rerun a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
+
+        `params` replace all params of the origin; then the response has `params_changed`.
+        """
+        given = {"mode": mode, "task": task, "params": params, "keep_answers": keep_answers}
         request = _checked({**given, "start_at": start_at, "delay_sec": delay_sec}, RerunRequest)
         start = await self._start(start_at, delay_sec)
-        keyed = None
-        if idempotency_key is not None:
-            command = rerun_command(
-                run_id, request.mode, request.task, keep_answers=keep_answers, start=start
-            )
-            keyed = keyed_command(idempotency_key, None, *command)
-            earlier = await self._submitter.submitted(keyed)
-            if earlier is not None:
-                return {**await self._accepted(earlier.run_id, start), "origin_run_id": run_id}
-        job = await rerun_job(
-            self._connection,
+        asked = RequestedRerun(
             run_id,
-            ANYBODY,
-            mode=request.mode,
-            task=request.task,
+            request.mode,
+            request.task,
             keep_answers=request.keep_answers,
             start=start,
+            params=request.params,
         )
-        new_id = await self._submitter.submit(job, request=keyed)
-        return {**await self._accepted(new_id, start), "origin_run_id": run_id}
+        keyed = earlier = None
+        if idempotency_key is not None:
+            keyed = keyed_command(idempotency_key, None, *asked.command)
+            earlier = await self._submitter.submitted(keyed)
+        if earlier is not None:
+            new_id = earlier.run_id
+        else:
+            job = await rerun_job(self._connection, asked, ANYBODY)
+            new_id = await self._submitter.submit(job, request=keyed)
+        changed = await params_changed(self._connection, asked, ANYBODY)
+        accepted = {**await self._accepted(new_id, start), "origin_run_id": run_id}
+        return accepted if changed is UNSET else {**accepted, "params_changed": changed}
 
     async def get_run(self, run_id: str, include: Sequence[str] = ()) -> dict[str, Any]:
         """The newest snapshot of a run; `include=["records"]` adds its task records, `full` everything."""
@@ -210,10 +225,18 @@ class PyocoNatsClient:
                 raise TimeoutError(f"run {run_id} is {snapshot.status} after {timeout_sec:g} s")
             await asyncio.sleep(pause)
 
-    async def _submit(self, job: Job, key: str | None, start: RequestedStart) -> dict[str, Any]:
+    async def _submit(
+        self, job: Job, key: str | None, start: RequestedStart, *, strict: bool = False
+    ) -> dict[str, Any]:
         job.start_at = start.at
         keyed: KeyedRequest | None = None if key is None else keyed_submission(key, job, *start.asked)
+        if strict and (keyed is None or await self._submitter.submitted(keyed) is None):
+            await self._checks.require(job)
         return await self._accepted(await self._submitter.submit(job, request=keyed), start)
+
+    def _state_of(self, worker: WorkerRecord) -> WorkerState:
+        silent_sec = self._connection.config.worker_disconnect_timeout_sec
+        return worker.observed_state(disconnect_timeout_sec=silent_sec)
 
     async def _start(self, start_at: float | str | None, delay_sec: float | None) -> RequestedStart:
         if start_at is None and delay_sec is None:

@@ -60,6 +60,23 @@ def test_a_rerun_keeps_the_answers_of_people(client: ClientCommand, http: PyocoH
     assert [http.wait(run["run_id"], LIMIT_SEC)["status"] for run in repeated] == ["COMPLETED"]
 
 
+def test_a_rerun_with_other_params(client: ClientCommand, http: PyocoHttpClient) -> None:
+    origin = http.submit_run("chain", {"x": 4, "region": "us"})["run_id"]
+    http.wait(origin, LIMIT_SEC)
+    for words, params in (
+        (("--param", "x=5"), {"x": 5, "region": "us"}),
+        (("--params", '{"x": 6}'), {"x": 6}),
+        (("--params", '{"x": 6, "y": 1}', "--param", "x=7"), {"x": 7, "y": 1}),
+    ):
+        run = client.json("rerun", origin, *words, "--wait")
+        assert (run["status"], run["params"]) == ("COMPLETED", params)
+    assert client.json("rerun", origin, "--param", "x=4")["params_changed"] is False
+    assert client.json("rerun", origin, "--param", "x=5")["params_changed"] is True
+    assert "params_changed" not in client.json("rerun", origin)
+    assert "use mode 'start'" in client.error("rerun", origin, "--task", "store", "--param", "x=5")
+    assert "count=3" in client.error("rerun", origin, "--param", "x")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -70,8 +70,12 @@ def test_names_of_the_helper_for_tests() -> None:
     ("modules", "heavy"),
     [
         ("pyoco_server", {"fastapi", "nats", "httpx", "pyoco"}),
-        # Of a gateway without notifications, answers and secrets, in which they would stay for ever.
-        ("pyoco_server.cli.server.up_command", {"cryptography", "httpx", "jsonschema", "rich"}),
+        # Of a gateway without notifications, answers, secrets and agents, in which they would stay for ever.
+        (
+            "pyoco_server.cli.server.up_command",
+            {"cryptography", "httpx", "jsonschema", "rich", "mcp", "mcp_types", "pyoco_server.mcp_tools"},
+        ),
+        ("pyoco_server.cli.client_command", {"mcp", "mcp_types", "pyoco_server.mcp_tools"}),
         # Of a worker with executor processes, which load flows and execute them.
         (
             "pyoco_server.cli.worker_process",

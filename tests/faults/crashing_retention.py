@@ -8,6 +8,7 @@ import sys
 
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -20,6 +21,7 @@ from tests.support.running.crashing_gateway import CrashPoint
 CRASH_POINTS: dict[str, CrashPoint] = {
     "key": CrashPoint(RunStore, "delete"),
     "journal": CrashPoint(Journal, "remove"),
+    "objects": CrashPoint(RunObjects, "remove_run"),
     "logs": CrashPoint(RunLogs, "remove"),
     "waits": CrashPoint(WaitStore, "remove_run"),
     "events": CrashPoint(WaitEvents, "remove_run"),

@@ -10,11 +10,13 @@ import pytest
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import JournalEntry, LogLine
 from tests.faults.crashing_retention import ABOUT_MARKERS, CRASH_POINTS, NEVER
+from tests.integration.broker.test_run_objects import in_blocks
 from tests.integration.human.test_wait_retry import failed_run
 from tests.integration.sweep.test_retention_order import remains
 from tests.support.broker.connections import connected
@@ -25,7 +27,9 @@ from tests.support.waiting import eventually
 PROGRAM = "tests.faults.crashing_retention"
 RUNS = 3
 LIMIT_SEC = 90.0
-STREAMS = {"KV_pyoco_runs", "PYOCO_JOURNAL", "PYOCO_LOGS", "KV_pyoco_waits", "PYOCO_WAIT_EVENTS"}
+STREAMS = {"KV_pyoco_runs", "PYOCO_JOURNAL", "PYOCO_OBJECTS", "PYOCO_LOGS", "KV_pyoco_waits"} | {
+    "PYOCO_WAIT_EVENTS"
+}
 
 # How many messages each stream has about a run.
 Remains = dict[str, int]
@@ -40,6 +44,7 @@ async def finished_run(connection: Connection) -> str:
     run = await failed_run(connection)
     for task in ("load", "clean"):
         await Journal(connection).append("default", run.run_id, entry(task))
+    await RunObjects(connection).put("default", run.run_id, "report", in_blocks(b"42"))
     await RunLogs(connection).publish(run.run_id, [LogLine(ts=1.0, stream="stdout", text="hello")])
     return run.run_id
 

@@ -169,6 +169,11 @@ def shell() -> None:
     subprocess.run([sys.executable, "-c", "print('from a child process')"], check=True)
 
 
+@task
+def return_bytes(text: str = "") -> bytes:
+    return text.encode("latin-1")
+
+
 def task_object(function: Any, name: str) -> TaskWrapper:
     return TaskWrapper(Task(func=function, name=name))
 
@@ -212,3 +217,4 @@ strange_flow = _flow("strange", fail_strangely)
 unspeakable_flow = _flow("unspeakable", unspeakable)
 parent_flow = _flow("parent", leave_a_child)
 shell_flow = _flow("shell", shell)
+returning_bytes_flow = _flow("returning_bytes", return_bytes)

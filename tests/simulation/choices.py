@@ -27,6 +27,12 @@ class Choices:
 
     def weighted(self, kind: str, weights: "Weights") -> int:
         """One of the numbers below the count of weights."""
+        if self._given is None and kind in self.made:
+            # As `_next` does it: each message has several of these.
+            sums = weights.sums
+            choice = bisect(sums, self._draws[kind]() * sums[-1])
+            self.made[kind].append(choice)
+            return choice
         return self._next(kind, weights.count, weights.sums)
 
     def random(self, kind: str) -> Random:

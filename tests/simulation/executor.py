@@ -20,7 +20,7 @@ from pyoco_server.waits.wait_arguments import sleep_question
 from pyoco_server.worker.engine.journal_values import dump_value, load_value
 from pyoco_server.worker.executors.executor import ExecutorCrashed, RunEvents
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run
-from tests.simulation.evidence import Execution
+from tests.simulation.invariants.evidence import Execution
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,14 +62,15 @@ _READS: Final = (
     "$JS.API.CONSUMER",
     "$JS.API.INFO",
 )
-_RESTART_SEC: Final = (1.0, 0.3, 4.0, 15.0)
-_PAUSE_SEC: Final = (4.0, 1.0, 12.0, 25.0)
+# Some are longer than AckWait, or than a worker is waited for.
+_RESTART_SEC: Final = (1.0, 0.3, 2.0, 7.0)
+_PAUSE_SEC: Final = (2.0, 0.5, 6.0, 10.0)
 _JUMP_SEC: Final = (30.0, -30.0, 2.0, -2.0, 3600.0, -3600.0)
-_DOWN_SEC: Final = (0.5, 3.0)
-_LAG_SEC: Final = (1.0, 5.0)
+_DOWN_SEC: Final = (0.5, 2.0)
+_LAG_SEC: Final = (1.0, 3.0)
 _LAG: Final = 6
 # How late a late message is: in time for its request, or not.
-_LATE_SEC: Final = (1.0, 0.2, 3.0)
+_LATE_SEC: Final = (1.0, 0.2, 2.0)
 # Of an aimed fault: among how many writes, and that this is one of so many occasions.
 _NEAR: Final = 3
 _OCCASIONS: Final = 3

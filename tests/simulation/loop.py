@@ -177,6 +177,12 @@ class SimulationLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (when, self._timer_count, timer))
         return timer
 
+    def call_in(self, process: Process, when: float, callback: Callable[..., Any], *args: Any) -> None:
+        """Call it then, as a step of this process; quicker than `call_at` with its context."""
+        timer = Handle(process, callback, args, process.context, when)
+        self._timer_count += 1
+        heapq.heappush(self._timers, (when, self._timer_count, timer))
+
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
@@ -239,35 +245,38 @@ class SimulationLoop(asyncio.BaseEventLoop):
         """Until `stop` is called."""
         asyncio._set_running_loop(self)
         try:
-            while not self._stopping:
-                self._run_next()
+            self._run_until_stopped()
         finally:
             self._stopping = False
+            self.running = self.outside
             asyncio._set_running_loop(None)
 
-    def _run_next(self) -> None:
-        runnable = self._runnable
-        while not runnable:
-            self._advance()
-        index = self._choices.below("next", len(runnable)) if len(runnable) > 1 else 0
-        process = runnable[index]
-        if process.paused or not process.ready:
-            process.is_queued = False
-            del runnable[index]
-            return
-        handle = process.ready.popleft()
-        if handle.is_cancelled:
-            return
-        self.running = process
-        try:
-            handle.context.run(handle.callback, *handle.args)
-        except AssertionError:
-            # Of the simulation itself: a message was stored that breaks an invariant.
-            raise
-        except Exception as error:
-            self.call_exception_handler({"message": "a callback has failed", "exception": error})
-        finally:
-            self.running = self.outside
+    def _run_until_stopped(self) -> None:
+        """One function, with what it needs in local names: a schedule has thousands of steps."""
+        runnable, outside, below = self._runnable, self.outside, self._choices.below
+        while not self._stopping:
+            if not runnable:
+                self._advance()
+                continue
+            index = below("next", len(runnable)) if len(runnable) > 1 else 0
+            process = runnable[index]
+            ready = process.ready
+            if ready and not process.paused:
+                handle = ready.popleft()
+                if not handle.is_cancelled:
+                    self.running = process
+                    try:
+                        handle.context.run(handle.callback, *handle.args)
+                    except AssertionError:
+                        # Of the simulation itself: a message was stored that breaks an invariant.
+                        raise
+                    except Exception as error:
+                        self.call_exception_handler({"message": "a callback has failed", "exception": error})
+                    self.running = outside
+            if not ready or process.paused:
+                # What has become runnable meanwhile is behind it.
+                process.is_queued = False
+                del runnable[index]
 
     def _advance(self) -> None:
         """Go to the time of the next timer, and make its process ready."""

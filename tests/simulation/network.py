@@ -65,6 +65,8 @@ class Network:
         self.pause: Callable[[Process], None] = lambda _: None
         # How long a late message is on its way.
         self.late_sec: Callable[[], float] = lambda: 3.0
+        # When the last of these has arrived.
+        self.late_until = 0.0
         self._unreachable: dict[Process, float] = {}
 
     def new_client(self, **_: object) -> "SimulatedClient":
@@ -77,6 +79,12 @@ class Network:
 
     def store_delay(self) -> float:
         return _STORE_SEC[self._choices.weighted("store", _STORE_WEIGHTS)]
+
+    def delay_late(self) -> float:
+        """Of a message that is late."""
+        late_sec = self.late_sec()
+        self.late_until = max(self.late_until, self.loop.now + late_sec)
+        return late_sec
 
     def reachable_from(self, process: Process) -> bool:
         return self.server_is_up and self._unreachable.get(process, 0.0) <= self.loop.now
@@ -219,7 +227,7 @@ class SimulatedClient:
 
     def _end_interest(self, number: int) -> float:
         arrival = self._earliest = max(self._loop.now + self._network.delay(), self._earliest)
-        self._at(arrival, lambda: self._network.server.subscriptions.remove(self, number))
+        self._at(arrival, self._network.server.subscriptions.remove, self, number)
         return arrival
 
     async def drain(self, number: int) -> None:
@@ -236,7 +244,7 @@ class SimulatedClient:
         def answer() -> None:
             lanes = [at for lane, at in self._lanes.items() if lane.startswith("<")]
             last = max([self._loop.now, *lanes])
-            self._loop.call_at(last + self._network.delay(), finish, context=self.process.context)
+            self._loop.call_in(self.process, last + self._network.delay(), finish)
 
         self._at(arrival, answer)
         await done
@@ -259,7 +267,7 @@ class SimulatedClient:
                 network.cut(self.process, seconds=_RECONNECT_SEC)
                 return
             if fault is MessageFault.LATE:
-                late_sec = network.late_sec()
+                late_sec = network.delay_late()
             elif fault in (MessageFault.LOSE_REPLY, MessageFault.LATE_REPLY) and reply:
                 self._faulty_replies[reply] = fault
         lane = _lane_of(subject, network.server)
@@ -267,7 +275,7 @@ class SimulatedClient:
         self._lanes[lane] = arrival
         survives = fault in (MessageFault.CUT_AFTER, MessageFault.CRASH_AFTER)
         connection = None if survives else self._connection
-        self._at(arrival, lambda: self._arrive(connection, lane, subject, payload, reply, head))
+        self._at(arrival, self._arrive, connection, lane, subject, payload, reply, head)
         if fault is MessageFault.CUT_AFTER:
             network.cut(self.process, seconds=_RECONNECT_SEC)
         elif fault is MessageFault.CRASH_AFTER:
@@ -286,7 +294,7 @@ class SimulatedClient:
         if delay:
             # Later messages to the same stream wait for it.
             self._lanes[lane] = max(self._lanes[lane], self._loop.now + delay)
-            self._at(self._loop.now + delay, lambda: self._store(is_heard, subject, payload, reply, head))
+            self._at(self._loop.now + delay, self._store, is_heard, subject, payload, reply, head)
         else:
             self._store(is_heard, subject, payload, reply, head)
 
@@ -308,14 +316,12 @@ class SimulatedClient:
         fault = self._fault_of_reply(pattern[0], message.subject) if self._faulty_replies else None
         if fault is MessageFault.LOSE_REPLY:
             return
-        late_sec = self._network.late_sec() if fault is MessageFault.LATE_REPLY else 0.0
+        late_sec = self._network.delay_late() if fault is MessageFault.LATE_REPLY else 0.0
         # Replies to different requests overtake each other; deliveries to one inbox do not.
         lane = f"<{message.subject if pattern[0].endswith('*') else number}"
         arrival = max(self._loop.now + self._network.delay() + late_sec, self._lanes.get(lane, 0.0))
         self._lanes[lane] = arrival
-        connection = self._connection
-        context = self.process.context
-        self._loop.call_at(arrival, self._received, connection, number, message, context=context)
+        self._loop.call_in(self.process, arrival, self._received, self._connection, number, message)
 
     def _fault_of_reply(self, pattern: str, subject: str) -> MessageFault | None:
         """All replies to a request are lost together; of an inbox that is used again, only the next one."""
@@ -369,9 +375,9 @@ class SimulatedClient:
     async def _trip(self) -> None:
         await asyncio.sleep(self._network.delay() + self._network.delay())
 
-    def _at(self, when: float, action: Callable[[], None]) -> None:
+    def _at(self, when: float, action: Callable[..., None], *args: Any) -> None:
         """In the world outside: the process may crash meanwhile."""
-        self._loop.call_at(when, action, context=self._loop.outside.context)
+        self._loop.call_in(self._loop.outside, when, action, *args)
 
 
 def _lane_of(subject: str, server: SimulatedServer) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SUPERVISOR_SEC: Final = 1.0
 
 # What each gateway has. The others look at their buckets every second, which costs more than a run.
-_SERVICES: Final = frozenset({"connection", "timekeeper", "listing", "runs", "sweeper", "takeover", "waits"})
+_SERVICES: Final = frozenset({"connection", "timekeeper", "listing", "runs", "sweeper", "takeover"})
 # What the timekeeper calls, by the service that it belongs to.
 _TIME_SOURCES: Final = {
     "timekeeper": ("clock",),
@@ -138,14 +138,13 @@ class GatewayNode(Node[Gateway]):
         self, world: "World", name: str, config: NatsBackendConfig, services: frozenset[str]
     ) -> None:
         super().__init__(world, name, config)
-        self._services = services
+        self.services = _SERVICES | services
 
     async def _main(self) -> None:
         gateway = Gateway(self.config)
-        names = _SERVICES | self._services
-        chosen = {id(getattr(gateway, name)) for name in names}
+        chosen = {id(getattr(gateway, name)) for name in self.services}
         gateway._start_order = [each for each in gateway._start_order if id(each) in chosen]
-        sources = {source for name in names for source in _TIME_SOURCES.get(name, ())}
+        sources = {source for name in self.services for source in _TIME_SOURCES.get(name, ())}
         loops = gateway.timekeeper._loops
         gateway.timekeeper._loops = {name: loop for name, loop in loops.items() if name in sources}
         # Not `gateway.running()`, which would close it when the abandoned task is collected.

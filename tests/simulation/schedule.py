@@ -8,15 +8,17 @@ from types import ModuleType
 from typing import Final
 
 from pyoco_server.errors import PyocoError
-from tests.simulation import invariants, scenarios
+from tests.simulation import scenarios
 from tests.simulation.choices import Decisions
-from tests.simulation.recording import Recorder
+from tests.simulation.invariants.checks import InvariantBroken, check, check_loop_errors
+from tests.simulation.invariants.recording import Recorder
 from tests.simulation.users import Users
 from tests.simulation.world import Shape, World
 
 # Everything settles within this time, whatever has failed; most schedules long before.
-_SETTLE_SEC: Final = 90.0
-_FIRST_LOOK_SEC: Final = 3.0
+_SETTLE_SEC: Final = 60.0
+# After this time gateways have looked once whether something is left to do.
+_FIRST_LOOK_SEC: Final = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +62,21 @@ def run_schedule(scenario: Scenario, seed: int, *, given: Decisions | None = Non
 
         try:
             world.run(play)
-            invariants.check_loop_errors(world.loop.errors)
-        except invariants.InvariantBroken as broken:
+            check_loop_errors(world.loop.errors)
+        except InvariantBroken as broken:
             failure = str(broken)
         return Result(scenario.name, seed, failure, world.story.text, world.choices.made)
 
 
 async def _settle(world: World, recorder: Recorder, users: Users) -> None:
     """Wait until all invariants hold; InvariantBroken if one does not in the end."""
-    until, pause_sec = world.now + _SETTLE_SEC, _FIRST_LOOK_SEC
+    until = world.now + _SETTLE_SEC
+    pause_sec = max(_FIRST_LOOK_SEC, world.network.late_until - world.now)
     while True:
         await world.sleep(pause_sec)
         try:
-            return invariants.check(await recorder.evidence(users))
-        except (invariants.InvariantBroken, PyocoError):
+            return check(await recorder.evidence(users))
+        except (InvariantBroken, PyocoError):
             if world.now > until:
                 raise
         pause_sec *= 1.5

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulation import recording
 from tests.simulation.failures.shrink import shrink
 from tests.simulation.found_seeds import FOUND
-from tests.simulation.recording import Recorder
+from tests.simulation.invariants import recording
+from tests.simulation.invariants.recording import Recorder
 from tests.simulation.schedule import SCENARIOS, run_schedule
 from tests.support.places import ROOT
 

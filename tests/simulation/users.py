@@ -26,7 +26,7 @@ from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, 
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import keyed_command, keyed_submission
-from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
+from pyoco_server.runs.lifecycle.rerun import RequestedRerun, rerun_job
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.log_following import LogFollower
@@ -34,8 +34,8 @@ from pyoco_server.schedules.schedule_service import ScheduleName
 from pyoco_server.triggers.workflow_events.event_request import read_event
 from pyoco_server.triggers.workflow_events.event_service import Sender
 from pyoco_server.waits.human.reopen import retry_run
-from tests.simulation.evidence import FollowedLog, Request, Response
 from tests.simulation.faults import WorldFault
+from tests.simulation.invariants.evidence import FollowedLog, Request, Response
 from tests.simulation.jetstream import headers
 from tests.simulation.network import MessageFault
 from tests.simulation.node import GatewayNode, NodeCrashed
@@ -44,9 +44,9 @@ from tests.simulation.world import World
 T = TypeVar("T")
 
 _SOMEBODY: Final = Actor(name="somebody")
-_LOOK_SEC: Final = 0.5
+_LOOK_SEC: Final = 0.25
 # How long a fault may have an effect.
-_LASTING_SEC: Final = 20.0
+_LASTING_SEC: Final = 12.0
 # What every process notices, whichever one it happened at.
 _OF_ALL: Final = (WorldFault.SERVER_RESTART, WorldFault.POWER_FAILURE)
 _LOOKS: Final = 60
@@ -107,7 +107,7 @@ class Users:
                 return True
         return False
 
-    async def _send(
+    async def send(
         self,
         kind: str,
         node: GatewayNode,
@@ -164,7 +164,7 @@ class Users:
         """The id of the accepted run."""
         job = new_job(flow_name=flow, tag="default", **options)
         request = None if key is None else keyed_submission(key, job)
-        return await self._send(
+        return await self.send(
             "submit",
             node,
             lambda gateway: gateway.runs.submitter.submit(job, request=request),
@@ -179,13 +179,13 @@ class Users:
         new_id: list[str] = []
 
         async def act(gateway: Gateway) -> str:
-            job = await rerun_job(gateway.connection, run_id, ANYBODY, mode=mode)
+            asked = RequestedRerun(run_id, mode)
+            job = await rerun_job(gateway.connection, asked, ANYBODY)
             new_id.append(job.run_id)
-            asked = rerun_command(run_id, mode, None, keep_answers=False)
-            request = None if key is None else keyed_command(key, None, *asked)
+            request = None if key is None else keyed_command(key, None, *asked.command)
             return await gateway.runs.submitter.submit(job, request=request)
 
-        return await self._send(
+        return await self.send(
             "rerun",
             node,
             act,
@@ -196,7 +196,7 @@ class Users:
         )
 
     async def cancel(self, node: GatewayNode, run_id: str, *, force: bool = False) -> None:
-        await self._send(
+        await self.send(
             "cancel",
             node,
             lambda gateway: cancel_run(
@@ -209,7 +209,7 @@ class Users:
         self, node: GatewayNode, run_id: str, payload: Any, *, decision_id: str | None = None
     ) -> str | None:
         """The id of the wait that was answered."""
-        receipt = await self._send(
+        receipt = await self.send(
             "answer",
             node,
             lambda gateway: gateway.waits.answers.resume(run_id, payload, ANYBODY, _SOMEBODY, decision_id),
@@ -221,7 +221,7 @@ class Users:
         return None if receipt is None else receipt.wait_id
 
     async def retry(self, node: GatewayNode, run_id: str) -> None:
-        await self._send(
+        await self.send(
             "retry",
             node,
             lambda gateway: retry_run(gateway.connection, run_id, ANYBODY, _SOMEBODY),
@@ -231,7 +231,7 @@ class Users:
     async def signal(
         self, node: GatewayNode, run_id: str, name: str, data: Any, *, key: str | None = None
     ) -> None:
-        await self._send(
+        await self.send(
             "signal",
             node,
             lambda gateway: gateway.signals.signal_sender.send(
@@ -243,7 +243,7 @@ class Users:
         )
 
     async def send_event(self, node: GatewayNode, name: str, data: Any, *, event_id: str) -> None:
-        await self._send(
+        await self.send(
             "event",
             node,
             lambda gateway: gateway.signals.event_sender.send(name, data, _SOMEBODY, event_id=event_id),
@@ -256,7 +256,7 @@ class Users:
     ) -> bool:
         """Whether it was accepted; its runs may overlap."""
         spec = SpecInput(every_sec=every_sec)
-        created = await self._send(
+        created = await self.send(
             "schedule",
             node,
             lambda gateway: gateway.schedules.service.create(
@@ -268,7 +268,7 @@ class Users:
     async def trigger(self, node: GatewayNode, schedule_id: str, *, key: str) -> None:
         """Start a run of the schedule now: one, however often it is repeated."""
         request = keyed_command(key, None, "trigger", schedule_id)
-        await self._send(
+        await self.send(
             "trigger",
             node,
             lambda gateway: gateway.schedules.service.trigger(
@@ -299,7 +299,7 @@ class Users:
                 await events.templates.save(template, ANYBODY)
             return True
 
-        return bool(await self._send("template", node, act))
+        return bool(await self.send("template", node, act))
 
     async def send_workflow_event(self, node: GatewayNode, template_id: str, *, key: str) -> str | None:
         """The id of its run; the payload is the key, so that the run can be found by it."""
@@ -311,7 +311,7 @@ class Users:
             "month": 1,
         }
         sender = Sender(None, None, EventActor())
-        answer = await self._send(
+        answer = await self.send(
             "workflow_event",
             node,
             lambda gateway: gateway.workflow_events.service.receive(read_event(body), sender),
@@ -324,7 +324,7 @@ class Users:
 
     async def drain_retries(self, node: GatewayNode) -> None:
         """Execute all retry jobs now."""
-        await self._send(
+        await self.send(
             "drain",
             node,
             lambda gateway: gateway.workflow_events.retries.drain(lambda _: True, limit=10, force=True),
@@ -347,13 +347,13 @@ class Users:
             gateway.bulk.runner.work_on(started.record.bulk_id)
             return started.record.bulk_id
 
-        return await self._send("bulk", node, act, key=key, created=lambda done: {"run_id": done})
+        return await self.send("bulk", node, act, key=key, created=lambda done: {"run_id": done})
 
     async def letters(self, node: GatewayNode) -> list[StoredLetter]:
         async def act(gateway: Gateway) -> list[StoredLetter]:
             return (await letter_page(gateway.dead_letters, LetterFilter(), before=None, limit=20)).letters
 
-        return await self._send("letters", node, act) or []
+        return await self.send("letters", node, act) or []
 
     async def replay(self, node: GatewayNode, letter: StoredLetter) -> str | None:
         """The id of the new run; the letter is removed."""
@@ -366,7 +366,7 @@ class Users:
             await remove_letter_of(gateway.dead_letters, letter.seq, job.origin_run_id or "")
             return run_id
 
-        return await self._send(
+        return await self.send(
             "rerun",
             node,
             act,
@@ -384,6 +384,6 @@ class Users:
                 lines.extend(placed.line.text for placed in batch)
             return None if follower.status is None else str(follower.status)
 
-        status = await self._send("log", node, act, run_id=run_id)
+        status = await self.send("log", node, act, run_id=run_id)
         if self.requests[-1].response is Response.DONE:
             self.followed.append(FollowedLog(run_id=run_id, lines=lines, status=status))

@@ -20,14 +20,17 @@ from nats.js.api import StreamConfig
 
 from pyoco_server.broker import resources as resources_module
 from pyoco_server.broker.client import connection as connection_module
+from pyoco_server.broker.stores.triggers import hook_messages
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.index import sqlite_index
+from pyoco_server.runs.takeover import takeover
 from pyoco_server.worker.session import presence
 from tests.simulation.choices import Choices, Decisions
-from tests.simulation.evidence import Execution
 from tests.simulation.executor import AnyStep, Flows, Step
 from tests.simulation.failures.story import Story
 from tests.simulation.faults import USUAL, Faults, Mix
+from tests.simulation.invariants.evidence import Execution
+from tests.simulation.jetstream.headers import rfc3339
 from tests.simulation.jetstream.requests import with_defaults
 from tests.simulation.jetstream.server import SimulatedServer
 from tests.simulation.jetstream.stream import Stored, Stream
@@ -47,17 +50,18 @@ SETTINGS: Final = {
     "nats_request_timeout_sec": 1.5,
     "run_heartbeat_interval_sec": 1.0,
     "worker_heartbeat_interval_sec": 2.0,
-    "worker_disconnect_timeout_sec": 10.0,
-    "worker_lost_after_sec": 6.0,
-    "consumer_ack_wait_sec": 10.0,
-    "ack_progress_interval_sec": 3.0,
+    "worker_disconnect_timeout_sec": 5.0,
+    "worker_lost_after_sec": 3.0,
+    "consumer_ack_wait_sec": 5.0,
+    "ack_progress_interval_sec": 1.5,
     "consumer_max_deliver": 5,
     "sweep_interval_sec": 2.0,
-    "cancel_grace_period_sec": 2.0,
+    "cancel_grace_period_sec": 1.0,
     "drain_timeout_sec": 5.0,
     "load_dotenv": False,
 }
-
+# How often a gateway asks who is connected: twice as often, these are a third of all messages.
+_PROBE_EVERY_SEC: Final = 1.0
 
 _stream_resources = resources_module.resources
 
@@ -81,6 +85,10 @@ def _config(settings: tuple[tuple[str, Any], ...]) -> NatsBackendConfig:
 def _version(package: str) -> str:
     """Reading it takes a millisecond."""
     return version(package)
+
+
+async def _never_deleted(_: object) -> None:
+    """In place of a look each second whether the file of an index was deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +132,7 @@ class World:
         self.server.on_write = self._written
         self._nodes_of: dict[Process, Node[Any]] = {}
         self._stack = ExitStack()
-        self.disk = Disk()
+        self.disk = Disk(created=rfc3339(self._server_ns()))
         self.gateways: list[GatewayNode] = []
         self.workers: list[WorkerNode] = []
 
@@ -136,6 +144,9 @@ class World:
                 [
                     (connection_module, "new_client", self.network.new_client),
                     (sqlite_index, "IndexFile", self.disk.open),
+                    (sqlite_index.SqliteIndex, "check_file", _never_deleted),
+                    (takeover, "_PROBE_EVERY_SEC", _PROBE_EVERY_SEC),
+                    (hook_messages, "ACK_WAIT_SEC", SETTINGS["consumer_ack_wait_sec"]),
                     (presence, "version", _version),
                     (resources_module, "resources", self._missing_resources),
                     (resources_module, "worker_resources", self._missing_resources),

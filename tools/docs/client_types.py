@@ -99,6 +99,7 @@ def render_client_endpoints() -> str:
         [
             *lines,
             f'REVISION_HEADER = "{REVISION_HEADER}"',
+            f'COMPLETED = "{RunStatus.COMPLETED}"',
             "# The statuses of runs that have ended.",
             f"TERMINAL = frozenset({{{terminal}}})\n",
         ]
@@ -137,7 +138,12 @@ def _text(info: inspect.Type, types: dict[str, list[dict[str, str]]]) -> str:  #
 
 def _add_record(info: inspect.StructType, types: dict[str, list[dict[str, str]]]) -> str:
     name = _NAMES.get(info.cls.__name__, info.cls.__name__)
+    known = list(types)
     fields = {field.encode_name: _field(field, info.cls, types) for field in info.fields}
+    if name in known:
+        # Another record of this name: what only this one needs must come before it, too.
+        for each in known[known.index(name) :]:
+            types[each] = types.pop(each)
     records = types.setdefault(name, [])
     if fields not in records:
         records.append(fields)

@@ -21,6 +21,7 @@ from pyoco_server.errors import PyocoError
 from pyoco_server.errors.error_table import ERRORS
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.metrics.metric_table import METRICS
+from pyoco_server.mcp_tools.tool_table import TOOLS
 from tools.docs.client_types import render_client_endpoints, render_client_types
 from tools.docs.render import table
 
@@ -84,6 +85,21 @@ def metrics_page() -> dict[str, str]:
         for m in METRICS
     )
     return {"metrics": table(header, rows)}
+
+
+def mcp_page() -> dict[str, str]:
+    """docs/mcp.md: the table of tools."""
+    header = ("Tool", "Endpoint", "Scope", "What it does")
+    rows = (
+        (
+            f"`{tool.name}`",
+            f"`{tool.endpoint.method} {tool.endpoint.path}`",
+            " or ".join(f"`{scope}`" for scope in tool.endpoint.scope_names),
+            tool.description,
+        )
+        for tool in TOOLS.values()
+    )
+    return {"tools": table(header, rows)}
 
 
 def commands_page() -> dict[str, str]:
@@ -165,6 +181,7 @@ PAGES: dict[str, Callable[[], dict[str, str]]] = {
     "agent-settings.md": agent_settings_page,
     "errors.md": errors_page,
     "metrics.md": metrics_page,
+    "mcp.md": mcp_page,
     "commands.md": commands_page,
     "http-api.md": http_api_page,
 }

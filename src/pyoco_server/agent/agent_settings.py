@@ -22,7 +22,8 @@ from pyoco_server.errors import ConfigError, shortened
 
 FILE_NAME: Final = ".aiflowrc.json"
 ROLES: Final = ("planner", "implementer", "qa", "fallback")
-PLACEHOLDERS: Final = ("{model}", "{workdir}", "{prompt}", "{prompt_file}")
+# In the arguments of a coding CLI, such as `{prompt}`.
+PLACEHOLDER: Final = re.compile(r"\{(model|workdir|prompt|prompt_file)\}")
 _MAX_FILE_BYTES: Final = 1024 * 1024
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What would hand our own secrets, or the control of git, to a CLI.
@@ -176,7 +177,7 @@ def _cli(given: Any) -> Argv | None:
         return None
     if not any("{prompt}" in part or "{prompt_file}" in part for part in argv[1:]):
         raise _Wrong("one of its arguments must contain {prompt} or {prompt_file}, or the CLI gets no task")
-    if any(mark in argv[0] for mark in PLACEHOLDERS):
+    if PLACEHOLDER.search(argv[0]):
         raise _Wrong("the program itself must not contain a placeholder")
     return argv
 

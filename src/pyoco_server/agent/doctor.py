@@ -1,6 +1,5 @@
 """Checks before the first run: tools, repository and settings. Nothing is changed."""
 
-import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -36,7 +35,11 @@ def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[Chec
         _of("repo", lambda: check_folder(git), str(settings.repo)),
         config,
         *_under_trusted_config(settings, git, is_trusted=config.ok),
-        _folders(settings),
+        _of(
+            "folders",
+            settings.paths.check_writable,
+            f"{settings.requests_dir}, {settings.runs_dir} and .aiflow are writable",
+        ),
         _node(settings),
         *_clis(settings),
         *_commands(settings),
@@ -82,19 +85,6 @@ def _origin(settings: AgentSettings, git: Git) -> Check:
     except AgentError as error:
         return Check(name="origin", ok=False, details=error.message, fix=error.hint)
     return Check(name="origin", ok=True, details=url)
-
-
-def _folders(settings: AgentSettings) -> Check:
-    """Those that exist must be writable, and so must the repository for those that do not."""
-    paths = settings.paths
-    for folder in (paths.repo / paths.requests_dir, paths.runs, paths.state):
-        existing = folder if folder.exists() else settings.repo
-        if not os.access(existing, os.W_OK | os.X_OK):
-            fix = f"chmod u+rwx {existing}"
-            return Check(name="folders", ok=False, details=f"{existing} is not writable", fix=fix)
-    return Check(
-        name="folders", ok=True, details=f"{paths.requests_dir}, {paths.runs_dir} and .aiflow are writable"
-    )
 
 
 def _node(settings: AgentSettings) -> Check:

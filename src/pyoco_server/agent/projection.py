@@ -15,7 +15,6 @@ from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.run_files import RunFiles, Stage
 from pyoco_server.records.models import RunStatus
 
-_ENDED: Final = frozenset({RequestStatus.FAILED, RequestStatus.DONE})
 # Before the code, in the error of a run that failed before the flow could write its reason.
 _OF_A_TASK: Final = re.compile(r"^task \w+: AgentError: (?=[A-Z_]+: )")
 
@@ -101,34 +100,56 @@ def project_run(
 ) -> RequestFile:
     """Write the state of the latest run to the request file and to stage.json.
 
-    A file that already says so is not written; nor is one that names a later run. AgentError
-    REQUEST_NOT_FOUND, and REQUEST_UNREADABLE if a person has broken the header.
+    A file that already says so is not written; nor is one that names a later run. While a run works, its flow
+    writes: what was known before it began does not overwrite that. AgentError REQUEST_NOT_FOUND, and
+    REQUEST_UNREADABLE if a person has broken the header.
     """
+    has_ended = facts.status.terminal
     files = RunFiles(settings.paths, request_id, run_id)
     stage = files.stage()
     projection = projected(facts, stage)
-    if stage is not None:
-        _write_stage(files, stage, projection, now)
+    if stage is not None and (has_ended or stage.status != RequestStatus.RUNNING):
+        _write_stage(files, stage, projection, now, has_ended=has_ended)
 
     def change(file: RequestFile) -> RequestFile:
-        return file if file.is_of_later_run(run_id) else file.changed(projection.fields(stage, run_id))
+        if file.is_of_later_run(run_id) or (not has_ended and _is_at_work(files, file)):
+            return file
+        return file.changed(projection.fields(stage, run_id))
 
     return settings.paths.requests.change(request_id, change, now)
 
 
-def _write_stage(files: RunFiles, stage: Stage, projection: Projection, now: datetime) -> None:
+def _is_at_work(files: RunFiles, file: RequestFile) -> bool:
+    """Whether stage.json, which the flow writes first, and the file both say that this run works."""
+    stage = files.stage()
+    said = {file.status, RequestStatus.RUNNING if stage is None else stage.status}
+    return file.run_id == files.run_id and said == {RequestStatus.RUNNING}
+
+
+def _write_stage(
+    files: RunFiles, stage: Stage, projection: Projection, now: datetime, *, has_ended: bool
+) -> None:
+    at = now.isoformat(timespec="seconds")
     changed = replace(
         stage,
         status=projection.status,
         blocked_reason=projection.blocked_reason,
         failure_reason=projection.failure_reason,
+        ended_at=stage.ended_at or (at if has_ended else None),
     )
     if changed == stage:
         return
-    at = now.isoformat(timespec="seconds")
     changed.updated_at = at
-    if projection.status in _ENDED and changed.ended_at is None:
-        changed.ended_at = at
     files.write_stage(changed)
+    if stage.status == RequestStatus.NEEDS_INPUT and projection.blocked_reason is None:
+        # Of a question that is not open any more.
+        files.clear_error()
     if projection.failure_reason and files.errors() is None:
-        files.write_error(AgentError(AgentCode.INTERNAL_ERROR, projection.failure_reason))
+        files.write_error(_error_of(projection.failure_reason))
+
+
+def _error_of(reason: str) -> AgentError:
+    code, _, text = reason.partition(": ")
+    if text and code in list(AgentCode):
+        return AgentError(AgentCode(code), text)
+    return AgentError(AgentCode.INTERNAL_ERROR, reason)

@@ -1,11 +1,13 @@
 """Where everything of an agent's repository is: requests, runs, worktrees and locks."""
 
+import errno
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pyoco_server.agent.atomic_files import checked_folder
+from pyoco_server.agent.atomic_files import checked_folder, not_writable, writing
 from pyoco_server.agent.request_folder import RequestFolder
 from pyoco_server.agent.request_ids import checked_request_id
 
@@ -64,8 +66,16 @@ class RepoPaths:
             checked_folder(self.repo, folder)
         ignore_all(self.state)
 
+    def check_writable(self) -> None:
+        """AgentError FILE_NOT_WRITABLE for a folder, or for the repository where a folder is missing."""
+        for folder in (self.repo / self.requests_dir, self.runs, self.state):
+            existing = folder if folder.exists() else self.repo
+            if not os.access(existing, os.W_OK | os.X_OK):
+                raise not_writable(existing, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+
 
 def ignore_all(folder: Path) -> None:
     """Hide the folder from git, without a change of the person's .gitignore."""
-    with suppress(FileExistsError), open(folder / ".gitignore", "x", encoding="utf-8") as file:
+    path = folder / ".gitignore"
+    with writing(path), suppress(FileExistsError), open(path, "x", encoding="utf-8") as file:
         file.write("*\n")

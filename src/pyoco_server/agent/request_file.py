@@ -8,6 +8,7 @@ is changed; its raw text can be read.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final, TypeVar
@@ -28,6 +29,9 @@ _KEY: Final = re.compile(r"([A-Za-z_][\w-]*)\s*:(?:\s|$)")
 # YAML takes seconds for this much; a question with all of its choices is a third of it.
 _MAX_HEADER_CHARS: Final = 256 * 1024
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
+# In an answer itself it is shown, and marks nothing.
+_ANSWER_MARK: Final = re.compile(r"(?m)^(?=<!-- aiflow-answer: )")
+_BACKSLASH: Final = r"\\"
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 
@@ -201,7 +205,7 @@ class RequestFile:
         if header is None or self.problem is not None:
             raise AgentError(
                 AgentCode.REQUEST_UNREADABLE,
-                f"The header of requests/{self.request_id}.md cannot be changed: {self.problem}.",
+                f"The header of the request {self.request_id} cannot be changed: {self.problem}.",
                 hint="Correct the lines between the two '---' in an editor.",
             )
         sections = _Sections.of(body)
@@ -213,6 +217,19 @@ class RequestFile:
             body = _Sections.of(body).with_section(REPORT, report)
         new = _with_fields(header, fields or {}, self.fields)
         return RequestFile.parse(self.request_id, f"{_FENCE}\n{new}{_FENCE}\n{body}")
+
+    def answered(self, text: str, *, key: str, at: datetime) -> "RequestFile":
+        """The file with an answer at the end of its want, under a dated heading.
+
+        `key` is that of the question (`answer_key`). Gateway and worker both write an answer; whoever comes
+        later finds the key. The same text is written again as the answer to another question.
+        """
+        want, mark = (self.want or "").strip(), f"<!-- aiflow-answer: {key} -->"
+        if mark in want.split("\n"):
+            return self
+        body = _ANSWER_MARK.sub(_BACKSLASH, _escaped(text.strip(), _ORDER))
+        answer = f"### 回答 ({at:%Y-%m-%d %H:%M})\n{mark}\n\n{body}"
+        return self.changed(want=f"{want}\n\n{answer}" if want else answer)
 
 
 def new_request_text(fields: Mapping[str, Any], want: str) -> str:
@@ -228,15 +245,9 @@ def one_line(text: str) -> str:
     return " ".join(cleaned.split())
 
 
-def dated_answer(text: str, at: str) -> str:
-    """An answer as it is appended to the want, and read again; `at` is `YYYY-MM-DD HH:MM`."""
-    return f"### 回答 ({at})\n\n{_escaped(text.strip(), _ORDER)}"
-
-
-def last_answer(want: str) -> str | None:
-    """The text of the last answer, if nothing was written after it."""
-    parts = re.split(r"(?m)^### 回答 \(\d{4}-\d\d-\d\d \d\d:\d\d\)$", want)
-    return parts[-1].strip() if len(parts) > 1 else None
+def answer_key(run_id: str, task: str, question: str) -> str:
+    """Names a question of a request: its run, the task that asks, and the name of the wait."""
+    return f"{run_id} {task} {question}"
 
 
 def _split(raw: str) -> tuple[str | None, str]:

@@ -6,20 +6,20 @@ then, and replaces the file as a whole; a change that an editor made meanwhile i
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Set
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
-from pyoco_server.agent.atomic_files import checked_folder, locked, write_atomically
+from pyoco_server.agent.atomic_files import checked_folder, write_atomically, writing
+from pyoco_server.agent.file_lock import FileLock
 from pyoco_server.agent.request_file import (
     Priority,
     RequestFile,
     RequestStatus,
-    dated_answer,
-    last_answer,
     new_request_text,
     one_line,
 )
@@ -73,10 +73,13 @@ class RequestFolder:
     def relative_path(self, request_id: str) -> str:
         return self.file_of(request_id).relative_to(self._repo).as_posix()
 
-    def create(self, new: NewRequest, now: datetime) -> RequestFile:
-        """Write a new file, with a free id; AgentError FILE_ALREADY_EXISTS if the given id is taken."""
+    def create(self, new: NewRequest, now: datetime, taken: Set[str] = frozenset()) -> RequestFile:
+        """Write a new file, with a free id; AgentError FILE_ALREADY_EXISTS if the given id is not free.
+
+        `taken`: ids that are not free, besides those of the files.
+        """
         with self._locked():
-            request_id = self._free_id(new, now)
+            request_id = self._free_id(new, now, taken)
             at = now.isoformat(timespec="seconds")
             fields = {
                 "id": request_id,
@@ -90,7 +93,7 @@ class RequestFolder:
                 "updated_at": at,
             }
             text = new_request_text(fields, new.want)
-            _check_size(request_id, text)
+            self._check_size(request_id, text)
             write_atomically(self.file_of(request_id), text)
         return RequestFile.parse(request_id, text)
 
@@ -111,63 +114,40 @@ class RequestFolder:
                     return before
                 if now is not None:
                     after = after.changed({"updated_at": now.isoformat(timespec="seconds")})
-                _check_size(request_id, after.raw)
+                self._check_size(request_id, after.raw)
                 if self._raw(file) == before.raw:
                     write_atomically(file, after.raw)
                     return after
 
-    def edit(
-        self,
-        request_id: str,
-        fields: Mapping[str, Any],
-        *,
-        want: str | None = None,
-        plan: str | None = None,
-        report: str | None = None,
-        now: datetime,
-    ) -> RequestFile:
-        """Set fields of the header (None removes one) and sections of the body."""
-        return self.change(
-            request_id, lambda file: file.changed(fields, want=want, plan=plan, report=report), now
-        )
-
-    def append_answer(self, request_id: str, text: str, now: datetime) -> RequestFile:
-        """Append an answer to the want, under a dated heading; the same answer is appended once."""
-        answer = dated_answer(text, f"{now:%Y-%m-%d %H:%M}")
-
-        def change(file: RequestFile) -> RequestFile:
-            want = (file.want or "").strip()
-            if last_answer(want) == last_answer(answer):
-                return file
-            return file.changed(want=f"{want}\n\n{answer}" if want else answer)
-
-        return self.change(request_id, change, now)
-
     def delete(self, request_id: str) -> None:
         file = self.file_of(request_id)
-        with self._locked():
+        with self._locked(), writing(file):
             try:
                 file.unlink()
             except FileNotFoundError:
                 raise no_such_request(request_id) from None
 
-    def _locked(self) -> Any:
+    def _locked(self) -> AbstractContextManager[None]:
         checked_folder(self._repo, self.path)
-        return locked(self._lock)
+        return FileLock(self._lock).held()
 
-    def _free_id(self, new: NewRequest, now: datetime) -> str:
+    def _free_id(self, new: NewRequest, now: datetime, taken: Set[str]) -> str:
+        def is_free(request_id: str) -> bool:
+            return request_id not in taken and not self.file_of(request_id).exists()
+
         if new.request_id is not None:
             request_id = checked_request_id(new.request_id)
-            if self.file_of(request_id).exists():
+            if not is_free(request_id):
                 raise AgentError(
                     AgentCode.FILE_ALREADY_EXISTS,
-                    f"id={shortened(request_id)}: there is a request with this id.",
+                    f"id={shortened(request_id)}: there is a request with this id, or a run of one that was "
+                    "removed.",
                     hint="Choose another id, or leave it out.",
                 )
             return request_id
         wished = new_request_id(new.title, now)
         names = [wished, *(f"{wished}-{number}" for number in range(2, _MAX_SAME_TITLES))]
-        free = next((name for name in names if not self.file_of(name).exists()), None)
+        free = next(filter(is_free, names), None)
         if free is None:
             raise AgentError(
                 AgentCode.FILE_ALREADY_EXISTS,
@@ -188,21 +168,19 @@ class RequestFolder:
         with open(descriptor, "rb") as opened:
             content = opened.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
-            raise _too_large(file.stem)
+            raise self._too_large(file.stem)
         return content.decode("utf-8", "backslashreplace")
 
+    def _check_size(self, request_id: str, text: str) -> None:
+        if len(text.encode(errors="surrogatepass")) > MAX_FILE_BYTES:
+            raise self._too_large(request_id)
 
-def _check_size(request_id: str, text: str) -> None:
-    if len(text.encode(errors="surrogatepass")) > MAX_FILE_BYTES:
-        raise _too_large(request_id)
-
-
-def _too_large(request_id: str) -> AgentError:
-    return AgentError(
-        AgentCode.INVALID_REQUEST,
-        f"requests/{request_id}.md would be, or is, larger than {MAX_FILE_BYTES} bytes.",
-        hint="Shorten its want, or put the details in a file of the repository and name that.",
-    )
+    def _too_large(self, request_id: str) -> AgentError:
+        return AgentError(
+            AgentCode.INVALID_REQUEST,
+            f"{self.relative_path(request_id)} would be, or is, larger than {MAX_FILE_BYTES} bytes.",
+            hint="Shorten its want, or put the details in a file of the repository and name that.",
+        )
 
 
 def no_such_request(request_id: str) -> AgentError:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
-from pyoco_server.agent.atomic_files import checked_folder, write_atomically
+from pyoco_server.agent.atomic_files import checked_folder, write_atomically, writing
 from pyoco_server.agent.repo_paths import RepoPaths, ignore_all
 from pyoco_server.agent.request_file import RequestStatus
 from pyoco_server.agent.request_ids import checked_request_id, is_request_run_id
@@ -122,6 +122,12 @@ class RunFiles:
 
     def write_error(self, error: AgentError) -> None:
         self._write_json(_ERRORS, error.as_json())
+
+    def clear_error(self) -> None:
+        """Of a question that was answered."""
+        path = self.path / _ERRORS
+        with writing(path):
+            path.unlink(missing_ok=True)
 
     def write_artifacts(self, artifacts: Mapping[str, Any]) -> None:
         """Commits and statistics of the difference."""

@@ -8,7 +8,12 @@ from msgspec import inspect
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
 from pyoco_server.records.hook_models import HOOK_ID_EXPECTED
-from pyoco_server.records.models import FLOW_NAME_EXPECTED, RUN_TIMEOUT_EXPECTED, TAG_EXPECTED
+from pyoco_server.records.models import (
+    FLOW_NAME_EXPECTED,
+    RUN_ID_EXPECTED,
+    RUN_TIMEOUT_EXPECTED,
+    TAG_EXPECTED,
+)
 from pyoco_server.records.schedule_models import SCHEDULE_ID_EXPECTED
 from pyoco_server.records.signal_models import EVENT_ID_EXPECTED
 from pyoco_server.records.trigger_models import TEMPLATE_ID_EXPECTED, TEMPLATE_ID_PATTERN
@@ -26,6 +31,8 @@ _PATTERNS: Final = {
     "tag": TAG_EXPECTED,
     "schedule_id": SCHEDULE_ID_EXPECTED,
     "hook_id": HOOK_ID_EXPECTED,
+    "run_id": RUN_ID_EXPECTED,
+    "wait_id": "expected a wait id: a run id, a dot, and 16 hexadecimal digits",
     # Of an event.
     "name": f"expected {TOPIC_EXPECTED}",
     "id": EVENT_ID_EXPECTED,

@@ -20,7 +20,7 @@ _Markdown = Annotated[str, Meta(description="Markdown.")]
 
 Sort = Literal["priority_desc", "priority_asc", "updated_desc", "updated_asc", "created_desc", "created_asc"]
 SORTS: Final = get_args(Sort)
-DEFAULT_SORT: Final[Sort] = "priority_desc"
+DEFAULT_SORTS: Final[tuple[Sort, ...]] = ("priority_desc", "updated_desc")
 
 
 class MarkdownText(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -54,6 +54,10 @@ class EnqueueBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 class ResumeBody(Struct, kw_only=True, forbid_unknown_fields=True):
     answer: MarkdownText
+    wait_id: (
+        Annotated[str, Meta(description="`question.wait_id`: refused if the request asks another question.")]
+        | None
+    ) = None
 
 
 class RequestListQuery(Struct, kw_only=True):
@@ -61,9 +65,13 @@ class RequestListQuery(Struct, kw_only=True):
         list[RequestStatus], Meta(description="Only of these statuses, separated by commas.")
     ] = []
     q: Annotated[Text | None, Meta(description="Only with this text in title or want, in any case.")] = None
-    sort: Annotated[Sort, Meta(description="P0 first by default, and of these the last changed.")] = (
-        DEFAULT_SORT
-    )
+    sort: Annotated[
+        list[Sort],
+        Meta(
+            description="The order, and that of equal ones, separated by commas. By default P0 first, and of "
+            f"these the last changed: `{','.join(DEFAULT_SORTS)}`."
+        ),
+    ] = []
 
 
 class RequestPaths(Struct, kw_only=True):

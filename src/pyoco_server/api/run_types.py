@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from pyoco_server.records.causes import cause_of
+from pyoco_server.records.flow_models import SubmitWarning
 from pyoco_server.records.models import (
     Labels,
     NewFlowName,
@@ -77,11 +78,25 @@ class RunSubmitYamlFields(Struct, kw_only=True, forbid_unknown_fields=True):
     delay_sec: DelaySec | UnsetType = UNSET
 
 
+class SubmitQuery(Struct, kw_only=True):
+    """How much is checked before a run is accepted."""
+
+    strict: Annotated[
+        bool,
+        Meta(
+            description="Refuse a flow that no live worker of the tag has, and params that do not match its "
+            "schema. Without it the run is accepted, with `warnings`."
+        ),
+    ] = False
+
+
 class RunAccepted(Struct, kw_only=True):
     """The run is stored, and queued (PENDING) or to be queued at its `start_at` (SCHEDULED)."""
 
     run_id: RunId
     status: RunStatus = RunStatus.PENDING
+    # What `strict` would have refused.
+    warnings: list[SubmitWarning] | UnsetType = UNSET
 
 
 KeepAnswers = Annotated[
@@ -90,9 +105,16 @@ KeepAnswers = Annotated[
 
 
 class RerunRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """From where a run is repeated; `task` goes with the mode `task`."""
+    """From where a run is repeated; `task` goes with the mode `task`, other `params` with `start`."""
 
     mode: RerunMode = RerunMode.START
+    params: (
+        Annotated[
+            dict[str, Any],
+            Meta(description="In place of all params of the origin; needs the scope `submit` too."),
+        ]
+        | None
+    ) = None
     task: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
     keep_answers: KeepAnswers = False
     start_at: StartAt | None = None
@@ -103,6 +125,8 @@ class RerunAccepted(RunAccepted, kw_only=True):
     """The new run is stored, and queued or to be queued at its `start_at`."""
 
     origin_run_id: RunId
+    # Whether its params differ from those of the origin; absent if none were given.
+    params_changed: bool | UnsetType = UNSET
 
 
 class CancelRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -123,8 +147,29 @@ def public_snapshot(snapshot: SnapshotT, *, records: bool) -> SnapshotT:
     return snapshot
 
 
+class RunResult(Struct, kw_only=True):
+    """The result of a completed run; `GET /runs/{run_id}/result` has the value whole."""
+
+    # The task that returned it.
+    task: str
+    # Bytes are served as they are, and are base64 here.
+    type: Literal["json", "bytes"]
+    # How large it is as it is served.
+    bytes: int
+    # A small one.
+    value: Any | UnsetType = UNSET
+    # Of a larger one, the beginning of its JSON.
+    preview: str | UnsetType = UNSET
+    # Whether this is not the whole value.
+    is_cut: bool = False
+    # Why the whole value is stored nowhere; unset where it is.
+    reason: str | UnsetType = UNSET
+
+
 class RunView(RunSnapshot, kw_only=True):
-    """The snapshot of a run, and whether its worker is alive."""
+    """The snapshot of a run, its result, and whether its worker is alive."""
+
+    result: RunResult | UnsetType = UNSET
 
     worker_alive: bool | None = None
     worker_heartbeat_at: float | None = None

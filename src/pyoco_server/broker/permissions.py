@@ -58,6 +58,8 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
     consumers = [consumer_name(tag) for tag in tags] or ["*"]
     # Results may be pickles: what a group of workers reads, no other group may write.
     journals = [f"{config.journal_subject_prefix}.{tag}.*" for tag in tags or ["*"]]
+    # Nor may another group read the objects: each message is read by its subject.
+    objects = [f"{config.run_object_subject_prefix}.{tag}.>" for tag in tags or ["*"]]
     return WorkerAccess(
         requests=[
             f"{_API}.INFO",
@@ -68,7 +70,10 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
             f"$KV.{config.runs_kv_bucket}.*",
             f"$KV.{config.waits_kv_bucket}.*.*",
             f"$KV.{config.workers_kv_bucket}.*",
+            f"$KV.{config.flows_kv_bucket}.*.*",
             *journals,
+            *objects,
+            *(f"{_API}.DIRECT.GET.{config.run_object_stream}.{each}" for each in objects),
             f"{config.run_log_subject_prefix}.*",
             f"{config.wait_event_subject_prefix}.*.*.*",
             f"{config.dlq_subject_prefix}.>",
@@ -115,11 +120,13 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
     wheels = config.wheel_object_store_bucket
     cleaned = (
         config.journal_stream,
+        config.run_object_stream,
         config.run_log_stream,
         config.wait_event_stream,
         f"KV_{config.runs_kv_bucket}",
         f"KV_{config.waits_kv_bucket}",
         f"KV_{config.workers_kv_bucket}",
+        f"KV_{config.flows_kv_bucket}",
         f"KV_{config.schedules_kv_bucket}",
         f"KV_{config.signals_kv_bucket}",
         *(f"KV_{bucket}" for bucket in start_buckets),
@@ -170,6 +177,7 @@ def _gateway_messages(config: NatsBackendConfig) -> list[str]:
         f"{config.work_subject_prefix}.>",
         f"{config.dlq_subject_prefix}.>",
         f"{config.journal_subject_prefix}.*.*",
+        f"{config.run_object_subject_prefix}.>",
         f"{config.run_log_subject_prefix}.*",
         f"{config.wait_event_subject_prefix}.*.*.*",
         f"{config.event_subject_prefix}.*.*.*",

@@ -107,6 +107,13 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.>"]),
         _stream(
             config,
+            config.run_object_stream,
+            [f"{config.run_object_subject_prefix}.>"],
+            # A part that is written again replaces itself, a record the earlier one.
+            max_msgs_per_subject=1,
+        ),
+        _stream(
+            config,
             config.run_log_stream,
             [f"{config.run_log_subject_prefix}.*"],
             max_age=config.run_log_max_age_sec,
@@ -140,6 +147,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _bucket(config, config.idempotency_kv_bucket, ttl_sec=config.idempotency_ttl_sec),
         # No TTL: a worker's record must outlive the disconnect timeout, and keep `hidden`.
         _bucket(config, config.workers_kv_bucket),
+        _bucket(config, config.flows_kv_bucket),
         _bucket(config, config.lease_kv_bucket),
         _bucket(config, config.bulk_kv_bucket, ttl_sec=config.bulk_ttl_sec),
         _bucket(config, config.auth_kv_bucket),
@@ -201,6 +209,7 @@ def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:
         config.work_stream,
         config.dlq_stream,
         config.journal_stream,
+        config.run_object_stream,
         config.run_log_stream,
         config.wait_event_stream,
         f"KV_{config.runs_kv_bucket}",

@@ -7,16 +7,20 @@ from pyoco_server.cli.lazy_group import Command, Group, new_lazy_app
 from pyoco_server.cli.options.shared_options import ApiKey, GatewayAddress, Server
 
 
+def _flows(function: str) -> str:
+    return f"flows.flows_command:{function}"
+
+
 def _schedules(function: str) -> str:
     return f"schedules_command:{function}"
 
 
 def _events(function: str) -> str:
-    return f"events_command:{function}"
+    return f"triggers.events_command:{function}"
 
 
 def _templates(function: str) -> str:
-    return f"templates_command:{function}"
+    return f"triggers.templates_command:{function}"
 
 
 def _requests(function: str) -> str:
@@ -24,7 +28,7 @@ def _requests(function: str) -> str:
 
 
 def _hooks(function: str) -> str:
-    return f"hooks_command:{function}"
+    return f"triggers.hooks_command:{function}"
 
 
 COMMANDS: dict[str, Command | Group] = {
@@ -41,12 +45,16 @@ COMMANDS: dict[str, Command | Group] = {
     "get": Command("Show the latest snapshot of a run and, if it has not ended, why.", "run_commands:get"),
     "watch": Command("Watch a run until it ends; exit 0 only if it is COMPLETED.", "watch_command:watch"),
     "tasks": Command("Show the tasks of a run: their states, results and errors.", "run_commands:tasks"),
+    "result": Command(
+        "Print what a completed run returned, or one of its tasks; JSON, or bytes as they are.",
+        "run_commands:result",
+    ),
     "logs": Command("Show the output of a run.", "logs_command:logs"),
     "explain": Command(
         "Explain the state of a run, what happens next, and what you can do.", "run_commands:explain"
     ),
     "cancel": Command("Cancel a run. A run that has ended is left unchanged.", "run_commands:cancel"),
-    "rerun": Command("Rerun an ended run as a new run with the same flow and params.", "run_commands:rerun"),
+    "rerun": Command("Rerun an ended run as a new run, with the same or other params.", "run_commands:rerun"),
     "waits": Command("List open or past waits, or show one wait with its history.", "waits_command:waits"),
     "resume": Command(
         "Answer the question a run is waiting on. Without --json or --decision, prompts interactively.",
@@ -79,6 +87,10 @@ COMMANDS: dict[str, Command | Group] = {
         "Show whether the gateway, NATS and the index are ready; exit 0 only if they are.",
         "health_command:health",
     ),
+    "mcp": Command(
+        "Serve the tools for agents (Model Context Protocol) on standard input and output.",
+        "mcp_command:mcp",
+    ),
     "metrics": Command("Show the gateway's metrics in Prometheus format.", "workers_command:metrics"),
     "wheels": Command("List the wheels that workers install.", "wheels_command:wheels"),
     "wheel-history": Command(
@@ -90,6 +102,15 @@ COMMANDS: dict[str, Command | Group] = {
     ),
     "wheel-delete": Command(
         "Delete a wheel; workers uninstall it before their next run.", "wheels_command:wheel_delete"
+    ),
+    "flows": Group(
+        "List the flows of the workers, show what one takes, and run it.",
+        ("pyoco-client flows list", "pyoco-client flows run greet --param name=Ada --wait"),
+        {
+            "list": Command("List flows with their workers and runs of the last day.", _flows("list_flows")),
+            "get": Command("Show a flow: its parameters, tasks, workers and statistics.", _flows("get")),
+            "run": Command("Submit a run of a flow, after checking its name and params.", _flows("run")),
+        },
     ),
     "schedules": Group(
         "Create, inspect, pause, trigger and backfill schedules, or apply a file of them.",
@@ -169,12 +190,12 @@ COMMANDS: dict[str, Command | Group] = {
         "Bind the actions of workflow templates to flows.",
         ("pyoco-client actions create close_month --flow-name close --tag finance",),
         {
-            "list": Command("List the actions with their flows.", "actions_command:list_actions"),
-            "get": Command("Show an action.", "actions_command:get"),
+            "list": Command("List the actions with their flows.", "triggers.actions_command:list_actions"),
+            "get": Command("Show an action.", "triggers.actions_command:get"),
             "create": Command(
-                "Create an action, or replace the one with this key.", "actions_command:create"
+                "Create an action, or replace the one with this key.", "triggers.actions_command:create"
             ),
-            "delete": Command("Delete an action.", "actions_command:delete"),
+            "delete": Command("Delete an action.", "triggers.actions_command:delete"),
         },
     ),
     "hooks": Group(

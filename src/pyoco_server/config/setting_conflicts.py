@@ -13,6 +13,7 @@ _STREAMS: Final = (
     "work_stream",
     "dlq_stream",
     "journal_stream",
+    "run_object_stream",
     "run_log_stream",
     "advisory_stream",
     "wait_event_stream",
@@ -24,6 +25,7 @@ _STREAMS: Final = (
 _BUCKETS: Final = (
     "runs_kv_bucket",
     "workers_kv_bucket",
+    "flows_kv_bucket",
     "auth_kv_bucket",
     "wheel_history_kv_bucket",
     "idempotency_kv_bucket",
@@ -41,6 +43,7 @@ _SUBJECT_PREFIXES: Final = (
     "work_subject_prefix",
     "dlq_subject_prefix",
     "journal_subject_prefix",
+    "run_object_subject_prefix",
     "run_log_subject_prefix",
     "wait_event_subject_prefix",
     "event_subject_prefix",

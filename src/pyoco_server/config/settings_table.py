@@ -117,6 +117,7 @@ class NatsBackendConfig:
     )
     runs_kv_bucket: str = _nats("pyoco_runs", "The bucket of run snapshots.", form=NAME)
     workers_kv_bucket: str = _nats("pyoco_workers", "The bucket of worker records.", form=NAME)
+    flows_kv_bucket: str = _nats("pyoco_flows", "The bucket of what workers say of their flows.", form=NAME)
 
     default_tag: str = _runs("default", "The tag of a run without one.", form=TAG)
     max_run_snapshot_bytes: int = _runs(
@@ -127,7 +128,8 @@ class NatsBackendConfig:
     )
     run_retention_sec: float = _runs(
         0.0,
-        "Delete a run this long after its end, with its journal and its log. 0 keeps every run.",
+        "Delete a run this long after its end, with its journal, its log, its results and its files. "
+        "0 keeps every run.",
         minimum=0,
     )
     journal_stream: str = _runs(
@@ -137,6 +139,20 @@ class NatsBackendConfig:
         "pyoco.journal",
         "A finished task is journalled under this prefix, the tag and the id of its run, joined by dots.",
         form=SUBJECT,
+    )
+    run_object_stream: str = _runs(
+        "PYOCO_OBJECTS", "The stream of large results of runs, and of their files.", form=NAME
+    )
+    run_object_subject_prefix: str = _runs(
+        "pyoco.objects",
+        "An object is stored under this prefix, the tag and the id of its run, joined by dots.",
+        form=SUBJECT,
+    )
+    result_max_bytes: int = _runs(
+        1024 * _MIB,
+        "The largest value that a task may return and that is stored whole. Of a larger one, and with 0 of "
+        "each that does not fit into the run's snapshot, only the beginning is kept; the run does not fail.",
+        minimum=0,
     )
     journal_value_max_bytes: int = _runs(
         64 * _MIB,

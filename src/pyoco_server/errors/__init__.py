@@ -12,7 +12,8 @@
     │   ├── NatsCannotWrite     ERR-PYOCO-0046   503
     │   └── EmbeddedServerError
     ├── RunNotFound             ERR-PYOCO-0005   404
-    ├── FlowNotFound            ERR-PYOCO-0006
+    ├── ResultNotFound          ERR-PYOCO-0071   404
+    ├── FlowNotFound            ERR-PYOCO-0006   404
     ├── WorkflowTooLarge        ERR-PYOCO-0016   413
     ├── InvalidListQuery        ERR-PYOCO-0017   422
     ├── InvalidWorkersRequest   ERR-PYOCO-0019   422
@@ -236,6 +237,10 @@ class EmbeddedServerError(NatsUnavailable):
 
 class RunNotFound(PyocoError):
     error = Err.RUN_NOT_FOUND
+
+
+class ResultNotFound(PyocoError):
+    error = Err.RESULT_NOT_FOUND
 
 
 class FlowNotFound(PyocoError):

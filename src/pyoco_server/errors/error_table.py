@@ -91,6 +91,7 @@ class Err:
     )
     FLOW_NOT_FOUND: Final = ErrorSpec(
         number=6,
+        status=404,
         en="The flow was not found",
         ja="flowが見つかりません",
         cure_en="Check the flow_name, and that the workers of this tag have the flow.",
@@ -648,6 +649,14 @@ class Err:
         ja="アクションが見つかりません",
         cure_en="Check its key: GET /api/workflow-actions lists the existing ones.",
         cure_ja="キーを確認してください（GET /api/workflow-actions で一覧を取得できます）。",
+    )
+    RESULT_NOT_FOUND: Final = ErrorSpec(
+        number=71,
+        status=404,
+        en="There is no such result",
+        ja="結果が見つかりません",
+        cure_en="Read the run with GET /runs/{run_id}: a result exists when the run is COMPLETED.",
+        cure_ja="GET /runs/{run_id} で run の状態を確認してください（結果は COMPLETED の run にあります）。",
     )
 
 

@@ -11,6 +11,7 @@ from starlette.routing import WebSocketRoute
 
 from pyoco_server.api.endpoints.request_endpoints import FOLLOW_REQUEST, FOLLOW_REQUEST_WS
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import mcp_routes  # noqa: F401
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.metrics import metrics_routes  # noqa: F401
 from pyoco_server.http_api.middleware.authentication import AuthenticationMiddleware
@@ -27,11 +28,13 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     bulk_routes,
     dashboard_routes,
     dlq_routes,
+    flow_routes,
     health_routes,
     hook_routes,
     key_routes,
     overview_routes,
     request_routes,
+    result_routes,
     run_list_routes,
     run_log_routes,
     run_routes,

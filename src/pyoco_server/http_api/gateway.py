@@ -17,7 +17,7 @@ from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.letter_counts import LetterCounts
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
-from pyoco_server.broker.stores.worker_registry import WorkerRegistry
+from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import services, trigger_services
 from pyoco_server.http_api.middleware.request_counts import RequestCounts
@@ -66,6 +66,7 @@ class Gateway:
                 self.sweeper.last_deliveries,
             )
         )
+        self.flows = self._add_service(services.Flows(self.connection, state_of=self.state_of))
         self.bulk = self._add_service(services.Bulk(self.connection, self.runs.submitter))
         self.wheels = self._add_service(services.Wheels(self.connection))
         self.waits = self._add_service(
@@ -99,7 +100,7 @@ class Gateway:
         self.letter_counts = LetterCounts(self.connection, self.dead_letters)
         self.workers = WorkerRegistry(self.connection)
         self.requests = RequestCounts()
-        self.overviews = services.SharedResponses()
+        self.overviews: services.SharedResults[bytes] = services.SharedResults()
 
     def _serve_repository(self) -> services.AgentRequests | None:
         """Agent requests, if this gateway serves a repository (PYOCO_AGENT_REPO)."""

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from pyoco_server.agent.agent_errors import AgentCode, status_of
-from pyoco_server.api.endpoints.endpoint import JSON, TAGS, Body, Endpoint
+from pyoco_server.api.endpoints.endpoint import BYTES, JSON, TAGS, Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.api.request_types import AgentProblem
 from pyoco_server.config import NatsBackendConfig
@@ -134,6 +134,8 @@ def _content(endpoint: Endpoint, schema_of: dict[Any, Any]) -> Json:
     elif response is not None:
         schema = response if isinstance(response, dict) else schema_of[response]
         content[endpoint.media_type] = {"schema": schema}
+    if endpoint.also_bytes:
+        content[BYTES] = {"schema": {"type": "string", "format": "binary"}}
     if endpoint.events is not None and not endpoint.websocket:
         # The schema is that of one event.
         text = {"type": "string"}

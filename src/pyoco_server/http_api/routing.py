@@ -47,10 +47,10 @@ def _routes() -> Sequence[BaseRoute]:
             continue
         handler: Any = _HANDLERS[endpoint]
         if endpoint in _PLAIN:
-            router.add_route(endpoint.path, handler, methods=[endpoint.method])
+            router.add_route(endpoint.routed_path, handler, methods=[endpoint.method])
             continue
         router.add_api_route(
-            endpoint.path,
+            endpoint.routed_path,
             handler,
             methods=[endpoint.method],
             response_class=Response,
@@ -59,7 +59,7 @@ def _routes() -> Sequence[BaseRoute]:
         )
         if endpoint.head:
             router.add_api_route(
-                endpoint.path, handler, methods=["HEAD"], response_model=None, include_in_schema=False
+                endpoint.routed_path, handler, methods=["HEAD"], response_model=None, include_in_schema=False
             )
     return router.routes
 
@@ -76,7 +76,7 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(text, re.DOTALL)
 
 
-_PATTERNS: Final = [(_pattern(each.path), each) for each in ENDPOINTS if "{" in each.path]
+_PATTERNS: Final = [(_pattern(each.routed_path), each) for each in ENDPOINTS if "{" in each.path]
 
 
 def route_path(scope: Scope) -> str:

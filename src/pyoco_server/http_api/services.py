@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_service import RequestService
@@ -23,12 +23,15 @@ from pyoco_server.broker.stores.shared_secret import shared_secret
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.broker.stores.wheel_history import WheelHistory
+from pyoco_server.catalogue.flow_directory import FlowDirectory
+from pyoco_server.catalogue.submit_checks import SubmitChecks
 from pyoco_server.http_api.metrics.run_timings import RunTimings
 from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
-from pyoco_server.records.models import Job, RunStatus, WaitKind, WorkerRecord
+from pyoco_server.records.models import Job, RunStatus, WaitKind, WorkerRecord, WorkerState
 from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner
 from pyoco_server.runs.explain.explainer import Explainer
+from pyoco_server.runs.index.flow_statistics import FlowStatistics
 from pyoco_server.runs.index.pagination import Cursors
 from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from pyoco_server.runs.index.run_index import RunIndex
@@ -54,6 +57,10 @@ from pyoco_server.wheels.wheel_registry import WheelRegistry
 # Each upload needs a temporary file.
 _MOST_UPLOADS = 4
 _SHARED_SEC = 1.0
+# Above this, results that nobody shares any more are removed.
+_MOST_SHARED = 100
+
+T = TypeVar("T")
 
 
 class Service(Protocol):
@@ -153,6 +160,17 @@ class Bulk(ServiceGroup):
         self.records = BulkRecords(connection)
         self.starter = BulkSubmitter(connection, self.records, submitter.withdrawer)
         self.parts = (self.runner,)
+
+
+class Flows(ServiceGroup):
+    """The flows of live workers, and checks of new runs against them."""
+
+    def __init__(self, connection: Connection, *, state_of: Callable[[WorkerRecord], WorkerState]) -> None:
+        self.directory = FlowDirectory(connection, state_of)
+        self.checks = SubmitChecks(self.directory)
+        # Of the last day, by tenant and tag.
+        self.statistics: SharedResults[dict[str, FlowStatistics]] = SharedResults()
+        self.parts = (self.directory, self.checks)
 
 
 class Wheels(ServiceGroup):
@@ -270,26 +288,31 @@ class SharedCursors:
 
 
 @dataclass(slots=True)
-class _SharedResponse:
-    body: bytes = b""
+class _SharedResult(Generic[T]):
+    value: T | None = None
     expires_at: float = 0.0
-    # Held while the response is computed.
+    # Held while the result is computed.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class SharedResponses:
-    """Responses that all requests within one second share: one per key.
-
-    None is ever removed, so there must be few keys.
-    """
+class SharedResults(Generic[T]):
+    """Results that all requests within one second share: one per key."""
 
     def __init__(self) -> None:
-        self._entries: dict[Hashable, _SharedResponse] = {}
+        self._entries: dict[Hashable, _SharedResult[T]] = {}
 
-    async def get(self, key: Hashable, compute: Callable[[], Awaitable[bytes]]) -> bytes:
-        entry = self._entries.setdefault(key, _SharedResponse())
+    async def get(self, key: Hashable, compute: Callable[[], Awaitable[T]]) -> T:
+        if len(self._entries) >= _MOST_SHARED:
+            self._remove_expired()
+        entry = self._entries.setdefault(key, _SharedResult())
         async with entry.lock:
-            if time.monotonic() >= entry.expires_at:
-                entry.body = await compute()
+            if entry.value is None or time.monotonic() >= entry.expires_at:
+                entry.value = await compute()
                 entry.expires_at = time.monotonic() + _SHARED_SEC
-            return entry.body
+            return entry.value
+
+    def _remove_expired(self) -> None:
+        now = time.monotonic()
+        for key, entry in list(self._entries.items()):
+            if now >= entry.expires_at and not entry.lock.locked():
+                del self._entries[key]

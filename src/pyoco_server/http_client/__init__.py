@@ -1,18 +1,18 @@
 """The client library: the HTTP API as method calls.
 
     with PyocoHttpClient("http://127.0.0.1:8000") as client:
-        run = client.submit_run("greet", params={"name": "Ada"})
-        print(client.wait(run["run_id"])["status"])
+        print(client.run("greet", name="Ada"))
 
 AsyncPyocoHttpClient has the same methods for programs with an event loop.
 
-A response of 4xx or 5xx raises PyocoHttpError, a gateway that does not respond raises GatewayUnreachable. An
-address, API key or idempotency key that cannot be sent is a ValueError.
+A response of 4xx or 5xx raises PyocoHttpError, a gateway that does not respond raises GatewayUnreachable, and
+`run` raises RunFailed for a run that is not COMPLETED. An address, API key or idempotency key that cannot be
+sent is a ValueError.
 """
 
 from typing import TYPE_CHECKING
 
-from pyoco_server.http_client.client_errors import GatewayUnreachable, PyocoHttpError
+from pyoco_server.http_client.client_errors import GatewayUnreachable, PyocoHttpError, RunFailed
 from pyoco_server.http_client.filter_params import (
     BulkConsent,
     HookFilter,
@@ -37,6 +37,7 @@ __all__ = [
     "LogFilter",
     "PyocoHttpClient",
     "PyocoHttpError",
+    "RunFailed",
     "RunFilter",
     "RunListing",
     "ScheduleFilter",

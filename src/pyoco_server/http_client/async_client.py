@@ -6,14 +6,21 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import BinaryIO, Self, TypeVar, Unpack
+from typing import Any, BinaryIO, Self, TypeVar, Unpack
+from uuid import uuid4
 
 import httpx
 
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client import run_calls as runs
 from pyoco_server.http_client.call_types import Pages, Request, Stream
-from pyoco_server.http_client.client_errors import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
+from pyoco_server.http_client.client_errors import (
+    Failure,
+    GatewayUnreachable,
+    PyocoHttpError,
+    RunFailed,
+    refuses_events,
+)
 from pyoco_server.http_client.client_methods import ClientMethods
 from pyoco_server.http_client.event_stream import EventReader, ServerSentEvent
 from pyoco_server.http_client.filter_params import LogFilter
@@ -99,9 +106,36 @@ class AsyncPyocoHttpClient(ClientBase[httpx.AsyncClient], ClientMethods, is_asyn
 
     async def download_wheel(self, name: str, target: BinaryIO) -> int:
         """Write a wheel of the registry into an open file; returns how many bytes it has."""
+        return await self._download(api.DOWNLOAD_WHEEL.url(wheel_name=name), target)
+
+    async def result(self, run_id: str, task: str | None = None) -> Any:
+        """What a completed run returned, or one of its tasks: a JSON value, or bytes."""
+        (value,) = await self._send(runs.get_value(run_id, task))
+        return value
+
+    async def download_result(self, run_id: str, target: BinaryIO, task: str | None = None) -> int:
+        """Write what a run or a task returned into an open file, JSON or bytes; returns how many bytes.
+
+        For values that are too large for the memory of this program.
+        """
+        return await self._download(runs.value_path(run_id, task), target)
+
+    async def run(self, flow_name: str, /, **params: Any) -> Any:
+        """Submit a run with these params, wait for its end, and return its result.
+
+        RunFailed if it is not COMPLETED. It is submitted once, however often the request is repeated. For a
+        tag, a time limit and so on: `submit_run`, `wait` and `result`.
+        """
+        accepted = await self.submit_run(flow_name, params, idempotency_key=str(uuid4()))
+        ended = await self.wait(accepted["run_id"])
+        if ended["status"] != api.COMPLETED:
+            raise RunFailed(ended)
+        return await self.result(accepted["run_id"])
+
+    async def _download(self, path: str, target: BinaryIO) -> int:
         size = 0
         try:
-            async with self._http.stream("GET", api.DOWNLOAD_WHEEL.url(wheel_name=name)) as response:
+            async with self._http.stream("GET", path) as response:
                 if not response.is_success:
                     await response.aread()
                     raise PyocoHttpError(response)

@@ -63,6 +63,8 @@ class Request(Generic[T]):
     path: str
     query: Query = field(default_factory=dict)
     json: Any = None
+    # A body that is JSON already.
+    content: bytes | None = None
     form: Mapping[str, Any] | None = None
     files: Mapping[str, tuple[str, Any]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Request(Generic[T]):
     def for_httpx(self) -> dict[str, Any]:
         sent: dict[str, Any] = {
             "json": self.json,
+            "content": self.content,
             "data": self.form,
             "files": self.files,
             "params": self.query or None,

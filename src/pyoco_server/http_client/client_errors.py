@@ -11,6 +11,7 @@ import httpx
 from pyoco_server.errors import FieldProblem, PyocoError
 from pyoco_server.errors.error_table import Err
 from pyoco_server.http_client.call_types import object_in
+from pyoco_server.http_client.response_types import Run
 
 
 class GatewayUnreachable(PyocoError):
@@ -46,6 +47,21 @@ class PyocoHttpError(httpx.HTTPStatusError):
     def status(self) -> int:
         """The HTTP status."""
         return self.response.status_code
+
+
+class RunFailed(PyocoError):
+    """A run that was to return a value has failed, or was cancelled."""
+
+    error = Err.EXECUTION_FAILED
+
+    def __init__(self, run: Run) -> None:
+        self.run_id = run["run_id"]
+        # FAILED or CANCELLED.
+        self.status = run["status"]
+        # Why it failed, as in `get_run`.
+        self.reason = run["reason"]
+        why = run["error"] or run["cancel_reason"]
+        super().__init__(f"run {self.run_id} is {self.status}{f': {why}' if why else ''}")
 
 
 Failure = GatewayUnreachable | PyocoHttpError

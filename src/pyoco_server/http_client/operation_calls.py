@@ -1,4 +1,4 @@
-"""Calls of operators, about workers, metrics, dead letters and bulk operations: methods of both clients."""
+"""Calls about flows, workers, metrics, dead letters and bulk operations: methods of both clients."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from pyoco_server.http_client.response_types import (
     BulkList,
     BulkOperation,
     DeletedLetter,
+    FlowItem,
+    FlowPage,
+    FlowView,
     Health,
     KeyAccess,
     Letter,
@@ -20,6 +23,29 @@ from pyoco_server.http_client.response_types import (
     Worker,
     WorkerChange,
 )
+
+
+def list_flows(
+    tag: str | None = None, search: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Request[FlowPage]:
+    """A page of the flows that workers have or that have runs, in the order of their names.
+
+    `search` is anywhere in the name or the description.
+    """
+    return call(api.LIST_FLOWS, given(tag=tag, search=search, limit=limit, cursor=cursor))
+
+
+def iter_flows(tag: str | None = None, search: str | None = None, page_size: int = 200) -> Pages[FlowItem]:
+    """Every flow that matches, page after page."""
+    return Pages(page=lambda cursor: list_flows(tag, search, page_size, cursor), items="flows")
+
+
+def get_flow(flow_name: str, tag: str | None = None) -> Request[FlowView]:
+    """A flow: its parameters as JSON Schema, tasks, graph, workers and statistics.
+
+    With a `tag`, as workers of that tag have it.
+    """
+    return call(api.GET_FLOW, given(tag=tag), flow_name=flow_name)
 
 
 def list_workers(

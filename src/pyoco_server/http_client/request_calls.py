@@ -22,7 +22,10 @@ from pyoco_server.http_client.response_types import (
 def list_requests(
     *, status: Sequence[str] = (), q: str | None = None, sort: str | None = None
 ) -> Request[RequestList]:
-    """The requests of the repository that the gateway serves, P0 first by default."""
+    """The requests of the repository that the gateway serves, P0 first by default.
+
+    `sort` is one order, or several: "priority_desc,updated_desc".
+    """
     return call(api.LIST_REQUESTS, given(status=",".join(status) or None, q=q, sort=sort))
 
 
@@ -79,9 +82,13 @@ def stop_request(request_id: str) -> Request[RequestResult]:
     return call(api.STOP_REQUEST, request_id=request_id)
 
 
-def resume_request(request_id: str, answer: str) -> Request[RequestResult]:
-    """Answer the question of a request, which continues then."""
-    return call(api.RESUME_REQUEST, body={"answer": {"text": answer}}, request_id=request_id)
+def resume_request(request_id: str, answer: str, *, wait_id: str | None = None) -> Request[RequestResult]:
+    """Answer the question of a request, which continues then.
+
+    With the `wait_id` of the question no other one is answered, and the call is repeated after a failure.
+    """
+    body = {"answer": {"text": answer}, **given(wait_id=wait_id)}
+    return call(api.RESUME_REQUEST, body=body, repeatable=wait_id is not None, request_id=request_id)
 
 
 def rerun_request(request_id: str) -> Request[RequestResult]:

@@ -7,7 +7,13 @@ Generated from `api/` by `make docs`. At run time these are dictionaries, with a
 # fmt: off
 from typing import Any, Literal, NotRequired, TypedDict
 
-Accepted = TypedDict("Accepted", {"run_id": str, "status": str, "origin_run_id": NotRequired[str]})
+SubmitWarning = TypedDict("SubmitWarning", {
+    "code": Literal['flow_unknown', 'no_worker', 'params_invalid'], "message": str, "field": NotRequired[str],
+})
+Accepted = TypedDict("Accepted", {
+    "run_id": str, "status": str, "warnings": NotRequired[list[SubmitWarning]],
+    "origin_run_id": NotRequired[str],
+})
 Cause = TypedDict("Cause", {"kind": str, "id": NotRequired[str | None], "at": NotRequired[float | None]})
 RunItem = TypedDict("RunItem", {
     "run_id": str, "flow_name": str, "status": str, "tag": str, "tags": list[str], "updated_at": float,
@@ -32,6 +38,10 @@ OpenWait = TypedDict("OpenWait", {
     "kind": NotRequired[str], "topic": NotRequired[str | None], "since": NotRequired[float | None],
     "asked_again": NotRequired[str | None],
 })
+RunResult = TypedDict("RunResult", {
+    "task": str, "type": Literal['bytes', 'json'], "bytes": int, "value": NotRequired[Any],
+    "preview": NotRequired[str], "is_cut": bool, "reason": NotRequired[str],
+})
 Run = TypedDict("Run", {
     "run_id": str, "flow_name": str, "status": str, "params": dict[str, Any], "tasks": dict[str, str],
     "heartbeat_at": float, "updated_at": float, "tag": str, "tags": list[str], "submitted_at": float | None,
@@ -50,8 +60,9 @@ Run = TypedDict("Run", {
     "open_waits": NotRequired[list[OpenWait]], "wait_message": NotRequired[str | None],
     "wait_schema": NotRequired[str | None], "wait_deadline_at": NotRequired[float | None],
     "task_records": NotRequired[dict[str, Any]], "task_records_truncated": bool,
-    "signature": NotRequired[str], "worker_alive": NotRequired[bool | None],
-    "worker_heartbeat_at": NotRequired[float | None], "worker_tags": NotRequired[list[str] | None],
+    "result_task": NotRequired[str], "signature": NotRequired[str], "result": NotRequired[RunResult],
+    "worker_alive": NotRequired[bool | None], "worker_heartbeat_at": NotRequired[float | None],
+    "worker_tags": NotRequired[list[str] | None],
 })
 SnapshotPage = TypedDict("SnapshotPage", {
     "items": list[Run], "next_cursor": str | None, "total": NotRequired[int],
@@ -358,7 +369,8 @@ Letter = TypedDict("Letter", {
 LetterPage = TypedDict("LetterPage", {"items": list[Letter], "next_cursor": str | None})
 DeletedLetter = TypedDict("DeletedLetter", {"seq": int, "deleted": bool})
 ReplayedLetter = TypedDict("ReplayedLetter", {
-    "run_id": str, "status": str, "origin_run_id": str, "seq": int, "deleted": bool,
+    "run_id": str, "status": str, "warnings": NotRequired[list[SubmitWarning]], "origin_run_id": str,
+    "seq": int, "deleted": bool,
 })
 BulkError = TypedDict("BulkError", {"item": str, "err_id": str | None, "message": str})
 BulkOperation = TypedDict("BulkOperation", {
@@ -394,6 +406,33 @@ Worker = TypedDict("Worker", {
 })
 WorkerChange = TypedDict("WorkerChange", {
     "worker_id": str, "hidden": bool, "paused": bool, "draining": bool, "state": str, "updated_at": float,
+})
+FlowQuantiles = TypedDict("FlowQuantiles", {"p50": float | None, "p95": float | None})
+FlowSparkline = TypedDict("FlowSparkline", {
+    "completed": list[int], "failed": list[int], "cancelled": list[int],
+})
+FlowStatistics = TypedDict("FlowStatistics", {
+    "since": int, "bucket_sec": int, "statuses": dict[str, int], "success_rate": float | None,
+    "duration_ms": FlowQuantiles, "queue_ms": FlowQuantiles, "sparkline": FlowSparkline,
+})
+FlowItem = TypedDict("FlowItem", {
+    "name": str, "description": str, "tags": list[str], "workers": int, "versions": list[str],
+    "versions_differ": bool, "parameters": dict[str, Any] | None, "problem": str | None,
+    "statistics": NotRequired[dict[str, FlowStatistics]],
+})
+FlowPage = TypedDict("FlowPage", {"flows": list[FlowItem], "next_cursor": str | None})
+FlowTask = TypedDict("FlowTask", {"name": str, "description": str, "after": list[str]})
+FlowEdge = TypedDict("FlowEdge", {"source": str, "target": str})
+FlowGraph = TypedDict("FlowGraph", {"nodes": list[str], "edges": list[FlowEdge]})
+FlowWorker = TypedDict("FlowWorker", {
+    "worker_id": str, "state": str, "tags": list[str], "version": str | None,
+})
+FlowFailure = TypedDict("FlowFailure", {"run_id": str, "ended_at": float, "error": str | None})
+FlowView = TypedDict("FlowView", {
+    "name": str, "description": str, "tags": list[str], "versions": list[str], "versions_differ": bool,
+    "parameters": dict[str, Any] | None, "problem": str | None, "file": str | None, "tasks": list[FlowTask],
+    "graph": FlowGraph, "workers": list[FlowWorker], "statistics": NotRequired[dict[str, FlowStatistics]],
+    "last_failures": list[FlowFailure],
 })
 Wheel = TypedDict("Wheel", {
     "name": str, "size_bytes": int, "bucket": str, "nuid": str, "modified": float, "sha256_hex": str | None,

@@ -54,12 +54,16 @@ def submit_run(
     timeout_sec: float | None = None,
     start_at: datetime | float | str | None = None,
     delay_sec: float | None = None,
+    strict: bool = False,
     idempotency_key: str | None = None,
 ) -> Request[Accepted]:
     """Submit a run of a flow that the workers know: its `run_id` and `status`.
 
     `timeout_sec` limits the run. With `start_at` (a datetime with its zone, a text in ISO 8601 with its
     offset, or unix seconds) or `delay_sec` it starts later, and is SCHEDULED until then.
+
+    A flow that no live worker of the tag has, and params that do not match its schema, are `warnings` in the
+    response; with `strict` they are refused.
 
     With an `idempotency_key` the same call may be made again after any failure, and there is one run all the
     same. The client itself does so when the gateway or NATS is away for a moment; without a key of yours it
@@ -74,7 +78,8 @@ def submit_run(
         start_at=_moment(start_at),
         delay_sec=delay_sec,
     )
-    return call(api.SUBMIT_RUN, body=body, key=idempotency_key, submits=True)
+    query = given(strict="true" if strict else None)
+    return call(api.SUBMIT_RUN, query, body, key=idempotency_key, submits=True)
 
 
 def submit_run_yaml(
@@ -105,21 +110,30 @@ def rerun(
     mode: str = "start",
     task: str | None = None,
     *,
+    params: Mapping[str, Any] | None = None,
     keep_answers: bool = False,
     start_at: datetime | float | str | None = None,
     delay_sec: float | None = None,
+    strict: bool = False,
     idempotency_key: str | None = None,
 ) -> Request[Accepted]:
     """Rerun a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
 
     The mode `failed` continues from what failed, `task` from the named task: what finished before is not
-    executed again. With `keep_answers` the answers of people count for the same questions of the new run.
-    `start_at`, `delay_sec` and `idempotency_key` are as in `submit_run`.
+    executed again. `params` replace all params of the origin, in the mode `start`; `params_changed` in the
+    response says whether they differ. With `keep_answers` the answers of people count for the same questions
+    of the new run. `start_at`, `delay_sec`, `strict` and `idempotency_key` are as in `submit_run`.
     """
-    kept = True if keep_answers else None
-    start = _moment(start_at)
-    body = given(mode=mode, task=task, keep_answers=kept, start_at=start, delay_sec=delay_sec)
-    return call(api.RERUN, body=body, key=idempotency_key, run_id=run_id)
+    body = given(
+        mode=mode,
+        task=task,
+        params=params,
+        keep_answers=True if keep_answers else None,
+        start_at=_moment(start_at),
+        delay_sec=delay_sec,
+    )
+    query = given(strict="true" if strict else None)
+    return call(api.RERUN, query=query, body=body, key=idempotency_key, run_id=run_id)
 
 
 def cancel_run(run_id: str, reason: str | None = None) -> Request[Run]:
@@ -135,6 +149,18 @@ def get_run(run_id: str, include: Sequence[str] = ()) -> Request[Run]:
 def get_tasks(run_id: str) -> Request[Tasks]:
     """The states and the records of a run's tasks."""
     return call(api.GET_TASKS, run_id=run_id)
+
+
+def get_value(run_id: str, task: str | None = None) -> Request[tuple[Any]]:
+    """What a run or one of its tasks returned. A tuple, since the value may be None."""
+    if task is None:
+        return call(api.GET_RESULT, read=_value_in, run_id=run_id)
+    return call(api.GET_TASK_OUTPUT, read=_value_in, run_id=run_id, task=task)
+
+
+def value_path(run_id: str, task: str | None) -> str:
+    """Where the value of `get_value` is."""
+    return get_value(run_id, task).path
 
 
 def explain(run_id: str) -> Request[Explanation]:
@@ -286,6 +312,19 @@ def _items_in(response: httpx.Response) -> Any:
 def _page_in(response: httpx.Response) -> Any:
     page = object_in(response)
     return None if page is None else {**page, "position": response.headers.get(api.REVISION_HEADER)}
+
+
+def _value_in(response: httpx.Response) -> tuple[Any] | None:
+    """JSON, or bytes as they are."""
+    media_type = response.headers.get("content-type", "").partition(";")[0]
+    if media_type == "application/octet-stream":
+        return (response.content,)
+    if media_type != "application/json":
+        return None
+    try:
+        return (response.json(),)
+    except ValueError:
+        return None
 
 
 def _snapshot_in(event: ServerSentEvent) -> Run | None:

@@ -7,14 +7,21 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from types import TracebackType
-from typing import BinaryIO, Self, TypeVar, Unpack
+from typing import Any, BinaryIO, Self, TypeVar, Unpack
+from uuid import uuid4
 
 import httpx
 
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client import run_calls as runs
 from pyoco_server.http_client.call_types import Pages, Request, Stream
-from pyoco_server.http_client.client_errors import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
+from pyoco_server.http_client.client_errors import (
+    Failure,
+    GatewayUnreachable,
+    PyocoHttpError,
+    RunFailed,
+    refuses_events,
+)
 from pyoco_server.http_client.client_methods import ClientMethods
 from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
 from pyoco_server.http_client.filter_params import LogFilter
@@ -97,9 +104,36 @@ class PyocoHttpClient(ClientBase[httpx.Client], ClientMethods, OldMethods, is_as
 
     def download_wheel(self, name: str, target: BinaryIO) -> int:
         """Write a wheel of the registry into an open file; returns how many bytes it has."""
+        return self._download(api.DOWNLOAD_WHEEL.url(wheel_name=name), target)
+
+    def result(self, run_id: str, task: str | None = None) -> Any:
+        """What a completed run returned, or one of its tasks: a JSON value, or bytes."""
+        (value,) = self._send(runs.get_value(run_id, task))
+        return value
+
+    def download_result(self, run_id: str, target: BinaryIO, task: str | None = None) -> int:
+        """Write what a run or a task returned into an open file, JSON or bytes; returns how many bytes.
+
+        For values that are too large for the memory of this program.
+        """
+        return self._download(runs.value_path(run_id, task), target)
+
+    def run(self, flow_name: str, /, **params: Any) -> Any:
+        """Submit a run with these params, wait for its end, and return its result.
+
+        RunFailed if it is not COMPLETED. It is submitted once, however often the request is repeated. For a
+        tag, a time limit and so on: `submit_run`, `wait` and `result`.
+        """
+        accepted = self.submit_run(flow_name, params, idempotency_key=str(uuid4()))
+        ended = self.wait(accepted["run_id"])
+        if ended["status"] != api.COMPLETED:
+            raise RunFailed(ended)
+        return self.result(accepted["run_id"])
+
+    def _download(self, path: str, target: BinaryIO) -> int:
         size = 0
         try:
-            with self._http.stream("GET", api.DOWNLOAD_WHEEL.url(wheel_name=name)) as response:
+            with self._http.stream("GET", path) as response:
                 if not response.is_success:
                     response.read()
                     raise PyocoHttpError(response)

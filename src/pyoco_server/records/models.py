@@ -33,6 +33,7 @@ RUN_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 # The same in words, for error messages.
 TAG_EXPECTED = "expected 1 to 64 letters, digits, '_' or '-' (no '.')"
 WORKER_ID_EXPECTED = "expected 1 to 128 letters, digits, '_' or '-'"
+RUN_ID_EXPECTED = "expected a run id: a lower-case UUID"
 FLOW_NAME_EXPECTED = "expected 1 to 200 printable characters, without an API key"
 # 30 days.
 RUN_TIMEOUT_MAX_SEC = 2_592_000
@@ -325,6 +326,8 @@ class RunSnapshot(Struct, kw_only=True):
     # Encoded JSON: decoded only where they are read.
     task_records: dict[str, Raw] | UnsetType = UNSET
     task_records_truncated: bool = False
+    # The task that the flow names for the result of the run; unset where it names none.
+    result_task: str | UnsetType = UNSET
     # Of the job, by the gateway that accepted it. Workers may write any snapshot, but cannot sign it.
     signature: str | UnsetType = UNSET
 
@@ -531,6 +534,18 @@ class WheelSyncState(Struct, kw_only=True):
     installed_wheels: list[InstalledWheel] = []
 
 
+# The record is written with each heartbeat: the catalogue has the rest.
+MAX_LISTED_FLOWS: Final = 200
+
+
+class CatalogueReference(Struct, kw_only=True, frozen=True):
+    """Where the flows of a worker are described (records/flow_models.py)."""
+
+    # SHA-256 of the encoded catalogue. It becomes a token of a subject.
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
+    flows: Count
+
+
 class WorkerRecord(Struct, kw_only=True):
     """One worker: bucket `pyoco_workers`, key `<worker_id>`."""
 
@@ -561,6 +576,8 @@ class WorkerRecord(Struct, kw_only=True):
     executor_error: str | None = None
     # The flows of its folder, or the first of them.
     flows: list[str] = []
+    # All of them, with their descriptions. None: its flows are not known, or its version has no catalogue.
+    catalogue: CatalogueReference | None = None
     version: str = ""
     pyoco_version: str = ""
     wheel_sync: WheelSyncState = msgspec.field(default_factory=WheelSyncState)

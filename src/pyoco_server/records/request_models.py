@@ -46,6 +46,8 @@ class AnswerIntent(Struct, kw_only=True, omit_defaults=True):
     text: str
     at: Timestamp
     by: Actor
+    # Of the question, as in the file; None if an earlier version has written it.
+    key: str | None = None
     # Whether the run has it; None: that is not known yet.
     accepted: bool | None = None
 
@@ -73,6 +75,8 @@ class RequestRecord(Struct, kw_only=True, omit_defaults=True):
     created_at: Timestamp
     # Since when it waits for its turn; None: it is not in the queue.
     queued_at: Timestamp | None = None
+    # Whether it was taken out of the queue before its turn.
+    withdrawn: bool = False
     # The number of its last run.
     sequence: Count = 0
     # The newest last.
@@ -86,6 +90,11 @@ class RequestRecord(Struct, kw_only=True, omit_defaults=True):
     @property
     def latest(self) -> RequestRun | None:
         return self.runs[-1] if self.runs else None
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether it is queued whatever its latest run has become: that run is to be followed by another."""
+        return self.queued_at is not None or self.withdrawn
 
     @property
     def open_run(self) -> RequestRun | None:

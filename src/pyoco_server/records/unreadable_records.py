@@ -28,6 +28,7 @@ class RecordKind(StrEnum):
     DEAD_LETTER = "dead_letter"
     LOG = "log"
     JOURNAL = "journal"
+    RUN_OBJECT = "run_object"
     BULK = "bulk"
     SCHEDULE = "schedule"
     IDEMPOTENCY_KEY = "idempotency_key"

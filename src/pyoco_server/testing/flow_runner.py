@@ -6,7 +6,8 @@ It is the executor of an embedded worker, with waits in memory. Sleeps and pause
 import asyncio
 import os
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
 from dataclasses import dataclass
@@ -19,8 +20,18 @@ import msgspec
 from pyoco.core.models import Flow
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import PARKED, Job, JournalEntry, LogLine, pending_snapshot
+from pyoco_server.errors import ResultNotFound
+from pyoco_server.records.models import (
+    PARKED,
+    Job,
+    JournalEntry,
+    LogLine,
+    RunSnapshot,
+    pending_snapshot,
+)
+from pyoco_server.records.task_outputs import BYTES
 from pyoco_server.records.wait_models import Question, WaitRecord
+from pyoco_server.runs.lifecycle.run_result import result_of
 from pyoco_server.testing.memory_waits import MemoryWaits, NoWaitEvents
 from pyoco_server.testing.scripted_answers import (
     AskedQuestion,
@@ -30,7 +41,7 @@ from pyoco_server.testing.scripted_answers import (
 )
 from pyoco_server.testing.scripted_arrivals import Arrival, ScriptedArrivals, missing_arrival
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
-from pyoco_server.worker.ipc.protocol import Outcome, Run
+from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run
 from pyoco_server.worker.session.run_execution import terminal_snapshot
 from pyoco_server.worker.session.run_questions import RunQuestions
 
@@ -45,6 +56,8 @@ class FlowResult:
 
     # COMPLETED, FAILED or CANCELLED.
     status: str
+    # What `GET /runs/{run_id}/result` returns for it; None for a run that is not COMPLETED.
+    result: Any
     # What each task that succeeded has returned.
     outputs: dict[str, Any]
     # The state of each task.
@@ -128,6 +141,8 @@ class _TestRun:
         self._questions = RunQuestions(waits, NoWaitEvents(), job, _CONFIG.wait_timeout_sec)
         self._journal: list[JournalEntry] = []
         self._log: list[str] = []
+        # Outputs that are too large for the record of their task.
+        self._large: dict[str, bytearray] = {}
 
     def finished(self, entry: JournalEntry) -> None:
         self._journal.append(entry)
@@ -137,6 +152,10 @@ class _TestRun:
 
     def printed(self, lines: list[LogLine]) -> None:
         self._log += [line.text for line in lines]
+
+    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+        self._large.setdefault(part.task, bytearray()).extend(part.data)
+        return True
 
     async def result(self) -> FlowResult:
         attempt = 1
@@ -174,14 +193,26 @@ class _TestRun:
         with chdir(folder):
             return await self._executor.execute(run, self)
 
+    def _output(self, task: str, record: Mapping[str, Any]) -> Any:
+        """As a client reads it: JSON, or bytes as they are."""
+        is_bytes = record.get("output_type") == BYTES
+        large = self._large.get(task)
+        if large is not None:
+            return bytes(large) if is_bytes else msgspec.json.decode(large)
+        return b64decode(record["output"]) if is_bytes else record["output"]
+
     def _result(self, outcome: Outcome) -> FlowResult:
         snapshot = terminal_snapshot(pending_snapshot(self._job), outcome)
         records = {
             name: msgspec.json.decode(record) for name, record in (snapshot.task_records or {}).items()
         }
+        returned = {
+            name: self._output(name, each) for name, each in records.items() if each["state"] == "SUCCEEDED"
+        }
         return FlowResult(
             status=str(snapshot.status),
-            outputs={name: each["output"] for name, each in records.items() if each["state"] == "SUCCEEDED"},
+            result=_result(snapshot, returned),
+            outputs=returned,
             tasks={name: str(state) for name, state in snapshot.tasks.items()},
             task_records=records,
             asked=self._script.asked,
@@ -191,6 +222,13 @@ class _TestRun:
             error=snapshot.error,
             traceback=outcome.exc_traceback,
         )
+
+
+def _result(snapshot: RunSnapshot, returned: Mapping[str, Any]) -> Any:
+    try:
+        return returned.get(result_of(snapshot).task)
+    except ResultNotFound:
+        return None
 
 
 def _on_own_loop(work: Coroutine[None, None, T]) -> T:

@@ -21,11 +21,12 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN, WORKER_ID_EXPECTED, WORKER_ID_PATTERN
 from pyoco_server.wheels.wheel_sync import WheelSync
 from pyoco_server.worker.engine import pyoco_adapter
-from pyoco_server.worker.executors.executor import Executor
+from pyoco_server.worker.executors.executor import Executor, ExecutorFailedToStart
 from pyoco_server.worker.executors.executor_pool import ExecutorPool, ProcessExecutor
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from pyoco_server.worker.flows.folder_fingerprint import fingerprint_of
 from pyoco_server.worker.ipc.protocol import Ready, Setup
+from pyoco_server.worker.session.flow_reports import FlowReports
 from pyoco_server.worker.session.presence import OperatorCommands, Presence
 from pyoco_server.worker.session.slots import DedicatedSlot, PooledSlots, Slots
 from pyoco_server.worker.session.wheel_updates import WheelUpdates, first_sync
@@ -58,6 +59,7 @@ class PyocoNatsWorker:
         self._intake = parts.intake
         self._commands = parts.commands
         self._wheels = parts.wheels
+        self._reports = parts.reports
         self._slots = slots
         self._loaded = loaded
         ready = ready or Ready()
@@ -110,7 +112,12 @@ class PyocoNatsWorker:
         setup = structs.replace(setup, code_folders=wheels.folders)
         template = ExecutorTemplate.create(hidden=config.hide_process)
         executors = [
-            ProcessExecutor(setup, reuse=config.executor_reuse, template=template) for _ in range(concurrency)
+            ProcessExecutor(
+                structs.replace(setup, describe_flows=number == 0),
+                reuse=config.executor_reuse,
+                template=template,
+            )
+            for number in range(concurrency)
         ]
         # Executors change their working directory, which a relative path would follow.
         run_dir = Path(config.run_dir).absolute()  # noqa: ASYNC240 - only once, at the start
@@ -169,35 +176,44 @@ class PyocoNatsWorker:
 
     async def _watch_flows(self) -> None:
         """Retire the executors whenever a file of the flow folder changes; active runs finish unchanged."""
-        loaded = self._loaded
-        if loaded is None:
+        loaded, first = self._loaded, self._executors[0]
+        if loaded is None or not isinstance(first, ProcessExecutor):
             return
+        wheels = first.code_folders
 
         async def check() -> None:
-            if await loaded.has_changed():
+            nonlocal wheels
+            if changed := await loaded.has_changed():
                 log.info("the flows in %s have changed and are loaded again", loaded.folder)
                 for executor in self._executors:
                     executor.retire()
-            self._services.presence.report_flows(_flow_names(self._executors))
+            if changed or wheels != first.code_folders:
+                wheels = first.code_folders
+                await self._describe_flows(first)
             await asyncio.sleep(_WATCH_EVERY_SEC)
 
         await repeat("the watch of the flows", check)
+
+    async def _describe_flows(self, executor: ProcessExecutor) -> None:
+        try:
+            self._reports.report(await executor.describe())
+        except ExecutorFailedToStart as error:
+            log.warning("the flows cannot be described: %s", error)
 
     async def close(self) -> None:
         """Stop: return pulled deliveries, end the executors, store STOPPED_GRACEFUL in the record."""
         await self._intake.close()
         await _end_processes(self._executors, self._template)
         await self._wheels.close()
+        await self._reports.close()
         await self._services.presence.stop("drained" if self.drain_requested else "graceful_shutdown")
         await self._services.connection.close()
 
 
-def _flow_names(executors: Sequence[Executor]) -> Sequence[str]:
-    """The flows that the first executor process has loaded; a worker inside a program knows none."""
-    for executor in executors:
-        if isinstance(executor, ProcessExecutor):
-            return executor.ready.flows
-    return ()
+def _found_flows(executors: Sequence[Executor]) -> Ready:
+    """What the first executor process has loaded; a worker inside a program does not know its flows."""
+    first = executors[0]
+    return first.ready if isinstance(first, ProcessExecutor) else Ready()
 
 
 @dataclass(slots=True)
@@ -247,6 +263,7 @@ class _WorkerParts:
     intake: Intake
     commands: OperatorCommands
     wheels: WheelUpdates
+    reports: FlowReports
 
     @classmethod
     async def connect(
@@ -272,14 +289,17 @@ class _WorkerParts:
             presence = Presence(
                 connection, worker_id=worker_id, tags=tags, slots=len(executors), on_record=commands.apply
             )
-            presence.report_flows(_flow_names(executors))
+            reports = FlowReports(connection, presence)
+            reports.report(_found_flows(executors))
             wheels = WheelUpdates(connection, sync, executors, presence)
             await wheels.start()
+            await reports.try_first()
             await presence.start()
         except BaseException:
             await sync.close()
             await connection.close()
             raise
+        reports.start()
         services = WorkerServices(connection, presence, intake, run_dir=run_dir)
         wake_ups = WakeUps(
             connection,
@@ -289,4 +309,4 @@ class _WorkerParts:
         )
         await wake_ups.start()
         log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
-        return cls(executors, services, intake, commands, wheels)
+        return cls(executors, services, intake, commands, wheels, reports)

@@ -255,6 +255,7 @@ def test_delete_removes_a_request_that_is_not_executed(
             "use either it or --nats-port",
         ),
         (("--repo", "{repo}", "--base-branch", "a b"), "git.baseBranchDefault"),
+        (("--repo", "{repo}", "--runs-dir", "README.md"), "README.md cannot be written: File exists"),
     ],
 )
 def test_wrong_options_of_agent_start_nothing(

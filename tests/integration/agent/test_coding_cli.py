@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.agent.coding_cli import cli_process
-from pyoco_server.agent.coding_cli.cli_lock import FileLock, take_over
+from pyoco_server.agent.coding_cli.cli_lock import take_over
 from pyoco_server.agent.coding_cli.cli_process import ProcessResult, execute
+from pyoco_server.agent.file_lock import FileLock
 from tests.support.places import ROOT
 from tests.support.processes import is_alive
 from tests.support.waiting import LIMIT_SEC, eventually_sync
@@ -20,7 +21,7 @@ from tests.support.waiting import LIMIT_SEC, eventually_sync
 _HOLDER = """
 import sys
 from pathlib import Path
-from pyoco_server.agent.coding_cli.cli_lock import FileLock
+from pyoco_server.agent.file_lock import FileLock
 from pyoco_server.agent.coding_cli.cli_process import execute
 lock, code = sys.argv[1:]
 execute([sys.executable, "-c", code], program=sys.executable, folder=Path("."), environment={},

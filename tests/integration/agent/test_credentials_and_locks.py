@@ -12,7 +12,8 @@ import pytest
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.coding_cli import cli_lock
-from pyoco_server.agent.coding_cli.cli_lock import FileLock, take_over
+from pyoco_server.agent.coding_cli.cli_lock import take_over
+from pyoco_server.agent.file_lock import FileLock
 from pyoco_server.agent.flow import work_session
 from pyoco_server.agent.flow.request_flow import agent_request
 from pyoco_server.agent.flow.work_session import run_params
@@ -29,7 +30,7 @@ from tests.support.waiting import eventually
 _HOLDER = """
 import signal, sys
 from pathlib import Path
-from pyoco_server.agent.coding_cli.cli_lock import FileLock
+from pyoco_server.agent.file_lock import FileLock
 assert FileLock(Path(sys.argv[1])).try_acquire()
 print("held", flush=True)
 signal.pause()

@@ -14,6 +14,7 @@ from tests.support.agent.served_repository import (
 )
 from tests.support.waiting import eventually
 
+PHASES = ["planning", "implementing", "testing", "documenting", "pushing", "reporting"]
 QUESTION = {"text": "Which format?", "why": "there are two", "format": "ISO or US", "choices": ["ISO", "US"]}
 
 
@@ -63,14 +64,7 @@ async def test_socket_has_every_line_phase_and_status_in_each_connection(working
     assert kinds == {"LOG", "PHASE", "STATUS", "DONE"}
     assert live[-1]["type"] == "DONE"
     assert live[-1]["pr_url"] == f"{WEB_URL}/compare/main...ai/one?expand=1"
-    assert [event["phase"] for event in live if event["type"] == "PHASE"] == [
-        "planning",
-        "implementing",
-        "testing",
-        "documenting",
-        "pushing",
-        "reporting",
-    ]
+    assert [event["phase"] for event in live if event["type"] == "PHASE"] == PHASES
     statuses = [event["status"] for event in live if event["type"] == "STATUS"]
     assert statuses[-1] == "done"
     assert all(event["ts"].endswith("+09:00") for event in live)
@@ -133,6 +127,9 @@ async def test_stop_gives_up_on_a_question(working: ServedRepository) -> None:
     await working.act("one", "stop")
     stopped = await working.reaches("one", "queued")
     assert (stopped["enqueued_at"], stopped["question"]) == (None, None)
+    run = (await working.ok("GET", "/requests/one/runs/latest"))["run"]
+    assert run["error"] is None
+    assert run["ended_at"] is not None
     assert working.repository.header("one")["status"] == "queued"
 
 
@@ -187,4 +184,37 @@ async def test_run_of_an_earlier_server_is_read_from_its_files(working: ServedRe
     assert (request["status"], request["run_id"], request["pyoco_run_id"]) == ("done", "001", None)
     events = await working.events("one")
     assert events[0] == {"type": "LOG", "ts": events[0]["ts"], "line": "[RUN] started run_id=001"}
+    assert [event["phase"] for event in events if event["type"] == "PHASE"] == PHASES
     assert (events[-1]["type"], events[-1]["status"]) == ("DONE", "done")
+
+
+async def test_repeated_answer_does_not_answer_the_next_question(working: ServedRepository) -> None:
+    questions = [{"question": {**QUESTION, "text": text}} for text in ("First?", "Second?")]
+    working.repository.script(planner=[*questions, {}])
+    await working.create("one")
+    await working.act("one", "enqueue")
+
+    async def asked(text: str) -> str | None:
+        question = (await working.get("one"))["question"]
+        return question["wait_id"] if question and text in question["text"] else None
+
+    first = await eventually(lambda: asked("First?"), describe="the first question")
+    answer = {"answer": {"text": "yes"}, "wait_id": first}
+    await working.act("one", "resume", answer)
+    second = await eventually(lambda: asked("Second?"), describe="the second question")
+    repeated = await working.act("one", "resume", answer)
+    assert repeated["question"]["wait_id"] == second
+    late = {"answer": {"text": "no"}, "wait_id": first}
+    response = await working.call("POST", "/requests/one/resume", late)
+    assert (response.status_code, response.json()["error"]["code"]) == (409, "NOT_NEEDS_INPUT")
+    assert second in response.json()["error"]["details"]["hint"]
+    # The same text is the answer to the second question as well.
+    await working.act("one", "resume", {"answer": {"text": "yes"}, "wait_id": second})
+    done = await working.reaches("one", "done", "failed")
+    assert done["failure_reason"] is None
+    want = (await working.ok("GET", "/requests/one"))["content"]["sections"]["want"]
+    assert want.count("### 回答 (") == 2
+    marks = [line for line in want.splitlines() if line.startswith("<!--")]
+    assert marks == [f"<!-- aiflow-answer: 001 plan question-{number} -->" for number in (1, 2)]
+    run = (await working.ok("GET", "/requests/one/runs/latest"))["run"]
+    assert (run["error"], "errors.json" in run["files"]) == (None, False)

@@ -1,6 +1,11 @@
 """The endpoints of agent requests without a worker: files, refusals, the error form."""
 
+import errno
 import json
+import os
+import re
+import shutil
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -107,6 +112,25 @@ async def test_list_is_filtered_and_sorted(served: ServedRepository) -> None:
     assert len((await served.ok("GET", "/requests?status=queued,done"))["items"]) == 3
     assert await served.error("GET", "/requests?status=queued,bogus") == (400, "INVALID_STATUS")
     assert await served.error("GET", "/requests?sort=bogus") == (400, "INVALID_REQUEST")
+    assert await served.error("GET", "/requests?sort=priority_desc,bogus") == (400, "INVALID_REQUEST")
+    # As the contract writes it.
+    both = (await served.ok("GET", "/requests?sort=priority_desc,updated_desc"))["items"]
+    assert [each["id"] for each in both] == listed
+
+
+async def test_list_is_sorted_by_the_second_order_where_the_first_is_equal(served: ServedRepository) -> None:
+    for name, priority, day in (("a", "P1", 3), ("b", "P1", 1), ("c", "P0", 2), ("d", "P1", 2)):
+        await served.create(name, priority=priority)
+        path = served.repository.repo / "requests" / f"{name}.md"
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub("created_at: .*", f"created_at: 2026-01-0{day}T00:00:00+09:00", text))
+
+    async def order(sort: str) -> str:
+        return "".join(each["id"] for each in (await served.ok("GET", f"/requests?sort={sort}"))["items"])
+
+    assert await order("priority_desc,created_asc") == "cbda"
+    assert await order("priority_asc,created_desc") == "adbc"
+    assert await order("created_desc,priority_asc") == "adcb"
     assert await served.error("GET", "/requests?bogus=1") == (400, "INVALID_REQUEST")
 
 
@@ -227,22 +251,81 @@ def broken_origin(repo: Path) -> None:
     git(repo, "remote", "set-url", "origin", str(repo / "nowhere"))
 
 
+def untrusted(repo: Path) -> None:
+    git(repo, "config", "filter.x.clean", "rm -rf /")
+
+
+def broken_index(repo: Path) -> None:
+    (repo / ".git" / "index").write_bytes(b"not an index")
+
+
+def file_for_runs(repo: Path) -> None:
+    # Nobody can create something in it, also not root.
+    shutil.rmtree(repo / "runs", ignore_errors=True)
+    (repo / "runs").write_text("")
+
+
+async def test_file_that_cannot_be_written_is_named_with_its_cure(
+    served: ServedRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.create("one")
+    monkeypatch.setattr(tempfile, "mkstemp", full_disk)
+    for method, path, body in (
+        ("POST", "/requests", {"title": "x"}),
+        ("PATCH", "/requests/one", {"title": "New"}),
+    ):
+        response = await served.call(method, path, body)
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (409, "FILE_NOT_WRITABLE")
+        assert "cannot be written: No space left on device." in error["message"]
+        assert error["details"]["hint"] == "Free some space on that disk."
+
+
+async def test_file_that_cannot_be_written_does_not_stop_its_request(
+    served: ServedRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.create("one")
+    path = served.repository.repo / "requests" / "one.md"
+    failed = path.read_text(encoding="utf-8").replace("status: queued", "status: failed")
+    path.write_text(failed)
+    monkeypatch.setattr(tempfile, "mkstemp", full_disk)
+    assert (await served.act("one", "enqueue"))["status"] == "queued"
+    await served.has_run("one")
+    assert path.read_text(encoding="utf-8") == failed
+
+
+def full_disk(**_: object) -> tuple[int, str]:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+async def test_branch_that_no_run_may_use_is_refused_again(served: ServedRepository) -> None:
+    await served.create("one")
+    path = served.repository.repo / "requests" / "one.md"
+    path.write_text(path.read_text(encoding="utf-8").replace("branch: ai/one", "branch: main"))
+    for action in ("enqueue", "rerun"):
+        assert await served.error("POST", f"/requests/one/{action}") == (400, "INVALID_REQUEST")
+
+
 @pytest.mark.parametrize(
     ("spoil", "fields", "code"),
     [
         (dirty, {}, "WORKTREE_DIRTY"),
         (without_origin, {}, "REMOTE_ORIGIN_MISSING"),
         (broken_origin, {}, "REMOTE_ORIGIN_MISSING"),
+        (untrusted, {}, "GIT_CONFIG_UNTRUSTED"),
+        (broken_index, {}, "COMMAND_FAILED"),
+        (file_for_runs, {}, "FILE_NOT_WRITABLE"),
         (lambda repo: None, {"base": "nope"}, "BASE_BRANCH_NOT_FOUND"),
     ],
 )
+@pytest.mark.parametrize("action", ["enqueue", "rerun"])
 async def test_fault_of_the_repository_is_a_conflict_that_changes_nothing(
-    served: ServedRepository, spoil: Any, fields: dict[str, Any], code: str
+    served: ServedRepository, spoil: Any, fields: dict[str, Any], code: str, action: str
 ) -> None:
     await served.create("one", **fields)
     spoil(served.repository.repo)
     before = text_of(served, "one")
-    response = await served.call("POST", "/requests/one/enqueue")
+    response = await served.call("POST", f"/requests/one/{action}")
     assert (response.status_code, response.json()["error"]["code"]) == (409, code)
     assert response.json()["error"]["details"]["hint"]
     assert text_of(served, "one") == before

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.agent.git.worktrees import is_saved
 from tests.support.agent.repository import git
 from tests.support.agent.running import Agent, AgentRun
 from tests.support.processes import is_alive
+from tests.support.waiting import eventually
 
 
 async def _failed(agent: Agent, request_id: str, code: str) -> AgentRun:
@@ -186,3 +188,100 @@ async def test_header_that_a_person_has_broken_does_not_stop_the_run(agent: Agen
     assert ended["status"] == "COMPLETED", run.log
     assert path.read_text() == broken
     assert run.stage.status == "done"
+
+
+async def test_stopped_cli_that_has_removed_its_git_file_has_not_saved_its_work(agent: Agent) -> None:
+    repository = agent.repository
+    repository.script(S02=[{"write": {"S02.txt": "mine"}, "run": ["rm", ".git"], "hang": True}, {}])
+    request_id = repository.request()
+    run = await agent.start(request_id)
+    await eventually((repository.cli / "hangs").exists, describe="the CLI hangs in S02")
+    await run.cancel()
+    assert (await run.ends())["status"] == "CANCELLED"
+    assert (run.header["status"], run.stage.work_saved) == ("failed", False)
+    worktree = repository.settings.paths.worktree(request_id)
+    assert run.header["failure_reason"].startswith("WORK_NOT_SAVED: Stopped, and the work could not be saved")
+    assert str(worktree) in run.header["failure_reason"]
+    assert not is_saved(repository.settings, request_id, repository.branch(request_id))
+    # The next run keeps what is there, and says where.
+    again, ended = await agent.run(request_id, "002")
+    assert ended["status"] == "COMPLETED", again.log
+    (kept,) = worktree.parent.glob(f"{request_id}.kept-*")
+    assert (kept / "S02.txt").read_text() == "mine\n"
+    assert f"is kept in {kept}" in again.log
+
+
+@pytest.mark.parametrize("has_commit", [True, False])
+async def test_repository_in_the_worktree_is_not_committed_as_a_link(agent: Agent, has_commit: bool) -> None:
+    """Git would commit the id of its commit, and none of its files."""
+    commit = "git -c user.name=x -c user.email=x@x commit -qm x" if has_commit else "true"
+    nested = ["sh", "-c", f"git init -q lib/sub && cd lib/sub && echo x > a && git add a && {commit}"]
+    cure = {"run": ["rm", "-rf", "lib/sub/.git"]}
+    agent.repository.script(S01=[{"run": nested}, cure])
+    request_id = agent.repository.request()
+    run, ended = await agent.run(request_id)
+    assert ended["status"] == "COMPLETED", run.log
+    assert agent.repository.calls() == ["planner", "S01", "S01", "S02", "S03"]
+    prompt = (agent.repository.cli / "prompt-S01-2.md").read_text()
+    assert "lib/sub is a git repository of its own" in prompt
+    files = git(agent.repository.origin, "ls-tree", "-r", agent.repository.branch(request_id))
+    assert "lib/sub/a" in files
+    assert "160000" not in files
+
+
+async def test_repository_that_a_cli_has_added_itself_is_not_committed_as_a_link(agent: Agent) -> None:
+    made = "git init -q sub && git -C sub -c user.name=x -c user.email=x@x commit -qm x --allow-empty"
+    agent.repository.script(
+        S01=[
+            {"run": ["sh", "-c", f"{made}; echo x > sub/a; git add sub"]},
+            {"run": ["rm", "-rf", "sub/.git"]},
+        ]
+    )
+    request_id = agent.repository.request()
+    run, ended = await agent.run(request_id)
+    assert ended["status"] == "COMPLETED", run.log
+    files = git(agent.repository.origin, "ls-tree", "-r", agent.repository.branch(request_id))
+    assert "sub/a" in files
+    assert "160000" not in files
+
+
+async def test_stop_with_a_repository_in_the_worktree_has_not_saved_its_work(agent: Agent) -> None:
+    agent.repository.script(
+        S01=[{"run": ["git", "init", "-q", "sub"], "write": {"sub/a": "x"}, "hang": True}]
+    )
+    request_id = agent.repository.request()
+    run = await agent.start(request_id)
+    await eventually((agent.repository.cli / "hangs").exists, describe="the CLI hangs in S01")
+    await run.cancel()
+    assert (await run.ends())["status"] == "CANCELLED"
+    assert run.header["failure_reason"].startswith("WORK_NOT_SAVED")
+    assert "sub is a git repository of its own" in run.header["failure_reason"]
+
+
+@pytest.mark.parametrize(
+    ("pushed", "status"), [("by-a-person.txt", "COMPLETED"), ("S01.txt", "FAILED")], ids=["other", "same"]
+)
+async def test_push_of_a_person_beside_uncommitted_work_is_taken_over(
+    agent: Agent, pushed: str, status: str
+) -> None:
+    repository = agent.repository
+    repository.script(S01=[{"exit": 3}] * 3 + [{}])
+    request_id = repository.request()
+    branch, other = repository.branch(request_id), repository.repo.parent / "other"
+    await agent.run(request_id)
+    git(repository.repo.parent, "clone", "-q", str(repository.origin), str(other))
+    git(other, "switch", "-q", "-c", branch)
+    (other / pushed).write_text("by a person\n")
+    git(other, "add", pushed)
+    git(other, "commit", "-q", "-m", "by a person")
+    git(other, "push", "-q", "origin", branch)
+    run, ended = await agent.run(request_id, "002")
+    assert ended["status"] == status, run.log
+    if status == "COMPLETED":
+        subjects = [subject.split(" ")[0] for subject in repository.subjects(branch, remote=True)]
+        assert subjects == ["by", "wip:", "feat:", "feat:", "feat:"]
+    else:
+        assert "change files with uncommitted work" in run.header["failure_reason"]
+        assert "both changed" not in run.header["failure_reason"]
+        worktree = repository.settings.paths.worktree(request_id)
+        assert (worktree / "S01.txt").read_text() == "S01\n"

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from pyoco_server.agent.request_file import RequestFile
+from pyoco_server.agent.request_folder import RequestFolder
 from pyoco_server.agent.requests.request_queue import RequestQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
@@ -32,8 +34,11 @@ async def open_runs(served: ServedRepository) -> list[str]:
 
 async def set_status(served: ServedRepository, request_id: str, status: RunStatus, **fields: Any) -> None:
     """What a worker would write."""
+    await set_run_status(served, await served.has_run(request_id), status, **fields)
+
+
+async def set_run_status(served: ServedRepository, run_id: str, status: RunStatus, **fields: Any) -> None:
     store = served.gateway.inside.runs.store
-    run_id = await served.has_run(request_id)
     stored = await store.get_from_leader(run_id)
     assert stored is not None
     changed = structs.replace(stored.snapshot, status=status, **fields)
@@ -111,6 +116,92 @@ async def test_stop_takes_a_request_out_of_the_queue(served: ServedRepository) -
     await served.act("first", "stop")
     await served.reaches("first", "queued")
     assert await open_runs(served) == []
+
+
+@pytest.mark.parametrize("status", [RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.COMPLETED])
+async def test_rerun_that_is_stopped_before_its_turn_leaves_the_request_queued(
+    served: ServedRepository, status: RunStatus
+) -> None:
+    await served.create("one")
+    await served.act("one", "enqueue")
+    await set_status(served, "one", status, error="it failed")
+    await served.reaches("one", "failed", "queued")
+    await served.create("first", priority="P0")
+    await served.act("first", "enqueue")
+    await served.has_run("first")
+    await served.act("one", "rerun")
+    stopped = await served.act("one", "stop")
+    for request in (stopped, await served.get("one"), (await _listed(served))["one"]):
+        assert (request["status"], request["failure_reason"], request["enqueued_at"]) == (
+            "queued",
+            None,
+            None,
+        )
+    header = served.repository.header("one")
+    assert (header["status"], header.get("failure_reason")) == ("queued", None)
+    # The run itself has ended as before.
+    (run,) = (await served.ok("GET", "/requests/one/runs"))["items"]
+    assert run["status"] == ("queued" if status is RunStatus.CANCELLED else "failed")
+    assert await served.error("POST", "/requests/one/stop") == (409, "NOT_RUNNING")
+    await served.act("first", "stop")
+    await served.act("one", "enqueue")
+    await served.has_run("one", "002")
+
+
+async def _listed(served: ServedRepository) -> dict[str, dict[str, Any]]:
+    return {each["id"]: each for each in (await served.ok("GET", "/requests"))["items"]}
+
+
+async def test_request_that_is_made_again_is_a_new_one(served: ServedRepository) -> None:
+    await served.create("one")
+    await served.act("one", "enqueue")
+    run_id = await served.has_run("one")
+    await set_run_status(served, run_id, RunStatus.RUNNING)
+    path = served.repository.repo / "requests" / "one.md"
+    path.unlink()
+    body = {"title": "One", "id": "one"}
+    # Its run goes on.
+    assert await served.error("POST", "/requests", body) == (409, "FILE_ALREADY_EXISTS")
+    assert not path.exists()
+    await set_run_status(served, run_id, RunStatus.FAILED, error="it failed")
+
+    async def has_ended() -> bool:
+        stored = await served.queue.get("one")
+        return stored is not None and stored.record.open_run is None
+
+    await eventually(has_ended, describe="the end of its run is noted")
+    created = (await served.ok("POST", "/requests", body))["request"]
+    assert (created["status"], created["run_id"], created["failure_reason"]) == ("queued", None, None)
+    assert (await served.get("one"))["status"] == "queued"
+    assert await served.queue.get("one") is None
+
+
+async def test_want_is_not_changed_in_the_moment_in_which_a_run_begins(
+    served: ServedRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run reads the want after it has written to the file that it is running."""
+    await served.create("one")
+    await served.act("one", "enqueue")
+    await set_status(served, "one", RunStatus.PENDING)
+    folder = served.repository.settings.paths.requests
+    change = RequestFolder.change
+
+    def begun(self: RequestFolder, request_id: str, decide: Any, *args: Any) -> RequestFile:
+        if "RequestService.edit" in decide.__qualname__:
+            monkeypatch.undo()
+            folder.change("one", lambda file: file.changed({"status": "running", "run_id": "001"}))
+        return change(self, request_id, decide, *args)
+
+    monkeypatch.setattr(RequestFolder, "change", begun)
+    want = {"want": {"text": "Something else"}}
+    assert await served.error("PATCH", "/requests/one", want) == (409, "CANNOT_EDIT_WHILE_RUNNING")
+    assert folder.read("one").want == "Three files"
+    # The file of a run that nobody executes any more says so for ever: it can be edited.
+    await set_status(served, "one", RunStatus.FAILED, error="it failed")
+    await served.reaches("one", "failed")
+    folder.change("one", lambda file: file.changed({"status": "running", "run_id": "001"}))
+    await served.ok("PATCH", "/requests/one", want)
+    assert folder.read("one").want == "Something else"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +308,7 @@ async def test_stop_is_done_by_the_next_gateway_if_one_dies_after_storing_it(
         await served.create("one")
         await served.act("one", "enqueue")
         await served.has_run("one")
-        monkeypatch.setattr(RequestQueue, "_settle_run", _once_then(RequestQueue._settle_run, dies))
+        monkeypatch.setattr(RequestQueue, "_reconcile_run", _once_then(RequestQueue._reconcile_run, dies))
         assert (await served.call("POST", "/requests/one/stop")).status_code == 503
     monkeypatch.undo()
     async with serving(config, repository) as served:

@@ -126,6 +126,20 @@ async def test_a_key_opens_what_its_scope_is_for_and_nothing_else(
             assert f"has `{scope}`" in detail
 
 
+async def test_a_rerun_with_params_needs_the_scope_submit_too(gateway: RunningGateway) -> None:
+    """Whoever may repeat what was accepted may not run a flow with any params."""
+    operator = await accepted_key(gateway, scopes=[Scope.OPERATE])
+    url = f"/runs/{A_RUN}/rerun"
+    response = await gateway.http.post(url, json={"params": {}}, headers=operator.header)
+    problem = response.json()
+    assert (response.status_code, problem["err_id"]) == (403, "ERR-PYOCO-0032")
+    assert "a rerun with `params` needs the scope `submit` too" in problem["detail"]
+    assert (await gateway.http.post(url, headers=operator.header)).status_code == 404
+    for scopes in ([Scope.OPERATE, Scope.SUBMIT], [Scope.ADMIN], []):
+        key = await accepted_key(gateway, scopes=scopes)
+        assert (await gateway.http.post(url, json={"params": {}}, headers=key.header)).status_code == 404
+
+
 async def test_only_keys_of_the_operator_tenant_change_workers(gateway: RunningGateway) -> None:
     """All tenants share them. Whatever its scopes: a key of another tenant may read them only."""
     for scopes in ([], [Scope.ADMIN], [Scope.WORKERS]):

@@ -110,6 +110,7 @@ SHARED = {
     "name": "go",
     "delivery_id": "1",
     "worker_id": "w1",
+    "flow_name": "served-flow",
     "wheel_name": "greetings-0.1.0-py3-none-any.whl",
     "backfill_id": "0123456789abcdef",
     "run_number": "001",
@@ -162,6 +163,10 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "files": {"wheel": ("others-0.1.0-py3-none-any.whl", wheel_bytes("others", "0.1.0"))}
     },
     ("PATCH", "/workers/{worker_id}"): {"json": {"hidden": False}},
+    ("POST", "/mcp"): {
+        "json": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_runs"}},
+        "headers": {"Accept": "application/json"},
+    },
 }
 # Where acme itself sees its objects: otherwise the test would prove nothing.
 TELLING = {
@@ -181,6 +186,7 @@ TELLING = {
     ("GET", "/workers"),
     ("GET", "/workers/{worker_id}"),
     ("GET", "/wheels/history"),
+    ("POST", "/mcp"),
 }
 
 
@@ -284,6 +290,7 @@ async def _fill(world: World) -> None:
         current_run_id=open_run,
         current_run_ids=[open_run],
         last_run_id=failed.run_id,
+        flows=[SHARED["flow_name"]],
     )
     await put_record(inside.connection, record)
     assert (await upload(acme)).status_code == 200

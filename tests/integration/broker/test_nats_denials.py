@@ -112,6 +112,7 @@ REPLIES_OF_THE_SERVER = (
     ("$JS.API.DIRECT.GET.PYOCO_JOURNAL", b'{"next_by_subj": "pyoco.journal.default.mine", "seq": 1}'),
     ("$JS.API.STREAM.MSG.GET.PYOCO_JOURNAL", b'{"last_by_subj": "pyoco.journal.default.mine"}'),
     ("$JS.API.STREAM.INFO.PYOCO_JOURNAL", b""),
+    ("$JS.API.DIRECT.GET.PYOCO_OBJECTS.pyoco.objects.default.mine", b""),
     ("pyoco.journal.default.mine", b"an acknowledgement is an answer too"),
 )
 
@@ -123,7 +124,8 @@ async def test_a_reply_subject_does_not_reach_another_account(
     """The server answers with its own rights: within one account, this would forge a key."""
     await new_key(installation.settings("admin"))
     async with installation.client("worker") as (worker, _), installation.client("admin") as (admin, _):
-        await worker.publish("pyoco.journal.default.mine", b'{"filter": ">"}')
+        for kind in ("journal", "objects"):
+            await worker.publish(f"pyoco.{kind}.default.mine", b'{"filter": ">"}')
         for subject, payload in REPLIES_OF_THE_SERVER:
             await worker.publish(subject, payload, reply=target)
         await worker.flush()

@@ -14,7 +14,7 @@ import pytest_asyncio
 from pyoco_server import __version__
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.broker.stores.worker_registry import OwnRecord, WorkerRegistry
+from pyoco_server.broker.stores.workers.worker_registry import OwnRecord, WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import WorkerRecord, WorkerState
 from tests.support.broker.connections import connected

@@ -75,7 +75,7 @@ async def test_a_retry_returns_the_first_run(gateway: RunningGateway) -> None:
     first = await post(gateway, params={"a": 1, "b": {"c": 2, "d": 3}})
     again = await post(gateway, params={"b": {"d": 3, "c": 2}, "a": 1})
     assert (first.status_code, again.status_code) == (200, 200)
-    assert first.json() == again.json() == {"run_id": first.json()["run_id"], "status": "PENDING"}
+    assert (first.json()["run_id"], "PENDING") == (again.json()["run_id"], again.json()["status"])
     assert "idempotent-replayed" not in first.headers
     assert again.headers["idempotent-replayed"] == "true"
     assert await stored_run_ids(gateway) == {first.json()["run_id"]}

@@ -10,6 +10,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -22,6 +23,7 @@ from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention
 from pyoco_server.waits.human.reopen import retry_run
 from pyoco_server.waits.wait_transitions import event_of
+from tests.integration.broker.test_run_objects import in_blocks
 from tests.integration.human.test_wait_retry import failed_run
 from tests.integration.submit.test_rerun import end, entry
 from tests.support.broker.connections import connected
@@ -36,6 +38,7 @@ ANN = Actor(name="ann")
 STEPS = {
     "key": ("_store", "delete"),
     "journal": ("_journal", "remove"),
+    "objects": ("_objects", "remove_run"),
     "logs": ("_logs", "remove"),
     "waits": ("_waits", "remove_run"),
     "events": ("_wait_events", "remove_run"),
@@ -81,6 +84,7 @@ async def unanswered_run(connection: Connection) -> WaitingRun:
     """A run that can be reopened, with messages in every stream."""
     run = await failed_run(connection)
     await Journal(connection).append("default", run.run_id, entry("load"))
+    await RunObjects(connection).put("default", run.run_id, "report", in_blocks(b"42"))
     await RunLogs(connection).publish(run.run_id, [LogLine(ts=1.0, stream="stdout", text="hello")])
     return run
 
@@ -88,7 +92,8 @@ async def unanswered_run(connection: Connection) -> WaitingRun:
 async def remains(connection: Connection, run_id: str) -> dict[str, int]:
     """How many messages each stream has about the run."""
     found = {}
-    for stream in ("KV_pyoco_runs", "PYOCO_JOURNAL", "PYOCO_LOGS", "KV_pyoco_waits", "PYOCO_WAIT_EVENTS"):
+    streams = ("KV_pyoco_runs", "PYOCO_JOURNAL", "PYOCO_OBJECTS", "PYOCO_LOGS", "KV_pyoco_waits")
+    for stream in (*streams, "PYOCO_WAIT_EVENTS"):
         info = await connection.client.jetstream().stream_info(stream, subjects_filter=">")
         found[stream] = sum(
             count for subject, count in (info.state.subjects or {}).items() if run_id in subject
@@ -120,6 +125,7 @@ async def test_a_reopened_run_keeps_everything_or_is_not_found(connection: Conne
         assert awaited
         assert awaited <= {wait.record.wait_id for wait in stored}
         assert await Journal(connection).entries("default", run.run_id) == [entry("load")]
+        assert await RunObjects(connection).find("default", run.run_id, "report")
         assert await RunLogs(connection).last_sequence(run.run_id)
     else:
         assert (retried, removed) == (["not found"], 1)
@@ -176,7 +182,7 @@ async def test_an_origin_removed_during_the_journal_copy_is_not_rerun(
 # The gateway dies
 
 
-@pytest.mark.parametrize("step", ["journal", "logs", "waits", "events"])
+@pytest.mark.parametrize("step", ["journal", "objects", "logs", "waits", "events"])
 async def test_records_left_by_a_crashed_gateway_are_removed(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

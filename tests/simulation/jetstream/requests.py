@@ -67,7 +67,7 @@ class JetStreamApi:
             return self._direct_get(words[2], ".".join(words[3:]), data, reply)
         if endpoint.startswith("CONSUMER.MSG.NEXT."):
             return self._next(words[3], words[4], data, reply, client)
-        for count in (3, 2, 1):
+        for count in (2, 3, 1):
             answer = self._answers.get(".".join(words[:count]))
             if answer is not None:
                 query = msgspec.json.decode(data) if data else {}
@@ -112,14 +112,7 @@ class JetStreamApi:
             }
             if chosen:
                 state["subjects"] = chosen
-        return self._described(stream) | {"state": state}
-
-    def _described(self, stream: Stream) -> dict[str, Any]:
-        return {
-            "config": stream.config,
-            "created": headers.rfc3339(stream.created_ns),
-            "ts": headers.rfc3339(self._server.now_ns()),
-        }
+        return stream.described | {"ts": headers.rfc3339(self._server.now_ns()), "state": state}
 
     def _create_stream(self, words: list[str], query: _Query) -> dict[str, Any]:
         config = with_defaults(query)

@@ -17,6 +17,7 @@ from tests.simulation.jetstream.requests import JetStreamApi
 from tests.simulation.jetstream.stream import Stored, Stream
 from tests.simulation.jetstream.subjects import has_wildcard, matches
 
+_WILDCARDS = ("*", ">")
 _ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
 
 
@@ -33,7 +34,8 @@ class Subscriptions:
         self._exact: dict[str, dict[tuple[Client, int], None]] = {}
         # Patterns that end with one `*`, by what comes before: inboxes of replies.
         self._inboxes: dict[str, dict[tuple[Client, int], None]] = {}
-        self._patterns: dict[tuple[Client, int], str] = {}
+        # The others, by their first two words: most messages need no look at them.
+        self._patterns: dict[tuple[str, str], dict[tuple[Client, int], str]] = {}
         self._all: dict[tuple[Client, int], str] = {}
 
     def add(self, client: Client, number: int, pattern: str) -> None:
@@ -44,13 +46,13 @@ class Subscriptions:
         elif last == "*" and not has_wildcard(prefix):
             self._inboxes.setdefault(prefix, {})[client, number] = None
         else:
-            self._patterns[client, number] = pattern
+            self._patterns.setdefault(_beginning(pattern), {})[client, number] = pattern
 
     def remove(self, client: Client, number: int) -> None:
         pattern = self._all.pop((client, number), None)
         if pattern is None:
             return
-        self._patterns.pop((client, number), None)
+        self._patterns.get(_beginning(pattern), {}).pop((client, number), None)
         for subject, table in ((pattern, self._exact), (pattern.rpartition(".")[0], self._inboxes)):
             if subject in table:
                 table[subject].pop((client, number), None)
@@ -64,8 +66,10 @@ class Subscriptions:
     def matching(self, subject: str) -> list[tuple[Client, int]]:
         found = list(self._exact.get(subject, ()))
         found += self._inboxes.get(subject.rpartition(".")[0], ())
-        if self._patterns:
-            found += [key for key, pattern in self._patterns.items() if matches(pattern, subject)]
+        first, second = _beginning(subject)
+        for beginning in ((first, second), (first, ""), ("", "")):
+            if patterns := self._patterns.get(beginning):
+                found += [key for key, pattern in patterns.items() if matches(pattern, subject)]
         return found
 
 
@@ -84,6 +88,7 @@ class SimulatedServer:
         # Called with each message that is stored.
         self.on_write: Callable[[Stream, Stored], None] = lambda *_: None
         self._takers: dict[str, list[Stream]] = {}
+        self._by_beginning: dict[tuple[str, str], list[Stream]] = {}
         self._timers: dict[Consumer | tuple[str, str], int] = {}
         self._outside = Outside(
             now_ns=now_ns,
@@ -140,8 +145,18 @@ class SimulatedServer:
     def takers(self, subject: str) -> list[Stream]:
         found = self._takers.get(subject)
         if found is None:
-            found = self._takers[subject] = [each for each in self.streams.values() if each.takes(subject)]
+            found = self._takers[subject] = [
+                each for each in self._possible_takers(subject) if each.takes(subject)
+            ]
         return found
+
+    def _possible_takers(self, subject: str) -> Iterable[Stream]:
+        """Most subjects are new, and most streams have patterns that begin with two other words."""
+        if not self._takers:
+            self._by_beginning = _by_beginning(self.streams.values())
+        first, second = _beginning(subject)
+        found = self._by_beginning
+        return [*found.get((first, second), ()), *found.get((first, ""), ()), *found.get(("", ""), ())]
 
     def send(self, subject: str, inbox: str, reply: str, head: bytes, data: bytes) -> None:
         """To those who are subscribed to the inbox; it arrives under `subject`."""
@@ -283,6 +298,24 @@ class SimulatedServer:
         consumer.stream_sequence = min(consumer.stream_sequence, last)
         for sequence in [each for each in consumer.delivered if consumer.stream.at(each) is None]:
             consumer.forget(sequence)
+
+
+def _beginning(subject: str) -> tuple[str, str]:
+    """Its first two words; of a pattern, as far as they are no wildcards."""
+    first, _, rest = subject.partition(".")
+    second = rest.partition(".")[0]
+    if first in _WILDCARDS:
+        return "", ""
+    return first, "" if second in _WILDCARDS else second
+
+
+def _by_beginning(streams: Iterable[Stream]) -> dict[tuple[str, str], list[Stream]]:
+    """Streams by how their subjects begin."""
+    found: dict[tuple[str, str], list[Stream]] = {}
+    for stream in streams:
+        for each in {_beginning(pattern): None for pattern in stream.config.get("subjects") or ()}:
+            found.setdefault(each, []).append(stream)
+    return found
 
 
 def _stored_ids(stream: Stream) -> Iterable[tuple[str, tuple[int, int]]]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from tests.simulation.jetstream import headers
 from tests.simulation.jetstream.errors import ApiError, Refused
 from tests.simulation.jetstream.subjects import has_wildcard, matches
@@ -80,8 +82,20 @@ class Stream:
     removed: deque[_Removed] = field(default_factory=lambda: deque(maxlen=_KEPT_REMOVED))
     on_write: Callable[["Stream", Stored], None] = lambda *_: None
     on_remove: Callable[["Stream", Stored], None] = lambda *_: None
+    _described: dict[str, Any] = field(default_factory=dict)
     _expiring: bool = False
     _was_purged: bool = False
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Its configuration and when it was created, for stream info; encoded once."""
+        if self._described.get("of") is not self.config:
+            self._described = {
+                "of": self.config,
+                "config": msgspec.Raw(msgspec.json.encode(self.config)),
+                "created": headers.rfc3339(self.created_ns),
+            }
+        return {"config": self._described["config"], "created": self._described["created"]}
 
     @property
     def first_sequence(self) -> int:

@@ -9,10 +9,11 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
+    services=frozenset({"waits"}),
     workers=1,
     flows={
-        "two": [Step("a"), Ask("first", timeout_sec=8.0), Ask("second", timeout_sec=8.0), Step("b")],
-        "busy": [Step("a", 2.0)],
+        "two": [Step("a"), Ask("first", timeout_sec=4.0), Ask("second", timeout_sec=4.0), Step("b")],
+        "busy": [Step("a", 1.0)],
     },
     fault_gap=60,
     mix={**USUAL, WorldFault.LAGGING_REPLICA: 8},
@@ -26,7 +27,7 @@ async def play(users: Users) -> None:
 
 async def _other_runs(users: Users) -> None:
     for _ in range(users.draw(4)):
-        await users.pause(4.0)
+        await users.pause(2.0)
         await users.submit(users.any_gateway(), "busy")
 
 
@@ -35,7 +36,7 @@ async def _asking_run(users: Users) -> None:
     if run_id is None:
         return
     for number in range(4):
-        await users.pause(3.0)
+        await users.pause(1.5)
         for _ in range(1 + users.draw(2)):
             await users.resume(users.any_gateway(), run_id, number, decision_id=f"{run_id}-{number}")
         if not users.draw(3):

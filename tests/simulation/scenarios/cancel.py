@@ -7,7 +7,7 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
-    flows={"slow": [Step("a", 1.0), Step("b", 2.0), Step("c", 1.0)]},
+    flows={"slow": [Step("a", 0.5), Step("b", 1.0), Step("c", 0.5)]},
     fault_gap=200,
     mix={**USUAL, MessageFault.LOSE_REPLY: 10},
 )
@@ -23,5 +23,5 @@ async def _cancelled_run(users: Users) -> None:
     if run_id is None:
         return
     for _ in range(1 + users.draw(2)):
-        await users.pause(4.0)
+        await users.pause(2.0)
         await users.cancel(users.any_gateway(), run_id, force=not users.draw(4))

@@ -12,4 +12,4 @@ async def play(users: Users) -> None:
         run_id = await users.submit(users.any_gateway(), "one")
         if run_id is not None and await users.ended(run_id):
             users.delete_run(run_id, leave_marker=bool(users.draw(2)))
-            await users.pause(3.0)
+            await users.pause(2.0)

@@ -8,11 +8,12 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
+    services=frozenset({"waits"}),
     flows={
         "fails": [Step("a"), Step("b"), Step("c", fails=frozenset(range(1, 20)))],
-        "unanswered": [Step("a"), Ask("ask", timeout_sec=1.0), Step("b")],
+        "unanswered": [Step("a"), Ask("ask", timeout_sec=0.5), Step("b")],
     },
-    settings={"run_retention_sec": 3.0},
+    settings={"run_retention_sec": 1.5},
     faults=2,
     fault_gap=100,
     mix={**USUAL, WorldFault.CLOCK_JUMP: 8, MessageFault.LATE: 8},
@@ -21,7 +22,7 @@ SHAPE = Shape(
 
 async def play(users: Users) -> None:
     users.aim_faults_at("rerun", "retry")
-    await users.together(*(_rerun_late(users) for _ in range(4)), _retry_late(users), _retry_late(users))
+    await users.together(*(_rerun_late(users) for _ in range(3)), _retry_late(users))
 
 
 async def _rerun_late(users: Users) -> None:
@@ -41,4 +42,4 @@ async def _retry_late(users: Users) -> None:
 
 async def _about_its_removal(users: Users) -> None:
     """The sweep removes it some time in two seconds."""
-    await users.world.sleep(2.5 + users.draw(250) / 100)
+    await users.world.sleep(1.0 + users.draw(250) / 100)

@@ -7,6 +7,7 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
+    services=frozenset({"waits"}),
     flows={"ask": [Step("a"), Ask("ask", timeout_sec=1.0), Step("b")]},
     fault_gap=200,
     mix={**USUAL, MessageFault.LOSE_REPLY: 12, WorldFault.LAGGING_REPLICA: 8},

@@ -17,7 +17,7 @@ async def play(users: Users) -> None:
     if not await users.create_schedule(users.any_gateway(), "often", "job", every_sec=2.0):
         return
     for number in range(2):
-        await users.pause(4.0)
+        await users.pause(2.0)
         for _ in range(1 + users.draw(2)):
             await users.trigger(users.any_gateway(), "often", key=f"trigger-{number}")
     await users.world.sleep(2.0)

@@ -6,7 +6,7 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
-    services=frozenset({"signals"}),
+    services=frozenset({"waits", "signals"}),
     flows={
         "signals": [Step("a"), Await("one", "go"), Await("two", "go")],
         "event": [Step("a", 1.0), Await("news", "news", WaitKind.EVENT)],
@@ -23,12 +23,12 @@ async def _signals(users: Users) -> None:
     if run_id is None:
         return
     for number in range(3):
-        await users.pause(2.0)
+        await users.pause(1.0)
         for _ in range(1 + users.draw(2)):
             await users.signal(users.any_gateway(), run_id, "go", number, key=f"signal-{number}")
 
 
 async def _events(users: Users, number: int) -> None:
     await users.submit(users.any_gateway(), "event")
-    await users.pause(3.0)
+    await users.pause(1.5)
     await users.send_event(users.any_gateway(), "news", "data", event_id=f"event-{number}")

@@ -20,7 +20,7 @@ async def play(users: Users) -> None:
 async def _client(users: Users, number: int) -> None:
     key = f"key-{number}" if users.draw(2) else None
     for _ in range(4):
-        await users.pause(2.0)
+        await users.pause(1.0)
         run_id = await users.submit(users.any_gateway(), "chain", key=key)
         if key is None or (run_id is not None and users.draw(3)):
             return

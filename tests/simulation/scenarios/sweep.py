@@ -7,7 +7,7 @@ from tests.simulation.users import Users
 from tests.simulation.world import Shape
 
 SHAPE = Shape(
-    flows={"chain": [Step("a", 0.5), Step("b", 1.5), Step("c", 0.5)]},
+    flows={"chain": [Step("a", 0.5), Step("b", 1.0), Step("c", 0.5)]},
     settings={"consumer_max_deliver": 1, "worker_lost_after_sec": 0.0},
     faults=4,
     mix={**USUAL, MessageFault.PAUSE: 10, MessageFault.CUT_AFTER: 6, MessageFault.LATE: 6},
@@ -17,6 +17,6 @@ SHAPE = Shape(
 async def play(users: Users) -> None:
     for _ in range(2 + users.draw(2)):
         await users.submit(users.any_gateway(), "chain")
-        await users.pause(2.0)
+        await users.pause(1.0)
     # Until AckWait has passed.
-    await users.world.sleep(12.0)
+    await users.world.sleep(6.0)

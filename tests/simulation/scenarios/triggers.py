@@ -20,7 +20,7 @@ async def play(users: Users) -> None:
             await users.world.sleep(1.0)
     await users.together(_repeated(users, "any", "event-1"), _refused(users))
     await users.together(users.drain_retries(one), users.drain_retries(other))
-    await users.pause(2.0)
+    await users.pause(1.0)
     await users.send_workflow_event(users.any_gateway(), "single", key="event-3")
 
 
@@ -29,7 +29,7 @@ async def _repeated(users: Users, template_id: str, key: str) -> None:
     await users.together(
         *(users.send_workflow_event(node, template_id, key=key) for node in users.world.gateways)
     )
-    await users.pause(2.0)
+    await users.pause(1.0)
     await users.send_workflow_event(users.any_gateway(), template_id, key=key)
 
 

@@ -1,6 +1,7 @@
 """A gateway that serves the requests of a repository, and its WebSocket."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -10,8 +11,11 @@ from typing import Any
 import httpx
 import websockets
 
+from pyoco_server.agent.agent_errors import AgentCode
 from pyoco_server.agent.flow.worker_setup import FLOWS_FOLDER
 from pyoco_server.agent.requests.request_queue import RequestQueue
+from pyoco_server.api.endpoints.endpoint import Endpoint
+from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.config import NatsBackendConfig
 from tests.support.agent.repository import AgentRepository
 from tests.support.agent.running import TAG
@@ -37,7 +41,10 @@ class ServedRepository:
         return self.gateway.inside.agent.service.queue
 
     async def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        return await self.http.request(method, f"{API}{path}", json=body)
+        response = await self.http.request(method, f"{API}{path}", json=body)
+        if not response.is_success:
+            _check_declared(method, f"{API}{path.partition('?')[0]}", response.json()["error"]["code"])
+        return response
 
     async def ok(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         response = await self.call(method, path, body)
@@ -97,6 +104,17 @@ class ServedRepository:
     async def events(self, request_id: str, number: str = "001") -> list[dict[str, Any]]:
         """Everything that the WebSocket of a run sends, to its end."""
         return await read_events(self.socket_url(f"{API}/ws/requests/{request_id}/runs/{number}"))
+
+
+def _check_declared(method: str, path: str, code: str) -> None:
+    """A page can tell errors apart only if the endpoint names them."""
+    known = [each for each in ENDPOINTS if each.method == method and _matches(each, path)]
+    if known and code in list(AgentCode):
+        assert code in (AgentCode.NO_REPOSITORY, *known[0].codes), f"{known[0].route} does not declare {code}"
+
+
+def _matches(endpoint: Endpoint, path: str) -> bool:
+    return re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", endpoint.path), path) is not None
 
 
 async def read_events(url: str, **options: Any) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.cli.worker_command import main
@@ -51,6 +52,9 @@ POINTS: dict[str, Callable[[], None]] = {
     "asked": partial(CrashPoint(WaitStore, "create").die, at=1),
     "suspended": partial(CrashPoint(Delivery, "ack", before=True).die, at=1),
     "delivered": partial(CrashPoint(RunStore, "replace", before=True).die, at=1),
+    # In the middle of a large output, and before anything refers to it.
+    "output part stored": partial(CrashPoint(RunObjects, "_write").die, at=12),
+    "output stored": partial(CrashPoint(RunObjects, "put").die, at=1),
     "claimed": partial(CrashPoint(RunStore, "replace").die, at=1),
 }
 

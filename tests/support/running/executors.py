@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from pyoco_server.worker.executors.output_pipes import OutputPipes
 from pyoco_server.worker.ipc.pipes import DeathPipe
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
-from pyoco_server.worker.ipc.protocol import Outcome, Run, Setup
+from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run, Setup
 from tests.support.places import FLOWS
 
 NO_EVENTS: Any = SimpleNamespace(finished=lambda _: None, asked=lambda _: None, printed=lambda _: None)
@@ -30,6 +30,7 @@ class RunEventLog:
     def __init__(self) -> None:
         self.entries: list[JournalEntry] = []
         self.lines: list[LogLine] = []
+        self.parts: list[OutputPart] = []
 
     def finished(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
@@ -38,6 +39,10 @@ class RunEventLog:
 
     def printed(self, lines: list[LogLine]) -> None:
         self.lines += lines
+
+    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+        self.parts.append(part)
+        return True
 
     @property
     def texts(self) -> list[str]:

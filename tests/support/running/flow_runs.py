@@ -15,7 +15,7 @@ from pyoco_server.records.wait_models import Question, WaitRecord, encode
 from pyoco_server.worker.child.task_output import TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
 from pyoco_server.worker.engine.task_calls import RetryBackoff
-from pyoco_server.worker.ipc.protocol import Outcome, Run
+from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run
 
 NO_BACKOFF = RetryBackoff(0.0, 0.0)
 
@@ -55,11 +55,20 @@ class FlowUnderTest:
     """Executes a flow repeatedly, each time with a given journal."""
 
     def __init__(
-        self, flow: Flow, *, backoff: RetryBackoff = NO_BACKOFF, max_value_bytes: int = 1 << 20
+        self,
+        flow: Flow,
+        *,
+        backoff: RetryBackoff = NO_BACKOFF,
+        max_value_bytes: int = 1 << 20,
+        max_result_bytes: int = 1 << 30,
+        max_records_bytes: int = 1 << 18,
     ) -> None:
         self._flow = flow
         self._pauses = backoff
         self._max_value_bytes = max_value_bytes
+        self._max_result_bytes = max_result_bytes
+        self._max_records_bytes = max_records_bytes
+        self.parts: list[OutputPart] = []
         self.written: list[JournalEntry] = []
         self.asked: list[Question] = []
         self.stuck: list[Outcome] = []
@@ -101,6 +110,9 @@ class FlowUnderTest:
             limits=[],
             backoff=self._pauses,
             max_value_bytes=self._max_value_bytes,
+            store=self.parts.append,
+            max_result_bytes=self._max_result_bytes,
+            max_records_bytes=self._max_records_bytes,
         )
 
     def execute(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.agent_settings import AgentSettings, load_settings
 from pyoco_server.agent.projection import AgentRunFacts, project_run, projected
 from pyoco_server.agent.request_file import RequestStatus
@@ -112,3 +113,56 @@ def test_artifacts_outside_the_folder_are_not_found(settings: AgentSettings, nam
     (files.path / "link").symlink_to("/etc/passwd")
     with pytest.raises(Exception, match="ARTIFACT_NOT_FOUND"):
         files.open_artifact(name)
+
+
+@pytest.mark.parametrize(
+    ("facts", "code"),
+    [
+        (AgentRunFacts(status=RunStatus.RUNNING), None),
+        (AgentRunFacts(status=RunStatus.CANCELLED, work_saved=True), None),
+        (AgentRunFacts(status=RunStatus.CANCELLED, work_saved=False), "WORK_NOT_SAVED"),
+        (
+            AgentRunFacts(status=RunStatus.FAILED, error="task plan: AgentError: LOCK_HELD: in use"),
+            "LOCK_HELD",
+        ),
+        (AgentRunFacts(status=RunStatus.FAILED, error="died"), "INTERNAL_ERROR"),
+        (AgentRunFacts(status=RunStatus.WAITING_HUMAN), "AMBIGUOUS_REQUIREMENT"),
+    ],
+)
+def test_error_of_a_question_ends_with_the_question(
+    settings: AgentSettings, facts: AgentRunFacts, code: str | None
+) -> None:
+    files = RunFiles(settings.paths, "x", "001")
+    files.create()
+    files.write_stage(stage(status="needs_input"))
+    files.write_error(AgentError(AgentCode.AMBIGUOUS_REQUIREMENT, "Which?"))
+    project_run(settings, "x", "001", facts, NOW)
+    assert (files.errors() or {}).get("code") == code
+    ended = files.stage()
+    assert ended is not None
+    assert (ended.ended_at is not None) == facts.status.terminal
+
+
+@pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.WAITING_HUMAN])
+def test_state_before_a_run_has_begun_does_not_overwrite_what_its_flow_has_written(
+    settings: AgentSettings, status: RunStatus
+) -> None:
+    """A gateway may read the run, and write to the file after the worker has."""
+    files = RunFiles(settings.paths, "x", "001")
+    files.create()
+    files.write_stage(stage())
+    begun = {"status": "running", "run_id": "001"}
+    settings.paths.requests.change("x", lambda file: file.changed(begun))
+    late = project_run(settings, "x", "001", AgentRunFacts(status=status), NOW)
+    assert (late.status, files.stage()) == ("running", stage())
+    after = project_run(settings, "x", "002", AgentRunFacts(status=status), NOW)
+    assert after.status != "running"
+
+
+def test_question_whose_flow_could_not_write_the_file_is_written(settings: AgentSettings) -> None:
+    files = RunFiles(settings.paths, "x", "001")
+    files.create()
+    files.write_stage(stage(status="needs_input", blocked_reason="Which?"))
+    settings.paths.requests.change("x", lambda file: file.changed({"status": "running", "run_id": "001"}))
+    file = project_run(settings, "x", "001", AgentRunFacts(status=RunStatus.WAITING_HUMAN), NOW)
+    assert (file.status, file.text("blocked_reason")) == ("needs_input", "Which?")

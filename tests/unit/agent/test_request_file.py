@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.agent.atomic_files import checked_folder
 from pyoco_server.agent.repo_paths import RepoPaths
-from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus, new_request_text
-from pyoco_server.agent.request_folder import NewRequest
+from pyoco_server.agent.request_file import (
+    Priority,
+    RequestFile,
+    RequestStatus,
+    answer_key,
+    new_request_text,
+)
+from pyoco_server.agent.request_folder import MAX_FILE_BYTES, NewRequest
 from pyoco_server.agent.request_ids import checked_request_id, new_request_id, request_run_id, slug_of
 
 NOW = datetime(2026, 11, 17, 12, 30, tzinfo=UTC)
@@ -278,11 +285,26 @@ def test_change_of_an_editor_meanwhile_is_kept(paths: RepoPaths) -> None:
     assert (changed.title, changed.status) == ("By hand", RequestStatus.DONE)
 
 
-def test_answer_is_appended_once(paths: RepoPaths) -> None:
-    request_id = paths.requests.create(NewRequest(title="T", base="main", want="a"), NOW).request_id
-    for _ in range(2):
-        file = paths.requests.append_answer(request_id, " Yes ", NOW)
-    assert file.want == "a\n\n### 回答 (2026-11-17 12:30)\n\nYes"
+def test_same_answer_to_two_questions_is_written_twice() -> None:
+    file = RequestFile.parse("x", new_request_text({"title": "T"}, "a"))
+    keys = [answer_key("001", "plan", f"question-{number}") for number in (1, 2)]
+    # Each of them by gateway and worker.
+    for key in (keys[0], keys[0], keys[1], keys[0], keys[1]):
+        file = file.answered(" Yes ", key=key, at=NOW)
+    answers = [
+        f"### 回答 (2026-11-17 12:30)\n<!-- aiflow-answer: 001 plan question-{number} -->\n\nYes"
+        for number in (1, 2)
+    ]
+    assert file.want == "\n\n".join(["a", *answers])
+
+
+def test_answer_that_looks_like_a_key_marks_no_question_as_answered() -> None:
+    file = RequestFile.parse("x", new_request_text({"title": "T"}, "a"))
+    mark = "<!-- aiflow-answer: 001 plan question-2 -->"
+    file = file.answered(f"first\r{mark}", key="001 plan question-1", at=NOW)
+    file = file.answered("second", key="001 plan question-2", at=NOW)
+    assert f"first\n\\{mark}" in (file.want or "")
+    assert (file.want or "").endswith(f"{mark}\n\nsecond")
 
 
 def test_interrupted_write_leaves_the_file_as_it_was(
@@ -295,8 +317,8 @@ def test_interrupted_write_leaves_the_file_as_it_was(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(OSError, match="No space"):
-        paths.requests.edit(request_id, {"status": "done"}, now=NOW)
+    with pytest.raises(AgentError, match=r"FILE_NOT_WRITABLE: .* No space .*Free some space"):
+        paths.requests.change(request_id, lambda file: file.changed({"status": "done"}), NOW)
     assert paths.requests.read(request_id).raw == before
     assert [path.name for path in paths.requests.path.iterdir()] == [f"{request_id}.md"]
 
@@ -335,9 +357,42 @@ def test_attempt_of_many_digits_is_none() -> None:
 @pytest.mark.parametrize(
     "text", ["one\r\ntwo", "# 要望", "```\ncode", "### 回答 (2026-01-01 00:00)\nme", " x "]
 )
-def test_answer_is_appended_once_whatever_it_contains(tmp_path: Path, text: str) -> None:
+def test_answer_is_appended_once_whatever_it_contains(text: str) -> None:
     """Gateway and worker both append it: one of them may be killed before."""
-    requests = RepoPaths(tmp_path).requests
-    requests.create(NewRequest(title="x", base="main", request_id="x"), NOW)
-    once = requests.append_answer("x", text, NOW)
-    assert requests.append_answer("x", text, NOW).raw == once.raw
+    file = RequestFile.parse("x", new_request_text({"title": "T"}, ""))
+    once = file.answered(text, key="k", at=NOW)
+    assert once.raw != file.raw
+    assert once.answered(text, key="k", at=NOW).raw == once.raw
+
+
+def test_errors_name_the_folder_of_the_settings(tmp_path: Path) -> None:
+    requests = RepoPaths(tmp_path, requests_dir="docs/wants").requests
+    with pytest.raises(AgentError) as refused:
+        requests.create(NewRequest(title="x", base="main", request_id="x", want="x" * MAX_FILE_BYTES), NOW)
+    assert refused.value.message.startswith("docs/wants/x.md would be, or is, larger")
+
+
+def test_id_of_a_removed_request_with_a_run_is_not_free(paths: RepoPaths) -> None:
+    new = NewRequest(title="T", base="main")
+    named = paths.requests.create(new, NOW, {"20261117-t"}).request_id
+    assert named == "20261117-t-2"
+    with pytest.raises(AgentError) as refused:
+        paths.requests.create(NewRequest(title="T", base="main", request_id="one"), NOW, {"one"})
+    assert refused.value.code == AgentCode.FILE_ALREADY_EXISTS
+
+
+@pytest.mark.parametrize("link", ["runs", "runs/x"])
+def test_folder_behind_a_link_out_of_the_repository_is_not_created(tmp_path: Path, link: str) -> None:
+    repo, outside = tmp_path / "repo", tmp_path / "outside"
+    (repo / link).parent.mkdir(parents=True)
+    outside.mkdir()
+    (repo / link).symlink_to(outside)
+    with pytest.raises(AgentError, match="leads out of the repository"):
+        checked_folder(repo, repo / "runs" / "x" / "001")
+    assert list(outside.iterdir()) == []
+
+
+def test_file_in_place_of_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("mine")
+    with pytest.raises(AgentError, match=r"FILE_NOT_WRITABLE: .*/runs cannot be written: File exists"):
+        checked_folder(tmp_path, tmp_path / "runs")

@@ -25,8 +25,8 @@ def file_with(status: str = "queued", **fields: str) -> RequestFile:
     return RequestFile.parse("one", f"---\n{lines}---\n\n# 要望\n\nwant\n")
 
 
-def record_with(*runs: RequestRun, queued_at: float | None = None) -> RequestRecord:
-    record = RequestRecord(repo="repo-1", request_id="one", created_at=1.0, queued_at=queued_at)
+def record_with(*runs: RequestRun, **fields: Any) -> RequestRecord:
+    record = RequestRecord(repo="repo-1", request_id="one", created_at=1.0, **fields)
     for run in runs:
         record = with_run(record, run)
     return record
@@ -66,7 +66,7 @@ def question(kind: WaitKind = WaitKind.HUMAN) -> OpenWait:
         (RunStatus.CANCELLED, "queued"),
     ],
 )
-def test_status_of_a_run_that_is_not_settled(status: RunStatus, expected: str) -> None:
+def test_status_of_a_run_that_is_not_reconciled(status: RunStatus, expected: str) -> None:
     state = state_of(file_with("done"), record_with(a_run(stored=True)), snapshot(status))
     assert state.status == expected
 
@@ -94,8 +94,12 @@ def test_record_counts_more_than_the_file(outcome: RequestOutcome) -> None:
     assert str(state_of(file_with("running"), record).status) == str(outcome)
 
 
-def test_request_in_the_queue_is_queued_whatever_its_last_run() -> None:
-    record = record_with(a_run(stored=True, outcome=RequestOutcome.FAILED), queued_at=2.0)
+@pytest.mark.parametrize("fields", [{"queued_at": 2.0}, {"withdrawn": True}], ids=str)
+@pytest.mark.parametrize("outcome", RequestOutcome)
+def test_request_in_the_queue_or_taken_out_of_it_is_queued_whatever_its_last_run(
+    outcome: RequestOutcome, fields: dict[str, Any]
+) -> None:
+    record = record_with(a_run(stored=True, outcome=outcome), **fields)
     state = state_of(file_with("failed", failure_reason="x"), record)
     assert (state.status, state.projection.failure_reason) == ("queued", None)
 

@@ -8,8 +8,9 @@ from starlette.routing import Route, WebSocketRoute
 
 from pyoco_server.api.endpoints.endpoint import TAGS, Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
+from pyoco_server.api.endpoints.request_endpoints import RESUME_REQUEST
 from pyoco_server.api.endpoints.system_endpoints import HEALTH
-from pyoco_server.api.endpoints.wait_endpoints import LIST_WAITS, RESPOND
+from pyoco_server.api.endpoints.wait_endpoints import LIST_WAITS, RESPOND, RESUME
 from pyoco_server.api.endpoints.worker_endpoints import PATCH_WORKER
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.config import NatsBackendConfig
@@ -25,7 +26,7 @@ def document(**settings: Any) -> dict[str, Any]:
 
 
 def filled(endpoint: Endpoint) -> str:
-    return re.sub(r"\{\w+(:path)?\}", lambda found: "a/b.js" if found[1] else RUN_ID, endpoint.path)
+    return re.sub(r"\{\w+(:path)?\}", lambda found: "a/b.js" if found[1] else RUN_ID, endpoint.routed_path)
 
 
 def test_every_route_is_an_endpoint_of_the_table() -> None:
@@ -35,7 +36,7 @@ def test_every_route_is_an_endpoint_of_the_table() -> None:
     assert len(routes) + len(sockets) == len(app.routes)
     assert sockets == [each.path for each in ENDPOINTS if each.websocket]
     assert {(method, route.path) for route in routes for method in route.methods or ()} == {
-        (method, each.path)
+        (method, each.routed_path)
         for each in ENDPOINTS
         for method in (each.method, *(["HEAD"] if each.head else []))
     }
@@ -111,6 +112,7 @@ def test_an_approver_may_read_and_answer_waits_and_nothing_else() -> None:
     allowed = {each.route for each in ENDPOINTS if not each.public and each.allows(frozenset({Scope.ANSWER}))}
     assert allowed == {
         "GET /key",
+        "POST /mcp",
         "GET /waits",
         "GET /waits/watch",
         "GET /waits/{wait_id}",
@@ -120,10 +122,22 @@ def test_an_approver_may_read_and_answer_waits_and_nothing_else() -> None:
     }
 
 
+def test_who_runs_and_repairs_flows_cannot_answer_for_people() -> None:
+    agent = frozenset({Scope.SUBMIT, Scope.READ, Scope.OPERATE})
+    for endpoint in (RESPOND, RESUME, RESUME_REQUEST):
+        assert allowed_scopes(endpoint) == ["answer", "admin"]
+        assert not endpoint.allows(agent)
+
+
 def test_only_the_scope_of_workers_changes_workers() -> None:
     assert allowed_scopes(PATCH_WORKER) == ["workers", "admin"]
-    assert allowed_scopes(RESPOND) == ["answer", "operate", "admin"]
     allowed = {
         each.route for each in ENDPOINTS if not each.public and each.allows(frozenset({Scope.WORKERS}))
     }
-    assert allowed == {"GET /key", "GET /workers", "GET /workers/{worker_id}", "PATCH /workers/{worker_id}"}
+    assert allowed == {
+        "GET /key",
+        "POST /mcp",
+        "GET /workers",
+        "GET /workers/{worker_id}",
+        "PATCH /workers/{worker_id}",
+    }

@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from pyoco_server.http_api.services import SharedResponses
+from pyoco_server.http_api.services import SharedResults
 from pyoco_server.records.models import RunStatus
 from pyoco_server.runs.index import index_schema as schema
 from pyoco_server.runs.index.activity import Span, activity_in
@@ -24,7 +24,7 @@ async def test_concurrent_requests_share_one_response(monkeypatch: pytest.Monkey
         await asyncio.sleep(0)
         return b"%d" % found[-1]
 
-    kept = SharedResponses()
+    kept = SharedResults[bytes]()
     assert await asyncio.gather(*(kept.get("key", find) for _ in range(5))) == [b"0"] * 5
     assert await kept.get("another", find) == b"1"
     clock += 1
@@ -38,7 +38,7 @@ async def test_a_failed_computation_is_repeated() -> None:
     async def find() -> bytes:
         return b"found"
 
-    kept = SharedResponses()
+    kept = SharedResults[bytes]()
     with pytest.raises(ConnectionError):
         await kept.get("key", fail)
     assert await kept.get("key", find) == b"found"

@@ -10,6 +10,7 @@ const JAPANESE: Partial<Record<string, string>> = {
   INVALID_PRIORITY: "優先度が正しくありません",
   INVALID_STATUS: "状態の指定が正しくありません",
   FILE_ALREADY_EXISTS: "同じ ID の依頼があります",
+  FILE_NOT_WRITABLE: "ファイルに書き込めません。権限とディスクの空き容量を確認してください",
   REQUEST_UNREADABLE: "依頼のファイルを解釈できません。ヘッダーを修正してください",
   CANNOT_EDIT_WHILE_RUNNING: "実行中は要望を編集できません。先に停止してください",
   ALREADY_RUNNING: "実行中です。先に停止してください",

@@ -3,7 +3,7 @@ import { codeText } from "../api/agentCodes";
 import { Problem } from "../api/problem";
 import { languageChoice } from "../i18n/language";
 import { changes, draftOf, EMPTY, newRequest } from "../screens/requestForm/draft";
-import { groups, momentOf, reasonOf, webAddress } from "./request";
+import { groups, momentOf, questionText, reasonOf, webAddress } from "./request";
 import type { AgentRequest } from "./requestApi";
 
 const request = (id: string, fields: Partial<AgentRequest> = {}): AgentRequest =>
@@ -34,6 +34,14 @@ describe("the board", () => {
       "queued top new old low",
       "done done",
     ]);
+  });
+});
+
+describe("a question", () => {
+  const asked = "Why: so?\n\nWhy: two\n\nAnswer: one\n\nChoices: ISO / US";
+  it("has its labels in the language of the page", () => {
+    expect(questionText(asked, "ja")).toBe("Why: so?\n\n理由: two\n\n回答の形式: one\n\n選択肢: ISO / US");
+    expect(questionText(asked, "en")).toBe(asked);
   });
 });
 

@@ -1,5 +1,6 @@
 /** An agent request: its statuses in the order of the board, priorities, phases and links. */
 import { pathTo } from "../app/router";
+import type { Language } from "../i18n/language";
 import type { AgentRequest } from "./requestApi";
 
 export const STATUSES = ["running", "needs_input", "queued", "failed", "done"] as const;
@@ -20,6 +21,19 @@ export function reasonOf(reason: string): { code: string | null; text: string } 
   const [, code, text] = /^([A-Z][A-Z_]{3,40}): (.*)$/s.exec(reason) ?? [];
   return { code: code ?? null, text: text ?? reason };
 }
+
+/** The labels that the agent puts before the parts of a question, in Japanese. */
+const LABELS: Readonly<Record<string, string>> = {
+  "Why: ": "理由: ",
+  "Answer: ": "回答の形式: ",
+  "Choices: ": "選択肢: ",
+};
+
+/** A question with its labels in the language of the page; what is asked stays as it is. */
+export const questionText = (text: string, language: Language): string =>
+  language === "ja"
+    ? text.replace(/(?<=\n\n)(?:Why|Answer|Choices): /g, (label) => LABELS[label] ?? label)
+    : text;
 
 /** The address if a browser may open it: a request file can be edited by hand. */
 export const webAddress = (url: string | null | undefined): string | null =>

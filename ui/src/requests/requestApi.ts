@@ -26,8 +26,12 @@ export const deleteRequest = (id: string) =>
 export const act = (id: string, action: "enqueue" | "stop" | "rerun") =>
   api.POST(`/api/v1/requests/{request_id}/${action}`, { params: named(id) });
 
-export const resume = (id: string, text: string) =>
-  api.POST("/api/v1/requests/{request_id}/resume", { params: named(id), body: { answer: { text } } });
+/** The answer to the question of this wait, and to no other one. */
+export const resume = (id: string, text: string, waitId: string | null) =>
+  api.POST("/api/v1/requests/{request_id}/resume", {
+    params: named(id),
+    body: { answer: { text }, wait_id: waitId },
+  });
 
 export const readRuns = (id: string, signal: AbortSignal) =>
   api.GET("/api/v1/requests/{request_id}/runs", { params: named(id), signal });

@@ -1,18 +1,18 @@
 """The command line of a coding CLI: a template per role, with placeholders inside its arguments."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-_PLACEHOLDER: Final = re.compile(r"\{(model|workdir|prompt|prompt_file)\}")
+from pyoco_server.agent.agent_settings import PLACEHOLDER
+
 # Linux accepts 128 KiB in one argument.
 _MAX_ARGUMENT_BYTES: Final = 100 * 1024
 
 
 def filled(template: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """Replace the placeholders, in one pass: text of a prompt is never taken for a placeholder."""
-    return [_PLACEHOLDER.sub(lambda match: values[match[1]], part) for part in template]
+    return [PLACEHOLDER.sub(lambda match: values[match[1]], part) for part in template]
 
 
 def cli_arguments(

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import IO, Final
 from uuid import uuid4
 
-from pyoco_server.agent.coding_cli.cli_lock import FileLock, take_over
+from pyoco_server.agent.coding_cli.cli_lock import take_over
 from pyoco_server.agent.coding_cli.fenced_block import MAX_BLOCK_CHARS, FencedBlock
+from pyoco_server.agent.file_lock import FileLock
 from pyoco_server.aio.marked_processes import MARK_VARIABLE, kill_marked
 
 TAIL_LINES: Final = 200

@@ -49,7 +49,10 @@ class CheckWork:
         worktree.undo_commits(start)
         if called.question is not None:
             return {"passed": False, "question": called.question.as_json(), "problem": problem}
-        worktree.stage()
+        try:
+            worktree.stage()
+        except AgentError as error:
+            return {"passed": False, "problem": str(error)}
         result = self.run()
         if result["passed"]:
             subject = f"fix: repair {self.name} (req:{session.request_id} step:{self.name})"

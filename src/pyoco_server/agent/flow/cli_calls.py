@@ -9,9 +9,9 @@ from pyoco_server.agent.agent_settings import Argv
 from pyoco_server.agent.atomic_files import write_atomically
 from pyoco_server.agent.chosen_environment import chosen_environment, program_path
 from pyoco_server.agent.coding_cli.cli_arguments import cli_arguments
-from pyoco_server.agent.coding_cli.cli_lock import FileLock
 from pyoco_server.agent.coding_cli.cli_process import ProcessResult, execute
 from pyoco_server.agent.coding_cli.cli_reply import CliQuestion, CliReply, reply_of
+from pyoco_server.agent.file_lock import FileLock
 from pyoco_server.agent.flow.work_session import WorkSession
 from pyoco_server.agent.git.git_command import Interrupted
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.coding_cli.cli_reply import CliQuestion
 from pyoco_server.agent.flow.work_session import WorkSession
-from pyoco_server.agent.request_file import RequestStatus
+from pyoco_server.agent.request_file import RequestStatus, answer_key
 
 _ANSWER_CHARS: Final = 20_000
 
@@ -31,12 +31,13 @@ def question_text(question: CliQuestion) -> str:
 def ask(ctx: Any, session: WorkSession, question: CliQuestion, number: int, prefix: str = "") -> str:
     """The answer of a person; until there is one, the run is parked and the request needs input."""
     text = question_text(question)
-    name = f"{prefix}-" if prefix else ""
+    start = f"{prefix}-" if prefix else ""
+    name = f"{start}question-{number}"
     try:
         answer = ctx.human(
             f"{session.request_id}: {text}",
             schema=answer_schema(question.choices),
-            name=f"{name}question-{number}",
+            name=name,
             timeout_ms=session.settings.question_timeout_sec * 1000,
         )
     except BaseException:
@@ -45,13 +46,14 @@ def ask(ctx: Any, session: WorkSession, question: CliQuestion, number: int, pref
         session.files.write_error(_as_error(question))
         session.project(RequestStatus.NEEDS_INPUT, blocked=text)
         raise
-    return str(ctx.step(f"{name}answer-{number}", lambda: _received(session, str(answer))))
+    return str(ctx.step(f"{start}answer-{number}", lambda: _received(session, name, str(answer))))
 
 
-def _received(session: WorkSession, answer: str) -> str:
+def _received(session: WorkSession, name: str, answer: str) -> str:
     """Append the answer to the want, where the next prompt and every reader finds it."""
     session.log.say("ANSWER", answer)
-    session.requests.append_answer(session.request_id, answer, session.now())
+    key, at = answer_key(session.run_id, session.stage.task, name), session.now()
+    session.edit_request(lambda file: file.answered(answer, key=key, at=at))
     session.project(RequestStatus.RUNNING)
     return answer
 

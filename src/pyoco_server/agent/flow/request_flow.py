@@ -17,14 +17,14 @@ from pyoco_server.agent.compare_url import compare_url
 from pyoco_server.agent.flow.check_work import CheckWork, check_failed, checked
 from pyoco_server.agent.flow.planning import earlier_plan, new_plan, write_plan
 from pyoco_server.agent.flow.questions import ask
-from pyoco_server.agent.flow.report_parts import (
+from pyoco_server.agent.flow.report_parts import NEXT_ACTIONS, NOTES, with_line, with_parts
+from pyoco_server.agent.flow.report_text import (
     changes_text,
     criteria_text,
     risks_text,
     run_summary,
     tests_text,
 )
-from pyoco_server.agent.flow.report_text import NEXT_ACTIONS, NOTES, with_line, with_parts
 from pyoco_server.agent.flow.step_work import StepWork
 from pyoco_server.agent.flow.work_session import FLOW_NAME, WorkSession, working
 from pyoco_server.agent.git.git_command import Git, check_config, without_credentials
@@ -48,7 +48,8 @@ def preflight(ctx: Any) -> dict[str, str]:
         session.save_stage()
         worktree = session.worktree
         worktree.fetch(base)
-        worktree.prepare(base)
+        if kept := worktree.prepare(base):
+            session.log.say("GIT", f"what was in place of the worktree is kept in {kept}")
         _save_leftover(session, worktree)
         session.log.say("GIT", f"worktree of {branch} is ready, base {base}")
         return {"base": base, "branch": branch}

@@ -22,6 +22,12 @@ def shown_line(text: str) -> str:
     return _CONTROLS.sub("", text)
 
 
+def said_phase(line: str) -> str | None:
+    """The phase that begins with this line; None if none does. A program cannot print such a line."""
+    kind, _, phase = line.partition(" ")
+    return phase if kind == "[PHASE]" and phase else None
+
+
 class RunLog:
     """Lines of the runner start with `[PHASE]` and the like; lines of programs start with `| `."""
 

@@ -8,7 +8,7 @@ from pyoco_server.agent.flow.check_commands import run_check
 from pyoco_server.agent.flow.cli_calls import call_cli
 from pyoco_server.agent.flow.prompts import step_prompt
 from pyoco_server.agent.flow.questions import ask
-from pyoco_server.agent.flow.report_text import STEPS, flat, with_line
+from pyoco_server.agent.flow.report_parts import STEPS, flat, with_line
 from pyoco_server.agent.flow.work_session import WorkSession
 from pyoco_server.agent.git.worktrees import STEP_TRAILER
 from pyoco_server.agent.request_file import RequestFile
@@ -89,7 +89,10 @@ class StepWork:
     def _gate(self, summary: str | None) -> dict[str, Any]:
         """Something has changed, and the unit tests pass."""
         session, worktree = self._session, self._session.worktree
-        worktree.stage()
+        try:
+            worktree.stage()
+        except AgentError as error:
+            return self._failed(str(error))
         if not summary and not worktree.differs_from(worktree.last_step_commit(self._base)):
             return self._failed("nothing was changed, and no `summary` says why")
         command = session.settings.unit_test

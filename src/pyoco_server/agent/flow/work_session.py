@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.agent_settings import AgentSettings, load_settings
-from pyoco_server.agent.coding_cli.cli_lock import FileLock, take_over
-from pyoco_server.agent.flow.report_text import NOTES, flat, with_line
+from pyoco_server.agent.coding_cli.cli_lock import take_over
+from pyoco_server.agent.file_lock import FileLock
+from pyoco_server.agent.flow.report_parts import NOTES, flat, with_line
 from pyoco_server.agent.flow.run_log import RunLog
 from pyoco_server.agent.git.git_command import GitFailed, Interrupted
 from pyoco_server.agent.git.worktrees import Worktree, wip_subject, wip_trailer
@@ -149,6 +150,8 @@ class WorkSession:
         # Queued again: the run was stopped.
         if status in {RequestStatus.FAILED, RequestStatus.DONE, RequestStatus.QUEUED}:
             stage.ended_at = self._time()
+        if blocked is None and failed is None:
+            self.files.clear_error()
         self.save_stage()
         fields = Projection(status=status, blocked_reason=blocked, failure_reason=failed).fields(
             stage, self.run_id
@@ -209,7 +212,7 @@ class WorkSession:
         worktree = self.worktree
         try:
             commit = None
-            if self.stage.branch and worktree.is_ready():
+            if self.stage.branch and worktree.was_created():
                 worktree.open()
                 commit = worktree.save(
                     wip_subject(self.request_id, self.stage.step), wip_trailer(self.run_id, self.now())

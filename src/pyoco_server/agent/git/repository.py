@@ -54,6 +54,10 @@ def check_folder(git: Git) -> None:
             f"{git.folder} is not a git repository: {error.stderr or error}",
             hint=f"git init {git.folder}",
         ) from error
+    except OSError as error:
+        raise AgentError(
+            AgentCode.NOT_A_GIT_REPO, f"{git.folder} cannot be opened: {error.strerror}."
+        ) from error
     if top.resolve() != git.folder.resolve():
         raise AgentError(
             AgentCode.NOT_A_GIT_REPO,

@@ -1,7 +1,7 @@
 """The worktree of one request: created once, continued by later runs, never the folder a person works in."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -60,6 +60,10 @@ class Worktree:
         except GitFailed as error:
             raise remote_failed(self._main, remote, error, AgentCode.REMOTE_ORIGIN_MISSING) from error
 
+    def was_created(self) -> bool:
+        """Whether a run has made it, whatever a CLI has made of it since."""
+        return self._ready.is_file() and self.path.exists()
+
     def is_ready(self) -> bool:
         # A repository may contain links under these names.
         links = self.path.is_symlink() or self._ready.is_symlink()
@@ -70,8 +74,8 @@ class Worktree:
         if not self.is_ready():
             raise AgentError(
                 AgentCode.INTERNAL_ERROR,
-                f"The worktree {self.path} is missing.",
-                hint="Run the request again: it is created from the branch.",
+                f"{self.path} is missing, or is not a worktree any more: its `.git` was removed.",
+                hint="Run the request again: it is created from the branch, and what is there is kept.",
             )
         places = self.git.run("rev-parse", *_ABSOLUTE, "--absolute-git-dir", "--show-toplevel")
         common, folder, top = map(Path, places.splitlines())
@@ -94,15 +98,18 @@ class Worktree:
                 lock.unlink()
         self._stay_on_branch()
 
-    def prepare(self, base: str) -> None:
-        """Create the worktree on its branch, or continue it."""
+    def prepare(self, base: str) -> Path | None:
+        """Create the worktree on its branch, or continue it; returns where something in its place is kept."""
+        kept = None
         self._main.run("worktree", "prune")
         self._leave_other_branch()
         if self.is_ready():
             self.open()
         else:
+            kept = self._set_aside() if self.path.exists() else None
             self._create(base)
         self._catch_up()
+        return kept
 
     def _leave_other_branch(self) -> None:
         """If a person has given the request another branch: what was not committed stays on the old one."""
@@ -117,8 +124,6 @@ class Worktree:
             self._main.run("worktree", "remove", "--force", str(self.path))
 
     def _create(self, base: str) -> None:
-        if self.path.exists():
-            self._set_aside()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         remote = self._settings.remote
         local = f"refs/heads/{self.branch}"
@@ -139,18 +144,23 @@ class Worktree:
             ) from error
         write_atomically(self._ready, f"{self.branch}\n")
 
-    def _set_aside(self) -> None:
+    def _set_aside(self) -> Path | None:
         """An incomplete worktree is removed; anything else in its place is kept under another name."""
         if (self.path / ".git").is_file():
             with suppress(GitFailed):
                 self._main.run("worktree", "remove", "--force", "--force", str(self.path))
-        if self.path.exists():
-            number = os.stat(self.path).st_ino
-            self.path.rename(self.path.with_name(f"{self.request_id}.kept-{number}"))
-            self._main.run("worktree", "prune")
+        if not self.path.exists():
+            return None
+        number = os.stat(self.path).st_ino
+        kept = self.path.rename(self.path.with_name(f"{self.request_id}.kept-{number}"))
+        self._main.run("worktree", "prune")
+        return kept
 
     def _catch_up(self) -> None:
-        """Take over commits that somebody has pushed to the branch; AgentError if both sides have some."""
+        """Take over commits that somebody has pushed to the branch; AgentError if both sides have some.
+
+        Uncommitted work that an earlier run has left stays, unless somebody has changed the same files.
+        """
         ours = self.head()
         theirs_ref = f"refs/remotes/{self._settings.remote}/{self.branch}"
         if not self.git.succeeds("show-ref", "--verify", "--quiet", theirs_ref):
@@ -158,14 +168,22 @@ class Worktree:
         theirs = self.git.line("rev-parse", theirs_ref)
         if self.git.succeeds("merge-base", "--is-ancestor", theirs, ours):
             return
-        if self.git.succeeds("merge-base", "--is-ancestor", ours, theirs) and not self.is_dirty():
+        copy, cure = f"{self._settings.remote}/{self.branch}", f"git -C {self.path} merge"
+        if not self.git.succeeds("merge-base", "--is-ancestor", ours, theirs):
+            raise AgentError(
+                AgentCode.PUSH_FAILED,
+                f"{self.branch} and its copy on {self._settings.remote} have both changed.",
+                hint=f"Merge both: {cure} {copy}",
+            )
+        try:
             self.git.run("merge", "--ff-only", "--no-verify", theirs)
-            return
-        raise AgentError(
-            AgentCode.PUSH_FAILED,
-            f"{self.branch} and its copy on {self._settings.remote} have both changed.",
-            hint=f"Merge both: git -C {self.path} merge {self._settings.remote}/{self.branch}",
-        )
+        except GitFailed as error:
+            raise AgentError(
+                AgentCode.PUSH_FAILED,
+                f"{copy} has newer commits that change files with uncommitted work in {self.path}: "
+                f"{error.stderr}",
+                hint=f"Commit the work and merge both: git -C {self.path} commit -am wip && {cure} {copy}",
+            ) from error
 
     def _stay_on_branch(self) -> None:
         """A CLI may have switched to another branch: keep what it has there, and return."""
@@ -182,7 +200,7 @@ class Worktree:
             self.git.run("reset", "--hard", "--quiet", "HEAD")
 
     def _keep(self, subject: str) -> None:
-        self.git.run("add", "-A", "--", *everything_but(self._excluded))
+        self._add_all()
         kept = self._commit_tree(self.git.line("write-tree"), [self.head()], subject)
         self.git.run("update-ref", f"refs/aiflow/kept/{self.request_id}/{kept[:12]}", kept)
 
@@ -250,16 +268,59 @@ class Worktree:
     # Committing
 
     def stage(self) -> None:
-        """Put everything into the index, except the excluded folders: a CLI may have added those itself."""
-        self.git.run("add", "-A", "--", *everything_but(self._excluded))
-        paths = [f":(top,literal){folder}" for folder in self._excluded]
-        self.git.run("reset", "--quiet", "HEAD", "--", *paths)
+        """Put everything into the index, except the excluded folders: a CLI may have added those itself.
+
+        AgentError for a repository in the worktree.
+        """
+        self._add_all()
+        self._unstage(self._excluded)
+
+    def _add_all(self) -> None:
+        """Git would store the commit of a repository in the worktree, and none of its files."""
+        scope = everything_but(self._excluded)
+        untracked = self.git.run("ls-files", "-z", "--others", "--exclude-standard", "--", *scope)
+        self._refuse([path for path in untracked.split("\0") if path.endswith("/")])
+        self.git.run("add", "-A", "--", *scope)
+        # A CLI may have added it itself. As long as it is in the index, git does not see its files.
+        added = self._new_gitlinks()
+        self._unstage(added)
+        self._refuse(added)
+
+    def _new_gitlinks(self) -> list[str]:
+        """Repositories in the index that HEAD does not have, and that are no declared submodules."""
+        out = self.git.run(
+            "diff", "--cached", "--raw", "-z", "--no-renames", "--diff-filter=AT", "HEAD", "--"
+        )
+        parts = out.split("\0")
+        added = [path for kinds, path in zip(parts[::2], parts[1::2], strict=False) if " 160000 " in kinds]
+        return [path for path in added if path not in self._submodules()]
+
+    def _submodules(self) -> list[str]:
+        args = ("config", "--file", ".gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$")
+        if not (self.path / ".gitmodules").is_file() or not self.git.succeeds(*args):
+            return []
+        return [entry.partition("\n")[2] for entry in self.git.run(*args).split("\0") if entry]
+
+    def _unstage(self, paths: Sequence[str]) -> None:
+        if paths:
+            self.git.run("reset", "--quiet", "HEAD", "--", *(f":(top,literal){path}" for path in paths))
+
+    @staticmethod
+    def _refuse(repositories: Sequence[str]) -> None:
+        if repositories:
+            path = repositories[0].rstrip("/")
+            raise AgentError(
+                AgentCode.COMMAND_FAILED,
+                f"{path} is a git repository of its own: its files cannot be committed.",
+                hint=f"Remove {path}/.git, or declare it in .gitmodules.",
+            )
 
     def restore_staged(self) -> None:
         """Remove what tests have left behind: the worktree is what was staged. Ignored files stay."""
         scope = everything_but(self._excluded)
         self.git.run("checkout-index", "--all", "--force", "--quiet")
-        self.git.run("clean", "-f", "-d", "--quiet", "--", *scope)
+        # Twice -f: also repositories, which `stage` has not found before the tests.
+        self.git.run("clean", "-f", "-f", "-d", "--quiet", "--", *scope)
 
     def undo_commits(self, since: str) -> None:
         """Undo commits that the CLI itself has made, and keep their changes staged: a step is one commit."""
@@ -319,7 +380,13 @@ class Worktree:
 def is_saved(settings: AgentSettings, request_id: str, branch: str) -> bool:
     """Whether a request has no uncommitted work in its worktree."""
     worktree = Worktree(settings, request_id, branch)
-    return not worktree.is_ready() or not worktree.is_dirty()
+    if not worktree.was_created():
+        return True
+    try:
+        return worktree.is_ready() and not worktree.is_dirty()
+    except GitFailed:
+        # What a CLI has made of it is not known, and may contain work.
+        return False
 
 
 def wip_subject(request_id: str, step: str | None) -> str:

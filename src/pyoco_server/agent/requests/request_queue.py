@@ -89,7 +89,7 @@ class RequestQueue:
         self._runs = RunStore(connection)
         self._starter = DurableStarter(connection)
         self._wake: Callable[[], None] = lambda: None
-        # One settles or starts at a time in this gateway: others would only lose their writes.
+        # One reconciles or starts at a time in this gateway: others would only lose their writes.
         self._turn = asyncio.Lock()
 
     def on_changes(self, wake: Callable[[], None]) -> None:
@@ -161,12 +161,12 @@ class RequestQueue:
         request_id: str,
         decide: Callable[[RequestRecord, RequestState], RequestRecord],
     ) -> RequestState:
-        """Write what `decide` makes of the record, whose run is settled; the state after it.
+        """Write what `decide` makes of the record, whose run is reconciled; the state after it.
 
         It is called again if another write came between. What it raises changes nothing.
         """
         for _ in range(_TRIES):
-            await self.settle(request_id)
+            await self.reconcile(request_id)
             file = await asyncio.to_thread(self._repository.file, request_id)
             stored = await self.get(request_id)
             record = self.new_record(request_id) if stored is None else stored.record
@@ -219,13 +219,13 @@ class RequestQueue:
         if not self._directory.ready:
             return now + _NOT_READY_SEC
         for record in self.records():
-            if _is_unsettled(record):
-                await self.settle(record.request_id)
+            if _is_unreconciled(record):
+                await self.reconcile(record.request_id)
         await self._start_next()
-        is_busy = any(map(_is_unsettled, self.records()))
+        is_busy = any(map(_is_unreconciled, self.records()))
         return now + _POLL_SEC if is_busy else None
 
-    async def settle(self, request_id: str) -> None:
+    async def reconcile(self, request_id: str) -> None:
         """Do what was decided for a request and is not done: start, stop or answer its run, note its end."""
         async with self._turn:
             stored = await self.get(request_id)
@@ -235,11 +235,11 @@ class RequestQueue:
                 await self._finish_answer(stored)
             run = stored.record.open_run
             if run is not None:
-                await self._settle_run(stored.record, run)
-            elif stored.record.queued_at is not None:
+                await self._reconcile_run(stored.record, run)
+            elif stored.record.is_queued:
                 await self._note_queued(stored.record)
 
-    async def _settle_run(self, record: RequestRecord, run: RequestRun) -> None:
+    async def _reconcile_run(self, record: RequestRecord, run: RequestRun) -> None:
         request_id = record.request_id
         if not run.stored:
             await self._starter.ensure_run(self._job(record, run))
@@ -295,9 +295,12 @@ class RequestQueue:
         return RequestOutcome(projected(facts, stage).status) if facts.status.terminal else None
 
     async def _note_queued(self, record: RequestRecord) -> None:
+        fields = {"status": RequestStatus.QUEUED, "blocked_reason": None, "failure_reason": None}
+
         def write() -> None:
-            fields = {"status": RequestStatus.QUEUED, "blocked_reason": None, "failure_reason": None}
-            self._repository.folder.edit(record.request_id, fields, now=self._repository.now())
+            self._repository.folder.change(
+                record.request_id, lambda file: file.changed(fields), self._repository.now()
+            )
 
         try:
             file = await asyncio.to_thread(self._repository.file, record.request_id)
@@ -354,7 +357,7 @@ class RequestQueue:
             except RevisionConflict:
                 # Another request was written meanwhile: it may have a higher priority.
                 continue
-            await self.settle(chosen.request_id)
+            await self.reconcile(chosen.request_id)
             return
 
     async def _has_active_run(self) -> bool:
@@ -377,7 +380,7 @@ class RequestQueue:
             try:
                 file = self._repository.file(record.request_id)
             except AgentError:
-                # `settle` takes it out of the queue.
+                # `reconcile` takes it out of the queue.
                 continue
             waiting.append((file.priority, record.queued_at, record.request_id, record, file))
         if not waiting:
@@ -397,7 +400,7 @@ class _Removed(Exception):
     """There is no such record."""
 
 
-def _is_unsettled(record: RequestRecord) -> bool:
+def _is_unreconciled(record: RequestRecord) -> bool:
     return _is_answering(record) or record.open_run is not None or record.queued_at is not None
 
 

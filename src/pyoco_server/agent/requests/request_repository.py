@@ -10,7 +10,7 @@ from typing import Final
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.agent_settings import AgentSettings, load_settings
 from pyoco_server.agent.doctor import Check, run_doctor
-from pyoco_server.agent.git.git_command import Git, Interrupted
+from pyoco_server.agent.git.git_command import Git, GitFailed, Interrupted
 from pyoco_server.agent.git.repository import check_repository, origin_url
 from pyoco_server.agent.git.worktrees import is_saved
 from pyoco_server.agent.repo_tag import repo_tag
@@ -110,7 +110,8 @@ class RequestRepository:
         return max((number for number in known if number <= MAX_SEQUENCE), default=0)
 
     def check_preflight(self, file: RequestFile) -> None:
-        """AgentError if a run could not start: of the work tree, the remote, the base or the branch."""
+        """AgentError if a run could not start: of folders, work tree, remote, base or branch."""
+        self.settings.paths.check_writable()
         deadline = time.monotonic() + _PREFLIGHT_SEC
         try:
             check_repository(
@@ -119,6 +120,10 @@ class RequestRepository:
                 self.settings.branch_of(file),
                 is_cancelled=lambda: time.monotonic() > deadline,
             )
+        except GitFailed as error:
+            raise AgentError(
+                AgentCode.COMMAND_FAILED, str(error), hint=f"Try: git -C {self.settings.repo} status"
+            ) from error
         except Interrupted:
             remote = self.settings.remote
             raise AgentError(

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Final
 
 from msgspec import structs
@@ -13,9 +12,9 @@ from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.doctor import Check
 from pyoco_server.agent.git.repository import check_branches
 from pyoco_server.agent.projection import Projection
-from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus, one_line
+from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus, answer_key, one_line
 from pyoco_server.agent.request_folder import NewRequest, no_such_request
-from pyoco_server.agent.request_ids import is_request_id, is_request_run_id
+from pyoco_server.agent.request_ids import is_request_id, is_request_run_id, request_run_id
 from pyoco_server.agent.requests.request_queue import RequestQueue, StoredRequest
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import RequestState
@@ -134,7 +133,7 @@ class RequestService:
             files = self.repository.run(request_id, number)
             is_latest = state.latest is not None and state.latest.number == number
             # Of a run that waits for its turn again, the files say how it has ended.
-            is_shown = is_latest and (state.record is None or state.record.queued_at is None)
+            is_shown = is_latest and (state.record is None or not state.record.is_queued)
             found.append(
                 RunState(
                     files=files,
@@ -171,22 +170,27 @@ class RequestService:
     # Changing
 
     async def create(self, new: NewRequest) -> RequestState:
-        """AgentError INVALID_REQUEST for a base or a branch that no run could use."""
+        """AgentError INVALID_REQUEST for a base or a branch that no run could use.
+
+        A person may have removed a file by hand. A request of the same id does not continue that one, and
+        cannot be created while a run of that one goes on.
+        """
         settings = self.repository.settings
         new = replace(new, branch_prefix=settings.branch_prefix)
         check_branches(settings, new.base, new.branch or f"{settings.branch_prefix}x")
-        file = await asyncio.to_thread(self.repository.folder.create, new, self.repository.now())
+        await self.queue.caught_up()
+        known = {record.request_id: record for record in self.queue.records()}
+        taken = {name for name, record in known.items() if record.open_run is not None}
+        file = await asyncio.to_thread(self.repository.folder.create, new, self.repository.now(), taken)
+        if file.request_id in known:
+            await self.queue.remove(file.request_id, lambda record: None)
         return await self.queue.state(file, None)
 
     async def edit(self, request_id: str, edit: RequestEdit) -> RequestState:
         """AgentError CANNOT_EDIT_WHILE_RUNNING for the want of a running request."""
         state = await self.read(request_id)
         if edit.want is not None and state.status == RequestStatus.RUNNING:
-            raise AgentError(
-                AgentCode.CANNOT_EDIT_WHILE_RUNNING,
-                f"The want of {request_id} cannot be changed while it is running.",
-                hint="Stop the request first.",
-            )
+            raise _cannot_edit(request_id)
         given = {
             "title": None if edit.title is None else one_line(edit.title),
             "priority": edit.priority,
@@ -195,17 +199,20 @@ class RequestService:
         fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if fields.get("tags") == []:
             fields["tags"] = None
-        await asyncio.to_thread(self._write, request_id, fields, edit.want)
+
+        def change(file: RequestFile) -> RequestFile:
+            if edit.want is not None and _has_begun_since(state, file):
+                raise _cannot_edit(request_id)
+            return file.changed(fields, want=edit.want)
+
+        await asyncio.to_thread(self.repository.folder.change, request_id, change, self.repository.now())
         self.queue.wake()
         return await self.read(request_id)
-
-    def _write(self, request_id: str, fields: dict[str, Any], want: str | None) -> None:
-        self.repository.folder.edit(request_id, fields, want=want, now=self.repository.now())
 
     async def delete(self, request_id: str) -> None:
         """Remove the file and the record; the files of runs stay."""
         await self._file(request_id)
-        await self.queue.settle(request_id)
+        await self.queue.reconcile(request_id)
 
         def check(record: RequestRecord | None) -> None:
             if record is not None and record.open_run is not None:
@@ -232,7 +239,7 @@ class RequestService:
         await asyncio.to_thread(_check_readable, state.file)
         await asyncio.to_thread(self.repository.check_preflight, state.file)
         state = await self.queue.change(request_id, self._enqueued)
-        await self.queue.settle(request_id)
+        await self.queue.reconcile(request_id)
         self.queue.wake()
         return await self.read(request_id)
 
@@ -240,7 +247,7 @@ class RequestService:
         if _is_waiting(state):
             return record
         _check_not_open(state)
-        return structs.replace(record, queued_at=self._clock(), answer=None)
+        return structs.replace(record, queued_at=self._clock(), withdrawn=False, answer=None)
 
     async def stop(self, request_id: str, caller: Caller) -> RequestState:
         """End its run, or take it out of the queue. AgentError NOT_RUNNING if it is neither."""
@@ -249,7 +256,7 @@ class RequestService:
         def stopped(record: RequestRecord, state: RequestState) -> RequestRecord:
             run = record.open_run
             if record.queued_at is not None:
-                return structs.replace(record, queued_at=None)
+                return structs.replace(record, queued_at=None, withdrawn=True)
             if run is None:
                 raise AgentError(
                     AgentCode.NOT_RUNNING,
@@ -261,29 +268,33 @@ class RequestService:
             return with_run(record, structs.replace(run, stop=intent))
 
         await self.queue.change(request_id, stopped)
-        await self.queue.settle(request_id)
+        await self.queue.reconcile(request_id)
         self.queue.wake()
         return await self.read(request_id)
 
-    async def resume(self, request_id: str, text: str, actor: Actor) -> RequestState:
+    async def resume(
+        self, request_id: str, text: str, actor: Actor, *, wait_id: str | None = None
+    ) -> RequestState:
         """Answer its question. AgentError NOT_NEEDS_INPUT if it has none, INVALID_REQUEST for a wrong answer.
 
-        The same answer again changes nothing.
+        The same answer again changes nothing. With `wait_id` only that question is answered: without it, an
+        answer that is sent again may be taken for the answer to the next question.
         """
         await self._file(request_id)
 
         def answered(record: RequestRecord, state: RequestState) -> RequestRecord:
-            question = state.question
-            if question is None or state.run is None:
-                if _was_given(record, text):
+            question, run = state.question, state.latest
+            if question is None or run is None or wait_id not in (None, question.wait_id):
+                if _was_given(record, text, wait_id):
                     return record
                 raise _not_needs_input(request_id, state)
             intent = AnswerIntent(
-                run_id=state.run.run_id,
+                run_id=run.run_id,
                 wait_id=question.wait_id,
                 text=text,
                 at=self._clock(),
                 by=actor,
+                key=answer_key(request_run_id(run.number), question.task, question.name),
             )
             return structs.replace(record, answer=intent)
 
@@ -291,10 +302,10 @@ class RequestService:
         await asyncio.to_thread(_check_readable, before.file)
         await self._check_answer(before, text)
         await self.queue.change(request_id, answered)
-        await self.queue.settle(request_id)
+        await self.queue.reconcile(request_id)
         self.queue.wake()
         state = await self.read(request_id)
-        if state.record is not None and not _was_given(state.record, text):
+        if state.record is not None and not _was_given(state.record, text, wait_id):
             raise _not_needs_input(request_id, state)
         return state
 
@@ -334,10 +345,14 @@ class RequestService:
         await self.queue.update(record.request_id, finished)
 
     def _append(self, request_id: str, intent: AnswerIntent) -> None:
-        at: datetime = self.repository.at(intent.at)
+        at, key = self.repository.at(intent.at), intent.key or intent.wait_id
+
+        def change(file: RequestFile) -> RequestFile:
+            return file.answered(intent.text, key=key, at=at)
+
         try:
-            self.repository.folder.append_answer(request_id, intent.text, at)
-        except AgentError as error:
+            self.repository.folder.change(request_id, change, at)
+        except (AgentError, OSError) as error:
             # The run has the answer; the file was removed or broken meanwhile.
             log.warning("an answer cannot be written to the file of %s: %s", request_id, error)
 
@@ -384,14 +399,37 @@ def _check_readable(file: RequestFile) -> None:
     file.changed()
 
 
-def _was_given(record: RequestRecord, text: str) -> bool:
-    return record.answer is not None and record.answer.text == text and record.answer.accepted is True
+def _was_given(record: RequestRecord, text: str, wait_id: str | None) -> bool:
+    answer = record.answer
+    if answer is None or answer.accepted is not True:
+        return False
+    return answer.text == text and wait_id in (None, answer.wait_id)
 
 
 def _not_needs_input(request_id: str, state: RequestState) -> AgentError:
+    if state.question is not None:
+        return AgentError(
+            AgentCode.NOT_NEEDS_INPUT,
+            f"The request {request_id} does not ask this question any more; it asks another one.",
+            hint=f"Read it, and answer it with wait_id={state.question.wait_id}.",
+        )
     return AgentError(
         AgentCode.NOT_NEEDS_INPUT, f"The request {request_id} is {state.status}, and asks nothing."
     )
+
+
+def _cannot_edit(request_id: str) -> AgentError:
+    return AgentError(
+        AgentCode.CANNOT_EDIT_WHILE_RUNNING,
+        f"The want of {request_id} cannot be changed while it is running.",
+        hint="Stop the request first.",
+    )
+
+
+def _has_begun_since(state: RequestState, file: RequestFile) -> bool:
+    """Whether a run has begun since the state was read: the file says so before the run reads the want."""
+    known = state.file.run_id if state.file.status == RequestStatus.RUNNING else None
+    return file.status == RequestStatus.RUNNING and file.run_id != known
 
 
 def _decision_id(record: RequestRecord, intent: AnswerIntent) -> str:

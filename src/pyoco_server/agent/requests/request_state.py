@@ -77,7 +77,7 @@ def _projection(
     work_saved: bool | None,
 ) -> Projection:
     latest = None if record is None else record.latest
-    if record is not None and record.queued_at is not None:
+    if record is not None and record.is_queued:
         return Projection(status=RequestStatus.QUEUED)
     if latest is None:
         return _of_file(file)

@@ -12,6 +12,7 @@ from pyoco_server.auth.scopes import Scope
 from pyoco_server.errors.error_table import ErrorSpec
 
 JSON: Final = "application/json"
+BYTES: Final = "application/octet-stream"
 # Of agent requests.
 JSON_UTF8: Final = "application/json; charset=utf-8"
 
@@ -63,6 +64,8 @@ class Endpoint:
     request_headers: Mapping[str, str] = field(default_factory=dict)
     response_headers: Mapping[str, str] = field(default_factory=dict)
     head: bool = False
+    # The content may also be bytes, `application/octet-stream`.
+    also_bytes: bool = False
     in_schema: bool = True
     # A public endpoint whose response has more details with a valid key.
     optional_key: bool = False
@@ -76,6 +79,8 @@ class Endpoint:
     codes: tuple[AgentCode, ...] = ()
     # The handshake of a WebSocket.
     websocket: bool = False
+    # The parameter of the path that may contain slashes.
+    with_slashes: str = ""
 
     @cached_property
     def method(self) -> str:
@@ -84,6 +89,12 @@ class Endpoint:
     @cached_property
     def path(self) -> str:
         return self.route.partition(" ")[2]
+
+    @cached_property
+    def routed_path(self) -> str:
+        """The path for the router."""
+        name = self.with_slashes
+        return self.path.replace(f"{{{name}}}", f"{{{name}:path}}") if name else self.path
 
     @cached_property
     def tag(self) -> str:
@@ -115,6 +126,7 @@ def is_agent_path(path: str) -> bool:
 # The groups of the reference, in their order.
 TAGS: Final = {
     "runs": "Submit, list, follow, cancel and rerun runs.",
+    "flows": "The flows of the workers: parameters, tasks, versions and statistics.",
     "schedules": "Runs that start at times.",
     "waits": "Questions of runs to people, and their answers.",
     "events": "Events, which all waiting runs receive.",
@@ -125,6 +137,7 @@ TAGS: Final = {
     "dlq": "Dead letters: runs that failed for good.",
     "workers": "Workers, and what they may do.",
     "wheels": "Code for the workers.",
+    "mcp": "Tools for agents (Model Context Protocol).",
     "system": "Health, metrics, and the rights of an API key.",
 }
 _TAG_OF_PATH: Final = {

@@ -12,8 +12,9 @@ OPERATE: Final = (Scope.OPERATE,)
 SUBMIT_OR_OPERATE: Final = (Scope.SUBMIT, Scope.OPERATE)
 # Operators may read what they operate on.
 READ_OR_OPERATE: Final = (Scope.READ, Scope.OPERATE)
-# A key of an approver needs `answer` alone; `operate` includes it.
-ANSWER: Final = (Scope.ANSWER, Scope.OPERATE)
+# A key of an approver needs `answer` alone. `operate` does not include it: who may run and repair flows must
+# not be able to approve what they propose.
+ANSWER: Final = (Scope.ANSWER,)
 READ_WAITS: Final = (Scope.READ, Scope.ANSWER, Scope.OPERATE)
 # Whoever may submit a run may have it submitted at times; an operator may also stop that for a while.
 PAUSE: Final = (Scope.SUBMIT, Scope.OPERATE)

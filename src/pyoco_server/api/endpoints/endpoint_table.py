@@ -5,6 +5,7 @@ from typing import Final
 from pyoco_server.api.endpoints import (
     bulk_endpoints,
     dlq_endpoints,
+    flow_endpoints,
     hook_endpoints,
     request_endpoints,
     run_endpoints,
@@ -29,6 +30,7 @@ _AREAS: Final = (
     dlq_endpoints,
     bulk_endpoints,
     worker_endpoints,
+    flow_endpoints,
     wheel_endpoints,
     system_endpoints,
 )

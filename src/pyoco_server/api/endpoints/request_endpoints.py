@@ -17,6 +17,13 @@ _PREFLIGHT: Final = (
     Code.REMOTE_ORIGIN_MISSING,
     Code.GIT_NOT_INSTALLED,
     Code.NOT_A_GIT_REPO,
+    Code.GIT_CONFIG_UNTRUSTED,
+    Code.AUTH_REQUIRED,
+    Code.COMMAND_FAILED,
+    Code.FILE_NOT_WRITABLE,
+    Code.REQUEST_UNREADABLE,
+    # Of a base or a branch that a person has written to the file.
+    Code.INVALID_REQUEST,
 )
 _FOUND: Final = (Code.REQUEST_NOT_FOUND,)
 _LOG_EVENTS: Final = Events(
@@ -38,7 +45,7 @@ CREATE_REQUEST = Endpoint(
     SUBMIT,
     "Create a request. It is not executed before it is enqueued.",
     types.RequestResult,
-    codes=(Code.INVALID_REQUEST, Code.INVALID_PRIORITY, Code.FILE_ALREADY_EXISTS),
+    codes=(Code.INVALID_REQUEST, Code.INVALID_PRIORITY, Code.FILE_ALREADY_EXISTS, Code.FILE_NOT_WRITABLE),
     body=Body(types.NewRequestBody),
     status=201,
     ok_text="The file of the request is written.",
@@ -61,6 +68,7 @@ PATCH_REQUEST = Endpoint(
         Code.INVALID_PRIORITY,
         Code.CANNOT_EDIT_WHILE_RUNNING,
         Code.REQUEST_UNREADABLE,
+        Code.FILE_NOT_WRITABLE,
     ),
     body=Body(types.RequestPatch, min_fields=1),
 )
@@ -68,7 +76,7 @@ DELETE_REQUEST = Endpoint(
     f"DELETE {_REQUEST}",
     SUBMIT,
     "Delete the file of a request that is queued, failed or done; the files of its runs stay.",
-    codes=(*_FOUND, Code.ALREADY_RUNNING),
+    codes=(*_FOUND, Code.ALREADY_RUNNING, Code.FILE_NOT_WRITABLE),
     status=204,
     ok_text="Deleted",
 )
@@ -77,7 +85,7 @@ ENQUEUE_REQUEST = Endpoint(
     SUBMIT,
     "Execute a request as soon as it is its turn: one at a time, P0 first. Repeating this changes nothing.",
     types.RequestResult,
-    codes=(*_FOUND, *_PREFLIGHT, Code.REQUEST_UNREADABLE, Code.INVALID_REQUEST),
+    codes=(*_FOUND, *_PREFLIGHT),
     body=Body(types.EnqueueBody, required=False),
     status=202,
     ok_text="It is in the queue.",
@@ -96,20 +104,20 @@ STOP_REQUEST = Endpoint(
 RESUME_REQUEST = Endpoint(
     f"POST {_REQUEST}/resume",
     ANSWER,
-    "Answer the question of a request, which continues then. The answer is appended to its want.",
+    "Answer the question of a request, which continues then. The answer is appended to its want. With "
+    "`wait_id`, a repeated answer is never taken for the answer to the next question.",
     types.RequestResult,
     codes=(*_FOUND, Code.NOT_NEEDS_INPUT, Code.INVALID_REQUEST, Code.REQUEST_UNREADABLE),
     body=Body(types.ResumeBody),
     status=202,
     ok_text="The answer is stored.",
-    repeatable=True,
 )
 RERUN_REQUEST = Endpoint(
     f"POST {_REQUEST}/rerun",
     SUBMIT,
     "Execute a failed or finished request again, on the same branch.",
     types.RequestResult,
-    codes=(*_FOUND, *_PREFLIGHT, Code.REQUEST_UNREADABLE),
+    codes=(*_FOUND, *_PREFLIGHT),
     status=202,
     ok_text="It is in the queue.",
     repeatable=True,

@@ -5,7 +5,14 @@ from typing import Final
 from pyoco_server.api import run_types as runs
 from pyoco_server.api import wait_types as waits
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint, Events
-from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS, RUN_ERRORS, UNREADABLE
+from pyoco_server.api.endpoints.endpoint_errors import (
+    LIST_ERRORS,
+    NATS,
+    RANGE_HEADERS,
+    RANGE_NOT_SATISFIABLE,
+    RUN_ERRORS,
+    UNREADABLE,
+)
 from pyoco_server.api.endpoints.endpoint_scopes import OPERATE, READ, SUBMIT
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import RunSnapshot
@@ -13,14 +20,16 @@ from pyoco_server.runs.index.run_summary import RunItem
 
 REVISION_HEADER: Final = "X-Pyoco-Revision"
 _SUBMIT_ERRORS = (Err.INVALID_REQUEST, Err.IDEMPOTENCY_CONFLICT, UNREADABLE, Err.WORKFLOW_TOO_LARGE, NATS)
+_VALUE_ERRORS = (Err.RUN_NOT_FOUND, Err.RESULT_NOT_FOUND, UNREADABLE, RANGE_NOT_SATISFIABLE, NATS)
 
 SUBMIT_RUN = Endpoint(
     "POST /runs",
     SUBMIT,
     "Submit a run of a flow on the workers",
     runs.RunAccepted,
-    _SUBMIT_ERRORS,
+    (*_SUBMIT_ERRORS, Err.FLOW_NOT_FOUND),
     Body(runs.RunSubmitRequest),
+    runs.SubmitQuery,
     creates="run",
 )
 SUBMIT_RUN_YAML = Endpoint(
@@ -81,6 +90,32 @@ GET_TASKS = Endpoint(
     runs.TasksView,
     (Err.RUN_NOT_FOUND, UNREADABLE, NATS),
 )
+GET_RESULT = Endpoint(
+    "GET /runs/{run_id}/result",
+    READ,
+    "What a completed run returned: JSON, or bytes as they are; or the requested range of it.",
+    {},
+    _VALUE_ERRORS,
+    ok_text="The value, `application/json`; `application/octet-stream` if the task returned bytes.",
+    also={206: "The requested range"},
+    request_headers=RANGE_HEADERS,
+    response_headers={"ETag": "The SHA-256 of the value, in quotes."},
+    head=True,
+    also_bytes=True,
+)
+GET_TASK_OUTPUT = Endpoint(
+    "GET /runs/{run_id}/tasks/{task}/output",
+    READ,
+    "What a task of the run returned, as `GET /runs/{run_id}/result` returns the result.",
+    {},
+    _VALUE_ERRORS,
+    ok_text="The value, `application/json`; `application/octet-stream` if the task returned bytes.",
+    also={206: "The requested range"},
+    request_headers=RANGE_HEADERS,
+    response_headers={"ETag": "The SHA-256 of the value, in quotes."},
+    head=True,
+    also_bytes=True,
+)
 GET_LOGS = Endpoint(
     "GET /runs/{run_id}/logs",
     READ,
@@ -107,8 +142,12 @@ RERUN = Endpoint(
     OPERATE,
     "Rerun an ended run as a new run: from the start, from what failed, or from a task.",
     runs.RerunAccepted,
-    (*RUN_ERRORS, Err.RUN_CONFLICT, Err.UNVERIFIED_RUN, Err.IDEMPOTENCY_CONFLICT, Err.WORKFLOW_TOO_LARGE),
+    (
+        *(*RUN_ERRORS, Err.RUN_CONFLICT, Err.UNVERIFIED_RUN, Err.IDEMPOTENCY_CONFLICT),
+        *(Err.WORKFLOW_TOO_LARGE, Err.FLOW_NOT_FOUND),
+    ),
     Body(runs.RerunRequest, required=False),
+    runs.SubmitQuery,
     creates="run",
 )
 EXPLAIN_RUN = Endpoint(

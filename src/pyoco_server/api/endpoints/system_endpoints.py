@@ -1,9 +1,9 @@
 """Endpoints of the gateway itself: health, metrics, the rights of a key, the dashboard."""
 
-from typing import Final
+from typing import Any, Final
 
 from pyoco_server.api import operation_types as ops
-from pyoco_server.api.endpoints.endpoint import Endpoint
+from pyoco_server.api.endpoints.endpoint import Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS
 from pyoco_server.api.endpoints.endpoint_scopes import ANY_KEY, PUBLIC, READ, READ_OR_OPERATE
 from pyoco_server.errors.error_table import Err
@@ -26,6 +26,20 @@ GET_KEY = Endpoint(
     ANY_KEY,
     "What the key of the request may do: its tenant, its scopes and the endpoints that it may use.",
     ops.KeyAccess,
+)
+MCP = Endpoint(
+    "POST /mcp",
+    ANY_KEY,
+    "The tools for agents: one message of the Model Context Protocol (streamable HTTP, stateless).",
+    {"type": "object", "description": "The JSON-RPC response to the message."},
+    (Err.INVALID_REQUEST,),
+    Body(dict[str, Any]),
+    also={
+        202: "The message was a notification; without content.",
+        400: "It is not one message of the protocol, or of a version that is not known: a JSON-RPC error.",
+        404: "The method does not exist: a JSON-RPC error, in the protocol 2026-07-28.",
+        406: "The client does not accept JSON: a JSON-RPC error.",
+    },
 )
 METRICS = Endpoint(
     "GET /metrics",

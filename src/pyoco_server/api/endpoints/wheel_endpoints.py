@@ -1,18 +1,12 @@
 """Endpoints of wheels."""
 
-from dataclasses import replace
-from typing import Final
-
 from pyoco_server.api import operation_types as ops
-from pyoco_server.api.endpoints.endpoint import Body, Endpoint
-from pyoco_server.api.endpoints.endpoint_errors import NATS
+from pyoco_server.api.endpoints.endpoint import BYTES, Body, Endpoint
+from pyoco_server.api.endpoints.endpoint_errors import NATS, RANGE_HEADERS, RANGE_NOT_SATISFIABLE
 from pyoco_server.api.endpoints.endpoint_scopes import WHEELS
 from pyoco_server.errors import WheelTooLarge
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.operation_models import WheelEvent
-
-BYTES: Final = "application/octet-stream"
-_RANGE_NOT_SATISFIABLE: Final = replace(Err.INVALID_REQUEST, status=416)
 
 LIST_WHEELS = Endpoint(
     "GET /wheels", WHEELS, "Every wheel, by package and version.", list[ops.WheelView], (NATS,)
@@ -38,10 +32,10 @@ DOWNLOAD_WHEEL = Endpoint(
     WHEELS,
     "The wheel itself, or the requested range of it.",
     {"type": "string", "format": "binary"},
-    (Err.WHEEL_NOT_FOUND, _RANGE_NOT_SATISFIABLE, NATS),
+    (Err.WHEEL_NOT_FOUND, RANGE_NOT_SATISFIABLE, NATS),
     media_type=BYTES,
     also={206: "The requested range"},
-    request_headers={"Range": "One range of bytes, such as `bytes=1048576-`."},
+    request_headers=RANGE_HEADERS,
     head=True,
 )
 DELETE_WHEEL = Endpoint(

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import nats.errors
 from nats.aio.subscription import Subscription
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ReadyHook = Callable[[], Awaitable[object]]
+S = TypeVar("S")
 
 _RETRY_SEC = 0.25
 NO_RESPONDERS = "503"
@@ -198,6 +199,7 @@ class Connection:
         self.writes = WriteState()
         # Submits, which what wakes and what is read in the background gives way to.
         self.urgent = UrgentWork()
+        self._shared: dict[Callable[[Connection], Any], Any] = {}
 
     @property
     def client(self) -> PublicClient:
@@ -226,6 +228,13 @@ class Connection:
     def add_hook(self, hook: ReadyHook) -> None:
         """Run `hook` after every (re)connect, before the connection counts as ready."""
         self._hooks.append(hook)
+
+    def shared(self, new: Callable[["Connection"], S]) -> S:
+        """What `new` makes of this connection, once for all who use it; it ends with the connection."""
+        if new not in self._shared:
+            self._shared[new] = new(self)
+        made: S = self._shared[new]
+        return made
 
     async def start(self) -> None:
         """Begin connecting; returns at once, whether or not NATS is there."""

@@ -37,7 +37,11 @@ def list_requests(
     search: Annotated[str | None, text_option("Only with this text in title or want.", "TEXT")] = None,
     sort: Annotated[
         str | None,
-        text_option("priority, updated or created, with _desc or _asc (default: priority_desc).", "ORDER"),
+        text_option(
+            "priority, updated or created, with _desc or _asc; several separated by commas (default: "
+            "priority_desc,updated_desc).",
+            "ORDER",
+        ),
     ] = None,
     output: OutputForm = None,
 ) -> None:
@@ -155,10 +159,19 @@ def resume(
         str | None,
         text_option("The answer; - reads the standard input. Without it, you are asked.", "TEXT"),
     ] = None,
+    wait_id: Annotated[
+        str | None,
+        text_option("Answer only this question: `question.wait_id` of `requests show --output json`.", "ID"),
+    ] = None,
     output: OutputForm = None,
 ) -> None:
-    text = _read(Path(_STDIN)) if answer == _STDIN else answer or _asked(client, request_id)
-    show(client.resume_request(request_id, text)["request"], output, request_view)
+    if answer is None:
+        answer, asked = _asked(client, request_id)
+        # The answer to another question than the one that was read is refused.
+        wait_id = wait_id or asked
+    elif answer == _STDIN:
+        answer = _read(Path(_STDIN))
+    show(client.resume_request(request_id, answer, wait_id=wait_id)["request"], output, request_view)
 
 
 @client_command("pyoco-client requests rerun 20261117-session-timeout")
@@ -223,8 +236,8 @@ def _read(file: Path) -> str:
         raise InvalidCliArgument(f"{file} is not UTF-8 text: {error}") from error
 
 
-def _asked(client: PyocoHttpClient, request_id: str) -> str:
-    """What the person types, after the question."""
+def _asked(client: PyocoHttpClient, request_id: str) -> tuple[str, str]:
+    """What the person types after the question, and the wait of that question."""
     question = client.get_request(request_id)["request"]["question"]
     if question is None or not sys.stdin.isatty():
         raise InvalidCliArgument(
@@ -233,8 +246,7 @@ def _asked(client: PyocoHttpClient, request_id: str) -> str:
             else "say the answer with --answer TEXT, or with --answer - on the standard input"
         )
     print_note(question["text"])
-    answer: str = typer.prompt("Answer")
-    return answer
+    return typer.prompt("Answer"), question["wait_id"]
 
 
 def _write(text: str) -> None:

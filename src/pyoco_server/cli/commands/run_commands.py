@@ -1,7 +1,8 @@
-"""`pyoco-client` commands on one run: get, tasks, explain, cancel, rerun, retry."""
+"""`pyoco-client` commands on one run: get, tasks, result, explain, cancel, rerun, retry."""
 
 from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from rich.console import Group, RenderableType
@@ -19,9 +20,18 @@ from pyoco_server.cli.options.client_options import (
     client_command,
     required_run_id,
 )
+from pyoco_server.cli.options.param_options import (
+    Params,
+    ParamsFile,
+    ParamsJson,
+    Strict,
+    merged_params,
+    params_from_pair,
+)
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import Output, output_form, print_note, printable, show
 from pyoco_server.cli.views.copied_commands import command_line
+from pyoco_server.cli.views.result_output import write_result
 from pyoco_server.cli.views.run_views import run_view, tasks_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
@@ -45,6 +55,16 @@ From = Annotated[
 ]
 KeepAnswers = Annotated[
     bool, flag("--keep-answers", "Use the answers of people again; ask only questions that have changed.")
+]
+ChangedParams = Annotated[
+    list[Params] | None,
+    option(
+        "Change a single param (JSON or text) and keep the others; repeatable. With --params or "
+        "--params-file, overrides those.",
+        "KEY=VALUE",
+        "--param",
+        parser=params_from_pair,
+    ),
 ]
 CancelReason = Annotated[str | None, text_option("Reason, recorded with the run.", "TEXT")]
 
@@ -91,6 +111,23 @@ def tasks(
     show(client.get_tasks(required_run_id(run, run_id)), output, tasks_view)
 
 
+@client_command(
+    "pyoco-client result $RUN_ID",
+    "pyoco-client result $RUN_ID --task load --output rows.json",
+)
+def result(
+    client: PyocoHttpClient,
+    run: RunIdArgument = None,
+    *,
+    run_id: RunIdOption = None,
+    task: Annotated[str | None, text_option("What this task returned, in place of the result.")] = None,
+    output: Annotated[
+        Path | None, option("Save it in this file (default: the standard output).", "FILE", dir_okay=False)
+    ] = None,
+) -> None:
+    write_result(client, required_run_id(run, run_id), task, output)
+
+
 @client_command("pyoco-client explain $RUN_ID")
 def explain(
     client: PyocoHttpClient,
@@ -126,6 +163,7 @@ def cancel(
     "pyoco-client rerun $RUN_ID",
     "pyoco-client rerun $RUN_ID --from failed --wait",
     "pyoco-client rerun $RUN_ID --task load",
+    "pyoco-client rerun $RUN_ID --param region=eu",
     "pyoco-client rerun $RUN_ID --from failed --keep-answers",
     "pyoco-client rerun $RUN_ID --in 30m",
     later=StartOptions,
@@ -138,6 +176,10 @@ def rerun(
     run_id: RunIdOption = None,
     start: From = None,
     task: Annotated[str | None, text_option("Execute this task and its downstream tasks only.")] = None,
+    params_file: ParamsFile = None,
+    params_json: ParamsJson = None,
+    param: ChangedParams = None,
+    strict: Strict = False,
     keep_answers: KeepAnswers = False,
     later: StartOptions,
     idempotency_key: RepeatKey = None,
@@ -151,12 +193,29 @@ def rerun(
         origin,
         mode,
         task,
+        params=_rerun_params(client, origin, params_file, params_json, param),
         keep_answers=keep_answers,
         start_at=later.start_at,
         delay_sec=later.delay_sec,
+        strict=strict,
         idempotency_key=idempotency_key,
     )
     finish_submit(client, accepted, waiting)
+
+
+def _rerun_params(
+    client: PyocoHttpClient,
+    origin: str,
+    file: Params | None,
+    given: Params | None,
+    single: list[Params] | None,
+) -> Params | None:
+    """None: as in the origin. Single params change those of the origin, unless others replace them."""
+    if file is given is None and not single:
+        return None
+    if file is given is None:
+        given = Params(client.get_run(origin, ["full"])["params"])
+    return merged_params(file, given, single)
 
 
 @client_command("pyoco-client retry $RUN_ID")

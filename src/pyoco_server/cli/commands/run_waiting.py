@@ -15,6 +15,7 @@ from pyoco_server.cli.views.console import (
     stderr_console,
 )
 from pyoco_server.cli.views.copied_commands import with_server
+from pyoco_server.cli.views.result_output import write_result
 from pyoco_server.cli.views.run_views import OPEN_TASK_STATES, NewQuestions, accepted_view, ended_run_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
@@ -33,14 +34,23 @@ class WaitOptions:
 
     wait: Annotated[bool, flag("--wait", "Wait until the run ends; exit 0 only if it is COMPLETED.")] = False
     timeout_sec: WaitLimit = None
+    result: Annotated[bool, flag("--result", "With --wait: print what the run returned, and only that.")] = (
+        False
+    )
     output: OutputForm = None
 
     def __post_init__(self) -> None:
         check_wait_limit(self.wait, self.timeout_sec)
+        if self.result and not self.wait:
+            raise InvalidCliArgument("--result needs the end of the run; add --wait")
+        if self.result and self.output is not None:
+            raise InvalidCliArgument("--result prints the value as it is; omit --output")
 
 
 def finish_submit(client: PyocoHttpClient, accepted: Accepted, waiting: WaitOptions) -> None:
     """Show the accepted run; or wait until it ends, show it, and fail unless it is COMPLETED."""
+    for warning in accepted.get("warnings", []):
+        print_note(f"Warning: {warning['message']}")
     if not waiting.wait:
         show(accepted, waiting.output, accepted_view)
         return
@@ -52,6 +62,10 @@ def finish_submit(client: PyocoHttpClient, accepted: Accepted, waiting: WaitOpti
     except KeyboardInterrupt:
         print_note(f"Stopped waiting; the run continues: {look}")
         raise
+    if waiting.result:
+        fail_unless_completed(ended, with_error=True)
+        write_result(client, run_id, None, None)
+        return
     form = output_form(waiting.output)
     show(_with_records(client, ended) if form is Output.TABLE else ended, form, ended_run_view)
     # The table shows the error itself.

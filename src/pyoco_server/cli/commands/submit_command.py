@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from pyoco_server.cli.commands.flows.flow_completion import complete_flow
 from pyoco_server.cli.commands.run_waiting import WaitOptions, finish_submit
 from pyoco_server.cli.options.client_options import (
     IdempotencyKey,
@@ -11,7 +12,7 @@ from pyoco_server.cli.options.client_options import (
     Tag,
     client_command,
 )
-from pyoco_server.cli.options.param_options import ParamsFile, ParamsJson, SingleParams, merged_params
+from pyoco_server.cli.options.param_options import ParamsFile, ParamsJson, SingleParams, Strict, merged_params
 from pyoco_server.cli.options.shared_options import comma_separated, option, text_option
 from pyoco_server.http_client import PyocoHttpClient
 
@@ -21,13 +22,14 @@ from pyoco_server.http_client import PyocoHttpClient
     'pyoco-client submit --flow-name greet --params \'{"name": "Ada"}\' --wait',
     "pyoco-client submit --flow-name greet --params-file params.yaml --tag gpu",
     "pyoco-client submit --flow-name greet --in 2h",
+    "pyoco-client submit --flow-name greet --param name=Ada --wait --result",
     start=StartOptions,
     waiting=WaitOptions,
 )
 def submit(
     client: PyocoHttpClient,
     *,
-    flow_name: Annotated[str, text_option("Flow name.")],
+    flow_name: Annotated[str, text_option("Flow name.", autocompletion=complete_flow)],
     params_file: ParamsFile = None,
     params_json: ParamsJson = None,
     param: SingleParams = None,
@@ -35,6 +37,7 @@ def submit(
     tags: Annotated[
         str | None, text_option("Comma-separated labels for searching and filtering.", "A,B")
     ] = None,
+    strict: Strict = False,
     run_timeout_sec: RunLimit = None,
     start: StartOptions,
     idempotency_key: IdempotencyKey = None,
@@ -48,6 +51,7 @@ def submit(
         timeout_sec=run_timeout_sec,
         start_at=start.start_at,
         delay_sec=start.delay_sec,
+        strict=strict,
         idempotency_key=idempotency_key,
     )
     finish_submit(client, accepted, waiting)

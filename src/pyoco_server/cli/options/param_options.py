@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from pyoco_server.cli.options.shared_options import option, require_sendable
+from pyoco_server.cli.options.shared_options import flag, option, require_sendable
 from pyoco_server.errors import shortened
 
 
@@ -34,17 +36,35 @@ def params_from_json(text: str) -> Params:
     return _require_object(value, "the text")
 
 
-def params_from_pair(text: str) -> Params:
-    """One param: JSON where the value is JSON, text otherwise."""
+@dataclass(frozen=True, slots=True)
+class ParamText:
+    """One param as it was typed."""
+
+    name: str
+    text: str
+
+    def as_param(self, *, is_text: bool = False) -> Params:
+        """JSON where the value is JSON, text otherwise; with `is_text`, text in any case."""
+        value: object = self.text
+        if not is_text:
+            with suppress(ValueError, RecursionError):
+                value = json.loads(self.text, parse_constant=_not_json)
+        param = Params({self.name: value})
+        require_sendable(param)
+        return param
+
+
+def param_text(text: str) -> ParamText:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise typer.BadParameter(f"{shortened(text)} is not a param; expected key=value, as in count=3")
-    try:
-        param = Params({name.strip(): json.loads(value, parse_constant=_not_json)})
-    except (ValueError, RecursionError):
-        param = Params({name.strip(): value})
-    require_sendable(param)
-    return param
+    require_sendable(text)
+    return ParamText(name.strip(), value)
+
+
+def params_from_pair(text: str) -> Params:
+    """One param: JSON where the value is JSON, text otherwise."""
+    return param_text(text).as_param()
 
 
 def _parsed_file(path: str, text: str) -> object:
@@ -92,6 +112,9 @@ SingleParams = Annotated[
         "KEY=VALUE",
         parser=params_from_pair,
     ),
+]
+Strict = Annotated[
+    bool, flag("--strict", "Refuse a flow that no live worker has, and params that do not match it.")
 ]
 
 

@@ -1,6 +1,7 @@
 """`pyoco-server agent`: serves the agent requests of one repository, with a worker of its own."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -22,12 +23,13 @@ from pyoco_server.cli.server.dev_command import (
     DevStack,
     client_command,
     dev_settings,
+    program_command,
     running_stack,
 )
 from pyoco_server.cli.server.listening import DEFAULT_PORT
 from pyoco_server.cli.server.serving import StopRequest, serve
 from pyoco_server.cli.views.console import stdout_console
-from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.config.setting import is_loopback
 from pyoco_server.errors import InvalidCliArgument, shortened
 
@@ -97,8 +99,7 @@ def agent(
         "paths.runsDir": runs_dir,
     }
     settings = load_settings(repo, overrides=overrides)
-    _check_repository(settings)
-    settings.paths.prepare()
+    _prepare_repository(settings)
     folder = (data_dir or settings.paths.state / _STATE_FOLDER).resolve()
     # One slot: one run at a time works in a repository.
     config = dev_settings(
@@ -129,9 +130,11 @@ def agent(
     raise typer.Exit(serve(lambda stop: _serve_agent(options, settings, stop, screen), config))
 
 
-def _check_repository(settings: AgentSettings) -> None:
+def _prepare_repository(settings: AgentSettings) -> None:
     try:
         check_folder(Git(settings.repo))
+        settings.paths.prepare()
+        settings.paths.check_writable()
     except AgentError as error:
         raise InvalidCliArgument(f"--repo {shortened(str(settings.repo))}: {error}") from error
 
@@ -163,7 +166,7 @@ async def _serve_agent(
     async with running_stack(options, stop, screen) as stack:
         if stack is not None:
             screen.show_stack(stack, _rows(stack, settings))
-            screen.show_commands(_first_commands(stack))
+            screen.show_commands(_first_commands(stack, options.config))
             screen.console.print(Text("Press Ctrl-C to stop everything.", style="dim"))
             await stop.event.wait()
 
@@ -176,8 +179,14 @@ def _rows(stack: DevStack, settings: AgentSettings) -> list[tuple[str, str]]:
     ]
 
 
-def _first_commands(stack: DevStack) -> list[str]:
+def _first_commands(stack: DevStack, config: NatsBackendConfig) -> list[str]:
     return [
+        *([_new_key(stack, config.agent_tenant)] if config.http_auth_mode == "api_key" else []),
         client_command(stack.gateway_url, "requests", "doctor"),
         client_command(stack.gateway_url, "requests", "create", "Say hello", "--want", "Print a greeting."),
     ]
+
+
+def _new_key(stack: DevStack, tenant: str) -> str:
+    arguments = ("api-key", "create", "--tenant", tenant, "--nats-url", safe_url(stack.nats_url))
+    return shlex.join([program_command("pyoco-server-admin"), *arguments])

@@ -364,10 +364,10 @@ async def _serve_dev(options: DevOptions, stop: StopRequest, screen: DevScreen) 
 def client_command(gateway_url: str, *arguments: str) -> str:
     """A `pyoco-client` command line for this gateway."""
     server = [] if gateway_url == f"http://127.0.0.1:{DEFAULT_PORT}" else ["--server", gateway_url]
-    return shlex.join([_program("pyoco-client"), *server, *arguments])
+    return shlex.join([program_command("pyoco-client"), *server, *arguments])
 
 
-def _program(name: str) -> str:
+def program_command(name: str) -> str:
     """The bare name if it is on the PATH, otherwise the path of our program."""
     ours = Path(sysconfig.get_path("scripts")) / name
     found = shutil.which(name)

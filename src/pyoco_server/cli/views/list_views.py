@@ -141,7 +141,7 @@ _NO_WRAP: Final = {
     *("When", "Changed", "Last seen", "Started", "Deadline", "Backfill"),
 }
 # Columns that take the remaining width.
-_FILL: Final = {"Error", "Error or question", "Question", "Data", "Problem"}
+_FILL: Final = {"Error", "Error or question", "Question", "Data", "Problem", "Description"}
 
 
 def runs_view(runs: Sequence[RunItem]) -> RenderableType:

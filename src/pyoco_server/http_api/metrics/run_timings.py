@@ -71,9 +71,8 @@ class _FlowTimings:
         self._flows: set[str] = set()
 
     def add_start(self, run: RunItem) -> None:
-        if run.start_time is not None and run.submitted_at is not None:
-            due_at = max(run.submitted_at, run.start_at or 0.0)
-            self._add(self._waits, _WAIT, run.flow_name, run.start_time - due_at)
+        if (queue_sec := run.queue_sec) is not None:
+            self._add(self._waits, _WAIT, run.flow_name, queue_sec)
 
     def add_end(self, run: RunItem) -> None:
         self._ended[self._label(run.flow_name), run.status] += 1

@@ -18,6 +18,12 @@ from pyoco_server.http_api.responses.refusals import refuse
 
 _UNLIMITED: Final = frozenset({"/health"})
 _MAX_CALLERS: Final = 10_000
+_COUNTED: Final = "pyoco.counted"
+
+
+def mark_counted(scope: Scope) -> None:
+    """The request is part of another one, which was counted."""
+    scope[_COUNTED] = True
 
 
 class TokenBuckets:
@@ -50,7 +56,7 @@ class RateLimitMiddleware:
         self._buckets = TokenBuckets(per_sec=per_sec, burst=burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan" and scope["path"] not in _UNLIMITED:
+        if scope["type"] != "lifespan" and scope["path"] not in _UNLIMITED and _COUNTED not in scope:
             caller, kind = _caller_of(HTTPConnection(scope))
             wait = self._buckets.take(caller)
             if wait:

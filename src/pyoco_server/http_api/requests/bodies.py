@@ -57,9 +57,11 @@ async def limited_body(
     return b"".join(chunks)
 
 
-async def optional_record(request: Request, kind: type[T], *, field: str, cure: str) -> T:
-    """The record of a small JSON body; an empty body is a record with its defaults."""
-    body = await limited_body(request, _SMALL_BODY_BYTES, field=field, cure=cure)
+async def optional_record(
+    request: Request, kind: type[T], *, field: str, cure: str, max_bytes: int = _SMALL_BODY_BYTES
+) -> T:
+    """The record of a JSON body, usually a small one; an empty body is a record with its defaults."""
+    body = await limited_body(request, max_bytes, field=field, cure=cure)
     return json_record(body, kind) if body else kind()
 
 

@@ -13,7 +13,7 @@ from pyoco_server.api.run_types import RunFilterQuery
 from pyoco_server.errors import FieldProblem, InvalidListQuery, PyocoError, shortened
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.records.causes import CauseKind
-from pyoco_server.records.models import RunStatus, is_run_id
+from pyoco_server.records.models import RUN_ID_EXPECTED, TAG_EXPECTED, RunStatus, is_run_id, is_tag
 from pyoco_server.runs.index.pagination import BadCursor, Cursors, SortKey
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
 from pyoco_server.runs.lifecycle.tenancy import Caller
@@ -172,7 +172,7 @@ def cursor_value(cursors: Cursors | None, *bound_to: Any) -> Callable[[str], Sor
 
 def run_id_value(text: str) -> str:
     if not is_run_id(text):
-        raise InvalidValue("expected a run id: a lower-case UUID")
+        raise InvalidValue(RUN_ID_EXPECTED)
     return text
 
 
@@ -180,6 +180,12 @@ def _sha256(text: str) -> str:
     if len(text) != 64 or not set(text.lower()) <= set("0123456789abcdef"):
         raise InvalidValue("expected the 64 hexadecimal digits of a SHA-256")
     return text.lower()
+
+
+def tag_value(text: str) -> str:
+    if not is_tag(text):
+        raise InvalidValue(TAG_EXPECTED)
+    return text
 
 
 def text_value(text: str) -> str:

@@ -1,8 +1,9 @@
 """Agent requests: the requests of the repository that this gateway serves, and their runs."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct
@@ -64,7 +65,7 @@ async def list_requests(request: Request) -> Response:
     reader = QueryReader(request, types.RequestListQuery)
     statuses = frozenset(map(_status, reader.each("status", str)))
     text = reader.one("q", text_value, None)
-    sort = reader.one("sort", choice(*types.SORTS), str(types.DEFAULT_SORT))
+    sorts = reader.each("sort", choice(*types.SORTS)) or types.DEFAULT_SORTS
     reader.check()
     states = [
         state
@@ -72,7 +73,7 @@ async def list_requests(request: Request) -> Response:
         if (not statuses or state.status in statuses) and (text is None or _has_text(state, text))
     ]
     views = [await _view(service, state) for state in states]
-    return _json_response(types.RequestList(items=_sorted(views, sort)))
+    return _json_response(types.RequestList(items=_sorted(views, sorts)))
 
 
 @handles(endpoints.CREATE_REQUEST)
@@ -151,7 +152,8 @@ async def resume_request(request: Request, request_id: str) -> Response:
     body = await _read(request, types.ResumeBody)
     if not body.answer.text.strip():
         raise InvalidRequest(problems=[FieldProblem("answer.text", "expected an answer; it is empty")])
-    return await _result(service, await service.resume(request_id, body.answer.text, actor_of(request)))
+    state = await service.resume(request_id, body.answer.text, actor_of(request), wait_id=body.wait_id)
+    return await _result(service, state)
 
 
 @handles(endpoints.LATEST_REQUEST_RUN)
@@ -277,15 +279,17 @@ def _has_text(state: RequestState, text: str) -> bool:
     return any(needle in (part or "").casefold() for part in (state.file.title, state.file.want))
 
 
-def _sorted(views: list[types.RequestView], sort: str) -> list[types.RequestView]:
-    """Of equal ones the last changed first."""
-    key, _, direction = sort.partition("_")
-    newest = sorted(views, key=lambda view: (view.updated_at, view.id), reverse=True)
-    if key == "priority":
-        # P0 is the highest one.
-        return sorted(newest, key=lambda view: view.priority, reverse=direction == "asc")
-    field = f"{key}_at"
-    return sorted(newest, key=lambda view: str(getattr(view, field)), reverse=direction == "desc")
+def _sorted(views: list[types.RequestView], sorts: Sequence[str]) -> list[types.RequestView]:
+    """By each of them, the first one last; of equal ones the last changed first."""
+    found = sorted(views, key=lambda view: (view.updated_at, view.id), reverse=True)
+    for sort in reversed(sorts):
+        key, _, direction = sort.partition("_")
+        if key == "priority":
+            # P0 is the highest one.
+            found = sorted(found, key=lambda view: view.priority, reverse=direction == "asc")
+        else:
+            found = sorted(found, key=attrgetter(f"{key}_at"), reverse=direction == "desc")
+    return found
 
 
 async def _result(

@@ -2,32 +2,44 @@
 
 import logging
 import time
+from base64 import b64encode
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
 from fastapi import Query
-from msgspec import structs
+from msgspec import UNSET, Raw, UnsetType, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import run_types
-from pyoco_server.api.endpoints.run_endpoints import CANCEL_RUN, EXPLAIN_RUN, GET_RUN, GET_TASKS, RERUN
+from pyoco_server.api.endpoints.run_endpoints import (
+    CANCEL_RUN,
+    EXPLAIN_RUN,
+    GET_RUN,
+    GET_TASKS,
+    RERUN,
+    SUBMIT_RUN,
+)
 from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.errors import NatsUnavailable, UnreadableRecord
+from pyoco_server.errors import NatsUnavailable, ResultNotFound, ScopeMissing, UnreadableRecord
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.bodies import optional_record
+from pyoco_server.http_api.middleware.principal import caller_of, principal_of
+from pyoco_server.http_api.requests.bodies import check_depth, optional_record
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by_header
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.http_problems import preferred_language
+from pyoco_server.http_api.routes.submit_routes import is_strict
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.models import RunSnapshot, RunStatus
+from pyoco_server.records.flow_models import SubmitWarning
+from pyoco_server.records.models import Job, RunSnapshot, RunStatus
 from pyoco_server.runs.explain.explain_rules import Finding
 from pyoco_server.runs.explain.explain_texts import in_words, text_of
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.requested_start import requested_start
-from pyoco_server.runs.lifecycle.rerun import rerun_command, rerun_job
+from pyoco_server.runs.lifecycle.rerun import RequestedRerun, params_changed, rerun_job
+from pyoco_server.runs.lifecycle.run_result import result_of
 from pyoco_server.runs.lifecycle.stored_job import DocumentLost, whole_params
 from pyoco_server.runs.lifecycle.tenancy import find_run
 from pyoco_server.telemetry import tracing
@@ -35,6 +47,9 @@ from pyoco_server.telemetry import tracing
 log = logging.getLogger(__name__)
 
 _WITH_ALL = frozenset({"full", "all"})
+# A larger result is shown by its beginning.
+_SMALL_RESULT_BYTES = 8 * 1024
+_PREVIEW_BYTES = 1024
 
 
 @handles(GET_RUN)
@@ -50,7 +65,28 @@ async def get_run(
         # Without them, the response has their beginning.
         with suppress(DocumentLost):
             view.params = await whole_params(Journal(gateway.connection), snapshot)
+    view.result = _result(snapshot)
     return json_response(run_types.public_snapshot(view, records=bool(include)))
+
+
+def _result(snapshot: RunSnapshot) -> run_types.RunResult | UnsetType:
+    if snapshot.status is not RunStatus.COMPLETED:
+        return UNSET
+    try:
+        value = result_of(snapshot)
+    except ResultNotFound:
+        return UNSET
+    shown = run_types.RunResult(task=value.task, type="bytes" if value.is_bytes else "json", bytes=value.size)
+    if value.content is None:
+        shown.preview, shown.is_cut = value.preview, True
+        shown.reason = value.why_cut or UNSET
+    elif value.size > _SMALL_RESULT_BYTES:
+        beginning = b64encode(value.content[:_PREVIEW_BYTES]) if value.is_bytes else value.content
+        shown.preview = beginning[:_PREVIEW_BYTES].decode("utf-8", "ignore")
+        shown.is_cut = True
+    else:
+        shown.value = b64encode(value.content).decode() if value.is_bytes else Raw(value.content)
+    return shown
 
 
 @handles(GET_TASKS)
@@ -109,35 +145,60 @@ async def cancel(request: Request, run_id: str) -> Response:
 
 @handles(RERUN)
 async def rerun(request: Request, run_id: str) -> Response:
-    gateway = gateway_of(request)
-    cure = "a rerun takes a mode and a task"
-    body = await optional_record(request, run_types.RerunRequest, field="task", cure=cure)
-    caller = caller_of(request)
+    gateway, caller = gateway_of(request), caller_of(request)
+    body, strict = await _rerun_body(request), is_strict(request)
     start = requested_start(body.start_at, body.delay_sec, gateway.clock.now())
-    command = rerun_command(run_id, body.mode, body.task, keep_answers=body.keep_answers, start=start)
-    keyed = keyed_by_header(request, caller, *command)
-    earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
-    if earlier is not None:
-        status = await gateway.runs.accepted_status(None, earlier.run_id)
-        return _accepted(earlier.run_id, run_id, status, replayed=True)
-    job = await rerun_job(
-        gateway.connection,
-        run_id,
-        caller,
-        mode=body.mode,
-        task=body.task,
-        keep_answers=body.keep_answers,
-        start=start,
+    asked = RequestedRerun(
+        run_id, body.mode, body.task, keep_answers=body.keep_answers, start=start, params=body.params
     )
-    with tracing.submitting(job, lambda: request.headers):
-        new_id = await gateway.runs.submitter.submit(job, request=keyed)
-    status = await gateway.runs.accepted_status(job, new_id)
-    return _accepted(new_id, run_id, status, replayed=new_id != job.run_id)
+    keyed = keyed_by_header(request, caller, *asked.command)
+    earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
+    warnings: Sequence[SubmitWarning] = ()
+    if earlier is not None:
+        job, new_id = None, earlier.run_id
+    else:
+        job = await rerun_job(gateway.connection, asked, caller)
+        warnings = await _checked(gateway, job, strict=strict)
+        with tracing.submitting(job, lambda: request.headers):
+            new_id = await gateway.runs.submitter.submit(job, request=keyed)
+    accepted = run_types.RerunAccepted(
+        run_id=new_id,
+        status=await gateway.runs.accepted_status(job, new_id),
+        warnings=list(warnings) or UNSET,
+        origin_run_id=run_id,
+        params_changed=await params_changed(gateway.connection, asked, caller),
+    )
+    is_replayed = job is None or new_id != job.run_id
+    return json_response(accepted, REPLAYED if is_replayed else None)
 
 
-def _accepted(run_id: str, origin_run_id: str, status: RunStatus, *, replayed: bool) -> Response:
-    accepted = run_types.RerunAccepted(run_id=run_id, status=status, origin_run_id=origin_run_id)
-    return json_response(accepted, REPLAYED if replayed else None)
+async def _rerun_body(request: Request) -> run_types.RerunRequest:
+    body = await optional_record(
+        request,
+        run_types.RerunRequest,
+        field="params",
+        cure="pass a reference to large data, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES",
+        max_bytes=gateway_of(request).config.max_run_snapshot_bytes,
+    )
+    if body.params is not None:
+        grant = principal_of(request)
+        if grant is not None and not SUBMIT_RUN.allows(grant.scopes):
+            raise ScopeMissing(
+                f"a rerun with `params` needs the scope `submit` too, and the key {grant.key_id} lacks it; "
+                "leave the params out to repeat the run as it was"
+            )
+        check_depth("params", body.params)
+    return body
+
+
+async def _checked(gateway: Gateway, job: Job, *, strict: bool) -> Sequence[SubmitWarning]:
+    """What is wrong with the flow or its params; with `strict` an error."""
+    if job.workflow_yaml is not None:
+        # It brings its own flow.
+        return ()
+    if strict:
+        await gateway.flows.checks.require(job)
+    return await gateway.flows.checks.warnings(job)
 
 
 @handles(EXPLAIN_RUN)

@@ -1,15 +1,17 @@
 """Submitting runs, as JSON or as a flow.yaml in a form. This is the hot path."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
 
 import msgspec
+from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api.endpoints.run_endpoints import SUBMIT_RUN, SUBMIT_RUN_YAML
-from pyoco_server.api.run_types import RunAccepted, RunSubmitRequest, RunSubmitYamlFields
+from pyoco_server.api.run_types import RunAccepted, RunSubmitRequest, RunSubmitYamlFields, SubmitQuery
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import (
@@ -21,7 +23,9 @@ from pyoco_server.http_api.requests.bodies import (
 )
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, idempotency_key
 from pyoco_server.http_api.requests.multipart import FileField, open_form
+from pyoco_server.http_api.requests.query import QueryReader, yes_or_no
 from pyoco_server.http_api.routing import handles
+from pyoco_server.records.flow_models import SubmitWarning
 from pyoco_server.records.models import Job, RunStatus, encode
 from pyoco_server.runs.flow_yaml import CheckedFlow
 from pyoco_server.runs.lifecycle.idempotency import keyed_submission
@@ -65,7 +69,16 @@ async def submit_run(request: Request) -> Response:
         timeout_sec=submitted.timeout_sec,
         start_at=start.at,
     )
-    return await _submitted(gateway, request, job, start)
+    # Most requests have no query, and parsing it costs more than this.
+    strict = bool(request.scope["query_string"]) and is_strict(request)
+    return await _submitted(gateway, request, job, start, strict=strict)
+
+
+def is_strict(request: Request) -> bool:
+    reader = QueryReader(request, SubmitQuery)
+    strict = reader.one("strict", yes_or_no, False)
+    reader.check()
+    return strict
 
 
 @handles(SUBMIT_RUN_YAML, plain=True)
@@ -95,23 +108,32 @@ async def checked_flow(source: bytes) -> CheckedFlow:
     return await asyncio.to_thread(check_submitted_flow, source)
 
 
-async def _submitted(gateway: Gateway, request: Request, job: Job, start: RequestedStart) -> Response:
+async def _submitted(
+    gateway: Gateway, request: Request, job: Job, start: RequestedStart, *, strict: bool = False
+) -> Response:
     caller = caller_of(request)
     job.tenant_id, job.api_key_id = caller.tenant_id, caller.api_key_id
     key = idempotency_key(request)
     keyed = None if key is None else keyed_submission(key, job, *start.asked)
+    if strict and (keyed is None or await gateway.runs.submitter.submitted(keyed) is None):
+        await gateway.flows.checks.require(job)
+    # A flow.yaml brings its own flow.
+    warnings = await gateway.flows.checks.warnings(job) if job.workflow_yaml is None else ()
     with tracing.submitting(job, lambda: request.headers):
         run_id = await gateway.runs.submitter.submit(job, request=keyed)
     status = RunStatus.PENDING if start is AT_ONCE else await gateway.runs.accepted_status(job, run_id)
-    return _Accepted(run_id, status, replayed=run_id != job.run_id)
+    return _Accepted(run_id, status, warnings, replayed=run_id != job.run_id)
 
 
 class _Accepted(Response):
     """The response to every submit, without the cost of a general Response."""
 
-    def __init__(self, run_id: str, status: RunStatus, *, replayed: bool) -> None:
+    def __init__(
+        self, run_id: str, status: RunStatus, warnings: Sequence[SubmitWarning], *, replayed: bool
+    ) -> None:
         self.status_code, self.background = HTTPStatus.OK, None
-        self.body = encode(RunAccepted(run_id=run_id, status=status))
+        found = list(warnings) if warnings else UNSET
+        self.body = encode(RunAccepted(run_id=run_id, status=status, warnings=found))
         self.raw_headers = [(b"content-length", b"%d" % len(self.body)), _JSON]
         if replayed:
             self.raw_headers.append(_REPLAYED)

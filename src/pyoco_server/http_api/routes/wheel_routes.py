@@ -3,26 +3,24 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Final
 
 from msgspec import UNSET, structs
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Send
+from starlette.responses import Response
 
 from pyoco_server import errors
 from pyoco_server.api.endpoints import wheel_endpoints as endpoints
+from pyoco_server.api.endpoints.endpoint import BYTES
 from pyoco_server.api.operation_types import WheelDeleted, WheelFields, WheelHistoryQuery, WheelView
 from pyoco_server.broker.stores.wheel_history import new_event
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import form_record
-from pyoco_server.http_api.requests.byte_ranges import ByteRange, requested_range
 from pyoco_server.http_api.requests.multipart import FileField, OpenForm, open_form, reject_unread
 from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.downloads import Download, download_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
 from pyoco_server.records.operation_models import Source, WheelAction, WheelActor, WheelEvent
@@ -43,23 +41,6 @@ _EXPECTED: Final = {
     "wheel_name": "expected a wheel's name, *.whl",
     "action": "expected upload or delete",
 }
-
-
-class _Download(StreamingResponse):
-    """The bytes of a wheel. An error after the first byte can only be reported by closing the connection."""
-
-    def __init__(
-        self, wheel_name: str, content: AsyncGenerator[bytes, None], status: int, headers: dict[str, str]
-    ) -> None:
-        super().__init__(content, status, headers, media_type=endpoints.BYTES)
-        self._wheel_name = wheel_name
-
-    async def stream_response(self, send: Send) -> None:
-        try:
-            await super().stream_response(send)
-        except errors.NatsUnavailable as error:
-            # The connection closes before the announced length, so that the client notices.
-            log.warning("the download of %s was cut off: %s", self._wheel_name, error)
 
 
 @handles(endpoints.LIST_WHEELS)
@@ -103,25 +84,15 @@ async def upload_wheel(request: Request) -> Response:
 async def download_wheel(request: Request, wheel_name: str) -> Response:
     registry = gateway_of(request).wheels.registry
     wheel = await registry.find(wheel_name)
-    size = wheel.stored.size
-    headers = {
-        "Content-Disposition": f'attachment; filename="{wheel.name.file_name}"',
-        "Accept-Ranges": "bytes",
-        "ETag": f'"{wheel.stored.nuid}"',
-    }
-    part = None
-    if request.headers.get("if-range") in (None, headers["ETag"]):
-        part = requested_range(request.headers.get("range"), size)
-    if part is not None:
-        headers["Content-Range"] = part.content_range(size)
-    part, status = part or ByteRange(0, size), 200 if part is None else 206
-    headers["Content-Length"] = str(part.size)
-    if request.method == "HEAD":
-        return Response(None, status, headers, media_type=endpoints.BYTES)
-    content = _content(gateway_of(request), wheel, part)
-    # Read before the response starts: until then an error can still be an error response.
-    first = await anext(content, b"")
-    return _Download(wheel.name.file_name, _preceded_by(first, content), status, headers)
+    download = Download(
+        name=wheel.name.file_name,
+        size=wheel.stored.size,
+        etag=wheel.stored.nuid,
+        media_type=BYTES,
+        read=lambda start, _: registry.read(wheel, start=start),
+        headers={"Content-Disposition": f'attachment; filename="{wheel.name.file_name}"'},
+    )
+    return await download_response(request, download)
 
 
 @handles(endpoints.DELETE_WHEEL)
@@ -200,22 +171,6 @@ def _source_of(request: Request) -> Source:
         host=header("host"),
         scheme=request.scope["scheme"],
     )
-
-
-async def _content(gateway: Gateway, wheel: StoredWheel, part: ByteRange) -> AsyncGenerator[bytes, None]:
-    left = part.size
-    async for block in gateway.wheels.registry.read(wheel, start=part.start):
-        yield block[:left]
-        left -= len(block)
-        if left <= 0:
-            return
-
-
-async def _preceded_by(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(rest):
-        yield first
-        async for block in rest:
-            yield block
 
 
 def _view(bucket: str, wheel: StoredWheel) -> WheelView:

@@ -108,7 +108,8 @@ def _check_id(worker_id: str) -> None:
 
 def _view(gateway: Gateway, record: WorkerRecord) -> WorkerView:
     fields = structs.asdict(record)
-    del fields["drain_requested_at"]
+    # GET /flows has the catalogue.
+    del fields["drain_requested_at"], fields["catalogue"]
     return WorkerView(**{**fields, "state": gateway.state_of(record), "draining": record.draining})
 
 

@@ -6,7 +6,7 @@ revoked or expires. Nothing is read from the client.
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from itertools import islice
 from typing import Final
@@ -15,6 +15,7 @@ import msgspec
 from starlette.websockets import WebSocket
 
 from pyoco_server.agent.agent_errors import AgentError
+from pyoco_server.agent.flow.run_log import said_phase
 from pyoco_server.agent.projection import Projection
 from pyoco_server.agent.requests.request_service import RequestService, RunState
 from pyoco_server.agent.requests.request_state import phase_of_task
@@ -113,7 +114,7 @@ async def _events(gateway: Gateway, service: RequestService, run: RunState) -> A
         async for batch in batches:
             yield batch
     # Its end is written to the file before it is reported.
-    await service.queue.settle(run.files.request_id)
+    await service.queue.reconcile(run.files.request_id)
     yield _end(service, await service.run(run.files.request_id, run.files.run_id))
 
 
@@ -195,7 +196,13 @@ async def _lines_of_file(service: RequestService, run: RunState) -> AsyncGenerat
     with os.fdopen(descriptor, encoding="utf-8", errors="replace", newline="\n") as file:
         at = _ts(service, os.fstat(descriptor).st_mtime)
         while lines := await asyncio.to_thread(list, islice(file, _LINES_OF_A_BATCH)):
-            yield [LogEvent(ts=at, line=line.rstrip("\n")) for line in lines]
+            yield [event for line in lines for event in _events_of_line(at, line.rstrip("\n"))]
+
+
+def _events_of_line(at: str, line: str) -> Iterator[RequestEvent]:
+    if phase := said_phase(line):
+        yield PhaseEvent(ts=at, phase=phase)
+    yield LogEvent(ts=at, line=line)
 
 
 def _status(service: RequestService, projection: Projection) -> StatusEvent:

@@ -27,7 +27,7 @@ from pyoco_server.records.operation_models import BulkAction, BulkError, BulkIte
 from pyoco_server.runs.bulk.letter_operations import replay_job
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import keyed_submission
-from pyoco_server.runs.lifecycle.rerun import rerun_job
+from pyoco_server.runs.lifecycle.rerun import RequestedRerun, rerun_job
 from pyoco_server.runs.lifecycle.submission import Submitter
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
@@ -67,13 +67,9 @@ class BulkSteps:
             case BulkAction.CANCEL:
                 return await self._cancel(record, item.name)
             case BulkAction.RERUN:
-                job = await rerun_job(
-                    self._connection,
-                    item.name,
-                    _caller(record),
-                    mode=record.mode or RerunMode.START,
-                    keep_answers=record.keep_answers,
-                )
+                mode = record.mode or RerunMode.START
+                rerun = RequestedRerun(item.name, mode, keep_answers=record.keep_answers)
+                job = await rerun_job(self._connection, rerun, _caller(record))
                 await self._submit(record, job)
                 return StepResult.DONE
             case BulkAction.REPLAY_LETTERS:

@@ -21,7 +21,7 @@ from pyoco_server.errors import (
 from pyoco_server.records.models import DeadLetter, Job, RerunMode, RunSnapshot
 from pyoco_server.records.operation_models import LAST_SEQUENCE, BulkItem
 from pyoco_server.runs.index.run_summary import folded
-from pyoco_server.runs.lifecycle.rerun import rerun_job
+from pyoco_server.runs.lifecycle.rerun import RequestedRerun, rerun_job
 from pyoco_server.runs.lifecycle.tenancy import Caller, visible_to
 
 log = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ async def replay_job(connection: Connection, stored: StoredLetter, caller: Calle
             f"dead letter {stored.seq} ({letter.reason}) names no run: its job could not be read"
         )
     try:
-        return await rerun_job(connection, letter.run_id, caller, mode=mode)
+        return await rerun_job(connection, RequestedRerun(letter.run_id, mode), caller)
     except RunNotFound:
         raise NotReplayable(
             f"run {letter.run_id} of dead letter {stored.seq} is not stored any more"

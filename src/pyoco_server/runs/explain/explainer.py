@@ -10,7 +10,7 @@ from pyoco_server.broker.queue.queue_position import JobPlace, QueuePlaces, TagQ
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.worker_registry import WorkerRegistry
+from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.records.models import RunSnapshot, RunStatus, WorkerRecord, is_run_id, is_tag
 from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask, TimingSettings

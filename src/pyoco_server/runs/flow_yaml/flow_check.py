@@ -59,6 +59,7 @@ def check_flow_yaml(source: bytes, built_in: AnyMapping[str, InputCheck] = _NOTH
         problems.add("flow.graph", "is missing; it says which tasks run, as in 'load >> save'", location)
     reached = Reached() if graph is None else check_graph(graph, pipes, declared.names, problems)
     tasks = {name: declared.resolved(name) for name in reached.tasks}
+    declared.check_one_result(reached.tasks)
     if reached.has_control_flow:
         declared.check_not_isolated(reached.tasks)
     problems.raise_if_any()

@@ -31,6 +31,8 @@ OPTIONS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
         "a number of seconds above 0, at most a year",
     ),
     "fail_policy": (lambda value: value in FAIL_POLICIES, "'stop' or 'isolate'"),
+    # Whether the result of the run is what this task returns.
+    "result": (lambda value: type(value) is bool, "true or false"),
 }
 _NOT_HERE: Final = {
     "trigger_policy": "it decides about branches that join, which only a Python flow can have",
@@ -107,6 +109,9 @@ class DeclaredTasks:
             inputs.update(step.inputs)
             outputs.extend(step.outputs)
             options.update(step.options)
+        if "result" not in steps[0].options:
+            # It is about this task in this flow.
+            options.pop("result", None)
         last = steps[-1]
         use = names[-1] if last.callable is None and last.use is None else last.use
         resolved = replace(last, use=use, inputs=inputs, outputs=tuple(outputs), options=options)
@@ -125,6 +130,17 @@ class DeclaredTasks:
                     )
                     location = self._option_locations[step]["fail_policy"]
                     self._read.problems.add(f"tasks.{step}.fail_policy", message, location, "isolate")
+
+    def check_one_result(self, names: Iterable[str]) -> None:
+        """The result of a run is what one task returned."""
+        found = [
+            name for name in names if name in self._declared and self._declared[name].options.get("result")
+        ]
+        for name in found[1:]:
+            message = f"the task {found[0]!r} has the result already; keep one of them"
+            self._read.problems.add(
+                f"tasks.{name}.result", message, self._option_locations[name]["result"], "true"
+            )
 
     def _check_built_in(self, names: list[str], resolved: TaskDeclaration) -> None:
         check = self._built_in.get(resolved.use or "")

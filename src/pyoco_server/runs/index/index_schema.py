@@ -12,7 +12,7 @@ from typing import Final
 from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE
 
-VERSION: Final = 11
+VERSION: Final = 12
 
 # Times that a list can be sorted by. A run without one has MISSING there, which sorts below all others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
@@ -24,6 +24,7 @@ CREATE TABLE held (
     created TEXT NOT NULL,      -- of the bucket that is indexed
     revision INTEGER NOT NULL,  -- read up to here
     stored_ns INTEGER NOT NULL DEFAULT 0,  -- when the message of that revision was stored
+    rolled_up INTEGER NOT NULL DEFAULT 0,  -- up to this revision, ended runs are in `rollups`
     -- The bounds of updated_at - submitted_at, of all runs ever indexed.
     least_sec REAL NOT NULL DEFAULT 0,
     most_sec REAL NOT NULL DEFAULT 0
@@ -35,6 +36,13 @@ CREATE TABLE groups (
     runs INTEGER NOT NULL DEFAULT 0,
     UNIQUE (tenant, flow, tag, status)
 );
+-- Ended runs by period (flow_rollups.py).
+CREATE TABLE rollups (
+    period_sec INTEGER NOT NULL, start INTEGER NOT NULL, grp INTEGER NOT NULL,
+    runs INTEGER NOT NULL,
+    durations BLOB NOT NULL, queue_times BLOB NOT NULL,  -- histograms
+    PRIMARY KEY (period_sec, start, grp)
+) WITHOUT ROWID;
 CREATE TABLE runs (
     revision INTEGER PRIMARY KEY,
     run_id BLOB NOT NULL,

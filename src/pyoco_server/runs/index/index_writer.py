@@ -2,54 +2,30 @@
 
 import json
 import sqlite3
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from pyoco_server.runs.index import index_schema as schema
+from pyoco_server.runs.index.batch_statement import BatchStatement
+from pyoco_server.runs.index.flow_rollups import EndedRun, FlowRollups, RollupChanges
 from pyoco_server.runs.index.index_schema import MISSING, key_of, run_id_of
 from pyoco_server.runs.index.run_summary import RunItem, RunSummary
 from pyoco_server.runs.index.sqlite_index import SqliteWriter
 from pyoco_server.runs.sweep.open_runs import RunState
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
 
-# Rows per statement; few sizes, because each is a prepared statement.
-_BATCH_SIZES: Final = (64, 8, 1)
 _CACHED_GROUP_IDS: Final = 20_000
 # Longer than any two times are apart.
 _EVER: Final = 1e12
 
 
-class BatchStatement:
-    """A statement with `{}` in it, where the placeholder of one row is repeated for many.
-
-    Starting a statement takes SQLite longer than writing a row, and each start may wait for the event loop's
-    thread.
-    """
-
-    def __init__(self, sql: str, row: str) -> None:
-        self._by_size = [(size, sql.format(", ".join([row] * size))) for size in _BATCH_SIZES]
-
-    def query(self, db: sqlite3.Connection, rows: Sequence[Sequence[object]]) -> Iterator[tuple[Any, ...]]:
-        """The result rows; executed only as far as they are consumed."""
-        done = 0
-        for size, sql in self._by_size:
-            while len(rows) - done >= size:
-                values = tuple(chain.from_iterable(rows[done : done + size]))
-                yield from db.execute(sql, values)
-                done += size
-
-    def execute(self, db: sqlite3.Connection, rows: Sequence[Sequence[object]]) -> None:
-        for _ in self.query(db, rows):
-            pass
-
-
 _FIND: Final = BatchStatement(
-    "SELECT r.run_id, r.revision, r.doc, r.grp, r.updated_at, d.text, d.item "
+    "SELECT r.run_id, r.revision, r.doc, r.grp, r.updated_at, r.state IS NULL, d.text, d.item "
     "FROM runs r JOIN docs d USING (doc) WHERE r.run_id IN ({})",
     "?",
 )
@@ -99,12 +75,17 @@ class IndexedRun(Struct, frozen=True, gc=False):
     doc: int
     grp: int
     updated_at: float
+    has_ended: int
     text: str
     item: bytes
 
     @property
     def summary(self) -> RunSummary:
         return RunSummary(item=_decode_item(self.item), text=self.text)
+
+    def counted(self, rollups: RollupChanges) -> EndedRun | None:
+        """What the roll-ups have of it."""
+        return rollups.ended_run(self.grp, _decode_item(self.item)) if self.has_ended else None
 
 
 def indexed_runs(db: sqlite3.Connection, keys: Iterable[bytes]) -> dict[bytes, IndexedRun]:
@@ -203,18 +184,20 @@ class IndexWriter(SqliteWriter):
     table = "runs"
     key_column = "run_id"
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__(connection)
+        self.rollups = FlowRollups(connection, clock)
         self._group_ids: dict[tuple[str, ...], int] = {}
         [(self.entries,)] = connection.execute("SELECT coalesce(sum(runs), 0) FROM groups")
 
     def _clear(self) -> None:
         for name in schema.INDEXES:
             self._db.execute(f"DROP INDEX IF EXISTS {name}")
-        for table in ("runs", "groups", "docs", "labels"):
+        for table in ("runs", "groups", "docs", "labels", "rollups"):
             self._db.execute(f"DELETE FROM {table}")
         self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
         self._group_ids.clear()
+        self.rollups.reset()
 
     def complete(self) -> None:
         for name, columns in schema.INDEXES.items():
@@ -236,16 +219,23 @@ class IndexWriter(SqliteWriter):
             deleted = [(write.revision, write.run_id) for write in newest.values() if write.deleted]
             self.markers.store(newest, deleted)
             self.unreadable.store(newest)
-            changes = RowChanges(self._db)
+            changes, rollups = RowChanges(self._db), self.rollups.changes()
             for write in newest.values():
                 key = keys[write.run_id]
                 previous = indexed.get(key)
                 if write.summary is not None:
                     group = self._group(write.summary.item)
                     changes.put(write, write.summary, key, group=group, previous=previous)
+                    counted = None if previous is None else previous.counted(rollups)
+                    rollups.replace(counted, rollups.ended_run(group, write.summary.item))
                 elif previous is not None:
                     changes.delete(previous)
+                    if write.deleted:
+                        rollups.keep(previous.counted(rollups))
+                    else:
+                        rollups.replace(previous.counted(rollups), None)
             changes.write()
+            self.rollups.apply(rollups, upto)
             items = [write.summary.item for write in batch if write.summary is not None]
             self._store_held(items, upto, stored_ns)
         self.entries += changes.counts.total()
@@ -260,12 +250,20 @@ class IndexWriter(SqliteWriter):
         ).fetchall()
         with self._transaction():
             indexed = indexed_runs(self._db, [key for (key,) in found])
-            changes = RowChanges(self._db)
+            changes, rollups = RowChanges(self._db), self.rollups.changes()
             for run in indexed.values():
                 changes.delete(run)
+                rollups.keep(run.counted(rollups))
             changes.write()
+            self.rollups.apply(rollups, self.revision)
         self.entries += changes.counts.total()
         return [(run.revision, run.summary) for run in indexed.values()]
+
+    def write_rollups(self) -> None:
+        """Make them complete up to the revision of the index."""
+        if not self.rollups.are_written:
+            with self._transaction():
+                self.rollups.apply(self.rollups.changes(urgent=True), self.revision)
 
     def open_states(self) -> list[tuple[str, int, bytes]]:
         rows = self._db.execute("SELECT run_id, revision, state FROM runs WHERE state IS NOT NULL")
@@ -276,6 +274,7 @@ class IndexWriter(SqliteWriter):
 
     def _rolled_back(self) -> None:
         self._group_ids.clear()
+        self.rollups.reset()
 
     def _group(self, item: RunItem) -> int:
         key = (item.tenant_id or "", item.flow_name, item.tag, item.status)

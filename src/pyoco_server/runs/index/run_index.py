@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,12 @@ from msgspec import Raw
 
 from pyoco_server.runs.index import index_schema as schema
 from pyoco_server.runs.index.activity import Activity, Span, activity_in
+from pyoco_server.runs.index.flow_statistics import (
+    FlowHistory,
+    FlowStatistics,
+    history_of_flow,
+    statistics_by_flow,
+)
 from pyoco_server.runs.index.index_schema import key_of, run_id_of
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
 from pyoco_server.runs.index.pagination import Sort, SortKey
@@ -103,6 +110,20 @@ class RunIndex(SqliteIndex[IndexWriter]):
     async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
         return await self._read(lambda db: activity_in(db, tenant, span, flows=flows))
 
+    async def statistics_by_flow(
+        self, tenant: str | None, *, tag: str | None = None
+    ) -> dict[str, FlowStatistics]:
+        now = time.time()
+        await self._write_rollups()
+        return await self._read(lambda db: statistics_by_flow(db, now, tenant=tenant, tag=tag))
+
+    async def history_of_flow(
+        self, flow: str, tenant: str | None, *, tag: str | None = None
+    ) -> FlowHistory | None:
+        now = time.time()
+        await self._write_rollups()
+        return await self._read(lambda db: history_of_flow(db, flow, now, tenant=tenant, tag=tag))
+
     async def tenants_of(self, run_ids: Iterable[str]) -> dict[str, str | None]:
         """The tenant of each of these runs that is indexed; it never changes."""
         keys = [key_of(run_id) for run_id in run_ids]
@@ -124,6 +145,10 @@ class RunIndex(SqliteIndex[IndexWriter]):
             return {run_id_of(key): row[0] for key, row in rows if row is not None}
 
         return await self._read(found)
+
+    async def _write_rollups(self) -> None:
+        if self.ready and not self._used().rollups.are_written:
+            await self._write(lambda: self._used().write_rollups())
 
 
 def _listed(db: sqlite3.Connection, keys: list[SortKey]) -> list[ListedRun]:

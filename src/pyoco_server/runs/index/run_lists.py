@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.runs.index.activity import Activity, Span
+from pyoco_server.runs.index.flow_statistics import FlowHistory, FlowStatistics
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.pagination import Sort, SortKey
 from pyoco_server.runs.index.run_filter import RunFilter
@@ -55,6 +56,20 @@ class RunLists:
     async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
         await self.caught_up()
         return await self._index.activity(tenant, span, flows=flows)
+
+    async def statistics_by_flow(
+        self, tenant: str | None, *, tag: str | None = None
+    ) -> dict[str, FlowStatistics]:
+        """The last 24 hours of each flow that has runs: a tenant's, or all."""
+        await self.caught_up()
+        return await self._index.statistics_by_flow(tenant, tag=tag)
+
+    async def history_of_flow(
+        self, flow: str, tenant: str | None, *, tag: str | None = None
+    ) -> FlowHistory | None:
+        """Of 24 hours, 7 days and 30 days; None if it has no runs."""
+        await self.caught_up()
+        return await self._index.history_of_flow(flow, tenant, tag=tag)
 
     async def of_tenant(self, run_ids: Iterable[str], tenant: str) -> frozenset[str]:
         """Which of these runs are the tenant's; IndexNotReady at once while the index is filled."""

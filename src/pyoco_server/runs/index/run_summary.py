@@ -69,6 +69,14 @@ class RunItem(Struct, kw_only=True, gc=False):
     id: str | UnsetType = UNSET
 
     @property
+    def queue_sec(self) -> float | None:
+        """From its submission, or its `start_at`, to its start."""
+        if self.start_time is None or self.submitted_at is None:
+            return None
+        # Negative when the clocks of two machines differ.
+        return max(0.0, self.start_time - max(self.submitted_at, self.start_at or 0.0))
+
+    @property
     def indexed_cause(self) -> tuple[str | None, str | None]:
         """Its kind, and kind and id; None: `api`, which most runs have, and which has no id."""
         cause = cause_of(self.cause, self.origin_run_id)

@@ -48,6 +48,12 @@ def cut_value(encoded: bytes) -> Raw:
     return Raw(msgspec.json.encode(preview_of(encoded)))
 
 
+def cut_bytes(value: bytes | bytearray | memoryview, size: int) -> Raw:
+    """The same for bytes: their size, and the beginning of their base64."""
+    beginning = msgspec.json.encode(bytes(value[:_SMALL_BYTES]))
+    return Raw(msgspec.json.encode(preview_of(beginning) | {"bytes": size}))
+
+
 def _fits(snapshot: RunSnapshot, max_bytes: int) -> bool:
     return len(encode(snapshot)) <= max_bytes
 

@@ -20,7 +20,6 @@ import logging
 from collections.abc import Iterator
 from hashlib import blake2b, sha256
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from msgspec import UNSET, structs
 
@@ -132,12 +131,6 @@ class JobSignatures:
         self._secret = await shared_secret(self._connection, "jobs")
 
 
-_OF_CONNECTION: WeakKeyDictionary[Connection, JobSignatures] = WeakKeyDictionary()
-
-
 def signatures_of(connection: Connection) -> JobSignatures:
     """One for all parts of a gateway: they share the secret and the count."""
-    found = _OF_CONNECTION.get(connection)
-    if found is None:
-        found = _OF_CONNECTION[connection] = JobSignatures(connection)
-    return found
+    return connection.shared(JobSignatures)

@@ -1,4 +1,5 @@
-"""Retention: removes runs that ended long ago, later their delete markers, and records of old workers.
+"""Retention: removes runs that ended long ago, later their delete markers, and records of old workers with
+the descriptions of their flows.
 
 A run whose snapshot cannot be read is removed like an ended one: nothing continues it.
 
@@ -22,10 +23,12 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_af
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
-from pyoco_server.broker.stores.worker_registry import StoredWorker, WorkerRegistry
+from pyoco_server.broker.stores.workers.flow_catalogue_store import FlowCatalogueStore
+from pyoco_server.broker.stores.workers.worker_registry import StoredWorker, WorkerRegistry
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.models import TERMINAL
 from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
@@ -38,6 +41,9 @@ T = TypeVar("T")
 _MARKER_SEC = 600.0
 _AT_ONCE = 64
 _WORKER_CHECK_SEC = 60.0
+# A worker stores its catalogue before its record names it.
+_UNUSED_CATALOGUE_SEC = 3600.0
+_UPLOAD_CHECK_SEC = 600.0
 
 
 class Retention:
@@ -51,6 +57,7 @@ class Retention:
         self._prefix = f"$KV.{bucket}."
         self._store = RunStore(connection)
         self._journal = Journal(connection)
+        self._objects = RunObjects(connection)
         self._logs = RunLogs(connection)
         self._waits = WaitStore(connection)
         self._mailboxes = MailboxStore(connection)
@@ -105,6 +112,7 @@ class Retention:
     async def _remove_records(self, run_id: str) -> int:
         """Remove the records of a deleted run; returns the number of its waits."""
         await self._journal.remove(run_id)
+        await self._objects.remove_run(run_id)
         await self._logs.remove(run_id)
         await self._mailboxes.remove_run(run_id)
         waits = await self._waits.remove_run(run_id)
@@ -164,25 +172,30 @@ def _is_removable(message: StreamMessage) -> bool:
 
 
 class WorkerRecordRetention:
-    """Removes the records of workers that were not seen for long.
+    """Removes the records of workers that were not seen for long, and catalogues that no record refers to.
 
     A record with an operator's setting (paused, hidden) is kept: it applies to the next worker of that id.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._registry = WorkerRegistry(connection)
+        self._catalogues = FlowCatalogueStore(connection)
         self._keep_sec = connection.config.worker_record_retention_sec
         self._disconnect_sec = connection.config.worker_disconnect_timeout_sec
         self._next_check = 0.0
 
     async def remove(self) -> int:
         """Remove expired records; returns how many."""
-        if not self._keep_sec or time.monotonic() < self._next_check:
+        if time.monotonic() < self._next_check:
             return 0
         self._next_check = time.monotonic() + _WORKER_CHECK_SEC
         # Read first: a record that is written meanwhile is younger.
         written_before = await self._registry.server_time() - self._keep_sec
         records = await self._registry.stored()
+        used = {stored.record.catalogue.digest for stored in records if stored.record.catalogue is not None}
+        await self._catalogues.remove_unused(used, older_than_sec=_UNUSED_CATALOGUE_SEC)
+        if not self._keep_sec:
+            return 0
         expired = [stored for stored in records if self._is_expired(stored, written_before)]
         for stored in expired:
             await self._registry.remove(stored)
@@ -196,3 +209,21 @@ class WorkerRecordRetention:
         if stored.stored_at >= written_before or record.hidden or record.paused:
             return False
         return not record.observed_state(disconnect_timeout_sec=self._disconnect_sec).alive
+
+
+class UnfinishedUploads:
+    """Removes what is left of objects of runs whose upload was interrupted, or that were replaced."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._objects = RunObjects(connection)
+        self._next_check = 0.0
+
+    async def remove(self) -> int:
+        """Remove old ones; returns how many."""
+        if time.monotonic() < self._next_check:
+            return 0
+        self._next_check = time.monotonic() + _UPLOAD_CHECK_SEC
+        removed = await self._objects.drop_abandoned()
+        if removed:
+            log.info("removed the bytes of %d unfinished or replaced uploads", removed)
+        return removed

@@ -22,7 +22,7 @@ from pyoco_server.runs.sweep.acked_job_removal import AckedJobRemoval
 from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, LastDeliveries
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.orphaned_runs import OrphanedRuns
-from pyoco_server.runs.sweep.retention import Retention, WorkerRecordRetention
+from pyoco_server.runs.sweep.retention import Retention, UnfinishedUploads, WorkerRecordRetention
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
 from pyoco_server.runs.sweep.unsigned_runs import UnsignedRuns
@@ -64,6 +64,7 @@ class Sweeper:
         self._unsigned = UnsignedRuns(connection, runs)
         self._retention = Retention(connection, self._runs)
         self._worker_records = WorkerRecordRetention(connection)
+        self._uploads = UnfinishedUploads(connection)
         self._advisories = Advisories(connection)
         self.last_deliveries = last = LastDeliveries(self.repairer, self._queued)
         self._exhausted = ExhaustedDeliveries(self.repairer, self._runs, last, thresholds)
@@ -154,3 +155,4 @@ class Sweeper:
             await self._check_lease()
         if count := await self._worker_records.remove():
             self.actions["worker_removed"] += count
+        await self._uploads.remove()

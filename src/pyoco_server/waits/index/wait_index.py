@@ -14,10 +14,10 @@ from msgspec import Raw
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.records.models import WaitKind
 from pyoco_server.records.wait_models import NO_DEADLINE
+from pyoco_server.runs.index.batch_statement import BatchStatement
 from pyoco_server.runs.index.filter_sql import Condition, among, where
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.index_file import FileSchema
-from pyoco_server.runs.index.index_writer import BatchStatement
 from pyoco_server.runs.index.pagination import SortKey
 from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE, SqliteIndex, SqliteWriter
 from pyoco_server.waits.index.wait_items import OPEN, WaitFilter, WaitItem

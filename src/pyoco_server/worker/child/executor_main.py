@@ -82,8 +82,9 @@ class ExecutorProcess:
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
             self._link.send(Ready(error=escape_surrogates(f"{type(error).__name__}: {error}")))
             return
+        catalogue = source.described(setup.code_folders) if setup.describe_flows else b""
         freeze_loaded_code()
-        self._link.send(Ready(flows=source.names, failures=source.failures))
+        self._link.send(Ready(flows=source.names, failures=source.failures, catalogue=catalogue))
         state = ProcessState()
         must_restart = False
         while not must_restart:
@@ -135,6 +136,10 @@ class ExecutorProcess:
             limits=[_LimitReporter(self._link)],
             backoff=RetryBackoff(setup.task_retry_base_sec, setup.task_retry_max_sec),
             max_value_bytes=setup.journal_value_max_bytes,
+            # Blocks while the worker does not read.
+            store=self._link.send,
+            max_result_bytes=setup.result_max_bytes,
+            max_records_bytes=setup.records_max_bytes,
         )
 
     def _execute(self, source: FlowSource, run: Run, listener: RunListener) -> Outcome | None:

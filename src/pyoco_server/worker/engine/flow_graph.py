@@ -74,6 +74,11 @@ def predecessors(flow: Flow) -> Links:
     }
 
 
+def result_task(flow: Flow) -> str | None:
+    """The task that has the option `result`."""
+    return next((task.name for task in flow.tasks if getattr(task, "result", False)), None)
+
+
 def _link(node: DSLNode, before: list[str], found: dict[str, dict[str, None]]) -> list[str]:
     """Link the tasks of the node to those before it; return the tasks that it ends with."""
     if isinstance(node, TaskNode):

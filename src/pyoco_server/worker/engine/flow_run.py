@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyoco.core.models import Flow, TaskState
+from pyoco.core.models import Flow, TaskRecord, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
 
 from pyoco_server.records.journal_order import last_number
@@ -16,9 +16,10 @@ from pyoco_server.records.wait_models import Question, decode_waits, encode
 from pyoco_server.waits.human.asking import TaskSuspended
 from pyoco_server.waits.wait_arguments import IN_PLACE_SEC
 from pyoco_server.worker.engine.flow_engine import run_flow
-from pyoco_server.worker.engine.flow_graph import in_order, predecessors, reusable
+from pyoco_server.worker.engine.flow_graph import in_order, predecessors, result_task, reusable
 from pyoco_server.worker.engine.flow_shape import FlowShape
-from pyoco_server.worker.engine.json_values import error_message
+from pyoco_server.worker.engine.json_values import VALUE_LIMIT_BYTES, error_message
+from pyoco_server.worker.engine.large_outputs import LargeOutputs
 from pyoco_server.worker.engine.raised_error import raised_fields
 from pyoco_server.worker.engine.run_facts import facts_of
 from pyoco_server.worker.engine.run_waits import RunWaits
@@ -33,7 +34,13 @@ from pyoco_server.worker.engine.task_calls import (
 )
 from pyoco_server.worker.engine.task_journal import TaskJournal
 from pyoco_server.worker.engine.task_records import brief_record, encoded_record
-from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run
+from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Progress, Run
+
+_FORCED = "the run was ended by force"
+_CANCELLED = "the run was cancelled"
+_NOT_YET = "it is stored when the run ends"
+# A smaller output stays in its record.
+_SMALL_BYTES = 2048
 
 _STATUS = {state: TaskStatus(state.value) for state in TaskState}
 
@@ -55,6 +62,11 @@ class RunListener:
     limits: Sequence[TaskWatcher]
     backoff: RetryBackoff
     max_value_bytes: int
+    # Takes the parts of large outputs; returns when there is room for the next one.
+    store: Callable[[OutputPart], None]
+    # The largest output that is stored, and what the records of all tasks may take together.
+    max_result_bytes: int
+    max_records_bytes: int
     # A task that sleeps for less than this does so in place.
     sleep_in_place_sec: float = IN_PLACE_SEC
 
@@ -96,12 +108,16 @@ class FlowRun:
         self._context = ServerRunContext(run_id=run.run_id, tasks=dict.fromkeys(order, TaskState.PENDING))
         self._context.calls = self._calls
         self._context.facts = facts_of(run)
+        self._outputs = LargeOutputs(listener.store, max_bytes=listener.max_result_bytes)
         self._cancel_requested = False
         self._end_claim = threading.Lock()
+        self._result_task = result_task(flow)
 
     def execute(self) -> Outcome | None:
         """The outcome; None when another thread has claimed the end of the run and reports it."""
         outcome = self._run()
+        # Before the claim: while this lasts, the run can still be ended from outside, with its records.
+        self._outputs.send_all()
         return outcome if self.claim_end() else None
 
     def cancel(self) -> None:
@@ -135,7 +151,7 @@ class FlowRun:
         """The outcome of a run that is ended from outside, after its end was claimed."""
         over = TaskState.CANCELLED if status == RunStatus.CANCELLED else TaskState.FAILED
         self._end_running_tasks(error, over)
-        return self._ended(RunStatus(status), error=error, forced=True)
+        return self._ended(RunStatus(status), not_stored=_FORCED, error=error, forced=True)
 
     def _run(self) -> Outcome:
         try:
@@ -175,7 +191,8 @@ class FlowRun:
                 return brief
             cancelled = brief.status == RunStatus.CANCELLED
             self._end_running_tasks(text, TaskState.CANCELLED if cancelled else TaskState.FAILED)
-            return self._ended(RunStatus(brief.status), reason=brief.reason, error=brief.error)
+            status = RunStatus(brief.status)
+            return self._ended(status, not_stored=_FORCED, reason=brief.reason, error=brief.error)
         except Exception:  # noqa: BLE001 - nothing else can end this run
             traceback.print_exc()
             return brief
@@ -212,28 +229,62 @@ class FlowRun:
                 self._context.tasks[name] = record.state = over
         return failed
 
-    def _ended(self, status: RunStatus, **how: Any) -> Outcome:
+    def _ended(self, status: RunStatus, *, not_stored: str | None = None, **how: Any) -> Outcome:
+        """`not_stored` says why large outputs are not stored."""
+        if status is RunStatus.CANCELLED:
+            not_stored = not_stored or _CANCELLED
+        if status.parked:
+            not_stored = _NOT_YET
+            how["questions"] = encode(self._waits.open)
+        # A copy, see `_task_states`.
+        finished = dict(self._context.task_records)
         records: dict[str, bytes] = {}
         records_cut = False
-        waiting = self._waits.tasks
-        # A copy, see `_task_states`.
-        for name, record in dict(self._context.task_records).items():
-            records[name], cut = encoded_record(
-                record,
-                state=_state(name, record.state, waiting),
-                printed=self._listener.output_tail(name),
-                after=self._links.get(name),
-                call_fields=self._calls.history.record_fields(name),
-                replayed=self._journal.replayed.get(name),
-                not_journalled=self._journal.not_journalled.get(name),
-                executed_again=self._journal.executed_again.get(name),
-            )
+        for name, record in finished.items():
+            records[name], cut = self._encoded(name, record, not_stored)
             records_cut = records_cut or cut
-        if status.parked:
-            how["questions"] = encode(self._waits.open)
+        if not_stored is None and self._outputs.enabled:
+            records_cut |= self._make_room(finished, records)
         return Outcome(
-            status=status, tasks=self._task_states(), task_records=records, records_cut=records_cut, **how
+            status=status,
+            tasks=self._task_states(),
+            task_records=records,
+            records_cut=records_cut,
+            result_task=self._result_task,
+            **how,
         )
+
+    def _encoded(
+        self, name: str, record: TaskRecord, not_stored: str | None, limit: int = VALUE_LIMIT_BYTES
+    ) -> tuple[bytes, bool]:
+        def keep(output: memoryview, is_bytes: bool) -> str | None:
+            return not_stored or self._outputs.keep(name, output, is_bytes=is_bytes)
+
+        return encoded_record(
+            record,
+            state=_state(name, record.state, self._waits.tasks),
+            printed=self._listener.output_tail(name),
+            after=self._links.get(name),
+            call_fields=self._calls.history.record_fields(name),
+            replayed=self._journal.replayed.get(name),
+            not_journalled=self._journal.not_journalled.get(name),
+            executed_again=self._journal.executed_again.get(name),
+            keep=keep,
+            output_limit=limit,
+        )
+
+    def _make_room(self, finished: dict[str, TaskRecord], records: dict[str, bytes]) -> bool:
+        """Store outputs elsewhere, the longest records first, until the records fit into a snapshot."""
+        excess = sum(map(len, records.values())) - self._listener.max_records_bytes
+        names = sorted(records, key=lambda name: len(records[name])) if excess > 0 else []
+        is_cut = False
+        while excess > 0 and names and len(records[names[-1]]) > _SMALL_BYTES:
+            name = names.pop()
+            excess += -len(records[name])
+            records[name], cut = self._encoded(name, finished[name], None, _SMALL_BYTES)
+            excess += len(records[name])
+            is_cut = is_cut or cut
+        return is_cut
 
     def _task_states(self) -> dict[str, str]:
         waiting = self._waits.tasks

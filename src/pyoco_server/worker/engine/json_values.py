@@ -9,10 +9,11 @@ import msgspec
 from msgspec import Raw
 
 from pyoco_server.records.decoding import is_nested_deeper
-from pyoco_server.runs.lifecycle.compaction import cut_value
+from pyoco_server.runs.lifecycle.compaction import cut_bytes, cut_value
 
 # One value may take this much of a record; more is replaced by its size and beginning.
 VALUE_LIMIT_BYTES = 64 * 1024
+_BYTES_TYPES = frozenset({bytes, bytearray, memoryview})
 _REPR_CHARS = 4096
 # Deeper values are replaced too: a stored record has a limit (records/decoding.py).
 _MAX_NESTING = 200
@@ -27,19 +28,37 @@ class JsonValue(NamedTuple):
     is_cut: bool = False
     # Where a number was that JSON does not have.
     not_json: Sequence[str] = ()
+    # All of a value that was cut: JSON, or bytes as they are.
+    whole: memoryview = memoryview(b"")
 
 
-def to_json(name: str, value: Any) -> JsonValue:
-    """The value as JSON; `name` is the field of the record that it is stored in."""
+def to_json(name: str, value: Any, limit: int = VALUE_LIMIT_BYTES) -> JsonValue:
+    """The value as JSON; `name` is the field of the record that it is stored in.
+
+    One that takes more than `limit` bytes is cut.
+    """
+    if is_bytes(value) and (size := memoryview(value).nbytes) * 4 // 3 > limit:
+        # Without its base64, which would be another copy.
+        return JsonValue(cut_bytes(value, size), is_cut=True, whole=_flat(value))
     not_json: Sequence[str] = ()
     try:
         encoded = _encode(value)
         not_json = _non_finite(name, value, encoded)
     except Exception:  # noqa: BLE001 - a key that is no string, a text that is no Unicode, a user's property
         encoded = msgspec.json.encode(describe(value))
-    if len(encoded) <= VALUE_LIMIT_BYTES and not is_nested_deeper(encoded, _MAX_NESTING):
+    if len(encoded) <= limit and not is_nested_deeper(encoded, _MAX_NESTING):
         return JsonValue(Raw(encoded), not_json=not_json)
-    return JsonValue(cut_value(encoded), is_cut=True, not_json=not_json)
+    return JsonValue(cut_value(encoded), is_cut=True, not_json=not_json, whole=memoryview(encoded))
+
+
+def is_bytes(value: Any) -> bool:
+    """Whether JSON has it as base64."""
+    return type(value) in _BYTES_TYPES
+
+
+def _flat(value: Any) -> memoryview:
+    view = memoryview(value)
+    return view.cast("B") if view.contiguous else memoryview(view.tobytes())
 
 
 def _non_finite(name: str, value: Any, encoded: bytes) -> list[str]:

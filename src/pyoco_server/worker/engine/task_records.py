@@ -1,6 +1,6 @@
 """Task records of a run's snapshot: brief while the run lasts, complete at its end."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -8,7 +8,8 @@ from msgspec import Struct
 from pyoco.core.models import TaskRecord
 
 from pyoco_server.records.models import JournalEntry
-from pyoco_server.worker.engine.json_values import escape_surrogates, to_json
+from pyoco_server.records.task_outputs import BYTES
+from pyoco_server.worker.engine.json_values import VALUE_LIMIT_BYTES, escape_surrogates, is_bytes, to_json
 from pyoco_server.worker.engine.task_calls import CallRecord
 
 
@@ -26,6 +27,13 @@ class _Brief(Struct, omit_defaults=True):
 
 
 _encode = msgspec.json.Encoder().encode
+
+# Takes a large output, and whether it is bytes; returns why it is not stored.
+KeepOutput = Callable[[memoryview, bool], str | None]
+
+
+def _keep_nothing(_: memoryview, __: bool) -> str | None:
+    return None
 
 
 def brief_record(
@@ -66,10 +74,15 @@ def encoded_record(
     replayed: JournalEntry | None = None,
     not_journalled: str | None = None,
     executed_again: str | None = None,
+    keep: KeepOutput = _keep_nothing,
+    output_limit: int = VALUE_LIMIT_BYTES,
 ) -> tuple[bytes, bool]:
-    """The record as JSON, and whether something of it had to be cut."""
-    inputs, inputs_cut, not_json_inputs = to_json("inputs", record.inputs)
-    output, output_cut, not_json_output = to_json("output", record.output)
+    """The record as JSON, and whether something of it had to be cut.
+
+    `keep` gets an output that takes more than `output_limit`, and returns why it is not stored elsewhere.
+    """
+    inputs, inputs_cut, not_json_inputs, _ = to_json("inputs", record.inputs)
+    output, output_cut, not_json_output, whole_output = to_json("output", record.output, output_limit)
     encoded: dict[str, Any] = {
         "state": state,
         "started_at": record.started_at,
@@ -82,6 +95,10 @@ def encoded_record(
         "artifacts": to_json("artifacts", record.artifacts).json,
         **printed,
     }
+    if is_bytes(record.output):
+        encoded["output_type"] = BYTES
+    if output_cut and (why := keep(whole_output, is_bytes(record.output))) is not None:
+        encoded["output_cut"] = why
     if call_fields:
         encoded |= call_fields
     if after:

@@ -52,6 +52,7 @@ from pyoco_server.worker.ipc.protocol import (
     LimitEnded,
     LimitStarted,
     Outcome,
+    OutputPart,
     Printed,
     Progress,
     ReadOutput,
@@ -472,6 +473,8 @@ class ChildProcess(asyncio.Protocol):
             if isinstance(message, Printed):
                 self.on_output(message.lines)
             self._pipes.on_message(message)
+        elif isinstance(message, OutputPart):
+            self._on_output_part(message)
         elif isinstance(message, LimitStarted):
             self._set_limit(message, message.limit_sec + _UNRESPONSIVE_SEC)
         elif isinstance(message, LimitEnded):
@@ -546,6 +549,19 @@ class ChildProcess(asyncio.Protocol):
             events.finished(message.entry)
         else:
             events.asked(decode_question(message.question))
+
+    def _on_output_part(self, part: OutputPart) -> None:
+        """Read no more of a large output than can be stored: then the process waits."""
+        if self._runs and not self._runs[0].events.output_part(part, self._resume_reading):
+            self._pause_reading()
+
+    def _pause_reading(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def on_output(self, lines: list[LogLine]) -> None:
         self._last_output.add(lines)

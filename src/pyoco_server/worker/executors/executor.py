@@ -1,11 +1,11 @@
 """The interface of executors: for the session of a run, and for the worker."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pyoco_server.records.models import JournalEntry, LogLine
 from pyoco_server.records.wait_models import Question
-from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, Progress, Run
+from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, OutputPart, Progress, Run
 
 
 class ExecutorCrashed(Exception):
@@ -34,6 +34,9 @@ class RunEvents(Protocol):
     def finished(self, entry: JournalEntry) -> None: ...
     def asked(self, question: Question) -> None: ...
     def printed(self, lines: list[LogLine]) -> None: ...
+
+    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+        """Whether there is room for more; if not, `resume` is called when there is."""
 
 
 class RunExecutor(Protocol):

@@ -120,7 +120,29 @@ class ProcessExecutor:
         if self.ready.error is not None:
             await self._close_child()
             raise ExecutorFailedToStart(self.ready.error)
+        # Once is enough: `describe` asks again after a change.
+        self._setup = structs.replace(self._setup, describe_flows=False)
         return child
+
+    async def describe(self) -> Ready:
+        """The flows as a new process loads them now, which then ends; ExecutorFailedToStart if it cannot."""
+        setup = structs.replace(self._setup, describe_flows=True)
+        try:
+            child = await ChildProcess.spawn(setup, self._template)
+        except OSError as error:
+            raise ExecutorFailedToStart(f"no process could be started: {error}") from error
+        try:
+            ready = await child.wait_ready()
+        finally:
+            await child.close()
+        if ready.error is not None:
+            raise ExecutorFailedToStart(ready.error)
+        return ready
+
+    @property
+    def code_folders(self) -> Sequence[str]:
+        """The folders of wheels that the next child imports from."""
+        return self._setup.code_folders
 
     @property
     def capacity(self) -> int:

@@ -22,9 +22,11 @@ from pyoco_server.worker.executors.executor import ExecutorCrashed, RunEvents
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.flow_source import FlowResolver, FlowSource
 from pyoco_server.worker.flows.importing import CodeFolders
-from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run
+from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Progress, Run, records_room
 
 T = TypeVar("T")
+
+_ROOM_CHECK_SEC = 0.5
 
 
 class ThreadExecutor:
@@ -72,6 +74,9 @@ class ThreadExecutor:
             limits=[],
             backoff=RetryBackoff(self._config.task_retry_base_sec, self._config.task_retry_max_sec),
             max_value_bytes=self._config.journal_value_max_bytes,
+            store=lambda part: _store(loop, ended, events, part),
+            max_result_bytes=self._config.result_max_bytes,
+            max_records_bytes=records_room(self._config),
             sleep_in_place_sec=self._sleep_in_place_sec,
         )
         self._abandon = abandon
@@ -225,6 +230,23 @@ def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *argum
     """From a thread of a flow; the loop may have been closed meanwhile."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *arguments)
+
+
+def _store(
+    loop: asyncio.AbstractEventLoop, ended: "asyncio.Future[Outcome]", events: RunEvents, part: OutputPart
+) -> None:
+    """Have the part stored, and wait for room for the next one, on the thread of the flow."""
+    room = threading.Event()
+
+    def take() -> None:
+        if ended.done() or events.output_part(part, room.set):
+            room.set()
+
+    _call(loop, take)
+    while not room.wait(_ROOM_CHECK_SEC):
+        # Nobody waits for an abandoned run, nor after the end of the program's loop.
+        if ended.done() or loop.is_closed():
+            return
 
 
 def _unless_ended(ended: "asyncio.Future[Outcome]", report: Callable[..., None], event: object) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from itertools import chain
+from inspect import cleandoc
+from itertools import chain, takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -45,6 +46,8 @@ class _Source:
     file: str
     flow: Flow | None = None
     yaml: bytes = b""
+    # What it is for, in the words of its file.
+    text: str = ""
     defaults: dict[str, Any] = field(default_factory=dict)
 
 
@@ -123,6 +126,14 @@ class FlowFolder:
         defaults = self._source(flow_name).defaults
         return deepcopy(defaults) if defaults else {}
 
+    def file_of(self, flow_name: str) -> str:
+        """The name of its file."""
+        return self._source(flow_name).file
+
+    def text_of(self, flow_name: str) -> str:
+        """The docstring of its file, if that has no other flow; of a flow.yaml, its first comment."""
+        return self._source(flow_name).text
+
     def fingerprint(self) -> str:
         """Changes when any Python or YAML file in the folder or below does."""
         return fingerprint_of(self.path)
@@ -138,13 +149,14 @@ class FlowFolder:
         except ImportFailure as exc:
             self._fail(file.name, str(exc))
             return
-        for variable, value in vars(module).items():
-            if variable.startswith("_"):
-                continue
-            if isinstance(value, Flow):
-                name = variable if value.name == _UNNAMED else value.name
-                self._register(name, _Source(file=file.name, flow=value))
-            elif isinstance(value, TaskWrapper | Task):
+        public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+        flows = {name: value for name, value in public.items() if isinstance(value, Flow)}
+        text = cleandoc(module.__doc__ or "") if len(flows) == 1 else ""
+        for variable, flow in flows.items():
+            name = variable if flow.name == _UNNAMED else flow.name
+            self._register(name, _Source(file=file.name, flow=flow, text=text))
+        for variable, value in public.items():
+            if isinstance(value, TaskWrapper | Task):
                 self._register_task(variable, file.name, value)
 
     def _load_yaml(self, file: Path) -> None:
@@ -156,7 +168,8 @@ class FlowFolder:
         except (OSError, InvalidRequest) as exc:
             self._fail(file.name, str(exc))
             return
-        self._register(file.stem, _Source(file=file.name, yaml=content, defaults=defaults))
+        text = _first_comment(content)
+        self._register(file.stem, _Source(file=file.name, yaml=content, text=text, defaults=defaults))
 
     def _fail(self, file: str, why: str) -> None:
         # Sent as UTF-8, which file names and exceptions need not be.
@@ -206,6 +219,12 @@ class FlowFolder:
         message = f"{self.path} has no flow {flow_name!r}; its flows are: {', '.join(self.names) or 'none'}"
         failed = "; ".join(f"{file}: {reason}" for file, reason in self.failures.items())
         raise UnknownFlow(f"{message}. Not loaded: {failed}" if failed else message)
+
+
+def _first_comment(yaml: bytes) -> str:
+    """The lines of the comment that a YAML file begins with."""
+    lines = takewhile(lambda line: line.startswith("#"), yaml.decode("utf-8-sig", "replace").splitlines())
+    return "\n".join(line.lstrip("#").removeprefix(" ") for line in lines)
 
 
 def _shared_name(name: str, sources: list[_Source]) -> str:

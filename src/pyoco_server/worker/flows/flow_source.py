@@ -1,6 +1,6 @@
 """Resolves the flow of a run: by name, or from the flow.yaml of its job."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -50,6 +50,14 @@ class FlowSource:
         folder = FlowFolder(setup.flows, policy)
         folder.load()
         return cls(folder.resolve, policy, folder)
+
+    def described(self, code_folders: Sequence[str]) -> bytes:
+        """The encoded catalogue of its flows; empty for a resolver, which cannot list them."""
+        if self._folder is None and self._resolver is not no_flows:
+            return b""
+        from pyoco_server.worker.flows.flow_descriptions import described_flows  # noqa: PLC0415 - in one process only
+
+        return described_flows(self._folder, code_folders)
 
     def prepare(self, run: Run, listener: RunListener) -> FlowRun | Outcome:
         """The run, ready to execute, or its outcome if the flow cannot be resolved."""

@@ -12,7 +12,7 @@ FLOW_FILES: Final = frozenset({".py", ".yaml", ".yml"})
 def fingerprint_of(folder: Path) -> str:
     """Changes when any Python or YAML file in the folder or below does."""
     digest = hashlib.sha256()
-    for file in sorted(_files_below(folder)):
+    for file in sorted(files_below(folder)):
         line = f"{file.relative_to(folder)}\0{_version_of(file)}\n"
         digest.update(line.encode(errors="surrogateescape"))
     return digest.hexdigest()
@@ -27,7 +27,7 @@ def _version_of(file: Path) -> str:
     return f"{found.st_mtime_ns}\0{found.st_size}"
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
+def files_below(folder: Path) -> Iterator[Path]:
     for current, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__" and not name.startswith(".")]
         yield from (Path(current, name) for name in files if Path(name).suffix in FLOW_FILES)

@@ -20,13 +20,18 @@ def task_options(
     timeout_sec: float | None = None,
     fail_policy: str | None = None,
     trigger_policy: str | None = None,
+    result: bool | None = None,
 ) -> Callable[[TaskWrapper], TaskWrapper]:
-    """Set options of a task; those that are not given stay as they are."""
+    """Set options of a task; those that are not given stay as they are.
+
+    With `result=True`, what this task returns is the result of the run.
+    """
     given: dict[str, Any] = {
         "retries": retries,
         "timeout_sec": timeout_sec,
         "fail_policy": fail_policy,
         "trigger_policy": trigger_policy,
+        "result": result,
     }
     given = {option: value for option, value in given.items() if value is not None}
     for option, value in given.items():
@@ -51,6 +56,9 @@ def invalid_option(flow: Flow) -> str | None:
             return _message(task, "retries", "a whole number")
         if task.timeout_sec is not None and not isinstance(task.timeout_sec, int | float):
             return _message(task, "timeout_sec", "a number of seconds, or None")
+    results = sorted(task.name for task in flow.tasks if getattr(task, "result", False))
+    if len(results) > 1:
+        return f"result=True is for one task of a flow, not for {', '.join(results)}"
     return None
 
 

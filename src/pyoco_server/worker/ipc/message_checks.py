@@ -9,14 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyoco_server.records.decoding import json_record, unreadable
+from pyoco_server.records.flow_models import MAX_CATALOGUE_BYTES
 from pyoco_server.records.models import PARKED, Reason, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import decode_question, decode_questions
 from pyoco_server.worker.ipc.protocol import (
     Asked,
     FromExecutor,
     Outcome,
+    OutputPart,
     Progress,
     ReadOutput,
+    Ready,
     message_from_executor,
 )
 
@@ -25,6 +28,7 @@ _TASK_STATES: Final = frozenset(map(str, TaskStatus))
 _REASONS: Final = frozenset({None, *map(str, Reason)})
 _STREAMS: Final = frozenset({"stdout", "stderr"})
 _NO_QUESTIONS: Final = b"[]"
+_MAX_PART_BYTES: Final = 1024 * 1024
 
 _decode_record = json_record(dict[str, Any])
 
@@ -73,6 +77,11 @@ def _check_tasks(states: Mapping[str, str], records: Mapping[str, bytes]) -> Non
         _decode_record(record)
 
 
+def _check_ready(ready: Ready) -> None:
+    if len(ready.catalogue) > MAX_CATALOGUE_BYTES:
+        raise ValueError("the descriptions of the flows are too large")
+
+
 def _check_question(asked: Asked) -> None:
     decode_question(asked.question)
 
@@ -82,9 +91,16 @@ def _check_stream(request: ReadOutput) -> None:
         raise ValueError("unknown stream")
 
 
+def _check_part(part: OutputPart) -> None:
+    if len(part.data) > _MAX_PART_BYTES:
+        raise ValueError("a part of an output is too large")
+
+
 _CHECKS: Final[Mapping[type, Callable[[Any], None]]] = {
     Outcome: _check_outcome,
     Progress: _check_progress,
     Asked: _check_question,
     ReadOutput: _check_stream,
+    Ready: _check_ready,
+    OutputPart: _check_part,
 }

@@ -21,6 +21,11 @@ _LENGTH = struct.Struct("!I")
 _SHORTEST_SILENCE_SEC = 10.0
 
 
+def records_room(config: NatsBackendConfig) -> int:
+    """How many bytes of a snapshot the records of its tasks may take; the rest is for everything else."""
+    return config.max_run_snapshot_bytes * 3 // 4
+
+
 class Setup(Struct, tag=True, kw_only=True):
     """The first frame to an executor."""
 
@@ -30,6 +35,9 @@ class Setup(Struct, tag=True, kw_only=True):
     task_retry_base_sec: float = 0.5
     task_retry_max_sec: float = 60.0
     journal_value_max_bytes: int = 64 * 1024 * 1024
+    result_max_bytes: int = 0
+    # What the records of all tasks may take of the snapshot.
+    records_max_bytes: int = 192 * 1024
     log_line_max_bytes: int = 16 * 1024
     log_run_max_bytes: int = 10 * 1024 * 1024
     # A worker that sends nothing for longer may have lost the run.
@@ -38,6 +46,8 @@ class Setup(Struct, tag=True, kw_only=True):
     code_folders: list[str] = []
     # A run that was queued for longer may have another owner by now.
     start_within_sec: float = 15.0
+    # Whether `Ready` has the catalogue: one process of a worker is enough.
+    describe_flows: bool = False
 
     @classmethod
     def from_config(
@@ -50,6 +60,8 @@ class Setup(Struct, tag=True, kw_only=True):
             task_retry_base_sec=config.task_retry_base_sec,
             task_retry_max_sec=config.task_retry_max_sec,
             journal_value_max_bytes=config.journal_value_max_bytes,
+            result_max_bytes=config.result_max_bytes,
+            records_max_bytes=records_room(config),
             log_line_max_bytes=config.run_log_line_max_bytes,
             log_run_max_bytes=config.run_log_run_max_bytes,
             max_silence_sec=max(config.consumer_ack_wait_sec, _SHORTEST_SILENCE_SEC),
@@ -107,6 +119,8 @@ class Ready(Struct, tag=True, kw_only=True):
     # The flows of its folder, and the files that could not be loaded, with the reason.
     flows: list[str] = []
     failures: dict[str, str] = {}
+    # An encoded FlowCatalogue; empty if it was not asked for, or a resolver has the flows.
+    catalogue: bytes = b""
 
 
 class Progress(Struct, tag=True, kw_only=True):
@@ -164,6 +178,19 @@ class Printed(Struct, tag=True, kw_only=True):
     confirms: bool = False
 
 
+class OutputPart(Struct, tag=True, kw_only=True):
+    """A part of what a task returned: of a value that is too large for the task's record.
+
+    All parts of a value come before those of the next one, and before the outcome of the run.
+    """
+
+    task: str
+    data: bytes
+    # Else JSON.
+    is_bytes: bool
+    is_last: bool
+
+
 class Origin(Struct, kw_only=True):
     """Where an exception was raised."""
 
@@ -194,6 +221,8 @@ class Outcome(Struct, tag=True, kw_only=True):
     forced: bool = False
     # It was never started, and will not be by this executor.
     not_started: bool = False
+    # The task that the flow names for the result of the run.
+    result_task: str | None = None
     # What it waits for: a JSON list of Questions.
     questions: bytes = b"[]"
     # The execution time in this executor.
@@ -206,7 +235,16 @@ def raw_records(report: Progress | Outcome) -> dict[str, Raw]:
 
 ToExecutor = Setup | Run | Cancel | Report | ForceEnd
 FromExecutor = (
-    Ready | Progress | Finished | Asked | LimitStarted | LimitEnded | ReadOutput | Printed | Outcome
+    Ready
+    | Progress
+    | Finished
+    | Asked
+    | LimitStarted
+    | LimitEnded
+    | ReadOutput
+    | Printed
+    | OutputPart
+    | Outcome
 )
 
 _encode = msgspec.msgpack.Encoder().encode

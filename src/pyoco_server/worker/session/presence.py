@@ -12,18 +12,21 @@ from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.worker_probe import probed_subscription
-from pyoco_server.broker.stores.worker_registry import OwnRecord
+from pyoco_server.broker.stores.workers.worker_registry import OwnRecord
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import WheelSyncState, WorkerRecord, WorkerState
+from pyoco_server.records.models import (
+    MAX_LISTED_FLOWS,
+    CatalogueReference,
+    WheelSyncState,
+    WorkerRecord,
+    WorkerState,
+)
 from pyoco_server.version import __version__
 
 log = logging.getLogger(__name__)
 
 # Changes within this time are stored together: short runs change faster than anybody reads.
 _COALESCE_SEC = 0.25
-
-# The record is written with each heartbeat.
-_MOST_FLOWS = 200
 
 # Called with the record after each write, with the commands of operators.
 OnRecord = Callable[[WorkerRecord], Awaitable[None]]
@@ -108,9 +111,15 @@ class Presence:
             self._loop.wake()
 
     def report_flows(self, names: Sequence[str]) -> None:
-        flows = sorted(names)[:_MOST_FLOWS]
+        flows = sorted(names)[:MAX_LISTED_FLOWS]
         if flows != self._own.record.flows:
             self._own.record.flows = flows
+            if self._loop.running:
+                self._loop.wake()
+
+    def report_catalogue(self, catalogue: CatalogueReference | None) -> None:
+        if catalogue != self._own.record.catalogue:
+            self._own.record.catalogue = catalogue
             if self._loop.running:
                 self._loop.wake()
 

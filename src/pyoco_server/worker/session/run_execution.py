@@ -36,9 +36,10 @@ from pyoco_server.worker.executors.executor import (
     RunExecutor,
     TaskTimedOut,
 )
-from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, Run, raw_records
+from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, OutputPart, Run, raw_records
 from pyoco_server.worker.session.failure_report import LAST_OUTPUT
 from pyoco_server.worker.session.run_keeper import RunKeeper
+from pyoco_server.worker.session.run_outputs import RunOutputs
 from pyoco_server.worker.session.run_questions import RunQuestions
 from pyoco_server.worker.session.run_recorder import RunRecorder
 from pyoco_server.worker.session.worker_services import WorkerServices
@@ -70,6 +71,7 @@ class RunExecution:
         timeout_sec = services.connection.config.wait_timeout_sec
         self._questions = RunQuestions(services.waits, services.wait_events, job, timeout_sec)
         self._recorder: RunRecorder | None = None
+        self._outputs: RunOutputs | None = None
         # Of the entries that the executor has sent.
         self._last_number = 0
         # Executor processes that were lost in this attempt.
@@ -109,6 +111,7 @@ class RunExecution:
 
     async def close(self) -> None:
         self._closed = True
+        await self._drop_outputs()
         if self._recorder is not None:
             await self._recorder.close()
 
@@ -127,6 +130,25 @@ class RunExecution:
                 attempt = self._owned.snapshot.shown_attempt
                 lines = [structs.replace(line, attempt=attempt) for line in lines]
             self._recording().printed(lines)
+
+    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+        if self._closed:
+            return True
+        if self._outputs is None:
+            services = self._services
+            self._outputs = RunOutputs(
+                services.objects,
+                self._job.tag,
+                self._job.run_id,
+                self._owned.snapshot.attempt,
+                max_bytes=services.connection.config.result_max_bytes,
+            )
+        return self._outputs.add(part, resume)
+
+    async def _drop_outputs(self) -> None:
+        if self._outputs is not None:
+            outputs, self._outputs = self._outputs, None
+            await outputs.close()
 
     def _recording(self) -> RunRecorder:
         if self._recorder is None:
@@ -190,6 +212,11 @@ class RunExecution:
         while True:
             run.waits = self._questions.encoded()
             outcome = await self._execute_once(run, keeper)
+            if self._outputs is not None:
+                # An attempt that goes on in another process sends them again.
+                if outcome.task_records and not outcome.must_resume:
+                    outcome.task_records = await self._outputs.finish(outcome.task_records)
+                await self._drop_outputs()
             if outcome.status in PARKED:
                 return await self._wait_or_resume(outcome)
             if not outcome.must_resume:
@@ -383,6 +410,7 @@ def terminal_snapshot(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
         task_records_truncated=outcome.records_cut,
         reason=outcome.reason,
         error=outcome.error,
+        result_task=outcome.result_task or UNSET,
         heartbeat_at=now,
         end_time=now,
         **not_waiting(snapshot),

@@ -8,6 +8,7 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -30,6 +31,7 @@ class WorkerServices:
         self.store = RunStore(connection)
         self.queue = WorkQueue(connection)
         self.journal = Journal(connection)
+        self.objects = RunObjects(connection)
         self.logs = RunLogs(connection)
         self.waits = WaitStore(connection)
         self.wait_events = WaitEvents(connection)

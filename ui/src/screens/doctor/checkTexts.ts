@@ -5,13 +5,16 @@ interface CheckText {
   name: string;
   /** What to do if it fails; the command that does it comes from the gateway. */
   hint: string;
-  /** The details of a check that passed, where the gateway's are a sentence. */
+  /** The details of a check that passed, where the gateway's are a sentence; `{program}` is that of the sentence. */
   passed?: string;
   /** The gateway's cure is the same sentence as the hint, and not a command. */
   isWhole?: true;
 }
 
-const installed = "コマンドをインストールするか、.aiflowrc.json を修正してください。";
+const program = {
+  hint: "コマンドをインストールするか、.aiflowrc.json を修正してください。",
+  passed: "{program} を使用できます",
+};
 const JAPANESE: Partial<Record<string, CheckText>> = {
   git: { name: "Git", hint: "Git をインストールしてください。" },
   repo: { name: "リポジトリ", hint: "Git リポジトリの最上位のフォルダーを指定してください。" },
@@ -37,15 +40,19 @@ const JAPANESE: Partial<Record<string, CheckText>> = {
     passed: "書き込み可能",
   },
   node: { name: "Node.js", hint: "コーディング CLI に必要な場合があります。" },
-  ai_cli: { name: "コーディング CLI", hint: installed },
-  ai_cli_planner: { name: "コーディング CLI（計画）", hint: installed },
-  ai_cli_qa: { name: "コーディング CLI（QA）", hint: installed },
-  ai_cli_fallback: { name: "コーディング CLI（予備）", hint: installed },
-  unit_test: { name: "ユニットテスト", hint: installed },
-  e2e_test: { name: "E2E テスト", hint: installed },
-  lint: { name: "リント", hint: installed },
-  typecheck: { name: "型チェック", hint: installed },
+  ai_cli: { name: "コーディング CLI", ...program },
+  ai_cli_planner: { name: "コーディング CLI（計画）", ...program },
+  ai_cli_qa: { name: "コーディング CLI（QA）", ...program },
+  ai_cli_fallback: { name: "コーディング CLI（予備）", ...program },
+  unit_test: { name: "ユニットテスト", ...program },
+  e2e_test: { name: "E2E テスト", ...program },
+  lint: { name: "リント", ...program },
+  typecheck: { name: "型チェック", ...program },
 };
+
+/** The details of a check that passed. */
+export const passedText = (text: string, details: string | null | undefined): string =>
+  text.replace("{program}", (details ?? "").replace(/ available$/, ""));
 
 /** Null: the page is in English, or the check is unknown. */
 export const checkText = (name: string, language: Language): CheckText | null =>

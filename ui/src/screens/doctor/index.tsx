@@ -12,7 +12,7 @@ import { Button, ButtonLink, joined } from "../../ui/controls";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { UserText } from "../../ui/UserText";
-import { checkText } from "./checkTexts";
+import { checkText, passedText } from "./checkTexts";
 import { messages } from "./messages";
 
 export default function DoctorScreen() {
@@ -53,7 +53,7 @@ export default function DoctorScreen() {
 function CheckRow({ check }: { check: Check }) {
   const t = useMessages(messages);
   const text = checkText(check.name, useLanguage());
-  const details = (check.ok && text?.passed) || check.details;
+  const details = check.ok && text?.passed ? passedText(text.passed, check.details) : check.details;
   const Icon = check.ok ? CircleCheck : CircleX;
   return (
     <li className={styles.card} data-check={check.name} data-ok={check.ok}>

@@ -3,10 +3,12 @@ import { CircleHelp, Send } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
 import { useAct } from "../../api/queries";
+import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { Markdown } from "../../requests/Markdown";
 import { messages as common } from "../../requests/messages";
 import { requestTone } from "../../requests/RequestStatus";
+import { questionText } from "../../requests/request";
 import { type AgentRequest, resume } from "../../requests/requestApi";
 import { Arming, useIsArmed } from "../../ui/arming";
 import { Button, Field, joined, TextArea } from "../../ui/controls";
@@ -19,26 +21,29 @@ import local from "./Request.module.css";
 
 export function Question({ request }: { request: AgentRequest }) {
   const t = useMessages(messages);
+  const language = useLanguage();
   const { question, blocked_reason } = request;
   return (
     <section className={joined(local.pinned, requestTone("needs_input"))} aria-label={t("question")}>
       <CircleHelp size={17} aria-hidden />
       <div className={local.question}>
-        <Markdown text={blocked_reason ?? question?.text ?? t("noQuestion")} />
+        <Markdown text={questionText(blocked_reason ?? question?.text ?? t("noQuestion"), language)} />
         <Arming key={question?.wait_id}>
-          <AnswerBox request={request} choices={question?.choices ?? []} />
+          <AnswerBox request={request} />
         </Arming>
       </div>
     </section>
   );
 }
 
-function AnswerBox({ request, choices }: { request: AgentRequest; choices: readonly string[] }) {
+function AnswerBox({ request }: { request: AgentRequest }) {
   const t = useMessages(messages);
   const c = useMessages(common);
   const isArmed = useIsArmed();
   const [text, setText] = useState("");
-  const sending = useAct((answer: string) => resume(request.id, answer), {
+  const choices = request.question?.choices ?? [];
+  const waitId = request.question?.wait_id ?? null;
+  const sending = useAct((answer: string) => resume(request.id, answer, waitId), {
     quiet: true,
     refresh: [["requests"], ["waits"]],
     onDone: () => showToast({ tone: "good", title: t("answered"), detail: request.title }),

@@ -39,7 +39,8 @@ export function useRequestLog(id: string, runId: string, onChange: () => void): 
         const more = fresh;
         if (isChanged) changed();
         isChanged = false;
-        const isFirst = count === more.length;
+        // Until the first line of this connection, those of the one before are shown.
+        const isFirst = count > 0 && count === more.length;
         fresh = [];
         setLog((before) => ({
           ...withMore(isFirst ? NOTHING : before, more),

@@ -77,19 +77,22 @@ class SchemaChecker:
 
     async def check(self, value: Any, schema: Schema, *, at: str, owner: str) -> None:
         """InvalidAnswer says what is wrong with the value, or that the schema cannot be used."""
-        check = Check(value, schema, at)
-        line = msgspec.json.encode(check) + b"\n"
-        if _is_quick(check, line):
-            from pyoco_server.waits.human.answers.schema_validation import run_check  # noqa: PLC0415 - takes 6 MB
-
-            result = run_check(check)
-        else:
-            result = await self._check_in_process(line, owner)
+        result = await self.result(value, schema, at=at, owner=owner)
         if result.schema_error is not None:
             detail = f"no answer can be checked against the schema of this wait: {result.schema_error}"
             raise InvalidAnswer(problems=[FieldProblem("", detail)])
         if result.problems:
             raise InvalidAnswer(problems=result.problems)
+
+    async def result(self, value: Any, schema: Schema, *, at: str, owner: str) -> CheckResult:
+        """AnswersBusy if too many slow checks are queued."""
+        check = Check(value, schema, at)
+        line = msgspec.json.encode(check) + b"\n"
+        if not _is_quick(check, line):
+            return await self._check_in_process(line, owner)
+        from pyoco_server.waits.human.answers.schema_validation import run_check  # noqa: PLC0415 - takes 6 MB
+
+        return run_check(check)
 
     async def _check_in_process(self, line: bytes, owner: str) -> CheckResult:
         async with self._turn_of(owner), self._slots:

@@ -24,8 +24,14 @@ from pyoco_server.records.signal_models import Mailbox, Signal
 from pyoco_server.records.wait_models import WaitEventKind, WaitRecord, WaitState
 from pyoco_server.records.workflow_event_models import EventActor, EventInput, RetryJob, RetryStatus
 from pyoco_server.waits.wait_transitions import event_of
-from tests.simulation import invariants
-from tests.simulation.evidence import (
+from tests.simulation.invariants import (
+    checks,
+    request_invariants,
+    run_invariants,
+    trigger_invariants,
+    wait_invariants,
+)
+from tests.simulation.invariants.evidence import (
     Evidence,
     Execution,
     FollowedLog,
@@ -84,8 +90,10 @@ def executed(task: str, value: str, attempt: int = 1, *, at: float = 1.0, **fiel
     )
 
 
-def of_event() -> RunSnapshot:
-    return run(params={"payload": "k"}, cause=Cause(kind=CauseKind.EVENT, id="template:t"))
+def of_event(
+    status: RunStatus = RunStatus.COMPLETED, cause_id: str = "template:t", *, payload: str = "k"
+) -> RunSnapshot:
+    return run(status, params={"payload": payload}, cause=Cause(kind=CauseKind.EVENT, id=cause_id))
 
 
 def retry_job(status: RetryStatus = RetryStatus.PENDING, **fields: Any) -> RetryJob:
@@ -143,27 +151,27 @@ def opened(**fields: Any) -> Evidence:
 
 
 BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
-    (invariants.no_open_run_is_stuck, Evidence(runs={RUN: run(RunStatus.PENDING)})),
-    (invariants.no_open_run_is_stuck, opened(now=200.0)),
-    (invariants.no_open_run_is_stuck, opened(waits={})),
+    (run_invariants.no_open_run_is_stuck, Evidence(runs={RUN: run(RunStatus.PENDING)})),
+    (run_invariants.no_open_run_is_stuck, opened(now=200.0)),
+    (run_invariants.no_open_run_is_stuck, opened(waits={})),
     (
-        invariants.no_open_run_is_stuck,
+        run_invariants.no_open_run_is_stuck,
         Evidence(runs={RUN: run(RunStatus.SCHEDULED, start_at=5.0)}, now=6.0),
     ),
-    (invariants.no_open_run_is_stuck, Evidence(runs={RUN: run()}, waits={WAIT: wait()})),
-    (invariants.nothing_is_left_over, Evidence(runs={RUN: run()}, queued=[RUN])),
-    (invariants.nothing_is_left_over, Evidence(with_outbox={WAIT})),
-    (invariants.nothing_is_left_over, Evidence(bulk={"b": BULK})),
-    (invariants.a_bulk_operation_was_accepted, Evidence(bulk={"b": BULK})),
+    (run_invariants.no_open_run_is_stuck, Evidence(runs={RUN: run()}, waits={WAIT: wait()})),
+    (run_invariants.nothing_is_left_over, Evidence(runs={RUN: run()}, queued=[RUN])),
+    (run_invariants.nothing_is_left_over, Evidence(with_outbox={WAIT})),
+    (run_invariants.nothing_is_left_over, Evidence(bulk={"b": BULK})),
+    (request_invariants.a_bulk_operation_was_accepted, Evidence(bulk={"b": BULK})),
     (
-        invariants.no_finished_task_is_executed_again,
+        run_invariants.no_finished_task_is_executed_again,
         Evidence(
             executions=[executed("a", "a#1"), executed("a", "a#2", attempt=2, at=5.0)],
             journal=[journalled("a", 1)],
         ),
     ),
     (
-        invariants.replay_equals_what_happened,
+        run_invariants.replay_equals_what_happened,
         Evidence(
             runs={RUN: run()},
             executions=[
@@ -173,9 +181,9 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
             ],
         ),
     ),
-    (invariants.an_accepted_run_exists, Evidence(requests=[asked("submit", Response.DONE)])),
+    (request_invariants.an_accepted_run_exists, Evidence(requests=[asked("submit", Response.DONE)])),
     (
-        invariants.an_accepted_run_is_deleted_only_after_its_end,
+        request_invariants.an_accepted_run_is_deleted_only_after_its_end,
         Evidence(
             requests=[asked("submit", Response.DONE)],
             run_writes=[
@@ -185,11 +193,11 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         ),
     ),
     (
-        invariants.a_refused_submit_never_runs,
+        request_invariants.a_refused_submit_never_runs,
         Evidence(requests=[asked("submit", Response.UNAVAILABLE)], executions=[executed("a", "a#1")]),
     ),
     (
-        invariants.one_run_per_key,
+        request_invariants.one_run_per_key,
         Evidence(
             requests=[
                 asked("submit", Response.DONE, key="k"),
@@ -198,28 +206,28 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         ),
     ),
     (
-        invariants.an_unavailable_request_has_changed_nothing,
+        request_invariants.an_unavailable_request_has_changed_nothing,
         Evidence(
             requests=[asked("cancel", Response.UNAVAILABLE)],
             runs={RUN: run(RunStatus.CANCELLED, cancel_requested_at=2.0)},
         ),
     ),
     (
-        invariants.an_unavailable_request_has_changed_nothing,
+        request_invariants.an_unavailable_request_has_changed_nothing,
         Evidence(
             requests=[asked("retry", Response.UNAVAILABLE, began_at=1.0, ended_at=3.0)],
             run_writes=[RunWrite(run_id=RUN, revision=2, at=2.0, snapshot=run(RunStatus.WAITING_HUMAN))],
         ),
     ),
     (
-        invariants.a_stored_cancel_ends_the_run,
+        request_invariants.a_stored_cancel_ends_the_run,
         Evidence(
             requests=[asked("cancel", Response.DONE)],
             runs={RUN: run(RunStatus.COMPLETED, cancel_requested_at=2.0)},
         ),
     ),
     (
-        invariants.an_answer_counts_once,
+        wait_invariants.an_answer_counts_once,
         Evidence(
             requests=[
                 asked("answer", Response.DONE, wait_id=WAIT, payload=1),
@@ -228,21 +236,21 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         ),
     ),
     (
-        invariants.an_answer_counts_once,
+        wait_invariants.an_answer_counts_once,
         Evidence(
             requests=[asked("answer", Response.DONE, wait_id=WAIT, payload=1)],
             waits={WAIT: wait(WaitState.EXPIRED)},
         ),
     ),
     (
-        invariants.an_answer_counts_once,
+        wait_invariants.an_answer_counts_once,
         Evidence(
             requests=[asked("answer", Response.DONE, wait_id=WAIT, payload=1)],
             waits={WAIT: wait(WaitState.ANSWERED, payload=2)},
         ),
     ),
     (
-        invariants.a_repeated_answer_gets_its_receipt,
+        wait_invariants.a_repeated_answer_gets_its_receipt,
         Evidence(
             requests=[
                 asked("answer", Response.DONE, key="d", ended_at=1.0),
@@ -250,37 +258,37 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
             ]
         ),
     ),
-    (invariants.each_wait_event_is_published_once, opened(wait_events=[])),
+    (wait_invariants.each_wait_event_is_published_once, opened(wait_events=[])),
     (
-        invariants.each_wait_event_is_published_once,
+        wait_invariants.each_wait_event_is_published_once,
         opened(wait_events=[event_of(wait(), WaitEventKind.OPENED)] * 2),
     ),
-    (invariants.each_wait_event_is_published_once, opened(waits={WAIT: wait(WaitState.EXPIRED)})),
+    (wait_invariants.each_wait_event_is_published_once, opened(waits={WAIT: wait(WaitState.EXPIRED)})),
     (
-        invariants.a_decided_wait_never_changes,
+        wait_invariants.a_decided_wait_never_changes,
         Evidence(
             wait_writes=[
-                WaitWrite(at=1.0, wall=101.0, record=wait(WaitState.EXPIRED)),
-                WaitWrite(at=2.0, wall=102.0, record=wait(WaitState.ANSWERED, payload=1)),
+                WaitWrite(revision=1, at=1.0, wall=101.0, record=wait(WaitState.EXPIRED)),
+                WaitWrite(revision=2, at=2.0, wall=102.0, record=wait(WaitState.ANSWERED, payload=1)),
             ]
         ),
     ),
-    (invariants.lists_equal_the_bucket, Evidence(runs={RUN: run()}, listed_runs={"g1": {}})),
-    (invariants.lists_equal_the_bucket, Evidence(open_waits={"g1": {WAIT}})),
+    (run_invariants.lists_equal_the_bucket, Evidence(runs={RUN: run()}, listed_runs={"g1": {}})),
+    (run_invariants.lists_equal_the_bucket, Evidence(open_waits={"g1": {WAIT}})),
     (
-        invariants.no_run_fails_without_cause,
+        run_invariants.no_run_fails_without_cause,
         Evidence(runs={RUN: run(RunStatus.FAILED, reason=Reason.DELIVERIES_EXHAUSTED)}),
     ),
     (
-        invariants.dead_letters_match_failed_runs,
+        run_invariants.dead_letters_match_failed_runs,
         Evidence(letters=[DeadLetter(timestamp=1.0, reason="None", error="", run_id=RUN)]),
     ),
     (
-        invariants.a_followed_log_ends_with_the_run,
+        run_invariants.a_followed_log_ends_with_the_run,
         Evidence(runs={RUN: run()}, followed=[FollowedLog(run_id=RUN, lines=[], status="RUNNING")]),
     ),
     (
-        invariants.a_rerun_from_failed_tasks_reuses_the_others,
+        request_invariants.a_rerun_from_failed_tasks_reuses_the_others,
         Evidence(
             requests=[asked("rerun", Response.DONE, run_id=OTHER, payload=RUN)],
             run_writes=[written(run(RunStatus.FAILED, tasks={"a": TaskStatus.SUCCEEDED}))],
@@ -288,7 +296,7 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         ),
     ),
     (
-        invariants.a_timed_out_run_has_used_its_time,
+        run_invariants.a_timed_out_run_has_used_its_time,
         Evidence(
             run_writes=[
                 written(run(RunStatus.RUNNING, start_time=1.0)),
@@ -299,11 +307,11 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         ),
     ),
     (
-        invariants.an_ended_run_is_kept_for_its_time,
+        run_invariants.an_ended_run_is_kept_for_its_time,
         Evidence(run_writes=[written(run()), written(None, at=3.0)], retention_sec=10.0),
     ),
     (
-        invariants.concurrent_retries_agree,
+        request_invariants.concurrent_retries_agree,
         Evidence(
             requests=[
                 asked("retry", Response.DONE, began_at=1.0, ended_at=2.0),
@@ -312,35 +320,35 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         ),
     ),
     (
-        invariants.a_wait_is_over_at_its_time,
-        Evidence(wait_writes=[WaitWrite(at=1.0, wall=50.0, record=wait(WaitState.EXPIRED))]),
+        wait_invariants.a_wait_is_over_at_its_time,
+        Evidence(wait_writes=[WaitWrite(revision=1, at=1.0, wall=50.0, record=wait(WaitState.EXPIRED))]),
     ),
     (
-        invariants.a_signal_is_received_once,
+        wait_invariants.a_signal_is_received_once,
         Evidence(waits={"1": received(), "2": received()}),
     ),
     (
-        invariants.what_was_sent_is_received,
+        wait_invariants.what_was_sent_is_received,
         Evidence(
             waits={WAIT: wait(kind=WaitKind.SIGNAL, topic="go")},
             mailboxes={RUN: Mailbox(run_id=RUN, signals=[Signal(signal_id="s", name="go", at=1.0)])},
         ),
     ),
     (
-        invariants.what_was_sent_is_received,
+        wait_invariants.what_was_sent_is_received,
         Evidence(
             waits={WAIT: wait(kind=WaitKind.EVENT, topic="news")},
             requests=[asked("event", Response.DONE, payload="news", began_at=2.0)],
             run_writes=[written(run(RunStatus.WAITING))],
         ),
     ),
-    (invariants.each_occurrence_starts_one_run, Evidence(schedules=[SCHEDULE], now=100.0)),
+    (trigger_invariants.each_occurrence_starts_one_run, Evidence(schedules=[SCHEDULE], now=100.0)),
     (
-        invariants.an_event_starts_one_run,
+        trigger_invariants.an_event_starts_one_run,
         Evidence(run_writes=[written(of_event()), written(of_event(), run_id=OTHER)]),
     ),
     (
-        invariants.a_repeated_event_is_a_duplicate,
+        trigger_invariants.a_repeated_event_is_a_duplicate,
         Evidence(
             requests=[
                 asked("workflow_event", Response.DONE, key="k", ended_at=1.0),
@@ -350,7 +358,31 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         ),
     ),
     (
-        invariants.a_retry_job_is_executed_once,
+        trigger_invariants.a_repeated_event_is_a_duplicate,
+        Evidence(
+            requests=[
+                asked("delivery", Response.DONE, key="k", ended_at=1.0),
+                asked("delivery", Response.DONE, run_id=OTHER, key="k", began_at=2.0, is_duplicate=True),
+            ],
+        ),
+    ),
+    (
+        trigger_invariants.each_hook_message_starts_its_run,
+        Evidence(hook_messages={"k"}, run_writes=[written(run(params={"payload": "other"}))]),
+    ),
+    (trigger_invariants.each_hook_message_starts_its_run, Evidence(waiting_messages={"k"})),
+    (
+        trigger_invariants.runs_of_a_single_hook_do_not_overlap,
+        Evidence(
+            single_hooks={"h"},
+            run_writes=[
+                written(of_event(RunStatus.RUNNING, "hook:h")),
+                written(of_event(RunStatus.PENDING, "hook:h"), run_id=OTHER),
+            ],
+        ),
+    ),
+    (
+        trigger_invariants.a_retry_job_is_executed_once,
         Evidence(
             retry_writes=[
                 RetryWrite(wall=1.0, job=retry_job(claim="one", claimed_until=60.0)),
@@ -359,7 +391,7 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
         ),
     ),
     (
-        invariants.a_retry_job_is_executed_once,
+        trigger_invariants.a_retry_job_is_executed_once,
         Evidence(
             retry_writes=[
                 RetryWrite(wall=1.0, job=retry_job(RetryStatus.SUCCEEDED)),
@@ -373,12 +405,12 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
 @pytest.mark.parametrize(("invariant", "evidence"), BROKEN)
 def test_invariant_can_fail(invariant: Callable[[Evidence], Any], evidence: Evidence) -> None:
     assert list(invariant(evidence))
-    with pytest.raises(invariants.InvariantBroken):
-        invariants.check(evidence)
+    with pytest.raises(checks.InvariantBroken):
+        checks.check(evidence)
 
 
 def test_every_invariant_has_a_case_that_breaks_it() -> None:
-    assert {invariant for invariant, _ in BROKEN} == set(invariants.ALL)
+    assert {invariant for invariant, _ in BROKEN} == set(checks.ALL)
 
 
 HOLDING = [
@@ -398,6 +430,16 @@ HOLDING = [
         executions=[executed("a", "a#1"), executed("a", "a#2", attempt=2, at=5.0)],
         journal=[journalled("a", 1, at=6.0, attempt=2)],
     ),
+    # The second delivery of a hook has waited for the end of the first run.
+    Evidence(
+        single_hooks={"h"},
+        hook_messages={"k"},
+        run_writes=[
+            written(of_event(RunStatus.RUNNING, "hook:h")),
+            written(of_event(RunStatus.COMPLETED, "hook:h")),
+            written(of_event(RunStatus.RUNNING, "hook:h", payload="l"), run_id=OTHER),
+        ],
+    ),
     # Without the entry before it, a result does not count.
     Evidence(
         executions=[executed("b", "b#1"), executed("b", "b#2", attempt=2, at=5.0)],
@@ -408,7 +450,7 @@ HOLDING = [
 
 @pytest.mark.parametrize("evidence", HOLDING)
 def test_plain_histories_break_no_invariant(evidence: Evidence) -> None:
-    invariants.check(evidence)
+    checks.check(evidence)
 
 
 WRITES = [
@@ -422,7 +464,7 @@ WRITES = [
 
 @pytest.mark.parametrize(("before", "after"), WRITES)
 def test_write_that_breaks_an_invariant(before: RunSnapshot, after: RunSnapshot) -> None:
-    assert list(invariants.check_run_write(RUN, before, after))
+    assert list(run_invariants.check_run_write(RUN, before, after))
 
 
 def test_legal_writes_break_no_invariant() -> None:
@@ -436,10 +478,10 @@ def test_legal_writes_break_no_invariant() -> None:
         (run(), None),
         (failed, run(RunStatus.WAITING_HUMAN)),
     ]:
-        assert not list(invariants.check_run_write(RUN, before, after))
+        assert not list(run_invariants.check_run_write(RUN, before, after))
 
 
 def test_lost_writes_excuse_what_was_promised_about_them() -> None:
     lost = Evidence(requests=[asked("submit", Response.DONE)])
-    assert list(invariants.an_accepted_run_exists(lost))
-    assert not list(invariants.an_accepted_run_exists(replace(lost, lost_writes=True)))
+    assert list(request_invariants.an_accepted_run_exists(lost))
+    assert not list(request_invariants.an_accepted_run_exists(replace(lost, lost_writes=True)))

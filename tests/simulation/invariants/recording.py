@@ -9,6 +9,7 @@ from pyoco_server.broker.queue.work_queue import head_of
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.decoding import json_record
+from pyoco_server.records.hook_models import HookOverlap, decode_hook
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot, is_run_id
 from pyoco_server.records.operation_models import BulkRecord
 from pyoco_server.records.schedule_models import decode_schedule
@@ -16,12 +17,13 @@ from pyoco_server.records.signal_models import decode_mailbox
 from pyoco_server.records.wait_models import decode_outbox, decode_wait, decode_wait_event
 from pyoco_server.records.workflow_event_models import decode_retry_job
 from pyoco_server.runs.index.run_filter import RunFilter
-from tests.simulation.evidence import Evidence, JournalWrite, RetryWrite, RunWrite, WaitWrite
 from tests.simulation.faults import WorldFault
-from tests.simulation.invariants import InvariantBroken, check_run_write
+from tests.simulation.invariants.checks import InvariantBroken
+from tests.simulation.invariants.evidence import Evidence, JournalWrite, RetryWrite, RunWrite, WaitWrite
+from tests.simulation.invariants.run_invariants import check_run_write
 from tests.simulation.jetstream import headers
 from tests.simulation.jetstream.stream import Stored, Stream
-from tests.simulation.node import NodeCrashed
+from tests.simulation.node import GatewayNode, NodeCrashed
 from tests.simulation.users import Users
 from tests.simulation.world import World
 
@@ -29,6 +31,7 @@ _MANY: Final = 1000
 _decode_run = json_record(RunSnapshot)
 _decode_letter = json_record(DeadLetter)
 _decode_bulk = json_record(BulkRecord)
+_decode_text = msgspec.json.Decoder(str).decode
 _decode_entry = msgspec.msgpack.Decoder(JournalEntry).decode
 
 
@@ -46,6 +49,7 @@ class Recorder:
             f"KV_{self._config.waits_kv_bucket}": self._on_wait,
             f"KV_{self._config.event_retries_kv_bucket}": self._on_retry_job,
             self._config.journal_stream: self._on_journal,
+            self._config.event_intake_stream: self._on_hook_message,
         }
         world.on_write.append(self._on_write)
 
@@ -72,11 +76,14 @@ class Recorder:
             raise InvariantBroken(problem)
 
     def _on_wait(self, stored: Stored) -> None:
+        # A server that has lost its newest messages uses their sequences again.
+        writes = [each for each in self._evidence.wait_writes if each.revision < stored.sequence]
         if not _is_marker(stored):
             record = decode_wait(stored.data)
-            self._evidence.wait_writes.append(
-                WaitWrite(at=self._world.now, wall=self._world.wall, record=record)
+            writes.append(
+                WaitWrite(revision=stored.sequence, at=self._world.now, wall=self._world.wall, record=record)
             )
+        self._evidence.wait_writes = writes
 
     def _on_retry_job(self, stored: Stored) -> None:
         if not _is_marker(stored) and ".j." in stored.subject:
@@ -91,6 +98,9 @@ class Recorder:
             if "Pyoco-Copied" in head:
                 entry.attempt = 0
             self._evidence.journal.append(JournalWrite(run_id=run_id, at=self._world.now, entry=entry))
+
+    def _on_hook_message(self, stored: Stored) -> None:
+        self._evidence.hook_messages.add(_decode_text(stored.data))
 
     async def evidence(self, users: Users) -> Evidence:
         """When everything has settled."""
@@ -111,6 +121,14 @@ class Recorder:
         found.schedules = [
             decode_schedule(each) for each in self._values(config.schedules_kv_bucket).values()
         ]
+        found.single_hooks = {
+            hook.hook_id
+            for key, data in self._values(config.triggers_kv_bucket).items()
+            if key.startswith("h.") and (hook := decode_hook(data)).overlap is not HookOverlap.ALLOW
+        }
+        found.waiting_messages = {
+            _decode_text(each.data) for each in self._messages(config.event_intake_stream)
+        }
         boxes = self._values(config.signals_kv_bucket)
         found.mailboxes = {key: decode_mailbox(data) for key, data in boxes.items()}
         found.letters = [_decode_letter(each.data) for each in self._messages(config.dlq_stream)]
@@ -119,17 +137,18 @@ class Recorder:
         found.bulk = {key: _decode_bulk(data) for key, data in bulk.items()}
         for node in world.gateways:
             try:
-                await node.call(partial(self._read_lists, node.name))
+                await node.call(partial(self._read_lists, node))
             except NodeCrashed:
                 raise InvariantBroken(f"{node.name} does not run after everything has settled") from None
         return found
 
-    async def _read_lists(self, name: str, gateway: Gateway) -> None:
+    async def _read_lists(self, node: GatewayNode, gateway: Gateway) -> None:
         lists = gateway.listing.lists
         listed = await lists.ids(RunFilter(), limit=_MANY)
-        self._evidence.listed_runs[name] = await lists.statuses_of(listed)
-        await gateway.waits.lists.caught_up()
-        self._evidence.open_waits[name] = set(await gateway.waits.index.open_after("", _MANY))
+        self._evidence.listed_runs[node.name] = await lists.statuses_of(listed)
+        if "waits" in node.services:
+            await gateway.waits.lists.caught_up()
+            self._evidence.open_waits[node.name] = set(await gateway.waits.index.open_after("", _MANY))
 
     def _messages(self, stream: str) -> list[Stored]:
         return [

@@ -1,8 +1,9 @@
 """What a simulation has left behind, as plain data: the invariants read nothing else."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Final
 
 from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot
 from pyoco_server.records.operation_models import BulkRecord
@@ -10,6 +11,9 @@ from pyoco_server.records.schedule_models import ScheduleRecord
 from pyoco_server.records.signal_models import Mailbox
 from pyoco_server.records.wait_models import WaitEvent, WaitRecord
 from pyoco_server.records.workflow_event_models import RetryJob
+
+# How exactly a process knows the time.
+CLOCK_SEC: Final = 0.5
 
 
 class Response(Enum):
@@ -38,7 +42,7 @@ class Request:
     # Requests with the same key are one request.
     key: str | None = None
     payload: Any = None
-    # Of a workflow event: whether it was answered with the run of an earlier one.
+    # Of a workflow event or a delivery: whether it was answered with the run of an earlier one.
     is_duplicate: bool = False
     began_at: float = 0.0
     ended_at: float = 0.0
@@ -75,6 +79,7 @@ class RunWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitWrite:
+    revision: int
     at: float
     # The same in unix seconds.
     wall: float
@@ -133,6 +138,11 @@ class Evidence:
     open_waits: dict[str, set[str]] = field(default_factory=dict)
     # What was sent to each run.
     mailboxes: dict[str, Mailbox] = field(default_factory=dict)
+    # Hooks whose runs do not overlap.
+    single_hooks: set[str] = field(default_factory=set)
+    # The deliveries that NATS has stored for hooks, and those of them that are still there.
+    hook_messages: set[str] = field(default_factory=set)
+    waiting_messages: set[str] = field(default_factory=set)
     schedules: list[ScheduleRecord] = field(default_factory=list)
     # How long an ended run is kept; 0: for ever.
     retention_sec: float = 0.0
@@ -140,3 +150,9 @@ class Evidence:
     purged: set[str] = field(default_factory=set)
     # Whether the server has lost writes that it had acknowledged: then promises about them do not hold.
     lost_writes: bool = False
+
+    def of_kind(self, *kinds: str) -> list[Request]:
+        return [request for request in self.requests if request.kind in kinds]
+
+
+Invariant = Callable[[Evidence], Iterator[str]]

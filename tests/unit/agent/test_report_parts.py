@@ -1,6 +1,6 @@
 """The report of a request: lines are added once, and notes of a person stay."""
 
-from pyoco_server.agent.flow.report_text import STEPS, with_line, with_parts
+from pyoco_server.agent.flow.report_parts import STEPS, with_line, with_parts
 
 
 def test_lines_and_parts_are_added_once_and_in_order() -> None:

@@ -1,0 +1,1 @@
+"""Stored records of workers: their state, and the catalogues of their flows."""

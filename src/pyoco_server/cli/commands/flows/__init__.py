@@ -1,0 +1,1 @@
+"""`pyoco-client flows`: what can be run, and running it."""

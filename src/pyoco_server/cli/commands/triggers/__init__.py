@@ -1,0 +1,1 @@
+"""Commands of what starts runs from outside: workflow events, their templates and actions, hooks."""

@@ -1,0 +1,246 @@
+"""Roll-ups of ended runs per hour and per day: what statistics of flows are read from.
+
+A row has the runs of one group (tenant, flow, tag, status) that ended in its period, with histograms of their
+durations and times in the queue. A run that was deleted stays counted. A run that is written again counts
+once, as it is now.
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pyoco_server.records.models import TERMINAL
+from pyoco_server.runs.index.batch_statement import BatchStatement
+from pyoco_server.runs.index.run_summary import RunItem
+from pyoco_server.runs.index.time_histogram import bin_of, count_in, histogram, packed, unpacked
+
+HOUR: Final = 3600
+DAY: Final = 24 * HOUR
+# So many ended runs change each row once.
+_MOST_PENDING: Final = 2000
+
+_FIND: Final = BatchStatement(
+    "WITH asked (period_sec, start, grp) AS (VALUES {}) "
+    "SELECT period_sec, start, grp, runs, durations, queue_times FROM asked CROSS JOIN rollups "
+    "USING (period_sec, start, grp)",
+    "(?, ?, ?)",
+)
+_PUT: Final = BatchStatement("INSERT OR REPLACE INTO rollups VALUES {}", "(?, ?, ?, ?, ?, ?)")
+
+_decode_item = msgspec.json.Decoder(RunItem).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The time until now, in buckets. It begins with a whole bucket, and so may be longer by one."""
+
+    name: str
+    length_sec: int
+    bucket_sec: int
+    # Of the rows it is read from.
+    period_sec: int
+
+    def since(self, now: float) -> int:
+        return int((now - self.length_sec) // self.bucket_sec) * self.bucket_sec
+
+    def buckets(self, now: float) -> range:
+        """The beginning of each."""
+        return range(self.since(now), int(now) + 1, self.bucket_sec)
+
+
+LAST_DAY: Final = Window("24h", DAY, HOUR, HOUR)
+# The longest one is the last.
+WINDOWS: Final = (
+    LAST_DAY,
+    Window("7d", 7 * DAY, 6 * HOUR, HOUR),
+    Window("30d", 30 * DAY, DAY, DAY),
+)
+
+
+class EndedRun(NamedTuple):
+    """What is counted of a run; None: a time that it does not have."""
+
+    # The start of the hour in which it ended.
+    hour: int
+    group: int
+    duration_bin: int | None
+    queue_bin: int | None
+
+
+class _Counts:
+    __slots__ = ("durations", "queue_times", "runs")
+
+    def __init__(self, runs: int = 0, durations: bytes = b"", queue_times: bytes = b"") -> None:
+        self.runs = runs
+        self.durations = unpacked(durations)
+        self.queue_times = unpacked(queue_times)
+
+    def __iadd__(self, other: "_Counts") -> "_Counts":
+        self.runs += other.runs
+        self.durations += other.durations
+        self.queue_times += other.queue_times
+        return self
+
+    def add(self, run: EndedRun) -> None:
+        self.runs += 1
+        if run.duration_bin is not None:
+            self.durations += histogram(run.duration_bin)
+        if run.queue_bin is not None:
+            self.queue_times += histogram(run.queue_bin)
+
+    def remove(self, run: EndedRun) -> None:
+        # After a change of the system's clock the run may not have been counted.
+        self.runs -= min(1, self.runs)
+        if run.duration_bin is not None and count_in(self.durations, run.duration_bin):
+            self.durations -= histogram(run.duration_bin)
+        if run.queue_bin is not None and count_in(self.queue_times, run.queue_bin):
+            self.queue_times -= histogram(run.queue_bin)
+
+
+class _Rows:
+    """The rows that some runs are counted in: read, changed and written together."""
+
+    def __init__(self, db: sqlite3.Connection, now: float, runs: Iterable[EndedRun]) -> None:
+        self._db = db
+        self._kept_since = _kept_since(now)
+        places = {(run.hour, run.group) for run in runs}
+        self._rows = {key: _Counts() for place in places for key in self._keys(*place)}
+        for period_sec, start, group, *stored in _FIND.query(db, list(self._rows)):
+            self._rows[period_sec, start, group] = _Counts(*stored)
+
+    def add(self, runs: Iterable[EndedRun]) -> None:
+        by_place: defaultdict[tuple[int, int], _Counts] = defaultdict(_Counts)
+        for run in runs:
+            by_place[run.hour, run.group].add(run)
+        for place, counts in by_place.items():
+            for key in self._keys(*place):
+                self._rows[key] += counts
+
+    def remove(self, runs: Iterable[EndedRun]) -> None:
+        for run in runs:
+            for key in self._keys(run.hour, run.group):
+                self._rows[key].remove(run)
+
+    def write(self) -> None:
+        rows = [
+            (*key, each.runs, packed(each.durations), packed(each.queue_times))
+            for key, each in self._rows.items()
+        ]
+        _PUT.execute(self._db, rows)
+
+    def _keys(self, hour: int, group: int) -> Iterator[tuple[int, int, int]]:
+        for period_sec, since in self._kept_since.items():
+            start = hour // period_sec * period_sec
+            if start >= since:
+                yield period_sec, start, group
+
+
+class RollupChanges:
+    """What a batch of writes changes."""
+
+    def __init__(self, now: float, *, urgent: bool = False) -> None:
+        self._counted_since = WINDOWS[-1].since(now)
+        self.added: list[EndedRun] = []
+        self.removed: list[EndedRun] = []
+        # Whether it must be written at once, because it changes a run that is counted.
+        self.is_urgent = urgent
+
+    def replace(self, before: EndedRun | None, after: EndedRun | None) -> None:
+        self.is_urgent |= before is not None
+        if before == after:
+            return
+        if before is not None:
+            self.removed.append(before)
+        if after is not None:
+            self.added.append(after)
+
+    def keep(self, deleted: EndedRun | None) -> None:
+        self.is_urgent |= deleted is not None
+
+    def ended_run(self, group: int, run: RunItem) -> EndedRun | None:
+        """None for a run that has not ended, or before all windows."""
+        # An ended run is not written any more, so `updated_at` is its end, also for lists.
+        if run.status not in TERMINAL or run.updated_at < self._counted_since:
+            return None
+        duration, queue_time = run.duration_sec, run.queue_sec
+        return EndedRun(
+            int(run.updated_at // HOUR) * HOUR,
+            group,
+            None if duration is None else bin_of(duration),
+            None if queue_time is None else bin_of(queue_time),
+        )
+
+
+class FlowRollups:
+    """Writes the roll-ups, for many runs at once: their rows are in `rollups` up to `held.rolled_up`.
+
+    The runs after that revision are pending, in memory. They are read from the index after a restart, so
+    that a run that is counted may only change in a transaction that writes them.
+    """
+
+    def __init__(self, db: sqlite3.Connection, clock: Callable[[], float]) -> None:
+        self._db = db
+        self._clock = clock
+        # None: to be read from the index.
+        self._pending: list[EndedRun] | None = None
+        self._pruned_hour = 0
+
+    @property
+    def are_written(self) -> bool:
+        return self._pending == []
+
+    def reset(self) -> None:
+        """The index was cleared, or a transaction has failed."""
+        self._pending = None
+
+    def changes(self, *, urgent: bool = False) -> RollupChanges:
+        """For the next batch; called before it is written."""
+        if self._pending is None:
+            self._pending = self._read_pending()
+        return RollupChanges(self._clock(), urgent=urgent)
+
+    def apply(self, changes: RollupChanges, upto: int) -> None:
+        """Within the transaction of the batch."""
+        assert self._pending is not None, "its changes were collected"
+        if changes.is_urgent or len(self._pending) + len(changes.added) >= _MOST_PENDING:
+            now = self._clock()
+            rows = _Rows(self._db, now, (*self._pending, *changes.removed, *changes.added))
+            rows.add(self._pending)
+            rows.remove(changes.removed)
+            rows.add(changes.added)
+            rows.write()
+            self._prune(now)
+            self._db.execute("UPDATE held SET rolled_up = ?", [upto])
+            self._pending = []
+        else:
+            self._pending += changes.added
+
+    def _read_pending(self) -> list[EndedRun]:
+        changes = RollupChanges(self._clock())
+        rows = self._db.execute(
+            "SELECT r.grp, d.item FROM held CROSS JOIN runs r ON r.revision > rolled_up AND r.state IS NULL"
+            " CROSS JOIN docs d USING (doc)"
+        )
+        found = (changes.ended_run(group, _decode_item(item)) for group, item in rows)
+        return [run for run in found if run is not None]
+
+    def _prune(self, now: float) -> None:
+        """Delete what no window needs any more, once an hour."""
+        hour = int(now // HOUR)
+        if hour != self._pruned_hour:
+            self._db.executemany(
+                "DELETE FROM rollups WHERE period_sec = ? AND start < ?", _kept_since(now).items()
+            )
+            self._pruned_hour = hour
+
+
+def _kept_since(now: float) -> dict[int, int]:
+    """The first row that a window needs, by the length of its period."""
+    return {
+        period_sec: min(window.since(now) for window in WINDOWS if window.period_sec == period_sec)
+        for period_sec in (HOUR, DAY)
+    }

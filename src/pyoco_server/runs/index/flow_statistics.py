@@ -1,0 +1,204 @@
+"""Statistics of flows: how many runs ended and how, how long they took and waited, and the last failures.
+
+They are read from the roll-ups, so that their cost does not depend on the number of runs.
+"""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from pyoco_server.records.models import TERMINAL, RunStatus
+from pyoco_server.runs.index.filter_sql import Condition, where
+from pyoco_server.runs.index.flow_rollups import LAST_DAY, WINDOWS, Window
+from pyoco_server.runs.index.run_summary import RunItem
+from pyoco_server.runs.index.time_histogram import quantile_ms, unpacked
+
+_LAST_FAILURES: Final = 10
+# A cancelled run says nothing about how long its flow takes.
+_TIMED: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED})
+
+_decode_item = msgspec.json.Decoder(RunItem).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """In milliseconds, less than 4.5 % from the exact ones; None without runs."""
+
+    p50: float | None = None
+    p95: float | None = None
+
+    @classmethod
+    def of(cls, histogram: int) -> "Quantiles":
+        return cls(quantile_ms(histogram, 0.5), quantile_ms(histogram, 0.95))
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatistics:
+    """Of one flow and one window."""
+
+    window: str
+    # The beginning of the window, and of its first bucket.
+    since: int
+    bucket_sec: int
+    # Ended runs: those of the window. Others: all of now. Without those that have none.
+    statuses: dict[str, int]
+    # COMPLETED of COMPLETED and FAILED; None without either.
+    success_rate: float | None
+    # Of runs that have completed or failed, from their start to their end.
+    duration_ms: Quantiles
+    # Of ended runs that were started, from their submission (or their `start_at`) to their start.
+    queue_ms: Quantiles
+    # How runs ended, per bucket; the last one is not over.
+    completed: list[int]
+    failed: list[int]
+    cancelled: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowHistory:
+    """One flow over all windows."""
+
+    # By the name of the window: 24h, 7d and 30d.
+    windows: dict[str, FlowStatistics]
+    # Newest first; a deleted run is not among them.
+    last_failures: list[RunItem]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    id: int
+    flow: str
+    status: str
+    runs: int
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is counted of one flow."""
+
+    window: Window
+    buckets: range
+    open: Counter[str] = field(default_factory=Counter)
+    # By status, then per bucket.
+    ended: dict[str, list[int]] = field(default_factory=dict)
+    durations: int = 0
+    queue_times: int = 0
+
+    def add(self, status: str, start: int, runs: int, durations: bytes, queue_times: bytes) -> None:
+        counts = self.ended.setdefault(status, [0] * len(self.buckets))
+        counts[(start - self.buckets.start) // self.buckets.step] += runs
+        if status in _TIMED:
+            self.durations += unpacked(durations)
+        self.queue_times += unpacked(queue_times)
+
+    def statistics(self) -> FlowStatistics:
+        none = [0] * len(self.buckets)
+        ended = Counter({status: sum(counts) for status, counts in self.ended.items()})
+        completed, failed = ended[RunStatus.COMPLETED], ended[RunStatus.FAILED]
+        return FlowStatistics(
+            window=self.window.name,
+            since=self.buckets.start,
+            bucket_sec=self.buckets.step,
+            statuses=dict(+(self.open + ended)),
+            success_rate=completed / (completed + failed) if completed or failed else None,
+            duration_ms=Quantiles.of(self.durations),
+            queue_ms=Quantiles.of(self.queue_times),
+            completed=self.ended.get(RunStatus.COMPLETED, none),
+            failed=self.ended.get(RunStatus.FAILED, none),
+            cancelled=self.ended.get(RunStatus.CANCELLED, none),
+        )
+
+
+def statistics_by_flow(
+    db: sqlite3.Connection, now: float, *, tenant: str | None = None, tag: str | None = None
+) -> dict[str, FlowStatistics]:
+    """The last 24 hours of each flow that has runs, or had some then; of one tenant and tag, or of all."""
+    groups = _groups(db, tenant=tenant, tag=tag)
+    everything = tenant is None and tag is None
+    tallies = _tallies(db, LAST_DAY, now, groups, look_up=not everything)
+    return {flow: tally.statistics() for flow, tally in tallies.items()}
+
+
+def history_of_flow(
+    db: sqlite3.Connection, flow: str, now: float, *, tenant: str | None = None, tag: str | None = None
+) -> FlowHistory | None:
+    """None if it has no runs, and had none in any window."""
+    groups = _groups(db, tenant=tenant, tag=tag, flow=flow)
+    windows = {}
+    for window in WINDOWS:
+        tally = _tallies(db, window, now, groups, look_up=True).get(flow)
+        windows[window.name] = (tally or _Tally(window, window.buckets(now))).statistics()
+    failed = [group for group in groups if group.status == RunStatus.FAILED and group.runs]
+    if not any(group.runs for group in groups) and not any(each.statuses for each in windows.values()):
+        return None
+    return FlowHistory(windows, _newest(db, failed, limit=_LAST_FAILURES))
+
+
+def _groups(
+    db: sqlite3.Connection, *, tenant: str | None, tag: str | None, flow: str | None = None
+) -> list[_Group]:
+    """Also those without runs: theirs may have been deleted."""
+    given = {"tenant": tenant, "tag": tag, "flow": flow}
+    sql, values = where(
+        Condition(f"{column} = ?", (value,)) for column, value in given.items() if value is not None
+    )
+    rows = db.execute(f"SELECT id, flow, status, runs FROM groups WHERE {sql}", values)
+    return [_Group(*row) for row in rows]
+
+
+def _tallies(
+    db: sqlite3.Connection, window: Window, now: float, groups: Sequence[_Group], *, look_up: bool
+) -> dict[str, _Tally]:
+    """By flow. `look_up`: read the rows of these groups one by one, because there are many others."""
+    buckets = window.buckets(now)
+    by_flow: dict[str, _Tally] = {}
+    by_id: dict[int, tuple[str, str]] = {}
+    for group in groups:
+        by_id[group.id] = group.flow, group.status
+        if group.runs:
+            tally = by_flow.setdefault(group.flow, _Tally(window, buckets))
+            if group.status not in TERMINAL:
+                tally.open[group.status] += group.runs
+    ended = [group.id for group in groups if group.status in TERMINAL] if look_up else None
+    for start, group_id, runs, durations, queue_times in _rows(db, window, now, ended):
+        flow, status = by_id[group_id]
+        tally = by_flow.get(flow) or by_flow.setdefault(flow, _Tally(window, buckets))
+        tally.add(status, start, runs, durations, queue_times)
+    return by_flow
+
+
+def _rows(
+    db: sqlite3.Connection, window: Window, now: float, groups: list[int] | None
+) -> Iterable[tuple[int, int, int, bytes, bytes]]:
+    """Start, group, and the counts of each row; None: of all groups."""
+    columns = "r.start, r.grp, r.runs, r.durations, r.queue_times"
+    if groups is None:
+        return db.execute(
+            f"SELECT {columns} FROM rollups r WHERE period_sec = ? AND start BETWEEN ? AND ? AND runs > 0",
+            [window.period_sec, window.since(now), int(now)],
+        )
+    starts = range(window.since(now), int(now) + 1, window.period_sec)
+    # In this order, so that each row is found by its key.
+    return db.execute(
+        f"SELECT {columns} FROM json_each(?) s CROSS JOIN json_each(?) g CROSS JOIN rollups r"
+        " ON r.period_sec = ? AND r.start = s.value AND r.grp = g.value AND r.runs > 0",
+        [json.dumps([*starts]), json.dumps(groups), window.period_sec],
+    )
+
+
+def _newest(db: sqlite3.Connection, groups: Sequence[_Group], *, limit: int) -> list[RunItem]:
+    found: list[tuple[float, int]] = []
+    for group in groups:
+        found += db.execute(
+            "SELECT updated_at, doc FROM runs INDEXED BY grouped_by_updated_at"
+            " WHERE grp = ? ORDER BY updated_at DESC LIMIT ?",
+            [group.id, limit],
+        )
+    docs = [doc for _, doc in sorted(found, reverse=True)[:limit]]
+    items = [db.execute("SELECT item FROM docs WHERE doc = ?", [doc]).fetchone() for doc in docs]
+    return [_decode_item(item) for (item,) in items]

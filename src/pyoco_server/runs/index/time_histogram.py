@@ -1,0 +1,56 @@
+"""A histogram of durations as one integer: each bin is 32 bits of it, so that histograms are simply added.
+
+A bin ends 9 % (2 ** (1/8)) above its beginning and counts as its geometric mean, so that a quantile differs
+from the exact one by less than 4.5 %. Times below a millisecond count as half of one, times above 49 days as
+49 days.
+"""
+
+import struct
+from itertools import accumulate
+from math import ceil, log2
+from typing import Final
+
+_BITS: Final = 32
+_BINS_PER_DOUBLING: Final = 8
+# In milliseconds: 2 ** 32.
+_LAST_BIN: Final = 32 * _BINS_PER_DOUBLING
+_MASK: Final = (1 << _BITS) - 1
+
+
+def bin_of(seconds: float) -> int:
+    ms = seconds * 1000
+    return 0 if ms < 1 else min(1 + int(log2(ms) * _BINS_PER_DOUBLING), _LAST_BIN)
+
+
+def histogram(number: int) -> int:
+    """Of one time, in this bin."""
+    return 1 << number * _BITS
+
+
+def count_in(counts: int, number: int) -> int:
+    """How many times are in this bin."""
+    return counts >> number * _BITS & _MASK
+
+
+def packed(counts: int) -> bytes:
+    """Without the empty bins at both ends."""
+    if not counts:
+        return b""
+    first = ((counts & -counts).bit_length() - 1) // _BITS
+    used = counts >> first * _BITS
+    return struct.pack("<H", first) + used.to_bytes((used.bit_length() + 7) // 8, "little")
+
+
+def unpacked(data: bytes) -> int:
+    return int.from_bytes(data[2:], "little") << int.from_bytes(data[:2], "little") * _BITS
+
+
+def quantile_ms(counts: int, share: float) -> float | None:
+    """The time that this share of them does not exceed; None without any."""
+    if not counts:
+        return None
+    bins = (counts.bit_length() + _BITS - 1) // _BITS
+    sums = list(accumulate(struct.unpack(f"<{bins}I", counts.to_bytes(bins * 4, "little"))))
+    rank = max(1, ceil(share * sums[-1]))
+    number = next(number for number, upto in enumerate(sums) if upto >= rank)
+    return 0.5 if number == 0 else float(2 ** ((number - 0.5) / _BINS_PER_DOUBLING))

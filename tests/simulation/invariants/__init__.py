@@ -1,0 +1,1 @@
+"""What must hold in every simulation, whatever fails on the way."""

@@ -1,0 +1,1 @@
+"""The catalogue of flows in a gateway."""
