@@ -12,7 +12,7 @@ SubmitWarning = TypedDict("SubmitWarning", {
 })
 Accepted = TypedDict("Accepted", {
     "run_id": str, "status": str, "warnings": NotRequired[list[SubmitWarning]],
-    "origin_run_id": NotRequired[str],
+    "origin_run_id": NotRequired[str], "params_changed": NotRequired[bool],
 })
 Cause = TypedDict("Cause", {"kind": str, "id": NotRequired[str | None], "at": NotRequired[float | None]})
 RunItem = TypedDict("RunItem", {
@@ -370,7 +370,7 @@ LetterPage = TypedDict("LetterPage", {"items": list[Letter], "next_cursor": str 
 DeletedLetter = TypedDict("DeletedLetter", {"seq": int, "deleted": bool})
 ReplayedLetter = TypedDict("ReplayedLetter", {
     "run_id": str, "status": str, "warnings": NotRequired[list[SubmitWarning]], "origin_run_id": str,
-    "seq": int, "deleted": bool,
+    "params_changed": NotRequired[bool], "seq": int, "deleted": bool,
 })
 BulkError = TypedDict("BulkError", {"item": str, "err_id": str | None, "message": str})
 BulkOperation = TypedDict("BulkOperation", {

@@ -15,7 +15,11 @@ export const readFlows = (query: { search?: string; cursor?: string; limit?: num
 
 /** Long numbers of its schema stay exact. */
 export async function readFlow(name: string, signal: AbortSignal): Promise<{ data: Flow }> {
-  const { data } = await api.GET("/flows/{name}", { params: { path: { name } }, signal, parseAs: "text" });
+  const { data } = await api.GET("/flows/{flow_name}", {
+    params: { path: { flow_name: name } },
+    signal,
+    parseAs: "text",
+  });
   return { data: parseJson(data ?? "null") as Flow };
 }
 

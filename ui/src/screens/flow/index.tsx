@@ -11,7 +11,7 @@ import { messages as common } from "../../flows/messages";
 import { useMessages } from "../../i18n/messages";
 import { duration } from "../../i18n/time";
 import { readSchedules } from "../../schedules/scheduleApi";
-import { scheduleHref } from "../../schedules/scheduleRef";
+import { refOf, scheduleHref } from "../../schedules/scheduleRef";
 import { ButtonLink, Segments } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Card, Page } from "../../ui/Page";
@@ -276,7 +276,7 @@ function Schedules({ name }: { name: string }) {
       <ul className={styles.rows}>
         {items.map((item) => (
           <li key={`${item.tenant_id ?? ""} ${item.schedule_id}`}>
-            <a href={scheduleHref("/schedules/:id", item)}>
+            <a href={scheduleHref(refOf(item))}>
               <UserText text={item.schedule_id} />
             </a>
             {item.next_at != null && (

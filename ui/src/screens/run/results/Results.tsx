@@ -1,7 +1,8 @@
 /** What a run has made: its result, and its files. */
 import { Download, Eye, PackageOpen } from "lucide-react";
 import { useState } from "react";
-import { api, send } from "../../../api/client";
+import { send } from "../../../api/client";
+import { Problem } from "../../../api/problem";
 import { useRead } from "../../../api/queries";
 import { useMessages } from "../../../i18n/messages";
 import { fileSize } from "../../../i18n/size";
@@ -20,6 +21,15 @@ import { type Artifact, PreviewDialog } from "./Preview";
 import styles from "./Results.module.css";
 
 const EVERY_MS = 5_000;
+
+interface Artifacts {
+  artifacts: (Artifact & { task: string | null })[];
+  bytes: number;
+  left_out: { name: string; reason: string }[];
+  left_out_count: number;
+}
+
+const NO_FILES: Artifacts = { artifacts: [], bytes: 0, left_out: [], left_out_count: 0 };
 
 interface Result {
   task: string;
@@ -153,7 +163,17 @@ function useArtifacts(run: Run) {
   return useRead(
     // Once more at the end: files are uploaded when a task ends.
     ["artifacts", run.run_id, isTerminal(run.status)],
-    (signal) => api.GET("/runs/{run_id}/artifacts", { params: { path: { run_id: run.run_id } }, signal }),
+    async (signal) => {
+      const path = `/runs/${encodeURIComponent(run.run_id)}/artifacts`;
+      try {
+        const answer = await send(new Request(new URL(path, location.origin), { signal }));
+        return { data: (await answer.json()) as Artifacts };
+      } catch (error) {
+        // A gateway of an earlier version has none.
+        if (Problem.from(error).status === 404) return { data: NO_FILES };
+        throw error;
+      }
+    },
     { enabled: run.start_time != null, keep: true, every: isTerminal(run.status) ? undefined : EVERY_MS },
   );
 }
