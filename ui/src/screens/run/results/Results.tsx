@@ -116,7 +116,7 @@ function ResultPart({ id, result }: { id: string; result: Result }) {
   const t = useMessages(messages);
   const name = `${id}.${result.type === "json" ? "json" : "bin"}`;
   return (
-    <section aria-label={t("result")}>
+    <div data-result>
       <h3>
         {t("result")}{" "}
         <span className={styles.soft}>
@@ -140,7 +140,7 @@ function ResultPart({ id, result }: { id: string; result: Result }) {
       ) : (
         <JsonValue value={result.value ?? null} label={t("result")} />
       )}
-    </section>
+    </div>
   );
 }
 
