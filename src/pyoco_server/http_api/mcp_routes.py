@@ -39,7 +39,7 @@ async def call_mcp(request: Request) -> Response:
         request, limit, field="arguments", cure="pass a reference to large data instead of the data"
     )
     if not _server.cache_info().currsize:
-        # In a thread: its imports take most of a second.
+        # In a thread: its imports take half a second.
         await asyncio.to_thread(_server)
     return _Exchange(body, limit)
 
