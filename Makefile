@@ -87,7 +87,7 @@ browser: ## Install the browser that the dashboard is tested with, if there is n
 bench: .venv/tools ## Measure the product and its peers side by side, in about an hour (ARGS=--quick: 20 minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-bench-index: .venv/tools ## Measure lists and statistics with 100,000 and with 1,000,000 runs, in about 7 minutes
+bench-index: .venv/tools ## Measure lists and statistics with 100,000 and with 1,000,000 runs
 	@$(BIN)/python -m benchmarks.scenarios.index $(ARGS)
 
 bench-flows: .venv/tools ## Measure the list of 1,000 flows on 100 workers, and the gateway's copy of them, in about a minute

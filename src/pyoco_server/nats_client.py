@@ -171,11 +171,13 @@ class PyocoNatsClient:
         keep_answers: bool = False,
         start_at: float | str | None = None,
         delay_sec: float | None = None,
+        strict: bool = False,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Rerun a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
 
-        `params` replace all params of the origin; then the response has `params_changed`.
+        `params` replace all params of the origin; then the response has `params_changed`. `strict` as in
+        `submit_run`.
         """
         given = {"mode": mode, "task": task, "params": params, "keep_answers": keep_answers}
         request = _checked({**given, "start_at": start_at, "delay_sec": delay_sec}, RerunRequest)
@@ -196,6 +198,8 @@ class PyocoNatsClient:
             new_id = earlier.run_id
         else:
             job = await rerun_job(self._connection, asked, ANYBODY)
+            if strict and job.workflow_yaml is None:
+                await self._checks.require(job)
             new_id = await self._submitter.submit(job, request=keyed)
         changed = await params_changed(self._connection, asked, ANYBODY)
         accepted = {**await self._accepted(new_id, start), "origin_run_id": run_id}

@@ -1,0 +1,1 @@
+"""Rules, texts and the index of runs."""
