@@ -8,7 +8,7 @@ const BASE = "/static/";
 // The hook is a package of its own; the dashboard is built from its source.
 const HOOK = fileURLToPath(new URL("packages/react/src", import.meta.url));
 const API =
-  /^\/(health|runs|bulk|dlq|workers|waits|wheels|metrics|overview|key|resume|schedules|events|hooks|api\/workflow|openapi\.json)/;
+  /^\/(health|runs|flows|bulk|dlq|workers|waits|wheels|metrics|overview|key|resume|schedules|events|hooks|api\/workflow|openapi\.json)/;
 
 const link = (rel: string, file: string) => ({
   tag: "link",

@@ -376,7 +376,7 @@ async def test_the_history_keeps_the_attempts_of_workers_that_died(tab: Tab) -> 
     await write_many(tab.gateway.inside.connection, [run])
     await tab.open(f"/runs/{run.run_id}?panel=events")
     events = details(tab).get_by_role("listitem")
-    await expect(events.filter(has_text="Started")).to_contain_text("first-worker")
+    await expect(events.filter(has_text=re.compile("^Started"))).to_contain_text("first-worker")
     lost = events.filter(has_text="Worker lost")
     await expect(lost).to_contain_text("first-worker")
     restarted = events.filter(has_text="Restarted, attempt 2")

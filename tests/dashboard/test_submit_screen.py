@@ -69,7 +69,7 @@ async def test_a_flow_is_submitted_and_its_run_is_shown(tab: Tab, worker: PyocoN
     await expect(page.get_by_role("region", name="Params")).to_contain_text('"x": 9007199254740993')
 
 
-async def test_a_run_is_submitted_with_a_start_time(tab: Tab) -> None:
+async def test_a_run_is_submitted_with_a_start_time(tab: Tab, worker: PyocoNatsWorker) -> None:
     await tab.open("/submit?flow=noop")
     page = tab.page
     submit = page.get_by_role("button", name="Submit", exact=True)
@@ -95,7 +95,7 @@ async def test_a_run_is_submitted_with_a_start_time(tab: Tab) -> None:
     assert (await tab.gateway.get(page.url.rsplit("/", 1)[1]))["start_at"] == expected
 
 
-async def test_a_double_click_and_a_lost_response_create_one_run(tab: Tab) -> None:
+async def test_a_double_click_and_a_lost_response_create_one_run(tab: Tab, worker: PyocoNatsWorker) -> None:
     await tab.open("/submit?flow=noop")
     page = tab.page
     sent: list[str | None] = []
@@ -110,7 +110,7 @@ async def test_a_double_click_and_a_lost_response_create_one_run(tab: Tab) -> No
             lost.append(await answer.json())
             await route.abort()
 
-    await page.route(f"{tab.url}/runs", lose_first_response)
+    await page.route(f"{tab.url}/runs?strict=true", lose_first_response)
     submit = page.get_by_role("button", name="Submit", exact=True)
     await submit.dblclick()
     await expect(page.get_by_text("It is safe to send it again")).to_be_visible()
@@ -121,6 +121,24 @@ async def test_a_double_click_and_a_lost_response_create_one_run(tab: Tab) -> No
     assert page.url.endswith(lost[0]["run_id"])
     listed = await tab.gateway.http.get("/runs", params={"flow": "noop"})
     assert [run["run_id"] for run in listed.json()] == [page.url.rsplit("/", 1)[1]]
+
+
+async def test_a_flow_that_no_worker_has_is_refused_with_a_suggestion(
+    tab: Tab, worker: PyocoNatsWorker
+) -> None:
+    await tab.gateway.ends(await tab.gateway.submit("nop"))
+    await tab.open("/submit")
+    page = tab.page
+    await expect(page.locator("#known-flows option[value=noop]")).to_be_attached()
+    # A typo of an earlier run is not suggested.
+    await expect(page.locator("#known-flows option[value=nop]")).not_to_be_attached()
+    await page.get_by_label("Flow", exact=True).fill("noopp")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(page.get_by_text("noop", exact=False).filter(has_text="mean")).to_be_visible()
+    await tab.screenshot("submit-unknown-flow")
+    await tab.is_accessible()
+    await page.get_by_role("button", name="Submit anyway").click()
+    await expect(page).to_have_url(RUN)
 
 
 async def test_a_flow_yaml_is_corrected_and_submitted(tab: Tab) -> None:

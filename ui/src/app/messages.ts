@@ -4,6 +4,7 @@ export const messages = defineMessages({
   en: {
     "nav.home": "Home",
     "nav.runs": "Runs",
+    "nav.flows": "Flows",
     "nav.inbox": "Inbox",
     "nav.requests": "Requests",
     "nav.schedules": "Schedules",
@@ -56,6 +57,7 @@ export const messages = defineMessages({
   ja: {
     "nav.home": "ホーム",
     "nav.runs": "run 一覧",
+    "nav.flows": "フロー一覧",
     "nav.inbox": "受信トレイ",
     "nav.requests": "依頼",
     "nav.schedules": "スケジュール",

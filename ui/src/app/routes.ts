@@ -16,6 +16,7 @@ type Load = () => Promise<ScreenPart>;
 export type ScreenName =
   | "home"
   | "runs"
+  | "flows"
   | "inbox"
   | "requests"
   | "schedules"
@@ -45,6 +46,8 @@ export const SCREENS: readonly Screen[] = [
   screen("/", "home", () => import("../screens/home")),
   screen("/runs", "runs", () => import("../screens/runs")),
   screen("/runs/:id", "runs", () => import("../screens/run")),
+  screen("/flows", "flows", () => import("../screens/flows")),
+  screen("/flows/:name", "flows", () => import("../screens/flow")),
   screen("/inbox", "inbox", () => import("../screens/inbox")),
   screen("/waits/:id", "inbox", () => import("../screens/wait")),
   screen("/requests", "requests", () => import("../screens/requests")),

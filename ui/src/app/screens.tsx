@@ -15,6 +15,7 @@ import {
   Server,
   Settings,
   Webhook,
+  Workflow,
 } from "lucide-react";
 import { servesRequests } from "./pageConfig";
 import type { ScreenName } from "./routes";
@@ -32,6 +33,7 @@ export interface NavEntry {
 const ENTRIES: readonly NavEntry[] = [
   { name: "home", path: "/", icon: House, letter: "h" },
   { name: "runs", path: "/runs", icon: Activity, letter: "r" },
+  { name: "flows", path: "/flows", icon: Workflow, letter: "f" },
   { name: "inbox", path: "/inbox", icon: Inbox, letter: "i" },
   { name: "requests", path: "/requests", icon: Bot, letter: "b" },
   { name: "schedules", path: "/schedules", icon: CalendarClock, letter: "c" },

@@ -14,6 +14,7 @@ import { Menu, MenuCheck, MenuItem, MenuLine } from "../../ui/menus";
 import { isTerminal } from "../../ui/status";
 import { showToast } from "../../ui/toasts";
 import { messages } from "./messages";
+import { RerunDialog } from "./RerunDialog";
 import styles from "./Run.module.css";
 import { openWaits, type Run } from "./run";
 import { SignalDialog } from "./SignalDialog";
@@ -32,6 +33,7 @@ export function RunActions({ run, selected, onRevived }: ActionsProps) {
   const t = useMessages(messages);
   const [asking, setAsking] = useState(false);
   const [signalling, setSignalling] = useState(false);
+  const [editing, setEditing] = useState(false);
   const [keepAnswers, setKeepAnswers] = useState(false);
   const rerun = useRerun(run.run_id);
   const hasAsked = run.open_waits !== undefined;
@@ -94,12 +96,14 @@ export function RunActions({ run, selected, onRevived }: ActionsProps) {
         <MenuItem disabled={!failed} onSelect={() => rerun.mutate({ mode: "failed", ...kept })}>
           {t("rerunFailed")}
         </MenuItem>
+        <MenuItem onSelect={() => setEditing(true)}>{t("rerunParams")}</MenuItem>
         {selected !== null && (
           <MenuItem onSelect={() => rerun.mutate({ mode: "task", task: selected, ...kept })}>
             {t("rerunTask", { task: selected })}
           </MenuItem>
         )}
       </Menu>
+      {editing && <RerunDialog run={run} onClose={() => setEditing(false)} />}
     </Arming>
   );
 }
@@ -118,6 +122,32 @@ export function useRerun(id: string) {
         body: body<Schemas["RerunRequest"]>(how),
       }),
     {
+      refresh: [["reruns", id]],
+      onDone: (answer) => {
+        attempt.current.accepted();
+        showToast({ tone: "good", title: t("rerunSubmitted") });
+        navigate(href(pathTo("/runs/:id", { id: answer.run_id })));
+      },
+    },
+  );
+}
+
+/** Reruns a run from its start with other params, which are sent as they were typed. */
+export function useRerunWith(id: string) {
+  const t = useMessages(messages);
+  const attempt = useRef(new Attempt());
+  return useAct(
+    (params: string) =>
+      api.POST("/runs/{run_id}/rerun", {
+        params: {
+          path: { run_id: id },
+          header: { "Idempotency-Key": attempt.current.keyFor(JSON.stringify([id, params])) },
+        },
+        body: {} as Schemas["RerunRequest"],
+        bodySerializer: () => `{"mode":"start","params":${params}}`,
+      }),
+    {
+      quiet: true,
       refresh: [["reruns", id]],
       onDone: (answer) => {
         attempt.current.accepted();

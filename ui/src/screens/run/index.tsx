@@ -17,6 +17,7 @@ import { LogCard } from "./log/LogCard";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
+import { Results } from "./results/Results";
 import { type Run, type Task, tasksOf } from "./run";
 import { TimelineCard } from "./timeline/TimelineCard";
 import { useLiveRun } from "./useLiveRun";
@@ -98,6 +99,7 @@ function Shown({ run, removed, onRevived }: ShownProps) {
         </div>
         <Details run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
         <div className={styles.below}>
+          <Results run={run} />
           <Log id={run.run_id} selected={selected} onSelect={select} />
         </div>
       </div>

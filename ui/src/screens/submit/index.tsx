@@ -4,6 +4,7 @@ import { type KeyboardEvent, useEffect } from "react";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useStore } from "../../lib/store";
+import { Arming } from "../../ui/arming";
 import { Button, Field, Input, Segments } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
 import { Card, Page } from "../../ui/Page";
@@ -29,7 +30,7 @@ export default function SubmitScreen() {
   }, [flow, tag]);
   const written = useStore(draft);
   const submission = useSubmission(kind);
-  const { wrong, problem, isPending, submit } = submission;
+  const { wrong, problem, isPending, submit, anyway } = submission;
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
@@ -99,7 +100,16 @@ export default function SubmitScreen() {
             <Play size={14} aria-hidden />
             {isPending ? t("submitting") : t("submit")}
           </Button>
-          <span className={styles.soft}>{problem?.passing ? t("again") : t("keys")}</span>
+          {anyway && (
+            <Arming>
+              <Button kind="danger" onClick={anyway} disabled={isPending}>
+                {t("anyway")}
+              </Button>
+            </Arming>
+          )}
+          <span className={styles.soft}>
+            {anyway ? t("anywayHint") : problem?.passing ? t("again") : t("keys")}
+          </span>
         </div>
       </form>
     </Page>

@@ -1,16 +1,17 @@
-/** Suggestions: recently run flows, and tags of workers. */
+/** Suggestions: the flows of the catalogue, and tags of workers. */
 import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
+import { readFlows } from "../../flows/flowApi";
 import { jsonText, parseJson } from "../../lib/exactJson";
 
-const RECENT = 200;
+const MOST = 1000;
 
+/** Those that a live worker has: a typo of an earlier run is not suggested. */
 export function useFlowSuggestions(): string[] {
-  const { data } = useRead(["runs", "known-flows"], (signal) =>
-    api.GET("/runs", { params: { query: { limit: RECENT, sort: "submitted_at" } }, signal }),
-  );
-  const runs = Array.isArray(data) ? data : [];
-  return [...new Set(runs.map((run) => run.flow_name))].sort();
+  const { data } = useRead(["flows", "names"], (signal) => readFlows({ limit: MOST }, signal), {
+    every: 10_000,
+  });
+  return (data?.flows ?? []).filter(({ workers }) => workers > 0).map(({ name }) => name);
 }
 
 export interface ServedTags {

@@ -31,6 +31,7 @@ interface Wrong {
 }
 
 const NO_MARKS: readonly Mark[] = [];
+const FLOW_NOT_FOUND = "ERR-PYOCO-0006";
 
 async function sendYaml(form: FormData, key: string): Promise<{ data: Accepted }> {
   const headers = { "Idempotency-Key": key };
@@ -40,9 +41,10 @@ async function sendYaml(form: FormData, key: string): Promise<{ data: Accepted }
   return { data: (await answer.json()) as Accepted };
 }
 
-const sendRun = (run: RunBody, json: string, key: string) =>
+/** With `strict` a flow that no worker has, and params that do not match its schema, are refused. */
+const sendRun = (run: RunBody, json: string, key: string, strict: boolean) =>
   api.POST("/runs", {
-    params: { header: { "Idempotency-Key": key } },
+    params: { query: strict ? { strict } : {}, header: { "Idempotency-Key": key } },
     body: run as Schemas["RunSubmitRequest"],
     bodySerializer: () => json,
   });
@@ -68,12 +70,12 @@ export function useSubmission(kind: Kind) {
   const [answered, setAnswered] = useState<Answered | null>(null);
   const own = useOwnFindings(kind, written, tried === kind);
   const act = useAct(
-    () => {
+    (strict: boolean) => {
       const key = attempt.current.keyFor(content);
       const params = parseParams(written.params);
       return kind === "yaml"
         ? sendYaml(yamlForm(written), key)
-        : sendRun(runBody(written), runJson(written, "json" in params ? params.json : "{}"), key);
+        : sendRun(runBody(written), runJson(written, "json" in params ? params.json : "{}"), key, strict);
     },
     {
       quiet: true,
@@ -84,14 +86,15 @@ export function useSubmission(kind: Kind) {
       },
     },
   );
-  const submit = () => {
+  const submitWith = (strict: boolean) => {
     setTried(kind);
     // A double click is one run.
     if (act.isPending || own.isWrong) return;
     setAnswered(null);
-    act.mutate(undefined, { onError: (problem) => setAnswered({ content, problem }) });
+    act.mutate(strict, { onError: (problem) => setAnswered({ content, problem }) });
   };
   const problem = answered?.content === content ? answered.problem : null;
+  const isRefused = problem?.errId === FLOW_NOT_FOUND || (kind === "flow" && problem?.status === 422);
   const told = useMemo(() => sorted(problem), [problem]);
   const isShownInPlace = problem !== null && problem.fields.length > 0 && told.rest.length === 0;
   const wrong: Wrong = {
@@ -99,7 +102,13 @@ export function useSubmission(kind: Kind) {
     paramMarks: own.marks,
     yamlMarks: told.marks,
   };
-  return { wrong, problem: isShownInPlace ? null : problem, isPending: act.isPending, submit };
+  return {
+    wrong,
+    problem: isShownInPlace ? null : problem,
+    isPending: act.isPending,
+    submit: () => submitWith(true),
+    anyway: isRefused ? () => submitWith(false) : null,
+  };
 }
 
 /** Validation without the gateway. */

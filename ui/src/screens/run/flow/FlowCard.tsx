@@ -20,15 +20,17 @@ interface FlowCardProps {
   tasks: readonly Task[];
   selected: string | null;
   onSelect: (name: string | null) => void;
+  /** Of a flow, not of a run: nothing has a state. */
+  isPlan?: boolean;
 }
 
-export function FlowCard({ tasks, selected, onSelect }: FlowCardProps) {
+export function FlowCard({ tasks, selected, onSelect, isPlan }: FlowCardProps) {
   const t = useMessages(messages);
   const near = neighbours(tasks, selected);
   const linked = tasks.some((each) => each.record.after);
   const Picture = tasks.length > (linked ? MOST_IN_GRAPH : MOST_IN_COLUMN) ? Mosaic : Graph;
   return (
-    <Panel title={t("flow")} icon={Workflow} actions={<Counts tasks={tasks} />}>
+    <Panel title={t("flow")} icon={Workflow} actions={!isPlan && <Counts tasks={tasks} />}>
       <Picture tasks={tasks} selected={selected} near={near} onSelect={onSelect} />
     </Panel>
   );

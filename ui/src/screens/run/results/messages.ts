@@ -1,0 +1,36 @@
+import { defineMessages } from "../../../i18n/messages";
+
+export const messages = defineMessages({
+  en: {
+    title: "Result and files",
+    result: "Result",
+    resultOf: "of {task}, {size}",
+    downloadResult: "Download",
+    resultCut: "The beginning of the result; download it to get the whole.",
+    bytes: "Binary data: download it.",
+    artifacts: "Files",
+    artifactCount: { one: "{count} file, {size}", other: "{count} files, {size}" },
+    preview: "Show {name}",
+    download: "Download {name}",
+    leftOut: { one: "{count} file was not stored", other: "{count} files were not stored" },
+    tooLarge: "The image is too large for a preview; download it.",
+    emptyFile: "The file is empty.",
+    firstPart: "The beginning of the file; download it to get the whole.",
+  },
+  ja: {
+    title: "結果とファイル",
+    result: "結果",
+    resultOf: "{task}、{size}",
+    downloadResult: "ダウンロード",
+    resultCut: "結果の先頭部分です。全体を見るにはダウンロードしてください。",
+    bytes: "バイナリデータです。ダウンロードしてください。",
+    artifacts: "ファイル",
+    artifactCount: "{count}件、{size}",
+    preview: "{name} を表示",
+    download: "{name} をダウンロード",
+    leftOut: "保存されなかったファイル: {count}件",
+    tooLarge: "画像が大きすぎるため表示できません。ダウンロードしてください。",
+    emptyFile: "空のファイルです。",
+    firstPart: "ファイルの先頭部分です。全体を見るにはダウンロードしてください。",
+  },
+});
