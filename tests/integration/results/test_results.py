@@ -244,10 +244,10 @@ async def test_the_clients_return_values(gateway: RunningGateway, tmp_path: Any)
 
 
 async def test_an_embedded_worker_stores_large_values(
-    gateway: RunningGateway, shared_config: NatsBackendConfig
+    gateway: RunningGateway,
 ) -> None:
     worker = await PyocoNatsWorker.connect(
-        shared_config, flow_resolver=lambda _: returning_bytes, worker_id="inside", tags=["inside"]
+        gateway.inside.config, flow_resolver=lambda _: returning_bytes, worker_id="inside", tags=["inside"]
     )
     try:
         run_id = await gateway.submit("returning-bytes", tag="inside", params={"size": SIZE})
