@@ -25,7 +25,6 @@ from pyoco_server.http_api.middleware.trusted_proxies import TrustedProxiesMiddl
 from pyoco_server.http_api.openapi import describe
 from pyoco_server.http_api.responses import http_problems as problems
 from pyoco_server.http_api.routes import (  # noqa: F401
-    artifact_routes,
     bulk_routes,
     dashboard_routes,
     dlq_routes,
@@ -42,11 +41,11 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     schedule_routes,
     signal_routes,
     wait_routes,
-    wheel_routes,
     worker_routes,
     workflow_event_routes,
     workflow_template_routes,
 )
+from pyoco_server.http_api.routes.files import artifact_routes, wheel_routes  # noqa: F401
 from pyoco_server.http_api.routes.submit_routes import submit_run
 from pyoco_server.http_api.routing import add_routes
 from pyoco_server.http_api.streams import list_watch_routes, run_watch_routes, wait_watch_routes  # noqa: F401

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from tests.support.memory_peak import IS_COUNTED, MemoryPeak
 from tests.support.places import FLOWS
 from tests.support.programs import SERVER, WORKER, spawned
+from tests.support.running.memory_peak import IS_COUNTED, MemoryPeak
 from tests.support.waiting import LIMIT_SEC, eventually
 
 MIB = 1024 * 1024

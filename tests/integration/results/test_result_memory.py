@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from tests.support.memory_peak import MemoryPeak
 from tests.support.places import FLOWS
 from tests.support.programs import SERVER, WORKER, spawned
+from tests.support.running.memory_peak import MemoryPeak
 from tests.support.waiting import LIMIT_SEC, eventually
 
 SIZE = 200 * 1024 * 1024

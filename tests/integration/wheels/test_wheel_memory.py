@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from tests.support.memory_peak import IS_COUNTED, MemoryPeak
 from tests.support.programs import SERVER, WORKER, spawned
 from tests.support.running.gateway import RunningGateway
+from tests.support.running.memory_peak import IS_COUNTED, MemoryPeak
 from tests.support.samples.wheel_uploads import synced
 from tests.support.samples.wheels import wheel_bytes
 from tests.support.waiting import LIMIT_SEC

@@ -1,0 +1,1 @@
+"""Commands that list, upload and download files."""

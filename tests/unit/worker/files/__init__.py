@@ -1,0 +1,1 @@
+"""Files of runs on the disk of a worker."""
