@@ -3,8 +3,8 @@
 A page of 50 is asked for over HTTP, one request at a time, kind by kind; the bucket is filled by
 `benchmarks.harness.seed`. Times are the client's: the NATS request is in them that makes a list up to date.
 
-Statistics of flows are queried in an index of their own, with the last 30 days of 100 flows: requests for them
-share a response for a while, and the bucket has the runs of a year.
+Statistics of flows are queried in an index of their own, with as many runs of 100 flows in the last 30 days:
+requests for them share a response for a while, and the bucket has the runs of a year.
 """
 
 import argparse

@@ -13,7 +13,7 @@ from tests.support.running.workers import serving_worker
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-FILES = '''import base64
+FILES = """import base64
 from pyoco import Flow, task
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -30,7 +30,7 @@ def export(ctx):
     ctx.save_artifact("empty.txt", "")
 
 files = Flow("files") >> export
-'''
+"""
 
 
 @pytest_asyncio.fixture(loop_scope="session")

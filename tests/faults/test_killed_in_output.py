@@ -1,4 +1,4 @@
-"""kill -9 of a worker while it stores a large output: nothing of it is visible, and the next attempt has its own."""
+"""kill -9 of a worker that stores a large output: nothing of it is visible, and the next attempt works."""
 
 import signal
 from dataclasses import replace

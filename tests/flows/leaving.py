@@ -92,7 +92,7 @@ def crash_with(files: list[str]) -> None:
 
 
 def break_its_folder() -> int:
-    def leave(self: RunFolder) -> None:
+    def leave(self: RunFolder) -> bool:
         raise OSError("the file system does not answer")
 
     RunFolder.leave = leave  # type: ignore[method-assign]

@@ -263,7 +263,7 @@ FIXES: tuple[Fix, ...] = (
         "letters-by-sequence-alone",
         "10",
         "a bulk operation handles letters of a recreated stream that reuse the counted sequences",
-        ("bulk",),
+        ("recreated",),
         (
             Substitution(
                 f"{_RUNS}.bulk.bulk_runner:BulkSteps._counted_letter",
@@ -361,7 +361,7 @@ FIXES: tuple[Fix, ...] = (
         "stale-advisory",
         "suspected",
         "an advisory of a stream that was recreated fails a fresh run",
-        ("lost_tail",),
+        ("recreated",),
         (
             Substitution(
                 f"{_RUNS}.sweep.exhausted_deliveries:ExhaustedDeliveries._is_stale",

@@ -84,6 +84,14 @@ class Users:
             stream.purge(subject)
             self.purged.add(run_id)
 
+    def recreate_stream(self, name: str) -> None:
+        """As an operator does it with the tools of NATS: what it had is gone, and sequences begin with 1."""
+        server = self.world.server
+        self.world.record("operator", f"deletes {name}, and creates it again")
+        config = server.streams[name].config
+        server.remove_stream(name)
+        server.add_stream(dict(config))
+
     def draw(self, count: int) -> int:
         """A decision of the seed below `count`."""
         return self.world.choices.below("user", count)

@@ -33,6 +33,8 @@ from typing import Any, Literal, NotRequired, TypedDict
 # them have is not required.
 _NAMES = {
     "ActionView": "Action",
+    "ArtifactView": "Artifact",
+    "ArtifactsView": "Artifacts",
     "BulkRecord": "BulkOperation",
     "DeliveryView": "Delivery",
     "FindingView": "Finding",

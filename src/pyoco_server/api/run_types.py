@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from pyoco_server.records.artifact_models import LeftOut
 from pyoco_server.records.causes import cause_of
 from pyoco_server.records.flow_models import SubmitWarning
 from pyoco_server.records.models import (
@@ -185,6 +186,42 @@ class TasksView(Struct, kw_only=True):
     tasks: dict[str, TaskStatus]
     task_records: dict[str, Raw]
     task_records_truncated: bool
+
+
+class ArtifactView(Struct, kw_only=True):
+    """A file of a run."""
+
+    # A relative path, such as `plots/loss.png`.
+    name: str
+    bytes: int
+    # Of its content, in hex; its ETag too.
+    sha256: str
+    # By its name.
+    content_type: str
+    # The task that has written it; None where several may have.
+    task: str | None
+    created_at: float
+
+
+class ArtifactsView(Struct, kw_only=True):
+    """The files of a run, by name."""
+
+    run_id: RunId
+    artifacts: list[ArtifactView]
+    bytes: int
+    # Files that are not stored, and why: the first 20, and how many in all.
+    left_out: list[LeftOut]
+    left_out_count: int
+
+
+class ArtifactQuery(Struct, kw_only=True):
+    disposition: Annotated[
+        Literal["attachment", "inline"],
+        Meta(
+            description="`inline`: to be shown, if it is an image, or a text, which is sent as `text/plain`. "
+            "Everything else is an attachment, and so are these without it."
+        ),
+    ] = "attachment"
 
 
 class RunFilterQuery(Struct, kw_only=True):

@@ -53,7 +53,7 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
     """For workers of these tags; without any, of every tag that has a consumer."""
     work, journal = config.work_stream, config.journal_stream
     runs, workers = f"KV_{config.runs_kv_bucket}", f"KV_{config.workers_kv_bucket}"
-    waits = f"KV_{config.waits_kv_bucket}"
+    waits, usage = f"KV_{config.waits_kv_bucket}", f"KV_{config.artifact_usage_kv_bucket}"
     wheels = f"OBJ_{config.wheel_object_store_bucket}"
     consumers = [consumer_name(tag) for tag in tags] or ["*"]
     # Results may be pickles: what a group of workers reads, no other group may write.
@@ -65,6 +65,7 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
             f"{_API}.INFO",
             *(f"{_API}.STREAM.INFO.{stream.name}" for stream in worker_resources(config)),
             *(f"{_API}.STREAM.MSG.GET.{stream}" for stream in (work, journal, runs, waits, workers, wheels)),
+            f"{_API}.STREAM.MSG.GET.{usage}",
             *(f"{_API}.CONSUMER.INFO.{work}.{consumer}" for consumer in consumers),
             *(f"{ack_subject(work, consumer)}.>" for consumer in consumers),
             f"$KV.{config.runs_kv_bucket}.*",
@@ -99,6 +100,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         config.idempotency_kv_bucket,
         config.workers_kv_bucket,
         config.lease_kv_bucket,
+        config.artifact_usage_kv_bucket,
         config.bulk_kv_bucket,
         config.wheel_history_kv_bucket,
         config.schedules_kv_bucket,

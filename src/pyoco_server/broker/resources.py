@@ -149,6 +149,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _bucket(config, config.workers_kv_bucket),
         _bucket(config, config.flows_kv_bucket),
         _bucket(config, config.lease_kv_bucket),
+        _bucket(config, config.artifact_usage_kv_bucket),
         _bucket(config, config.bulk_kv_bucket, ttl_sec=config.bulk_ttl_sec),
         _bucket(config, config.auth_kv_bucket),
         _bucket(config, config.wheel_history_kv_bucket, ttl_sec=config.wheel_history_ttl_sec),
@@ -215,6 +216,7 @@ def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:
         f"KV_{config.runs_kv_bucket}",
         f"KV_{config.waits_kv_bucket}",
         f"KV_{config.workers_kv_bucket}",
+        f"KV_{config.artifact_usage_kv_bucket}",
         f"OBJ_{config.wheel_object_store_bucket}",
     }
     return [stream for stream in resources(config) if stream.name in used]

@@ -50,6 +50,19 @@ COMMANDS: dict[str, Command | Group] = {
         "run_commands:result",
     ),
     "logs": Command("Show the output of a run.", "logs_command:logs"),
+    "artifacts": Group(
+        "List and download the files of a run.",
+        (
+            "pyoco-client artifacts list $RUN_ID",
+            "pyoco-client artifacts get $RUN_ID report.csv",
+        ),
+        {
+            "list": Command(
+                "List the files of a run, and those that were left out.", "artifacts_command:list_artifacts"
+            ),
+            "get": Command("Download one file of a run, or all of them.", "artifacts_command:get"),
+        },
+    ),
     "explain": Command(
         "Explain the state of a run, what happens next, and what you can do.", "run_commands:explain"
     ),

@@ -30,6 +30,7 @@ _BUCKETS: Final = (
     "wheel_history_kv_bucket",
     "idempotency_kv_bucket",
     "lease_kv_bucket",
+    "artifact_usage_kv_bucket",
     "bulk_kv_bucket",
     "waits_kv_bucket",
     "schedules_kv_bucket",

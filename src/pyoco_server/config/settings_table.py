@@ -52,6 +52,7 @@ _contract = partial(_triggers, prefix=CONTRACT_PREFIX)
 _agent = partial(setting, "Agent requests")
 _hooks = partial(setting, "Hooks")
 _secrets = partial(setting, "Secrets at rest")
+_artifacts = partial(setting, "Artifacts")
 _run_logs = partial(setting, "Run logs")
 _gateway = partial(setting, "Gateway")
 _http = partial(setting, "HTTP")
@@ -386,6 +387,31 @@ class NatsBackendConfig:
         "",
         "A file with such keys, one per line; used if PYOCO_SECRETS_KEYS is not set. With an embedded NATS "
         "server, one is created in its data folder (secrets.key).",
+    )
+    artifact_max_bytes: int = _artifacts(
+        512 * _MIB, "Maximum size of an artifact; a larger file is left out.", minimum=0
+    )
+    artifact_run_max_count: int = _artifacts(
+        2000,
+        "Maximum number of artifacts of a run; further files are left out. 0: no files are stored.",
+        minimum=0,
+        maximum=10_000,
+    )
+    artifact_run_max_bytes: int = _artifacts(
+        2048 * _MIB, "Maximum size of all artifacts of a run; further files are left out.", minimum=0
+    )
+    artifact_tenant_max_bytes: int = _artifacts(
+        10 * 1024 * _MIB,
+        "Maximum size of the artifacts of all stored runs of a tenant, and of all runs without one; further "
+        "files are left out. Gateways count every PYOCO_SWEEP_INTERVAL_SEC. 0: no limit.",
+        minimum=0,
+    )
+    artifact_keep_files: bool = _artifacts(
+        False,
+        "Whether workers keep the files of a run on their disk, in PYOCO_RUN_DIR, after they were stored.",
+    )
+    artifact_usage_kv_bucket: str = _artifacts(
+        "pyoco_artifact_usage", "The bucket of the sizes that gateways count for this.", form=NAME
     )
     run_log_stream: str = _run_logs("PYOCO_LOGS", "The stream of run output.", form=NAME)
     run_log_subject_prefix: str = _run_logs(

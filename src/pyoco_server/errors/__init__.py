@@ -20,6 +20,7 @@
     ├── WorkerNotFound          ERR-PYOCO-0020   404
     ├── WheelVersionRejected    ERR-PYOCO-0022   409
     ├── WheelNotFound           ERR-PYOCO-0023   404
+    ├── ArtifactNotFound        ERR-PYOCO-0072   404
     ├── RunConflict             ERR-PYOCO-0025   409
     ├── IdempotencyConflict     ERR-PYOCO-0026   409
     ├── DeadLetterNotFound      ERR-PYOCO-0027   404
@@ -269,6 +270,10 @@ class WheelVersionRejected(PyocoError):
 
 class WheelNotFound(PyocoError):
     error = Err.WHEEL_NOT_FOUND
+
+
+class ArtifactNotFound(PyocoError):
+    error = Err.ARTIFACT_NOT_FOUND
 
 
 class RunConflict(PyocoError):

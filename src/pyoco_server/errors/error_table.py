@@ -658,6 +658,16 @@ class Err:
         cure_en="Read the run with GET /runs/{run_id}: a result exists when the run is COMPLETED.",
         cure_ja="GET /runs/{run_id} で run の状態を確認してください（結果は COMPLETED の run にあります）。",
     )
+    ARTIFACT_NOT_FOUND: Final = ErrorSpec(
+        number=72,
+        status=404,
+        en="The run has no such artifact",
+        ja="run にこの名前のアーティファクトはありません",
+        cure_en="Check its name: GET /runs/{run_id}/artifacts lists the files of the run, and those that "
+        "were left out. A file is stored when the task that has written it ends.",
+        cure_ja="名前を確認してください（GET /runs/{run_id}/artifacts で、保存されたファイルと"
+        "保存されなかったファイルを確認できます）。ファイルは、それを書き込んだタスクの終了時に保存されます。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(

@@ -25,6 +25,7 @@ from pyoco_server.http_api.middleware.trusted_proxies import TrustedProxiesMiddl
 from pyoco_server.http_api.openapi import describe
 from pyoco_server.http_api.responses import http_problems as problems
 from pyoco_server.http_api.routes import (  # noqa: F401
+    artifact_routes,
     bulk_routes,
     dashboard_routes,
     dlq_routes,

@@ -2,7 +2,6 @@
 
 import asyncio
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -24,8 +23,12 @@ if TYPE_CHECKING:
 _ENVELOPE_BYTES: Final = 64 * 1024
 # Headers of the message that say nothing about the request of a tool.
 _OF_MESSAGE: Final = frozenset(
-    {b"accept", b"content-length", b"content-type", b"idempotency-key", b"range", b"transfer-encoding"}
+    {
+        *(b"accept", b"content-length", b"content-type", b"transfer-encoding"),
+        *(b"idempotency-key", b"last-event-id", b"range", b"if-range", b"if-none-match"),
+    }
 )
+_JSON: Final = (b"content-type", b"application/json")
 _COPIED: Final = ("type", "asgi", "http_version", "scheme", "server", "client", "root_path", "state")
 
 
@@ -35,8 +38,9 @@ async def call_mcp(request: Request) -> Response:
     body = await limited_body(
         request, limit, field="arguments", cure="pass a reference to large data instead of the data"
     )
-    # In a thread: the first import takes most of a second.
-    await asyncio.to_thread(import_module, "pyoco_server.mcp_tools.mcp_protocol")
+    if not _server.cache_info().currsize:
+        # In a thread: its imports take most of a second.
+        await asyncio.to_thread(_server)
     return _Exchange(body, limit)
 
 
@@ -54,6 +58,9 @@ class _Exchange(Response):
         exchange = StreamableHTTPSessionManager(
             _server(), json_response=True, stateless=True, max_request_body_size=self._limit
         )
+        # As all endpoints do, it reads JSON whatever the request calls it.
+        headers = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
+        scope = {**scope, "headers": [*headers, _JSON]}
         async with exchange.run():
             await exchange.handle_request(scope, _whole(self._message, receive), send)
 
@@ -98,7 +105,7 @@ class _OwnApp:
         path, _, query = f"{message.get('root_path', '')}{call.target}".partition("?")
         headers = [pair for pair in message["headers"] if pair[0] not in _OF_MESSAGE]
         headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in call.headers.items()]
-        headers += [(b"accept", b"application/json"), (b"content-type", b"application/json")]
+        headers += [(b"accept", b"application/json"), _JSON]
         scope = {name: message[name] for name in _COPIED if name in message}
         mark_counted(scope)
         return {

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 from uuid import uuid4
 
 import httpx
 
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client import run_calls as runs
-from pyoco_server.http_client.call_types import Pages, Request, Stream
+from pyoco_server.http_client.call_types import Pages, Request, Stream, WritableFile
 from pyoco_server.http_client.client_errors import (
     Failure,
     GatewayUnreachable,
@@ -104,16 +104,20 @@ class AsyncPyocoHttpClient(ClientBase[httpx.AsyncClient], ClientMethods, is_asyn
             if not opened:
                 raise self._unreachable(error) from error
 
-    async def download_wheel(self, name: str, target: BinaryIO) -> int:
+    async def download_wheel(self, name: str, target: WritableFile) -> int:
         """Write a wheel of the registry into an open file; returns how many bytes it has."""
         return await self._download(api.DOWNLOAD_WHEEL.url(wheel_name=name), target)
+
+    async def download_artifact(self, run_id: str, name: str, target: WritableFile) -> int:
+        """Write an artifact of a run into an open file; returns how many bytes it has."""
+        return await self._download(api.GET_ARTIFACT.url(run_id=run_id, name=name), target)
 
     async def result(self, run_id: str, task: str | None = None) -> Any:
         """What a completed run returned, or one of its tasks: a JSON value, or bytes."""
         (value,) = await self._send(runs.get_value(run_id, task))
         return value
 
-    async def download_result(self, run_id: str, target: BinaryIO, task: str | None = None) -> int:
+    async def download_result(self, run_id: str, target: WritableFile, task: str | None = None) -> int:
         """Write what a run or a task returned into an open file, JSON or bytes; returns how many bytes.
 
         For values that are too large for the memory of this program.
@@ -132,7 +136,7 @@ class AsyncPyocoHttpClient(ClientBase[httpx.AsyncClient], ClientMethods, is_asyn
             raise RunFailed(ended)
         return await self.result(accepted["run_id"])
 
-    async def _download(self, path: str, target: BinaryIO) -> int:
+    async def _download(self, path: str, target: WritableFile) -> int:
         size = 0
         try:
             async with self._http.stream("GET", path) as response:

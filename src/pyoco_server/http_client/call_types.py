@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -38,6 +38,12 @@ def _json_in(response: httpx.Response, kind: type) -> Any:
     except ValueError:
         return None
     return content if isinstance(content, kind) else None
+
+
+class WritableFile(Protocol):
+    """An open binary file."""
+
+    def write(self, block: bytes, /) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

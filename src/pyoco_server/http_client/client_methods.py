@@ -110,6 +110,7 @@ class ClientMethods:
     iter_runs = Iterated(runs.iter_runs)
     watch_run = Iterated(runs.watch_run)
     watch_runs = Iterated(runs.watch_runs)
+    list_artifacts = Sent(runs.list_artifacts)
     get_logs = Sent(runs.get_logs)
     iter_logs = Iterated(runs.iter_logs)
     list_flows = Sent(operations.list_flows)

@@ -15,6 +15,7 @@ Accepted = TypedDict("Accepted", {
     "origin_run_id": NotRequired[str], "params_changed": NotRequired[bool],
 })
 Cause = TypedDict("Cause", {"kind": str, "id": NotRequired[str | None], "at": NotRequired[float | None]})
+ArtifactCounts = TypedDict("ArtifactCounts", {"count": int, "bytes": int, "left_out_count": int})
 RunItem = TypedDict("RunItem", {
     "run_id": str, "flow_name": str, "status": str, "tag": str, "tags": list[str], "updated_at": float,
     "submitted_at": float | None, "start_time": float | None, "end_time": float | None,
@@ -22,8 +23,8 @@ RunItem = TypedDict("RunItem", {
     "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
     "origin_run_id": str | None, "cause": NotRequired[Cause], "start_at": NotRequired[float],
     "workflow_yaml_sha256": str | None, "tenant_id": str | None, "tasks_total": int, "tasks_over": int,
-    "wait_message": str | None, "wait_schema": str | None, "wait_deadline_at": float | None,
-    "open_waits": int, "id": NotRequired[str],
+    "artifacts": NotRequired[ArtifactCounts], "wait_message": str | None, "wait_schema": str | None,
+    "wait_deadline_at": float | None, "open_waits": int, "id": NotRequired[str],
 })
 RunPage = TypedDict("RunPage", {
     "items": list[RunItem], "next_cursor": str | None, "total": NotRequired[int],
@@ -37,6 +38,10 @@ OpenWait = TypedDict("OpenWait", {
     "wait_id": str, "task": str, "name": str, "message": str, "deadline_at": float | None,
     "kind": NotRequired[str], "topic": NotRequired[str | None], "since": NotRequired[float | None],
     "asked_again": NotRequired[str | None],
+})
+LeftOut = TypedDict("LeftOut", {"name": str, "reason": str, "task": NotRequired[str | None]})
+ArtifactSummary = TypedDict("ArtifactSummary", {
+    "count": int, "bytes": int, "left_out_count": int, "left_out": list[LeftOut],
 })
 RunResult = TypedDict("RunResult", {
     "task": str, "type": Literal['bytes', 'json'], "bytes": int, "value": NotRequired[Any],
@@ -59,10 +64,10 @@ Run = TypedDict("Run", {
     "used_sec": NotRequired[float], "waiting_since": NotRequired[float | None],
     "open_waits": NotRequired[list[OpenWait]], "wait_message": NotRequired[str | None],
     "wait_schema": NotRequired[str | None], "wait_deadline_at": NotRequired[float | None],
-    "task_records": NotRequired[dict[str, Any]], "task_records_truncated": bool,
-    "result_task": NotRequired[str], "signature": NotRequired[str], "result": NotRequired[RunResult],
-    "worker_alive": NotRequired[bool | None], "worker_heartbeat_at": NotRequired[float | None],
-    "worker_tags": NotRequired[list[str] | None],
+    "artifacts": NotRequired[ArtifactSummary], "task_records": NotRequired[dict[str, Any]],
+    "task_records_truncated": bool, "result_task": NotRequired[str], "signature": NotRequired[str],
+    "result": NotRequired[RunResult], "worker_alive": NotRequired[bool | None],
+    "worker_heartbeat_at": NotRequired[float | None], "worker_tags": NotRequired[list[str] | None],
 })
 SnapshotPage = TypedDict("SnapshotPage", {
     "items": list[Run], "next_cursor": str | None, "total": NotRequired[int],
@@ -87,6 +92,13 @@ NextStep = TypedDict("NextStep", {"by_itself": str, "actions": list[Action]})
 Finding = TypedDict("Finding", {"code": str, "message": str, "evidence": dict[str, Any], "next": NextStep})
 Explanation = TypedDict("Explanation", {
     "run_id": str, "status": str | None, "checked_at": float, "summary": str, "findings": list[Finding],
+})
+Artifact = TypedDict("Artifact", {
+    "name": str, "bytes": int, "sha256": str, "content_type": str, "task": str | None, "created_at": float,
+})
+Artifacts = TypedDict("Artifacts", {
+    "run_id": str, "artifacts": list[Artifact], "bytes": int, "left_out": list[LeftOut],
+    "left_out_count": int,
 })
 DeliveryAccepted = TypedDict("DeliveryAccepted", {
     "run_id": str | None, "duplicate": bool, "reason": NotRequired[str],

@@ -17,6 +17,7 @@ from pyoco_server.http_client.event_stream import ServerSentEvent
 from pyoco_server.http_client.filter_params import LogFilter, RunFilter, RunListing
 from pyoco_server.http_client.response_types import (
     Accepted,
+    Artifacts,
     Explanation,
     LogLine,
     LogPage,
@@ -223,6 +224,11 @@ def watch_runs(*, after: str | None = None, **selected: Unpack[RunFilter]) -> St
         read=_run_event_in,
         ends=lambda event, _: event.name == "reset",
     )
+
+
+def list_artifacts(run_id: str) -> Request[Artifacts]:
+    """The files of a run, by name, and those that were left out, with the reason."""
+    return call(api.LIST_ARTIFACTS, run_id=run_id)
 
 
 def get_logs(

@@ -7,14 +7,14 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 from uuid import uuid4
 
 import httpx
 
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client import run_calls as runs
-from pyoco_server.http_client.call_types import Pages, Request, Stream
+from pyoco_server.http_client.call_types import Pages, Request, Stream, WritableFile
 from pyoco_server.http_client.client_errors import (
     Failure,
     GatewayUnreachable,
@@ -102,16 +102,20 @@ class PyocoHttpClient(ClientBase[httpx.Client], ClientMethods, OldMethods, is_as
             if not opened:
                 raise self._unreachable(error) from error
 
-    def download_wheel(self, name: str, target: BinaryIO) -> int:
+    def download_wheel(self, name: str, target: WritableFile) -> int:
         """Write a wheel of the registry into an open file; returns how many bytes it has."""
         return self._download(api.DOWNLOAD_WHEEL.url(wheel_name=name), target)
+
+    def download_artifact(self, run_id: str, name: str, target: WritableFile) -> int:
+        """Write an artifact of a run into an open file; returns how many bytes it has."""
+        return self._download(api.GET_ARTIFACT.url(run_id=run_id, name=name), target)
 
     def result(self, run_id: str, task: str | None = None) -> Any:
         """What a completed run returned, or one of its tasks: a JSON value, or bytes."""
         (value,) = self._send(runs.get_value(run_id, task))
         return value
 
-    def download_result(self, run_id: str, target: BinaryIO, task: str | None = None) -> int:
+    def download_result(self, run_id: str, target: WritableFile, task: str | None = None) -> int:
         """Write what a run or a task returned into an open file, JSON or bytes; returns how many bytes.
 
         For values that are too large for the memory of this program.
@@ -130,7 +134,7 @@ class PyocoHttpClient(ClientBase[httpx.Client], ClientMethods, OldMethods, is_as
             raise RunFailed(ended)
         return self.result(accepted["run_id"])
 
-    def _download(self, path: str, target: BinaryIO) -> int:
+    def _download(self, path: str, target: WritableFile) -> int:
         size = 0
         try:
             with self._http.stream("GET", path) as response:

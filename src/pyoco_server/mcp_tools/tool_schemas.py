@@ -62,8 +62,9 @@ def _portable(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     known = {name: _portable(each) for name, each in schema.items()}
-    if "prefixItems" in known:
+    if isinstance(known.get("prefixItems"), list):
         known["items"] = {"anyOf": known.pop("prefixItems")}
-    if "(?" in str(known.get("pattern", "")):
+    # A property may have the name of a keyword; its schema is no text.
+    if isinstance(pattern := known.get("pattern"), str) and "(?" in pattern:
         del known["pattern"]
     return known

@@ -174,8 +174,8 @@ _TOOLS: Final = (
     Tool(
         name="rerun",
         title="Run again",
-        description="Repeat an ended run as a new run: `mode` `start` executes everything again, `failed` "
-        "continues with the tasks that failed, `task` begins at `task`.",
+        description="Repeat an ended run as a new run: `mode` `start` executes everything again, also with "
+        "other `params`; `failed` continues with the tasks that failed; `task` begins at `task`.",
         endpoint=RERUN,
         arguments=given.RerunArguments,
         destructive=True,

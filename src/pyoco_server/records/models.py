@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from pyoco_server.errors import UnreadableRecord
+from pyoco_server.records.artifact_models import ArtifactSummary
 from pyoco_server.records.causes import Cause
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.ids import new_uuid
@@ -323,6 +324,8 @@ class RunSnapshot(Struct, kw_only=True):
     wait_message: str | UnsetType | None = UNSET
     wait_schema: str | UnsetType | None = UNSET
     wait_deadline_at: Timestamp | UnsetType | None = UNSET
+    # Unset: it has no files.
+    artifacts: ArtifactSummary | UnsetType = UNSET
     # Encoded JSON: decoded only where they are read.
     task_records: dict[str, Raw] | UnsetType = UNSET
     task_records_truncated: bool = False

@@ -21,6 +21,7 @@ from pyoco.core.models import Flow
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ResultNotFound
+from pyoco_server.records.artifact_models import ARTIFACTS
 from pyoco_server.records.models import (
     PARKED,
     Job,
@@ -40,6 +41,7 @@ from pyoco_server.testing.scripted_answers import (
     UnansweredQuestion,
 )
 from pyoco_server.testing.scripted_arrivals import Arrival, ScriptedArrivals, missing_arrival
+from pyoco_server.worker.artifacts.artifact_folder import new_artifact, scan
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run
 from pyoco_server.worker.session.run_execution import terminal_snapshot
@@ -70,6 +72,8 @@ class FlowResult:
     log: list[str]
     # How long each `ctx.sleep` would have taken, in seconds and in order.
     slept: list[float]
+    # The files of its artifacts folder, by name.
+    artifacts: dict[str, bytes]
     # Of a failed run.
     reason: str | None = None
     error: str | None = None
@@ -141,6 +145,7 @@ class _TestRun:
         self._questions = RunQuestions(waits, NoWaitEvents(), job, _CONFIG.wait_timeout_sec)
         self._journal: list[JournalEntry] = []
         self._log: list[str] = []
+        self._artifacts: dict[str, bytes] = {}
         # Outputs that are too large for the record of their task.
         self._large: dict[str, bytearray] = {}
 
@@ -152,6 +157,10 @@ class _TestRun:
 
     def printed(self, lines: list[LogLine]) -> None:
         self._log += [line.text for line in lines]
+
+    def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
+        """They stay in the folder."""
+        stored()
 
     def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         self._large.setdefault(part.task, bytearray()).extend(part.data)
@@ -187,11 +196,17 @@ class _TestRun:
             journal=list(self._journal),
             waits=self._questions.encoded(),
         )
-        # A folder for each attempt, as on a worker: a file that is left in it is not there after the answer.
+        # A folder for each attempt, as on a worker: after an answer only artifacts are there again.
         folder = f"{self._folder}/{attempt}"
         os.makedirs(folder, exist_ok=True)
+        for name, content in self._artifacts.items():
+            with new_artifact(folder, name) as restored:
+                restored.write(content)
         with chdir(folder):
-            return await self._executor.execute(run, self)
+            outcome = await self._executor.execute(run, self)
+        for file in scan(folder).files:
+            self._artifacts[file.name] = Path(folder, ARTIFACTS, file.path).read_bytes()  # noqa: ASYNC240
+        return outcome
 
     def _output(self, task: str, record: Mapping[str, Any]) -> Any:
         """As a client reads it: JSON, or bytes as they are."""
@@ -218,6 +233,7 @@ class _TestRun:
             asked=self._script.asked,
             log=self._log,
             slept=self._arrivals.slept,
+            artifacts=self._artifacts,
             reason=snapshot.reason,
             error=snapshot.error,
             traceback=outcome.exc_traceback,

@@ -275,3 +275,13 @@ def test_agent_with_api_keys_needs_the_tenant_of_the_repository(repository: Agen
     )
     assert done.returncode == 1
     assert "PYOCO_AGENT_TENANT" in done.stderr
+
+
+def test_agent_with_api_keys_says_how_to_create_the_first_one(tmp_path: Path) -> None:
+    repository = AgentRepository(tmp_path / "keyed")
+    arguments = ("agent", "--repo", str(repository.repo), "--port", "0", "--nats-port", "0")
+    keys = {"PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AGENT_TENANT": "acme"}
+    with forked(SERVER, *arguments, cwd=tmp_path, HOME=str(tmp_path), LANG="C.UTF-8", **keys) as found:
+        found.writes("Press Ctrl-C to stop everything.")
+        shown = " ".join(found.stdout.split())
+    assert "api-key create --tenant acme --nats-url nats://127.0.0.1:" in shown

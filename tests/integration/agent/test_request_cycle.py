@@ -133,6 +133,24 @@ async def test_stop_gives_up_on_a_question(working: ServedRepository) -> None:
     assert working.repository.header("one")["status"] == "queued"
 
 
+async def test_work_before_a_question_that_is_given_up_is_saved_by_the_next_run(
+    working: ServedRepository,
+) -> None:
+    working.repository.script(S01=[{"question": QUESTION, "write": {"half.txt": "half"}}, {}])
+    await working.create("one")
+    await working.act("one", "enqueue")
+    await working.reaches("one", "needs_input")
+    await working.act("one", "stop")
+    failed = await working.reaches("one", "failed")
+    assert failed["failure_reason"].startswith("WORK_NOT_SAVED: ")
+    run = (await working.ok("GET", "/requests/one/runs/latest"))["run"]
+    assert run["error"]["code"] == "WORK_NOT_SAVED"
+    await working.act("one", "rerun")
+    assert (await working.reaches("one", "done", "failed"))["failure_reason"] is None
+    assert working.repository.subjects("ai/one", remote=True)[0].startswith("wip: ")
+    assert git(working.repository.origin, "show", "ai/one:half.txt") == "half\n"
+
+
 async def test_stop_saves_the_work_and_a_rerun_continues_the_branch(working: ServedRepository) -> None:
     working.repository.script(S02=[{"write": {"half.txt": "half"}, "hang": True}, {}])
     await working.create("one")

@@ -19,10 +19,12 @@ from pyoco_server.api.endpoints.endpoint import is_agent_path
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.broker.client.direct_client import DirectClient
 from pyoco_server.broker.jetstream.stream_reads import stream_state
+from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.middleware import authentication
 from pyoco_server.http_api.middleware import constant_time_404 as not_found_delay
+from pyoco_server.records.artifact_models import object_name
 from pyoco_server.records.models import DeadLetter, LogLine, RunStatus
 from pyoco_server.records.schedule_models import StartedRun, schedule_key
 from pyoco_server.schedules.schedule_transitions import with_backfill
@@ -81,7 +83,7 @@ class World:
                 )
             ),
             *(config.work_stream, config.dlq_stream, config.journal_stream, config.run_log_stream),
-            config.wait_event_stream,
+            *(config.wait_event_stream, config.run_object_stream),
         ]
         states = [await stream_state(connection, stream) for stream in streams]
         return [(state.last_sequence, state.messages) for state in states]
@@ -249,6 +251,8 @@ async def _fill(world: World) -> None:
     failed = ended(RunStatus.FAILED, tenant_id="acme", api_key_id=acme.api_key_id, **fields)
     world.run_ids = [*opened, *await write(inside.runs.store, failed)]
     await inside.runs.logs.publish(open_run, [LogLine(ts=1.0, stream="stdout", text=f"{MARK}-line")])
+    objects, content = RunObjects(inside.connection), _blocks(MARK.encode())
+    await objects.put(f"{MARK}-tag", open_run, object_name(SHARED["name"]), content)
     letter = DeadLetter(
         timestamp=1.0, reason="timeout", error=MARK, run_id=failed.run_id, flow_name=MARK, tenant_id="acme"
     )
@@ -294,6 +298,10 @@ async def _fill(world: World) -> None:
     )
     await put_record(inside.connection, record)
     assert (await upload(acme)).status_code == 200
+
+
+async def _blocks(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 async def _add_backfill(world: World, schedule_id: str, open_run: str) -> None:
@@ -381,6 +389,13 @@ async def test_objects_of_another_tenant_are_404(
     assert foreign.text.replace(world.owned[name], "?") == unknown.text.replace(OWNED[name], "?")
     assert _told_beside(foreign) == _told_beside(unknown)
     assert await world.written() == before
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_artifacts_are_those_of_their_tenant(world: World) -> None:
+    path = f"/runs/{world.owned['run_id']}/artifacts"
+    assert [each["name"] for each in (await world.acme.json(path))["artifacts"]] == [SHARED["name"]]
+    assert (await world.acme.http.get(f"{path}/{SHARED['name']}")).text == MARK
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -8,6 +8,7 @@ import pytest
 
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_object_store import RunObjects
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.worker import PyocoNatsWorker
@@ -135,6 +136,33 @@ async def test_a_run_is_resumed_and_old_ones_are_removed(
 
         await eventually(gone, describe="retention has removed the run")
     assert violations(caplog) == []
+
+
+async def test_a_large_result_is_stored_read_and_removed(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway_settings = installation.settings("gateway", run_retention_sec=1.0)
+    async with (
+        running_gateway(gateway_settings) as gateway,
+        serving_worker(installation.settings("worker")),
+    ):
+        run = await gateway.run("returning-bytes", params={"size": 1_000_000})
+        result = await gateway.http.get(f"/runs/{run['run_id']}/result")
+        assert (result.status_code, len(result.content)) == (200, 1_000_000)
+
+        async def gone() -> bool:
+            return (await gateway.http.get(f"/runs/{run['run_id']}/result")).status_code == 404
+
+        await eventually(gone, describe="retention has removed the run")
+        objects = RunObjects(gateway.inside.connection)
+        await eventually(
+            lambda: _is_empty(objects, run["run_id"]), describe="retention has removed its objects"
+        )
+    assert violations(caplog) == []
+
+
+async def _is_empty(objects: RunObjects, run_id: str) -> bool:
+    return await objects.entries("default", run_id) == []
 
 
 async def test_the_run_of_a_dead_worker_is_handed_over(

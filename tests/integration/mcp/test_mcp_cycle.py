@@ -83,6 +83,9 @@ async def test_an_agent_drives_the_whole_cycle(
         again = await called(client, "rerun", run_id=run["run_id"])
         assert again["origin_run_id"] == run["run_id"]
         await reaches(client, again["run_id"], "COMPLETED")
+        other = await called(client, "rerun", run_id=run["run_id"], params={"x": 9})
+        await reaches(client, other["run_id"], "COMPLETED")
+        assert (await called(client, "get_result", run_id=other["run_id"]))["value"] == {"stored": 10}
 
         never = str(tmp_path / "never")
         endless = await called(client, "submit_run", flow_name="waiting", params={"path": never})

@@ -111,3 +111,12 @@ async def test_a_typo_is_refused_and_accepted_without_strict(working_gateway: Ru
         accepted = await called(client, "submit_run", flow_name="chian", strict=False)
         assert accepted["warnings"]
         await called(client, "cancel_run", run_id=accepted["run_id"])
+
+
+async def test_headers_of_a_message_do_not_change_what_a_tool_reads(working_gateway: RunningGateway) -> None:
+    run = await working_gateway.run("chain")
+    call = {"name": "get_result", "arguments": {"run_id": run["run_id"]}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    headers = {"Accept": "application/json", "If-None-Match": "*", "Range": "bytes=0-0"}
+    response = await working_gateway.http.post("/mcp", json=message, headers=headers)
+    assert response.json()["result"]["structuredContent"]["value"] == {"stored": 2}

@@ -7,7 +7,7 @@ import pytest
 
 from pyoco_server.broker.jetstream import stream_reads
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
-from pyoco_server.broker.stores import worker_registry
+from pyoco_server.broker.stores.workers import worker_registry
 from pyoco_server.broker.stores.workers.worker_registry import OwnRecord, WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import WorkerState

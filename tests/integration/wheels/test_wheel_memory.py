@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from tests.support.programs import SERVER, WORKER, Program, spawned
+from tests.support.memory_peak import IS_COUNTED, MemoryPeak
+from tests.support.programs import SERVER, WORKER, spawned
 from tests.support.running.gateway import RunningGateway
 from tests.support.samples.wheel_uploads import synced
 from tests.support.samples.wheels import wheel_bytes
@@ -22,27 +23,7 @@ WHEEL_MIB = 48
 # Buffers, and what memory is not given back at once.
 MOST_GROWTH_MIB = 16
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/clear_refs").exists(), reason="the kernel does not count"
-)
-
-
-class Peak:
-    """How far the memory of a program has grown since this was made, at most, in MiB."""
-
-    def __init__(self, program: Program) -> None:
-        self._process = Path(f"/proc/{program.pid}")
-        # Sets the peak back to what it has now.
-        (self._process / "clear_refs").write_text("5")
-        self._before = self._read("VmRSS")
-
-    def growth(self) -> float:
-        return self._read("VmHWM") - self._before
-
-    def _read(self, name: str) -> float:
-        lines = (self._process / "status").read_text().splitlines()
-        [found] = [line for line in lines if line.startswith(f"{name}:")]
-        return int(found.split()[1]) / 1024
+pytestmark = pytest.mark.skipif(not IS_COUNTED, reason="the kernel does not count")
 
 
 async def test_a_large_wheel_is_uploaded_and_synchronised_with_flat_memory(
@@ -58,11 +39,11 @@ async def test_a_large_wheel_is_uploaded_and_synchronised_with_flat_memory(
             _,
         ),
     ):
-        uploading, synchronising = Peak(server), Peak(worker)
+        uploading, synchronising = MemoryPeak(server.pid), MemoryPeak(worker.pid)
         async with httpx.AsyncClient(base_url=ready["url"], timeout=LIMIT_SEC) as http:
             response = await http.post("/wheels", files={"wheel": ("large-0.1.0-py3-none-any.whl", content)})
         assert response.status_code == 200, response.text
         await synced(gateway, "w-1", last_result="ok", updated_count=1)
-        assert uploading.growth() < MOST_GROWTH_MIB
-        assert synchronising.growth() < MOST_GROWTH_MIB
+        assert uploading.growth_mib() < MOST_GROWTH_MIB
+        assert synchronising.growth_mib() < MOST_GROWTH_MIB
     assert len(list((tmp_path / "wheels").rglob("large.bin"))) == 1

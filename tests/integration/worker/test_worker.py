@@ -201,7 +201,9 @@ async def test_a_keeper_that_is_stopped_while_it_wakes_up_stops(shared_gateway: 
         questions = RunQuestions(services.waits, services.wait_events, decode_job(delivery.payload), 60.0)
         for turns in range(8):
             executor = ThreadExecutor(lambda _: basics.noop_flow, config)
-            keeper = RunKeeper(services, delivery, owned, executor, questions)
+            keeper = RunKeeper(
+                services, delivery, owned, executor, questions, with_artifacts=lambda snapshot: snapshot
+            )
             async with asyncio.timeout(LIMIT_SEC), asyncio.TaskGroup() as group:
                 keeper.start(group)
                 keeper.stop_writing()

@@ -95,6 +95,12 @@ class RetryWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LetterWrite:
+    at: float
+    letter: DeadLetter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JournalWrite:
     run_id: str
     at: float
@@ -129,6 +135,7 @@ class Evidence:
     run_writes: list[RunWrite] = field(default_factory=list)
     wait_writes: list[WaitWrite] = field(default_factory=list)
     retry_writes: list[RetryWrite] = field(default_factory=list)
+    letter_writes: list[LetterWrite] = field(default_factory=list)
     journal: list[JournalWrite] = field(default_factory=list)
     executions: list[Execution] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)

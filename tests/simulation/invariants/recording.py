@@ -19,7 +19,14 @@ from pyoco_server.records.workflow_event_models import decode_retry_job
 from pyoco_server.runs.index.run_filter import RunFilter
 from tests.simulation.faults import WorldFault
 from tests.simulation.invariants.checks import InvariantBroken
-from tests.simulation.invariants.evidence import Evidence, JournalWrite, RetryWrite, RunWrite, WaitWrite
+from tests.simulation.invariants.evidence import (
+    Evidence,
+    JournalWrite,
+    LetterWrite,
+    RetryWrite,
+    RunWrite,
+    WaitWrite,
+)
 from tests.simulation.invariants.run_invariants import check_run_write
 from tests.simulation.jetstream import headers
 from tests.simulation.jetstream.stream import Stored, Stream
@@ -50,6 +57,7 @@ class Recorder:
             f"KV_{self._config.event_retries_kv_bucket}": self._on_retry_job,
             self._config.journal_stream: self._on_journal,
             self._config.event_intake_stream: self._on_hook_message,
+            self._config.dlq_stream: self._on_letter,
         }
         world.on_write.append(self._on_write)
 
@@ -98,6 +106,10 @@ class Recorder:
             if "Pyoco-Copied" in head:
                 entry.attempt = 0
             self._evidence.journal.append(JournalWrite(run_id=run_id, at=self._world.now, entry=entry))
+
+    def _on_letter(self, stored: Stored) -> None:
+        letter = _decode_letter(stored.data)
+        self._evidence.letter_writes.append(LetterWrite(at=self._world.now, letter=letter))
 
     def _on_hook_message(self, stored: Stored) -> None:
         self._evidence.hook_messages.add(_decode_text(stored.data))

@@ -92,6 +92,18 @@ def a_bulk_operation_was_accepted(evidence: Evidence) -> Iterator[str]:
         yield f"bulk operation {bulk_id} was answered with 503, and is executed"
 
 
+def a_later_letter_is_kept(evidence: Evidence) -> Iterator[str]:
+    """What removes letters removes those that were there when it was asked for; a retry that of its run."""
+    if evidence.lost_writes:
+        return
+    asked_at = max((each.ended_at for each in evidence.of_kind("bulk", "rerun")), default=0.0)
+    kept = {letter.run_id for letter in evidence.letters}
+    kept |= {each.run_id for each in evidence.of_kind("retry")}
+    for write in evidence.letter_writes:
+        if write.at > asked_at and write.letter.run_id not in kept:
+            yield f"the letter of run {write.letter.run_id} was removed, and nobody has asked for that"
+
+
 def a_stored_cancel_ends_the_run(evidence: Evidence) -> Iterator[str]:
     for request in evidence.of_kind("cancel"):
         run = evidence.runs.get(request.run_id or "")
@@ -140,6 +152,7 @@ ALL: Final[tuple[Invariant, ...]] = (
     one_run_per_key,
     an_unavailable_request_has_changed_nothing,
     a_bulk_operation_was_accepted,
+    a_later_letter_is_kept,
     a_stored_cancel_ends_the_run,
     a_rerun_from_failed_tasks_reuses_the_others,
     concurrent_retries_agree,

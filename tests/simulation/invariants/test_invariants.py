@@ -36,6 +36,7 @@ from tests.simulation.invariants.evidence import (
     Execution,
     FollowedLog,
     JournalWrite,
+    LetterWrite,
     Request,
     Response,
     RetryWrite,
@@ -282,6 +283,15 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
     (
         run_invariants.dead_letters_match_failed_runs,
         Evidence(letters=[DeadLetter(timestamp=1.0, reason="None", error="", run_id=RUN)]),
+    ),
+    (
+        request_invariants.a_later_letter_is_kept,
+        Evidence(
+            requests=[asked("bulk", Response.DONE, ended_at=1.0)],
+            letter_writes=[
+                LetterWrite(at=2.0, letter=DeadLetter(timestamp=1.0, reason="r", error="", run_id=RUN))
+            ],
+        ),
     ),
     (
         run_invariants.a_followed_log_ends_with_the_run,

@@ -102,11 +102,9 @@ class SimulatedServer:
 
     def receive(self, client: Client | None, subject: str, data: bytes, head: bytes, reply: str) -> None:
         """Handle a message that has arrived: forward it, then store it."""
-        if (
-            not self.announce(subject, data, head, reply)
-            and not self.process(subject, data, head, reply, client)
-            and reply
-        ):
+        is_heard = self.announce(subject, data, head, reply)
+        is_handled = self.process(subject, data, head, reply, client)
+        if reply and not is_heard and not is_handled:
             self.send(reply, reply, "", headers.status(503, ""), b"")
 
     def announce(self, subject: str, data: bytes, head: bytes, reply: str) -> bool:

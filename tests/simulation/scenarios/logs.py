@@ -8,7 +8,7 @@ SHAPE = Shape(flows={"chain": [Step(name, 0.3, prints=f"{name} begins") for name
 
 
 async def play(users: Users) -> None:
-    await users.together(*(_followed_run(users) for _ in range(4)))
+    await users.together(*(_followed_run(users) for _ in range(3)))
 
 
 async def _followed_run(users: Users) -> None:

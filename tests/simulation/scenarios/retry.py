@@ -8,7 +8,7 @@ from tests.simulation.world import Shape
 
 SHAPE = Shape(
     services=frozenset({"waits"}),
-    flows={"ask": [Step("a"), Ask("ask", timeout_sec=1.0), Step("b")]},
+    flows={"ask": [Step("a"), Ask("ask", timeout_sec=0.5), Step("b")]},
     fault_gap=200,
     mix={**USUAL, MessageFault.LOSE_REPLY: 12, WorldFault.LAGGING_REPLICA: 8},
 )
@@ -19,7 +19,7 @@ async def play(users: Users) -> None:
     run_id = await users.submit(users.any_gateway(), "ask", key="ask")
     if run_id is None:
         return
-    for _ in range(3):
+    for _ in range(2):
         if not await users.ended(run_id):
             return
         await users.together(

@@ -56,6 +56,8 @@ POINTS: dict[str, Callable[[], None]] = {
     "output part stored": partial(CrashPoint(RunObjects, "_write").die, at=12),
     "output stored": partial(CrashPoint(RunObjects, "put").die, at=1),
     "claimed": partial(CrashPoint(RunStore, "replace").die, at=1),
+    # Each write of the uploads of a run, in turn.
+    **{f"upload {at}": partial(CrashPoint(RunObjects, "_write").die, at=at) for at in range(1, 7)},
 }
 
 if __name__ == "__main__":

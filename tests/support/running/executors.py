@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +21,12 @@ from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run, Setup
 from tests.support.places import FLOWS
 
-NO_EVENTS: Any = SimpleNamespace(finished=lambda _: None, asked=lambda _: None, printed=lambda _: None)
+NO_EVENTS: Any = SimpleNamespace(
+    finished=lambda _: None,
+    asked=lambda _: None,
+    printed=lambda _: None,
+    wrote_files=lambda _task, _saved, stored: stored(),
+)
 
 
 class RunEventLog:
@@ -39,6 +44,9 @@ class RunEventLog:
 
     def printed(self, lines: list[LogLine]) -> None:
         self.lines += lines
+
+    def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
+        stored()
 
     def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         self.parts.append(part)

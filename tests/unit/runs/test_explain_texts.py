@@ -9,6 +9,7 @@ from msgspec import Raw
 from pyoco_server.broker.queue.queue_position import JobPlace, Standing
 from pyoco_server.broker.queue.work_queue import DeliveryLimits
 from pyoco_server.errors.error_table import Lang
+from pyoco_server.records.artifact_models import ArtifactSummary, LeftOut
 from pyoco_server.records.models import Reason, RunStatus, TaskStatus, WorkerState
 from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_cannot_write, nats_unavailable
 from pyoco_server.runs.explain.explain_texts import TEXTS, in_words, text_of
@@ -30,6 +31,7 @@ from tests.support.samples.explain_facts import (
 
 OPERATIONS = (DOCS / "operations.md").read_text()
 
+LEFT_OUT = ArtifactSummary(left_out_count=1, left_out=[LeftOut(name="a", reason="it is a pipe")])
 EXECUTED_AGAIN = {"a": Raw(b'{"executed_again": "the flow has changed"}')}
 
 # One set of facts for each word that the rules know.
@@ -77,6 +79,7 @@ EXAMPLES: dict[str, Finding] = {
                 facts(run(RunStatus.COMPLETED)),
                 facts(run(RunStatus.COMPLETED, attempt=2, task_records=EXECUTED_AGAIN)),
                 facts(run(RunStatus.COMPLETED, tasks={"a": TaskStatus.FAILED})),
+                facts(run(RunStatus.COMPLETED, artifacts=LEFT_OUT)),
                 facts(run(RunStatus.CANCELLED)),
                 facts(run(RunStatus.CANCELLED, reason="cancel_forced")),
                 facts(run(), worker(), authentic=False),

@@ -313,3 +313,29 @@ class TestWaitsThatAskNobody:
 
 def waits_a_second(ctx: Any) -> Any:
     return ctx.wait_for_signal("paid", timeout_sec=1)
+
+
+class TestResults:
+    def test_the_result_is_what_the_last_task_returned(self) -> None:
+        def load() -> int:
+            return 4
+
+        def double(load: int) -> int:
+            return 2 * load
+
+        done = run_flow(chain(load, double))
+        assert (done.result, done.outputs) == (8, {"load": 4, "double": 8})
+
+    @pytest.mark.parametrize("value", [b"", b"small", b"x" * 100_000, "", None, ["ä" * 100_000]])
+    def test_values_are_whole(self, value: Any) -> None:
+        def give() -> Any:
+            return value
+
+        done = run_flow(chain(give))
+        assert done.result == done.outputs["give"] == value
+
+    def test_a_failed_run_has_none(self) -> None:
+        def fail() -> None:
+            raise ValueError("no")
+
+        assert run_flow(chain(fail)).result is None

@@ -4,7 +4,7 @@ from typing import Final
 
 from pyoco_server.api import run_types as runs
 from pyoco_server.api import wait_types as waits
-from pyoco_server.api.endpoints.endpoint import Body, Endpoint, Events
+from pyoco_server.api.endpoints.endpoint import BYTES, Body, Endpoint, Events
 from pyoco_server.api.endpoints.endpoint_errors import (
     LIST_ERRORS,
     NATS,
@@ -156,6 +156,27 @@ EXPLAIN_RUN = Endpoint(
     "Why the run is in its state, and what can be done.",
     runs.Explanation,
     (Err.RUN_NOT_FOUND, UNREADABLE),
+)
+LIST_ARTIFACTS = Endpoint(
+    "GET /runs/{run_id}/artifacts",
+    READ,
+    "The files that the run has written, and which of them were left out.",
+    runs.ArtifactsView,
+    (Err.RUN_NOT_FOUND, UNREADABLE, NATS),
+)
+GET_ARTIFACT = Endpoint(
+    "GET /runs/{run_id}/artifacts/{name}",
+    READ,
+    "A file of the run, or the requested range of it. Its name may contain slashes.",
+    {"type": "string", "format": "binary"},
+    (Err.RUN_NOT_FOUND, Err.ARTIFACT_NOT_FOUND, RANGE_NOT_SATISFIABLE, UNREADABLE, NATS),
+    query=runs.ArtifactQuery,
+    media_type=BYTES,
+    also={206: "The requested range", 304: "`If-None-Match` names this content"},
+    request_headers=RANGE_HEADERS,
+    response_headers={"ETag": "The SHA-256 of the content."},
+    head=True,
+    with_slashes="name",
 )
 RETRY_RUN = Endpoint(
     "POST /runs/{run_id}/retry",

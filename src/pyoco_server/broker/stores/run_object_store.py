@@ -14,7 +14,7 @@ its own tags only (broker/permissions.py), and a range is read without what come
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from typing import Final
 from uuid import uuid4
 
@@ -161,7 +161,7 @@ class RunObjects:
 
     async def read(
         self, tag: str, run_id: str, stored: RunObject, start: int = 0, stop: int | None = None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """The bytes from `start` up to `stop`; RunObjectGone when some are not stored any more."""
         stop = stored.bytes if stop is None else min(stop, stored.bytes)
         place = f"{self._place(tag, run_id, stored.name)}.{stored.upload}"

@@ -12,6 +12,7 @@ from pyoco_server.cli.options.time_formats import ago, duration, local_time, tim
 from pyoco_server.cli.views.console import printable, stdout_console
 from pyoco_server.cli.views.run_views import STATE_STYLES, has_open_waits, state
 from pyoco_server.http_client.response_types import (
+    Artifact,
     BulkOperation,
     Letter,
     RunItem,
@@ -115,6 +116,14 @@ _WHEELS: Final[Columns] = {
     "Uploaded": lambda wheel: ago(wheel["modified"]),
     "SHA-256": lambda wheel: (wheel["sha256_hex"] or "")[:12],
 }
+_ARTIFACTS: Final[Columns] = {
+    "Name": lambda file: printable(file["name"]),
+    "Size": lambda file: format_size(file["bytes"]),
+    "Type": lambda file: printable(file["content_type"]),
+    "Task": lambda file: printable(file["task"] or ""),
+    "Stored": lambda file: ago(file["created_at"]),
+    "SHA-256": lambda file: printable(file["sha256"][:12]),
+}
 _WHEEL_EVENTS: Final[Columns] = {
     "When": lambda event: ago(event["occurred_at"]),
     "Action": lambda event: printable(event["action"]),
@@ -166,6 +175,10 @@ def wheels_view(wheels: Sequence[Wheel]) -> RenderableType:
 
 def wheel_events_view(events: Sequence[WheelEvent]) -> RenderableType:
     return list_view(events, _WHEEL_EVENTS, only_wide={"Tags", "Key"})
+
+
+def artifacts_table(artifacts: Sequence[Artifact]) -> RenderableType:
+    return list_view(artifacts, _ARTIFACTS, only_wide={"Type", "SHA-256"})
 
 
 def signals_table(signals: SignalList) -> RenderableType:

@@ -51,6 +51,13 @@ _REQUEST_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 
 METRICS: Final = (
     _gauge("pyoco_runs_total", "runs", "Stored runs, by status.", "status"),
+    _gauge("pyoco_artifacts", "files", "Stored artifacts of all runs."),
+    _gauge("pyoco_artifacts_bytes", "bytes", "Size of the stored artifacts."),
+    _gauge(
+        "pyoco_artifacts_left_out",
+        "files",
+        "Files of stored runs that are not stored: above a limit, not a regular file, or refused by NATS.",
+    ),
     _counter(
         "pyoco_runs_ended_total",
         "runs",

@@ -31,6 +31,7 @@ from pyoco_server.records.hook_models import DeliveryStatus
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
 from pyoco_server.records.schedule_models import Outcome
 from pyoco_server.records.workflow_event_models import RetryStatus
+from pyoco_server.runs.lifecycle.tenancy import visible_to
 from pyoco_server.telemetry.fast_paths import fast_paths
 from pyoco_server.version import __version__
 
@@ -105,7 +106,16 @@ async def _add_runs(listing: RunListing, page: MetricPage, tenant: str | None = 
         by_status[status if status in by_status else OTHER_STATUS] += count
     for status, count in by_status.items():
         page.put("pyoco_runs_total", count, status)
+    await _add_artifacts(listing, page, tenant)
     return {tag for _, tag, _ in counts}
+
+
+async def _add_artifacts(listing: RunListing, page: MetricPage, tenant: str | None) -> None:
+    found = await listing.lists.artifacts()
+    counts = [each for owner, each in found.items() if visible_to(tenant, owner)]
+    page.put("pyoco_artifacts", sum(each.count for each in counts))
+    page.put("pyoco_artifacts_bytes", sum(each.bytes for each in counts))
+    page.put("pyoco_artifacts_left_out", sum(each.left_out_count for each in counts))
 
 
 async def _add_waits(waits: Waits, page: MetricPage, tenant: str | None) -> None:

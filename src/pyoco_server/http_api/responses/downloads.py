@@ -4,6 +4,8 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -15,6 +17,8 @@ from pyoco_server.http_api.requests.byte_ranges import ByteRange, requested_rang
 
 log = logging.getLogger(__name__)
 
+# What a name may have in this header without being encoded.
+_SIMPLE: Final = frozenset(map(chr, range(0x20, 0x7F))) - {'"', "\\"}
 # The bytes from a start up to a stop.
 ReadRange = Callable[[int, int], AsyncIterator[bytes]]
 
@@ -50,6 +54,13 @@ async def download_response(request: Request, download: Download) -> Response:
     # Read before the response starts: until then an error can still be an error response.
     first = await anext(content, b"")
     return _Streamed(download, _preceded_by(first, content), status, headers)
+
+
+def attachment(file_name: str) -> str:
+    """The value of `Content-Disposition` that has a browser save the file under this name."""
+    simple = "".join(char if char in _SIMPLE else "_" for char in file_name)
+    exact = "" if simple == file_name else f"; filename*=UTF-8''{quote(file_name, safe='')}"
+    return f'attachment; filename="{simple}"{exact}'
 
 
 class _Streamed(StreamingResponse):

@@ -3,7 +3,6 @@
 import logging
 import time
 from base64 import b64encode
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
@@ -40,7 +39,7 @@ from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.requested_start import requested_start
 from pyoco_server.runs.lifecycle.rerun import RequestedRerun, params_changed, rerun_job
 from pyoco_server.runs.lifecycle.run_result import result_of
-from pyoco_server.runs.lifecycle.stored_job import DocumentLost, whole_params
+from pyoco_server.runs.lifecycle.stored_job import DocumentLost, stored_job, whole_params
 from pyoco_server.runs.lifecycle.tenancy import find_run
 from pyoco_server.telemetry import tracing
 
@@ -153,22 +152,22 @@ async def rerun(request: Request, run_id: str) -> Response:
     )
     keyed = keyed_by_header(request, caller, *asked.command)
     earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
-    warnings: Sequence[SubmitWarning] = ()
     if earlier is not None:
-        job, new_id = None, earlier.run_id
+        new_id, job = earlier.run_id, await _accepted_job(gateway, earlier.run_id)
     else:
         job = await rerun_job(gateway.connection, asked, caller)
-        warnings = await _checked(gateway, job, strict=strict)
+        if strict and job.workflow_yaml is None:
+            await gateway.flows.checks.require(job)
         with tracing.submitting(job, lambda: request.headers):
             new_id = await gateway.runs.submitter.submit(job, request=keyed)
+    is_replayed = earlier is not None or job is None or new_id != job.run_id
     accepted = run_types.RerunAccepted(
         run_id=new_id,
-        status=await gateway.runs.accepted_status(job, new_id),
-        warnings=list(warnings) or UNSET,
+        status=await gateway.runs.accepted_status(None if is_replayed else job, new_id),
+        warnings=await _warnings(gateway, job),
         origin_run_id=run_id,
         params_changed=await params_changed(gateway.connection, asked, caller),
     )
-    is_replayed = job is None or new_id != job.run_id
     return json_response(accepted, REPLAYED if is_replayed else None)
 
 
@@ -191,14 +190,21 @@ async def _rerun_body(request: Request) -> run_types.RerunRequest:
     return body
 
 
-async def _checked(gateway: Gateway, job: Job, *, strict: bool) -> Sequence[SubmitWarning]:
-    """What is wrong with the flow or its params; with `strict` an error."""
-    if job.workflow_yaml is not None:
-        # It brings its own flow.
-        return ()
-    if strict:
-        await gateway.flows.checks.require(job)
-    return await gateway.flows.checks.warnings(job)
+async def _accepted_job(gateway: Gateway, run_id: str) -> Job | None:
+    """Of a run that an earlier request has made; None if it is gone, in part or as a whole."""
+    stored = await gateway.runs.store.get(run_id)
+    if stored is None:
+        return None
+    with suppress(DocumentLost):
+        return await stored_job(Journal(gateway.connection), stored.snapshot)
+    return None
+
+
+async def _warnings(gateway: Gateway, job: Job | None) -> list[SubmitWarning] | UnsetType:
+    # A flow.yaml brings its own flow.
+    if job is None or job.workflow_yaml is not None:
+        return UNSET
+    return [*await gateway.flows.checks.warnings(job)] or UNSET
 
 
 @handles(EXPLAIN_RUN)

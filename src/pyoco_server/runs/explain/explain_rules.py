@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from pyoco_server.broker.queue.queue_position import Standing
 from pyoco_server.config.settings_table import MIN_ACK_WAIT_SEC
@@ -75,7 +75,7 @@ def _explained(facts: Facts) -> list[Finding]:
             found = [Finding("status_of_newer_version", {"status": status})]
         case _:
             found = [_ended(facts.snapshot), *_executed_again(facts.snapshot)]
-    return list(found)
+    return [*found, *_artifacts_left_out(facts.snapshot)]
 
 
 def nats_unavailable(detail: str, status: str, since: float) -> Finding:
@@ -410,6 +410,19 @@ def _executed_again(run: RunSnapshot) -> Iterator[Finding]:
     again = [{"task": task, "reason": reason} for task, reason in reasons.items() if reason]
     if again:
         yield Finding("executed_again", {"tasks": again[:_MAX_LISTED], "reason": again[0]["reason"]})
+
+
+def _artifacts_left_out(run: RunSnapshot) -> Iterator[Finding]:
+    if run.artifacts is not UNSET and run.artifacts.left_out:
+        first = run.artifacts.left_out[0]
+        evidence = {
+            "files": [structs.asdict(each) for each in run.artifacts.left_out[:_MAX_LISTED]],
+            "file_count": run.artifacts.left_out_count,
+            "stored_count": run.artifacts.count,
+            "name": first.name,
+            "reason": first.reason,
+        }
+        yield Finding("artifacts_left_out", evidence)
 
 
 def _record_text(run: RunSnapshot, task: str, field: str) -> str | None:

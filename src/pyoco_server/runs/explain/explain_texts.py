@@ -353,6 +353,22 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja="この試行の結果が有効です。",
         actions=(LOGS,),
     ),
+    "artifacts_left_out": Text(
+        en="{file_count} files of the run are not stored as artifacts. The first one is {name}: {reason}.",
+        ja="アーティファクトとして保存されなかったファイルが{file_count}件あります"
+        "（最初のファイル: {name}、理由: {reason}）",
+        next_en="Nothing. The run continues or has ended as if they were stored.",
+        next_ja="何も起こりません。run の実行や結果には影響しません。",
+        actions=(
+            Action(
+                en="List the files of the run, stored or not",
+                ja="run のファイルの一覧を確認する",
+                command="pyoco-client artifacts list {run_id}",
+                request="GET /runs/{run_id}/artifacts",
+            ),
+            LOGS,
+        ),
+    ),
     "last_attempt": Text(
         en="This is attempt {attempt}, the last one: the job was delivered {delivery} times.",
         ja="{attempt}回目で、最後の試行です（配信 {delivery}回）。",

@@ -5,9 +5,10 @@ They are read from the roll-ups, so that their cost does not depend on the numbe
 
 import json
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import Final
 
 import msgspec
@@ -16,11 +17,15 @@ from pyoco_server.records.models import TERMINAL, RunStatus
 from pyoco_server.runs.index.filter_sql import Condition, where
 from pyoco_server.runs.index.flow_rollups import LAST_DAY, WINDOWS, Window
 from pyoco_server.runs.index.run_summary import RunItem
-from pyoco_server.runs.index.time_histogram import quantile_ms, unpacked
+from pyoco_server.runs.index.time_histogram import quantiles_ms, unpacked
 
 _LAST_FAILURES: Final = 10
+_ENDED: Final = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 # A cancelled run says nothing about how long its flow takes.
 _TIMED: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED})
+
+# Start, group, runs, and the histograms of durations and of times in the queue.
+_Row = tuple[int, int, int, bytes, bytes]
 
 _decode_item = msgspec.json.Decoder(RunItem).decode
 
@@ -34,7 +39,7 @@ class Quantiles:
 
     @classmethod
     def of(cls, histogram: int) -> "Quantiles":
-        return cls(quantile_ms(histogram, 0.5), quantile_ms(histogram, 0.95))
+        return cls(*quantiles_ms(histogram, 0.5, 0.95))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,39 +83,42 @@ class _Group:
 
 
 @dataclass(slots=True)
-class _Tally:
-    """What is counted of one flow."""
+class _Ended:
+    """The runs of one group that ended in the window."""
 
-    window: Window
-    buckets: range
-    open: Counter[str] = field(default_factory=Counter)
-    # By status, then per bucket.
-    ended: dict[str, list[int]] = field(default_factory=dict)
+    per_bucket: list[int]
     durations: int = 0
     queue_times: int = 0
 
-    def add(self, status: str, start: int, runs: int, durations: bytes, queue_times: bytes) -> None:
-        counts = self.ended.setdefault(status, [0] * len(self.buckets))
-        counts[(start - self.buckets.start) // self.buckets.step] += runs
-        if status in _TIMED:
-            self.durations += unpacked(durations)
-        self.queue_times += unpacked(queue_times)
 
-    def statistics(self) -> FlowStatistics:
-        none = [0] * len(self.buckets)
-        ended = Counter({status: sum(counts) for status, counts in self.ended.items()})
-        completed, failed = ended[RunStatus.COMPLETED], ended[RunStatus.FAILED]
+@dataclass(slots=True)
+class _Tally:
+    """What is counted of one flow."""
+
+    open: Counter[str] = field(default_factory=Counter)
+    # By status, in each group.
+    ended: list[tuple[str, _Ended]] = field(default_factory=list)
+
+    def statistics(self, window: Window, buckets: range) -> FlowStatistics:
+        per_bucket: dict[str, list[int]] = {status: [0] * len(buckets) for status in _ENDED}
+        durations = queue_times = 0
+        for status, ended in self.ended:
+            per_bucket[status] = list(map(add, per_bucket[status], ended.per_bucket))
+            durations += ended.durations if status in _TIMED else 0
+            queue_times += ended.queue_times
+        counts = Counter({status: sum(each) for status, each in per_bucket.items()})
+        completed, failed = counts[RunStatus.COMPLETED], counts[RunStatus.FAILED]
         return FlowStatistics(
-            window=self.window.name,
-            since=self.buckets.start,
-            bucket_sec=self.buckets.step,
-            statuses=dict(+(self.open + ended)),
+            window=window.name,
+            since=buckets.start,
+            bucket_sec=buckets.step,
+            statuses=dict(self.open + counts),
             success_rate=completed / (completed + failed) if completed or failed else None,
-            duration_ms=Quantiles.of(self.durations),
-            queue_ms=Quantiles.of(self.queue_times),
-            completed=self.ended.get(RunStatus.COMPLETED, none),
-            failed=self.ended.get(RunStatus.FAILED, none),
-            cancelled=self.ended.get(RunStatus.CANCELLED, none),
+            duration_ms=Quantiles.of(durations),
+            queue_ms=Quantiles.of(queue_times),
+            completed=per_bucket[RunStatus.COMPLETED],
+            failed=per_bucket[RunStatus.FAILED],
+            cancelled=per_bucket[RunStatus.CANCELLED],
         )
 
 
@@ -119,9 +127,7 @@ def statistics_by_flow(
 ) -> dict[str, FlowStatistics]:
     """The last 24 hours of each flow that has runs, or had some then; of one tenant and tag, or of all."""
     groups = _groups(db, tenant=tenant, tag=tag)
-    everything = tenant is None and tag is None
-    tallies = _tallies(db, LAST_DAY, now, groups, look_up=not everything)
-    return {flow: tally.statistics() for flow, tally in tallies.items()}
+    return _statistics(db, LAST_DAY, now, groups, look_up=tenant is not None or tag is not None)
 
 
 def history_of_flow(
@@ -131,11 +137,11 @@ def history_of_flow(
     groups = _groups(db, tenant=tenant, tag=tag, flow=flow)
     windows = {}
     for window in WINDOWS:
-        tally = _tallies(db, window, now, groups, look_up=True).get(flow)
-        windows[window.name] = (tally or _Tally(window, window.buckets(now))).statistics()
-    failed = [group for group in groups if group.status == RunStatus.FAILED and group.runs]
+        found = _statistics(db, window, now, groups, look_up=True).get(flow)
+        windows[window.name] = found or _Tally().statistics(window, window.buckets(now))
     if not any(group.runs for group in groups) and not any(each.statuses for each in windows.values()):
         return None
+    failed = [group for group in groups if group.status == RunStatus.FAILED and group.runs]
     return FlowHistory(windows, _newest(db, failed, limit=_LAST_FAILURES))
 
 
@@ -151,43 +157,55 @@ def _groups(
     return [_Group(*row) for row in rows]
 
 
-def _tallies(
+def _statistics(
     db: sqlite3.Connection, window: Window, now: float, groups: Sequence[_Group], *, look_up: bool
-) -> dict[str, _Tally]:
+) -> dict[str, FlowStatistics]:
     """By flow. `look_up`: read the rows of these groups one by one, because there are many others."""
     buckets = window.buckets(now)
-    by_flow: dict[str, _Tally] = {}
-    by_id: dict[int, tuple[str, str]] = {}
+    ended = _ended(_rows(db, window, now, groups if look_up else None), buckets)
+    tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
     for group in groups:
-        by_id[group.id] = group.flow, group.status
-        if group.runs:
-            tally = by_flow.setdefault(group.flow, _Tally(window, buckets))
+        if group.id in ended:
+            tallies[group.flow].ended.append((group.status, ended[group.id]))
+        elif group.runs:
+            # Also a flow whose runs all ended before the window is listed.
+            tally = tallies[group.flow]
             if group.status not in TERMINAL:
                 tally.open[group.status] += group.runs
-    ended = [group.id for group in groups if group.status in TERMINAL] if look_up else None
-    for start, group_id, runs, durations, queue_times in _rows(db, window, now, ended):
-        flow, status = by_id[group_id]
-        tally = by_flow.get(flow) or by_flow.setdefault(flow, _Tally(window, buckets))
-        tally.add(status, start, runs, durations, queue_times)
-    return by_flow
+    return {flow: tally.statistics(window, buckets) for flow, tally in tallies.items()}
+
+
+def _ended(rows: Iterable[_Row], buckets: range) -> dict[int, _Ended]:
+    """By group."""
+    first, step = buckets.start, buckets.step
+    found: dict[int, _Ended] = {}
+    for start, group, runs, durations, queue_times in rows:
+        counts = found.get(group)
+        if counts is None:
+            counts = found[group] = _Ended([0] * len(buckets))
+        counts.per_bucket[(start - first) // step] += runs
+        counts.durations += unpacked(durations)
+        counts.queue_times += unpacked(queue_times)
+    return found
 
 
 def _rows(
-    db: sqlite3.Connection, window: Window, now: float, groups: list[int] | None
-) -> Iterable[tuple[int, int, int, bytes, bytes]]:
-    """Start, group, and the counts of each row; None: of all groups."""
+    db: sqlite3.Connection, window: Window, now: float, groups: Sequence[_Group] | None
+) -> Iterable[_Row]:
+    """None: of all groups."""
     columns = "r.start, r.grp, r.runs, r.durations, r.queue_times"
     if groups is None:
         return db.execute(
             f"SELECT {columns} FROM rollups r WHERE period_sec = ? AND start BETWEEN ? AND ? AND runs > 0",
             [window.period_sec, window.since(now), int(now)],
         )
+    ended = [group.id for group in groups if group.status in TERMINAL]
     starts = range(window.since(now), int(now) + 1, window.period_sec)
     # In this order, so that each row is found by its key.
     return db.execute(
         f"SELECT {columns} FROM json_each(?) s CROSS JOIN json_each(?) g CROSS JOIN rollups r"
         " ON r.period_sec = ? AND r.start = s.value AND r.grp = g.value AND r.runs > 0",
-        [json.dumps([*starts]), json.dumps(groups), window.period_sec],
+        [json.dumps([*starts]), json.dumps(ended), window.period_sec],
     )
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE
 
-VERSION: Final = 12
+VERSION: Final = 13
 
 # Times that a list can be sorted by. A run without one has MISSING there, which sorts below all others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
@@ -62,6 +62,11 @@ CREATE TABLE runs (
     state BLOB                  -- for the sweep, of a run that has not ended
 );
 CREATE UNIQUE INDEX runs_by_id ON runs (run_id);
+-- The artifacts of all runs of a tenant.
+CREATE TABLE artifacts (
+    tenant TEXT PRIMARY KEY,    -- empty: none
+    files INTEGER NOT NULL, bytes INTEGER NOT NULL, left_out INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE docs (
     doc INTEGER PRIMARY KEY,
     item BLOB NOT NULL,         -- the run in a list, as JSON

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from pyoco_server.records.artifact_models import ArtifactCounts
 from pyoco_server.runs.index import index_schema as schema
 from pyoco_server.runs.index.batch_statement import BatchStatement
 from pyoco_server.runs.index.flow_rollups import EndedRun, FlowRollups, RollupChanges
@@ -35,17 +36,25 @@ _DELETE_WORDS: Final = BatchStatement("INSERT INTO words (words, rowid, text) VA
 _PUT_DOCS: Final = BatchStatement("INSERT OR REPLACE INTO docs VALUES {}", "(?, ?, ?)")
 _PUT_WORDS: Final = BatchStatement("INSERT INTO words (rowid, text) VALUES {}", "(?, ?)")
 _PUT_RUNS: Final = BatchStatement("INSERT INTO runs VALUES {}", f"({', '.join('?' * 16)})")
+_ADD_ARTIFACTS: Final = (
+    "INSERT INTO artifacts VALUES (?, ?, ?, ?) ON CONFLICT (tenant) DO UPDATE SET "
+    "files = files + excluded.files, bytes = bytes + excluded.bytes, left_out = left_out + excluded.left_out"
+)
 _PUT_LABELS: Final = BatchStatement("INSERT INTO labels VALUES {}", "(?, ?, ?)")
 
 
-class _Tags(Struct):
+class _Indexed(Struct):
+    """What else is indexed of a run's item."""
+
     tag: str
     tags: list[str]
+    tenant_id: str | None = None
+    artifacts: ArtifactCounts | UnsetType = UNSET
 
 
 _encode = msgspec.json.Encoder().encode
 _decode_item = msgspec.json.Decoder(RunItem).decode
-_decode_tags = msgspec.json.Decoder(_Tags).decode
+_decode_indexed = msgspec.json.Decoder(_Indexed).decode
 
 
 class RunWrite(Struct, frozen=True, gc=False):
@@ -108,6 +117,8 @@ class RowChanges:
         self._docs: list[tuple[int, bytes, str]] = []
         self._words: list[tuple[int, str]] = []
         self._labels: list[tuple[str, float, int]] = []
+        # What to add to the numbers of a tenant.
+        self._artifacts: list[tuple[str | int, ...]] = []
 
     def delete(self, run: IndexedRun) -> None:
         self._delete_run(run)
@@ -150,6 +161,7 @@ class RowChanges:
         )
         self.counts[group] += 1
         self._labels += _labels(item.tag, item.tags, item.updated_at, write.revision)
+        self._add_artifacts(item, 1)
 
     def write(self) -> None:
         db = self._db
@@ -163,14 +175,21 @@ class RowChanges:
         _PUT_WORDS.execute(db, self._words)
         _PUT_RUNS.execute(db, self._runs)
         _PUT_LABELS.execute(db, self._labels)
+        db.executemany(_ADD_ARTIFACTS, self._artifacts)
         changed = [(count, group) for group, count in self.counts.items() if count]
         db.executemany("UPDATE groups SET runs = runs + ? WHERE id = ?", changed)
 
     def _delete_run(self, run: IndexedRun) -> None:
         self._old_runs.append((run.revision,))
         self.counts[run.grp] -= 1
-        of = _decode_tags(run.item)
+        of = _decode_indexed(run.item)
         self._old_labels += _labels(of.tag, of.tags, run.updated_at, run.revision)
+        self._add_artifacts(of, -1)
+
+    def _add_artifacts(self, of: "RunItem | _Indexed", sign: int) -> None:
+        if of.artifacts is not UNSET:
+            counts = of.artifacts.count, of.artifacts.bytes, of.artifacts.left_out_count
+            self._artifacts.append((of.tenant_id or "", *(sign * count for count in counts)))
 
 
 def _labels(tag: str, tags: list[str], updated_at: float, revision: int) -> list[tuple[str, float, int]]:
@@ -193,7 +212,7 @@ class IndexWriter(SqliteWriter):
     def _clear(self) -> None:
         for name in schema.INDEXES:
             self._db.execute(f"DROP INDEX IF EXISTS {name}")
-        for table in ("runs", "groups", "docs", "labels", "rollups"):
+        for table in ("runs", "groups", "docs", "labels", "artifacts", "rollups"):
             self._db.execute(f"DELETE FROM {table}")
         self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
         self._group_ids.clear()

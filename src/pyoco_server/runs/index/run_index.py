@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from pyoco_server.records.artifact_models import ArtifactCounts
 from pyoco_server.runs.index import index_schema as schema
 from pyoco_server.runs.index.activity import Activity, Span, activity_in
 from pyoco_server.runs.index.flow_statistics import (
@@ -106,6 +107,18 @@ class RunIndex(SqliteIndex[IndexWriter]):
     async def counts(self, tenant: str | None = None) -> dict[tuple[str, str, str], int]:
         """The number of runs of a tenant, or of all, by flow, tag and status."""
         return await self._read(lambda db: Search(db, RunFilter(tenant=tenant)).counts())
+
+    async def artifacts(self) -> dict[str | None, ArtifactCounts]:
+        """The artifacts of all runs of each tenant."""
+
+        def found(db: sqlite3.Connection) -> dict[str | None, ArtifactCounts]:
+            rows = db.execute("SELECT tenant, files, bytes, left_out FROM artifacts")
+            return {
+                tenant or None: ArtifactCounts(count=files, bytes=size, left_out_count=left_out)
+                for tenant, files, size, left_out in rows
+            }
+
+        return await self._read(found)
 
     async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
         return await self._read(lambda db: activity_in(db, tenant, span, flows=flows))

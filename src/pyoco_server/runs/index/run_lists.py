@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
+from pyoco_server.records.artifact_models import ArtifactCounts
 from pyoco_server.runs.index.activity import Activity, Span
 from pyoco_server.runs.index.flow_statistics import FlowHistory, FlowStatistics
 from pyoco_server.runs.index.index_feed import CatchUp
@@ -52,6 +53,11 @@ class RunLists:
         """The number of runs by flow, tag and status; IndexNotReady at once while the index is filled."""
         await self._catch_up.wait_if_ready()
         return await self._index.counts(tenant)
+
+    async def artifacts(self) -> dict[str | None, ArtifactCounts]:
+        """The artifacts of all runs of each tenant; IndexNotReady at once while the index is filled."""
+        await self._catch_up.wait_if_ready()
+        return await self._index.artifacts()
 
     async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
         await self.caught_up()

@@ -7,6 +7,7 @@ from unicodedata import normalize
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from pyoco_server.records.artifact_models import ArtifactCounts
 from pyoco_server.records.causes import Cause, CauseKind, cause_of
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.models import PARKED, Count, RunId, RunStatus, StoredName, snapshot_decoder
@@ -59,6 +60,8 @@ class RunItem(Struct, kw_only=True, gc=False):
     tasks_total: int = 0
     # Of these: succeeded or failed. A cancelled task has not finished.
     tasks_over: int = 0
+    # Absent: it has no files.
+    artifacts: ArtifactCounts | UnsetType = UNSET
     # Of a run with open waits: the message and deadline of the first one.
     wait_message: str | None = None
     # A JSON Schema as text; None where it has more than 2,000 characters.
@@ -131,6 +134,7 @@ class _Stored(Struct):
     start_at: Timestamp | UnsetType = UNSET
     tenant_id: str | None = None
     waited_sec: Seconds | None = None
+    artifacts: ArtifactCounts | UnsetType = UNSET
 
 
 _decode = snapshot_decoder(_Stored)
@@ -172,6 +176,7 @@ def summary_of(data: bytes) -> RunSummary:
         tenant_id=run.tenant_id,
         tasks_total=len(run.tasks),
         tasks_over=sum(map(_OVER.__contains__, run.tasks.values())),
+        artifacts=run.artifacts,
     )
     if run.status in PARKED or (run.status == _PENDING and run.waited_sec is not None):
         _add_waits(item, _decode_waiting(data))

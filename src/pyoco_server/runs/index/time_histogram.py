@@ -6,6 +6,7 @@ from the exact one by less than 4.5 %. Times below a millisecond count as half o
 """
 
 import struct
+from bisect import bisect_left
 from itertools import accumulate
 from math import ceil, log2
 from typing import Final
@@ -45,12 +46,15 @@ def unpacked(data: bytes) -> int:
     return int.from_bytes(data[2:], "little") << int.from_bytes(data[:2], "little") * _BITS
 
 
-def quantile_ms(counts: int, share: float) -> float | None:
-    """The time that this share of them does not exceed; None without any."""
+def quantiles_ms(counts: int, *shares: float) -> list[float | None]:
+    """The times that these shares of them do not exceed; None without any."""
     if not counts:
-        return None
+        return [None] * len(shares)
     bins = (counts.bit_length() + _BITS - 1) // _BITS
     sums = list(accumulate(struct.unpack(f"<{bins}I", counts.to_bytes(bins * 4, "little"))))
-    rank = max(1, ceil(share * sums[-1]))
-    number = next(number for number, upto in enumerate(sums) if upto >= rank)
+    ranks = (max(1, ceil(share * sums[-1])) for share in shares)
+    return [_time_of(bisect_left(sums, rank)) for rank in ranks]
+
+
+def _time_of(number: int) -> float:
     return 0.5 if number == 0 else float(2 ** ((number - 0.5) / _BINS_PER_DOUBLING))

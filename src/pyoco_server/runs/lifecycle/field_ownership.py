@@ -28,7 +28,7 @@ _WORKER: Final = (
     *("worker_id", "worker_instance", "attempt", "continuations", "delivery", "generation"),
     *("attempt_started_at", "earlier_attempts"),
     *("handed_back", "continues", "handed_over_at", "heartbeat_at", "updated_at", "start_time", "end_time"),
-    *("tasks", "task_records", "task_records_truncated", "result_task", "reason", "error"),
+    *("tasks", "task_records", "task_records_truncated", "artifacts", "result_task", "reason", "error"),
     *("waited_sec", "used_sec", "waiting_since", "wait_message", "wait_schema", "wait_deadline_at"),
 )
 _GATEWAY: Final = (

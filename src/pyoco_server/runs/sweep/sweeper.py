@@ -15,6 +15,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.lease import Lease
 from pyoco_server.broker.queue.advisories import Advisories
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
+from pyoco_server.broker.storage.artifact_usage import ArtifactUsage
 from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.runs.index.run_lists import RunLists
@@ -65,6 +66,7 @@ class Sweeper:
         self._retention = Retention(connection, self._runs)
         self._worker_records = WorkerRecordRetention(connection)
         self._uploads = UnfinishedUploads(connection)
+        self._usage = ArtifactUsage(connection)
         self._advisories = Advisories(connection)
         self.last_deliveries = last = LastDeliveries(self.repairer, self._queued)
         self._exhausted = ExhaustedDeliveries(self.repairer, self._runs, last, thresholds)
@@ -136,6 +138,9 @@ class Sweeper:
         await self._acked.remove(counted, self._check_lease)
         await self._orphaned.repair(self._check_lease)
         await self._apply_retention()
+        # After it: what was removed does not count.
+        artifacts = await self._lists.artifacts()
+        await self._usage.publish({tenant: counts.bytes for tenant, counts in artifacts.items()})
 
     async def _check_lease(self) -> None:
         if not await self.lease.hold():

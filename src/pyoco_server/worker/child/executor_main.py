@@ -1,6 +1,7 @@
 """The executor process: runs one flow at a time for its worker."""
 
 import faulthandler
+import itertools
 import os
 import signal
 import socket
@@ -29,6 +30,8 @@ from pyoco_server.worker.ipc.pipes import die_with_worker
 from pyoco_server.worker.ipc.protocol import (
     Asked,
     Cancel,
+    FilesStored,
+    FilesWritten,
     Finished,
     ForceEnd,
     LimitEnded,
@@ -65,6 +68,7 @@ class ExecutorProcess:
         self._current: FlowRun | None = None
         self._to_cancel: str | None = None
         self._report_requested = threading.Event()
+        self._file_reports = FileReports(self._link.send)
 
     def serve(self) -> None:
         self._link.start()
@@ -101,7 +105,7 @@ class ExecutorProcess:
                 # Another thread reports the end of this run, and then exits.
                 threading.Event().wait()
                 return
-            reusable = self._clean_up(state)
+            reusable = self._clean_up(state, outcome)
             output.end_run()
             must_restart = outcome.must_restart = outcome.must_restart or not reusable
             if must_restart:
@@ -136,6 +140,7 @@ class ExecutorProcess:
             limits=[_LimitReporter(self._link)],
             backoff=RetryBackoff(setup.task_retry_base_sec, setup.task_retry_max_sec),
             max_value_bytes=setup.journal_value_max_bytes,
+            store_files=self._file_reports.report,
             # Blocks while the worker does not read.
             store=self._link.send,
             max_result_bytes=setup.result_max_bytes,
@@ -171,12 +176,12 @@ class ExecutorProcess:
             self._current = None
         return outcome
 
-    def _clean_up(self, state: ProcessState) -> bool:
+    def _clean_up(self, state: ProcessState, outcome: Outcome) -> bool:
         """Restore the state of the process; returns whether it can be used for another run."""
         try:
             reusable = state.restore()
             self._descriptors.drain()
-            self._folder.leave()
+            outcome.has_files = self._folder.leave()
         except BaseException:  # noqa: BLE001 - a signal handler that the run has left may raise anything
             return False
         return reusable
@@ -193,7 +198,9 @@ class ExecutorProcess:
             # Set before `_current` is read, and read after that is set: no request is lost.
             self._to_cancel = message.run_id
         current = self._current
-        if isinstance(message, Report):
+        if isinstance(message, FilesStored):
+            self._file_reports.stored(message.number)
+        elif isinstance(message, Report):
             self._report_requested.set()
         elif isinstance(message, ForceEnd):
             if current is not None and current.run_id == message.run_id and current.claim_end():
@@ -241,6 +248,27 @@ class ExecutorProcess:
         finally:
             # Whatever fails: the task that cannot be stopped ends only with this process.
             os._exit(0)
+
+
+class FileReports:
+    """Tells the worker about files, and waits until it has stored them."""
+
+    def __init__(self, send: Callable[[FilesWritten], None]) -> None:
+        self._send = send
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, threading.Event] = {}
+
+    def report(self, task: str, saved: dict[str, str]) -> None:
+        number = next(self._numbers)
+        stored = self._waiting[number] = threading.Event()
+        self._send(FilesWritten(number=number, task=task, saved=saved))
+        # As long as it takes: when the worker ends, or the run is ended by force, so does this process.
+        stored.wait()
+
+    def stored(self, number: int) -> None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None:
+            waiting.set()
 
 
 class _LimitReporter:

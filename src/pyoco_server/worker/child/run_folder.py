@@ -7,7 +7,7 @@ eighth of creating and removing a folder.
 import os
 from contextlib import suppress
 
-from pyoco_server.worker.engine.pyoco_adapter import ARTIFACTS
+from pyoco_server.records.artifact_models import ARTIFACTS
 
 
 class RunFolder:
@@ -30,17 +30,21 @@ class RunFolder:
         self._spare = None
         os.chdir(path)
 
-    def leave(self) -> None:
-        """Remove the folder of a run that left no files."""
+    def leave(self) -> bool:
+        """Remove the folder of a run that left no files; returns whether it has left any."""
         path, self._current = self._current, None
         os.fchdir(self._home)
-        if path is not None and _is_unused(path):
+        if path is None:
+            return False
+        unused = _is_unused(path)
+        if unused:
             if not self._spare_path:
                 self._spare_path = _spare_path(path, os.getpid())
             if _renamed(path, self._spare_path):
                 self._spare = self._spare_path
             else:
                 _remove(path)
+        return not unused
 
     def close(self) -> None:
         """This process exits, perhaps during a run."""

@@ -34,6 +34,7 @@ from pyoco_server.worker.engine.task_calls import (
 )
 from pyoco_server.worker.engine.task_journal import TaskJournal
 from pyoco_server.worker.engine.task_records import brief_record, encoded_record
+from pyoco_server.worker.engine.written_files import StoreFiles, WrittenFiles, nothing_to_store
 from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Progress, Run
 
 _FORCED = "the run was ended by force"
@@ -69,6 +70,8 @@ class RunListener:
     max_records_bytes: int
     # A task that sleeps for less than this does so in place.
     sleep_in_place_sec: float = IN_PLACE_SEC
+    # Returns when the files of the run that are new are stored.
+    store_files: StoreFiles = nothing_to_store
 
 
 class FlowRun:
@@ -82,6 +85,7 @@ class FlowRun:
         self._links = predecessors(flow)
         self._params = params
         self._listener = listener
+        self._files = WrittenFiles(run.directory, listener.store_files)
         self._journal = TaskJournal(
             reusable(flow, run.journal, run.rerun_task),
             base=last_number(run.journal),
@@ -90,6 +94,7 @@ class FlowRun:
             write=listener.finished,
             note=listener.note,
             max_value_bytes=listener.max_value_bytes,
+            store_files=self._files.store,
         )
         waits = decode_waits(run.waits) if run.waits else []
         self._waits = RunWaits(waits, listener.asked, listener.note, run.api_key_id)
@@ -101,6 +106,7 @@ class FlowRun:
             self._waits,
             listener.backoff,
             listener.watchers,
+            files=self._files,
             limits=limits,
             sleep_in_place_sec=listener.sleep_in_place_sec,
         )
@@ -116,6 +122,7 @@ class FlowRun:
     def execute(self) -> Outcome | None:
         """The outcome; None when another thread has claimed the end of the run and reports it."""
         outcome = self._run()
+        self._files.store_saved()
         # Before the claim: while this lasts, the run can still be ended from outside, with its records.
         self._outputs.send_all()
         return outcome if self.claim_end() else None

@@ -25,11 +25,10 @@ from pyoco.dsl.expressions import Expression
 from pyoco.trace.backend import TraceBackend
 
 from pyoco_server.errors import ConfigError
+from pyoco_server.records.artifact_models import ARTIFACTS
 from pyoco_server.telemetry.fast_paths import report_fast_path
 from pyoco_server.worker.engine import expressions
 
-# The folder for a flow's artifacts, in its working directory.
-ARTIFACTS: Final = "artifacts"
 # The attribute of a context that has the variables of loops. Journal entries name it.
 VARIABLES: Final = "_vars"
 # What the engine reports for tasks that can never start. Users know the text.

@@ -29,6 +29,7 @@ from pyoco_server.worker.engine.run_facts import RunFacts
 from pyoco_server.worker.engine.run_waits import RunWaits
 from pyoco_server.worker.engine.task_context import TaskContext
 from pyoco_server.worker.engine.task_journal import TaskJournal, UnreadableEntry, output_of
+from pyoco_server.worker.engine.written_files import WrittenFiles
 
 if TYPE_CHECKING:
     from pyoco_server.worker.engine.coroutines import CoroutineRunner
@@ -80,6 +81,7 @@ class TaskCall(Struct, frozen=True, eq=False):
     # Sleeps in place; TaskStopped when the run is cancelled meanwhile.
     pause: Callable[[float], None]
     sleep_in_place_sec: float
+    files: WrittenFiles
 
 
 class TaskWatcher(Protocol):
@@ -159,9 +161,11 @@ class TaskCalls:
         backoff: RetryBackoff,
         watchers: Sequence[TaskWatcher],
         *,
+        files: WrittenFiles,
         limits: Sequence[TaskWatcher] = (),
         sleep_in_place_sec: float = IN_PLACE_SEC,
     ) -> None:
+        self._files = files
         self._sleep_in_place_sec = sleep_in_place_sec
         self._journal = journal
         self._waits = waits
@@ -222,6 +226,7 @@ class TaskCalls:
             time.time(),
             self._pause,
             self._sleep_in_place_sec,
+            self._files,
         )
         self._journal.replayed.pop(task.name, None)
         for watcher in self._watchers:

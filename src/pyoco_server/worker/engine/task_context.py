@@ -1,7 +1,8 @@
 """The `ctx` of a task, for one try of it: pyoco's context with `ctx.step`, `ctx.human`, `ctx.sleep`,
-`ctx.wait_for_signal` and `ctx.wait_for_event`."""
+`ctx.wait_for_signal`, `ctx.wait_for_event` and a `ctx.save_artifact` that writes nowhere else."""
 
 import inspect
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyoco.core.context import Context
 
+from pyoco_server.records.artifact_models import ARTIFACTS, InvalidArtifactName, artifact_name
 from pyoco_server.records.models import WaitKind
 from pyoco_server.records.wait_models import Question, WaitRecord
 from pyoco_server.waits.human.answer_types import answer_of
 from pyoco_server.waits.human.asking import DEFAULT_NAME, TaskSuspended, question
 from pyoco_server.waits.wait_arguments import received, seconds_to_sleep, sleep_question, topic_question
+from pyoco_server.worker.artifacts.artifact_folder import new_artifact
 from pyoco_server.worker.engine.run_facts import FactsAttribute, RunFacts
 from pyoco_server.worker.engine.task_journal import JournalKeys, TaskJournal, UnreadableEntry, output_of
 
@@ -33,7 +36,8 @@ class TaskContext(Context):  # type: ignore[misc]
     """A view of the engine's context; attributes that are assigned to it are shared by all views."""
 
     # Not in the instance's dictionary, which all views share.
-    __slots__ = ("_coroutine", "_steps", "_waits")
+    __slots__ = ("_call", "_coroutine", "_steps", "_waits")
+    _call: "TaskCall"
     _steps: "Steps"
     _waits: "TaskWaits"
     # Of an `async def` task, while it executes.
@@ -45,6 +49,7 @@ class TaskContext(Context):  # type: ignore[misc]
     def view(cls, context: Context, call: "TaskCall") -> "TaskContext":
         view = cls.__new__(cls)
         view.__dict__ = context.__dict__  # type: ignore[misc]  # inherited, beside the slot
+        view._call = call
         view._steps = Steps(call)
         view._waits = TaskWaits(call)
         view._coroutine = None
@@ -157,6 +162,33 @@ class TaskContext(Context):  # type: ignore[misc]
         """
         asked = self._waits.topic(WaitKind.EVENT, name, timeout_sec=timeout_sec, default=default, match=match)
         return self._wait("ctx.wait_for_event(...)", asked, received)
+
+    def save_artifact(self, name: str, data: Any) -> str:
+        """Write a file into the run's artifacts folder; returns its path.
+
+        `name` is a relative path, such as `plots/loss.png`. Bytes are written as they are, everything else as
+        text. It is stored with the run when the task, or the step that it is in, ends.
+        """
+        try:
+            named = artifact_name(name)
+        except InvalidArtifactName as error:
+            raise ValueError(f"ctx.save_artifact({name!r}): {error}") from None
+        content = data if isinstance(data, bytes) else str(data).encode()
+        files = self._call.files
+        # Not the working directory, which a task may have changed.
+        folder = files.run_folder or os.getcwd()
+        try:
+            with new_artifact(folder, named) as file:
+                file.write(content)
+        except (NotADirectoryError, IsADirectoryError) as error:
+            why = "a part of its path is a file or a link, or the path itself is a folder"
+            raise ValueError(f"ctx.save_artifact({name!r}): {why}") from error
+        path = os.path.join(os.path.abspath(folder), ARTIFACTS, named)
+        kind = "object" if isinstance(data, dict | list) else type(data).__name__
+        with self._lock:
+            self.artifacts[named] = {"path": path, "type": kind}
+        files.saved(named, self._call.task.name)
+        return path
 
     def _wait(self, what: str, asked: Question, result: "ResultOf") -> Any:
         running = self._coroutine

@@ -54,6 +54,7 @@ class TaskJournal:
         write: Callable[[JournalEntry], None],
         note: Callable[[str, str], None],
         max_value_bytes: int,
+        store_files: Callable[[str], None],
     ) -> None:
         self._entries: dict[str, JournalEntry] = {}
         self._order: dict[str, int] = {}
@@ -69,6 +70,8 @@ class TaskJournal:
         # Adds a line about a task to the run's log.
         self.note = note
         self._max_value_bytes = max_value_bytes
+        # Stores what the task has written, before an entry says that it need not be executed again.
+        self._store_files = store_files
         self.keys = JournalKeys()
         # Replayed entries of tasks, without steps.
         self._used: set[str] = set()
@@ -118,6 +121,7 @@ class TaskJournal:
         within: str | None = None,
     ) -> None:
         """Record a result, or why it cannot be stored. A step's result is also found by this attempt."""
+        self._store_files(task)
         values = self._stored(task, output, changes)
         entry = self._entry(key, task, started_at)
         entry.same_as = self._compare_with_previous(key, within, values)
@@ -137,6 +141,7 @@ class TaskJournal:
         self, key: str, task: str, started_at: float, error: str, changes: Changes = _NO_CHANGES
     ) -> None:
         """Record that the task failed for good, and what it changed; its flow continues."""
+        self._store_files(task)
         self._compare_with_previous(key, None, None)
         entry = self._entry(key, task, started_at)
         values = self._stored(task, None, changes)

@@ -44,6 +44,8 @@ from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import (
     Asked,
     Cancel,
+    FilesStored,
+    FilesWritten,
     Finished,
     ForceEnd,
     Frames,
@@ -467,7 +469,7 @@ class ChildProcess(asyncio.Protocol):
     def _on_message(self, message: FromExecutor) -> None:
         if isinstance(message, Outcome):
             self._on_outcome(message)
-        elif isinstance(message, Finished | Asked):
+        elif isinstance(message, Finished | Asked | FilesWritten):
             self._on_event(message)
         elif isinstance(message, Printed | ReadOutput):
             if isinstance(message, Printed):
@@ -541,12 +543,15 @@ class ChildProcess(asyncio.Protocol):
             if outcome is not None:
                 self._on_outcome(outcome)
 
-    def _on_event(self, message: Finished | Asked) -> None:
+    def _on_event(self, message: Finished | Asked | FilesWritten) -> None:
         if not self._runs:
             return
         events = self._runs[0].events
         if isinstance(message, Finished):
             events.finished(message.entry)
+        elif isinstance(message, FilesWritten):
+            stored = FilesStored(number=message.number)
+            events.wrote_files(message.task, message.saved, lambda: self.send(stored))
         else:
             events.asked(decode_question(message.question))
 

@@ -1,6 +1,6 @@
 """The interface of executors: for the session of a run, and for the worker."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from pyoco_server.records.models import JournalEntry, LogLine
@@ -34,6 +34,8 @@ class RunEvents(Protocol):
     def finished(self, entry: JournalEntry) -> None: ...
     def asked(self, question: Question) -> None: ...
     def printed(self, lines: list[LogLine]) -> None: ...
+    def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
+        """The task waits until `stored` is called."""
 
     def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         """Whether there is room for more; if not, `resume` is called when there is."""

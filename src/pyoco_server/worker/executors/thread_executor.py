@@ -13,10 +13,10 @@ from contextlib import suppress
 from typing import TextIO, TypeVar, cast
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.artifact_models import ARTIFACTS
 from pyoco_server.waits.wait_arguments import IN_PLACE_SEC
 from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
-from pyoco_server.worker.engine.pyoco_adapter import ARTIFACTS
 from pyoco_server.worker.engine.task_calls import RetryBackoff, TaskCall
 from pyoco_server.worker.executors.executor import ExecutorCrashed, RunEvents
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
@@ -78,6 +78,7 @@ class ThreadExecutor:
             max_result_bytes=self._config.result_max_bytes,
             max_records_bytes=records_room(self._config),
             sleep_in_place_sec=self._sleep_in_place_sec,
+            store_files=lambda task, saved: _store_files(loop, ended, events, task, saved),
         )
         self._abandon = abandon
         try:
@@ -252,6 +253,31 @@ def _store(
 def _unless_ended(ended: "asyncio.Future[Outcome]", report: Callable[..., None], event: object) -> None:
     if not ended.done():
         report(event)
+
+
+def _store_files(
+    loop: asyncio.AbstractEventLoop,
+    ended: "asyncio.Future[Outcome]",
+    events: RunEvents,
+    task: str,
+    saved: dict[str, str],
+) -> None:
+    """Wait on the thread of the flow until the files are stored, or the run is ended from outside."""
+    stored = threading.Event()
+
+    def report() -> None:
+        if ended.done():
+            stored.set()
+            return
+        ended.add_done_callback(lambda _: stored.set())
+        events.wrote_files(task, saved, stored.set)
+
+    try:
+        loop.call_soon_threadsafe(report)
+    except RuntimeError:
+        # The loop was closed: nothing counts any more.
+        return
+    stored.wait()
 
 
 def _end(ended: "asyncio.Future[Outcome]", end: Outcome | ExecutorCrashed) -> None:

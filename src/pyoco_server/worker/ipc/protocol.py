@@ -112,6 +112,12 @@ class ForceEnd(Struct, tag=True, kw_only=True):
     error: str
 
 
+class FilesStored(Struct, tag=True, kw_only=True):
+    """What this FilesWritten was about is stored, or it is recorded why it is not."""
+
+    number: int
+
+
 class Ready(Struct, tag=True, kw_only=True):
     """The executor can run flows, or `error` says why it cannot."""
 
@@ -142,6 +148,18 @@ class Asked(Struct, tag=True, kw_only=True):
     """A task waits for a person, a time, a signal or an event: a Question as JSON."""
 
     question: bytes
+
+
+class FilesWritten(Struct, tag=True, kw_only=True):
+    """The run has files in its artifacts folder: store those that are new, and send FilesStored.
+
+    Sent before the task, or a step of it, is reported as finished: the next owner finds its files.
+    """
+
+    number: int
+    task: str
+    # Which task has saved which file since the last time.
+    saved: dict[str, str] = {}
 
 
 class LimitStarted(Struct, tag=True, kw_only=True):
@@ -221,6 +239,8 @@ class Outcome(Struct, tag=True, kw_only=True):
     forced: bool = False
     # It was never started, and will not be by this executor.
     not_started: bool = False
+    # Whether files are left in its artifacts folder.
+    has_files: bool = False
     # The task that the flow names for the result of the run.
     result_task: str | None = None
     # What it waits for: a JSON list of Questions.
@@ -233,12 +253,13 @@ def raw_records(report: Progress | Outcome) -> dict[str, Raw]:
     return {name: Raw(record) for name, record in report.task_records.items()}
 
 
-ToExecutor = Setup | Run | Cancel | Report | ForceEnd
+ToExecutor = Setup | Run | Cancel | Report | ForceEnd | FilesStored
 FromExecutor = (
     Ready
     | Progress
     | Finished
     | Asked
+    | FilesWritten
     | LimitStarted
     | LimitEnded
     | ReadOutput

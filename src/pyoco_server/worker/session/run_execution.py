@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from msgspec import UNSET, structs
@@ -28,7 +28,7 @@ from pyoco_server.records.models import (
 )
 from pyoco_server.records.operation_models import LAST_SEQUENCE
 from pyoco_server.records.wait_models import Question, WaitRecord
-from pyoco_server.runs.lifecycle.ownership import OwnedRun, RunEnded
+from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunEnded
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting, waiting
 from pyoco_server.worker.executors.executor import (
     ExecutorCrashed,
@@ -38,6 +38,7 @@ from pyoco_server.worker.executors.executor import (
 )
 from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, OutputPart, Run, raw_records
 from pyoco_server.worker.session.failure_report import LAST_OUTPUT
+from pyoco_server.worker.session.run_artifacts import LeftOutFiles, RunArtifacts, RunPlace
 from pyoco_server.worker.session.run_keeper import RunKeeper
 from pyoco_server.worker.session.run_outputs import RunOutputs
 from pyoco_server.worker.session.run_questions import RunQuestions
@@ -71,6 +72,9 @@ class RunExecution:
         timeout_sec = services.connection.config.wait_timeout_sec
         self._questions = RunQuestions(services.waits, services.wait_events, job, timeout_sec)
         self._recorder: RunRecorder | None = None
+        self._artifacts: RunArtifacts | None = None
+        # Of the tasks that wait until their files are stored.
+        self._storing_files: set[asyncio.Task[None]] = set()
         self._outputs: RunOutputs | None = None
         # Of the entries that the executor has sent.
         self._last_number = 0
@@ -85,7 +89,14 @@ class RunExecution:
 
         A run that was not started or must resume has no end: it returns to the queue.
         """
-        keeper = RunKeeper(self._services, self._delivery, self._owned, self._executor, self._questions)
+        keeper = RunKeeper(
+            self._services,
+            self._delivery,
+            self._owned,
+            self._executor,
+            self._questions,
+            with_artifacts=self._with_artifacts,
+        )
         async with asyncio.TaskGroup() as group:
             keeper.start(group)
             try:
@@ -100,6 +111,8 @@ class RunExecution:
                     outcome = Outcome(status=RunStatus.CANCELLED)
                 await self.flush()
                 stored = await self._store_end(outcome)
+                if stored and self._artifacts is not None:
+                    await self._artifacts.remove_files()
             finally:
                 keeper.stop()
         return outcome if stored else None
@@ -111,6 +124,8 @@ class RunExecution:
 
     async def close(self) -> None:
         self._closed = True
+        for storing in list(self._storing_files):
+            storing.cancel()
         await self._drop_outputs()
         if self._recorder is not None:
             await self._recorder.close()
@@ -130,6 +145,54 @@ class RunExecution:
                 attempt = self._owned.snapshot.shown_attempt
                 lines = [structs.replace(line, attempt=attempt) for line in lines]
             self._recording().printed(lines)
+
+    def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
+        if not self._closed:
+            storing = asyncio.create_task(self._store_files(task, saved, stored))
+            self._storing_files.add(storing)
+            storing.add_done_callback(self._storing_files.discard)
+
+    async def _store_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
+        """Store them, then let the task finish; never if the run has another owner."""
+        try:
+            await self._files().store(task, saved)
+        except NotOwner as why:
+            log.info("no files of a run are stored: %s", why, extra={"run_id": self._job.run_id})
+            return
+        except Exception as error:
+            # Otherwise the task would wait forever.
+            log.exception("the files of a run could not be stored", extra={"run_id": self._job.run_id})
+            self._add_note(task, f"files could not be stored: {type(error).__name__}: {error}")
+        stored()
+
+    async def _store_last_files(self, outcome: Outcome) -> None:
+        """Of tasks that failed, wait or were killed, and of a run of one task, which has no journal."""
+        if not (outcome.has_files or outcome.forced or outcome.must_restart):
+            return
+        if self._services.run_dir is not None:
+            await self._files().store(_last_task(outcome), {})
+
+    def _files(self) -> RunArtifacts:
+        if self._artifacts is None:
+            services, snapshot = self._services, self._owned.snapshot
+            folder = self._directory(snapshot)
+            self._artifacts = RunArtifacts(
+                services.connection,
+                services.objects,
+                services.artifact_usage,
+                RunPlace(self._job.tag, self._job.run_id, snapshot.tenant_id, folder),
+                LeftOutFiles(snapshot.artifacts or None, self._add_note),
+                assure_ownership=lambda: self._owned.verify(services.ack_wait_sec / 2),
+            )
+        return self._artifacts
+
+    def _add_note(self, task: str | None, text: str) -> None:
+        attempt = self._owned.snapshot.attempt
+        self.printed([LogLine(ts=time.time(), stream="note", text=text, task=task, attempt=attempt)])
+
+    def _with_artifacts(self, snapshot: RunSnapshot) -> RunSnapshot:
+        summary = None if self._artifacts is None else self._artifacts.summary
+        return snapshot if summary is None else structs.replace(snapshot, artifacts=summary)
 
     def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         if self._closed:
@@ -207,11 +270,13 @@ class RunExecution:
         )
         if owned.snapshot.attempt > 1 or job.rerun_mode in _REUSING:
             run.journal = await self._journalled()
+            await self._restore_files(run.journal)
         if owned.snapshot.attempt > 1:
             await self._questions.load()
         while True:
             run.waits = self._questions.encoded()
             outcome = await self._execute_once(run, keeper)
+            await self._store_last_files(outcome)
             if self._outputs is not None:
                 # An attempt that goes on in another process sends them again.
                 if outcome.task_records and not outcome.must_resume:
@@ -228,6 +293,15 @@ class RunExecution:
             await owned.refresh()
             if owned.snapshot.cancel_requested_at is not None:
                 return Outcome(status=RunStatus.CANCELLED)
+
+    async def _restore_files(self, journal: Sequence[JournalEntry]) -> None:
+        """Of earlier attempts; before that, of the finished tasks of the run that this one repeats."""
+        job = self._job
+        if job.rerun_mode in _REUSING and job.origin_run_id is not None:
+            finished = {entry.task for entry in journal if entry.has_value} - {job.rerun_task}
+            await self._files().restore_origin(job.origin_run_id, finished)
+        if self._owned.snapshot.attempt > 1:
+            await self._files().restore()
 
     async def _journalled(self) -> list[JournalEntry]:
         """What the run has done, with the results of an earlier version if its job is of that version."""
@@ -340,7 +414,9 @@ class RunExecution:
     async def _write_end(self, outcome: Outcome) -> bool:
         try:
             await self._owned.write(
-                lambda snapshot: final_snapshot(snapshot, outcome, self._questions.awaited)
+                lambda snapshot: self._with_artifacts(
+                    final_snapshot(snapshot, outcome, self._questions.awaited)
+                )
             )
         except RunEnded as ended:
             if not ended.by_us:
@@ -415,6 +491,13 @@ def terminal_snapshot(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
         end_time=now,
         **not_waiting(snapshot),
     )
+
+
+def _last_task(outcome: Outcome) -> str | None:
+    """The task that has written the last files, if that is certain: the only one that has not succeeded."""
+    unfinished = [task for task, state in outcome.tasks.items() if state != TaskStatus.SUCCEEDED]
+    candidates = unfinished or list(outcome.tasks)
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _cause(job: Job) -> Cause | None:

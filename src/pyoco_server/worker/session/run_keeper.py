@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 
 from msgspec import structs
 
@@ -101,8 +102,11 @@ class RunKeeper:
         owned: OwnedRun,
         executor: RunExecutor,
         questions: RunQuestions,
+        *,
+        with_artifacts: Callable[[RunSnapshot], RunSnapshot],
     ) -> None:
         self._services = services
+        self._with_artifacts = with_artifacts
         self._questions = questions
         self._delivery = delivery
         self._owned = owned
@@ -214,7 +218,7 @@ class RunKeeper:
         decided = self._listed_waits - listed
         asked = open_waits([wait for wait in self._questions.open if wait.wait_id not in decided])
         return structs.replace(
-            snapshot,
+            self._with_artifacts(snapshot),
             tasks={name: TaskStatus(state) for name, state in states.items()},
             task_records=snapshot.task_records if progress is None else raw_records(progress),
             heartbeat_at=time.time(),

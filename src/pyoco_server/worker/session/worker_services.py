@@ -5,6 +5,7 @@ from pathlib import Path
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.storage.artifact_usage import ArtifactUsage
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_log_store import RunLogs
@@ -35,6 +36,7 @@ class WorkerServices:
         self.logs = RunLogs(connection)
         self.waits = WaitStore(connection)
         self.wait_events = WaitEvents(connection)
+        self.artifact_usage = ArtifactUsage(connection)
         self.active_runs = ActiveRuns()
         # The tokens of the deliveries that sessions handle.
         self.in_progress: set[tuple[int, int]] = set()

@@ -103,7 +103,9 @@ def run(
     waiting: WaitOptions,
 ) -> None:
     properties = _properties(client, flow, tag) if param and not no_check else {}
-    single = [each.as_param(is_text=_takes_text(properties.get(each.name, {}))) for each in param or ()]
+    single = [
+        each.as_param(is_text=_takes_text(properties.get(each.name, {}), each.text)) for each in param or ()
+    ]
     accepted = client.submit_run(
         flow,
         merged_params(params_file, params_json, single),
@@ -129,10 +131,12 @@ def _properties(client: PyocoHttpClient, flow: str, tag: str | None) -> dict[str
     return found
 
 
-def _takes_text(schema: dict[str, Any]) -> bool:
+def _takes_text(schema: dict[str, Any], text: str) -> bool:
     """Whether a value such as 007 is a text there, also if it could be a number."""
-    kinds = [each.get("type") for each in schema.get("anyOf", [schema])]
+    kinds = {each.get("type") for each in schema.get("anyOf", [schema])}
+    if text == "null" and "null" in kinds:
+        return False
     choices = schema.get("enum", [])
-    return (set(kinds) <= {"string", "null"} and "string" in kinds) or (
+    return "string" in kinds <= {"string", "null"} or (
         bool(choices) and all(isinstance(each, str) for each in choices)
     )

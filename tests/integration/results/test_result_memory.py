@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from tests.integration.wheels.test_wheel_memory import Peak
+from tests.support.memory_peak import MemoryPeak
 from tests.support.places import FLOWS
 from tests.support.programs import SERVER, WORKER, spawned
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -43,13 +43,12 @@ async def test_a_large_result_is_stored_and_read_with_flat_memory(
 
             # With all that the first result needs.
             await http.get(f"/runs/{await completed(1_000_000)}/result")
-            serving, storing = Peak(server), Peak(worker)
+            serving, storing = MemoryPeak(server.pid), MemoryPeak(worker.pid)
             run_id = await completed(SIZE)
             received = 0
             async with http.stream("GET", f"/runs/{run_id}/result") as response:
                 async for block in response.aiter_raw():
                     received += len(block)
         assert received == SIZE
-        grown = {"gateway": serving.growth(), "worker": storing.growth()}
-        print(f"growth in MiB: {grown}")
+        grown = {"gateway": serving.growth_mib(), "worker": storing.growth_mib()}
         assert max(grown.values()) < MOST_GROWTH_MIB, grown

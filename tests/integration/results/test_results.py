@@ -24,8 +24,8 @@ CONTENT = bytes(range(256)) * (SIZE // 256) + b"x" * (SIZE % 256)
 
 
 @pytest.fixture
-def gateway(served: RunningGateway) -> RunningGateway:
-    return served
+def gateway(working_gateway: RunningGateway) -> RunningGateway:
+    return working_gateway
 
 
 async def result(gateway: RunningGateway, flow: str, **params: Any) -> tuple[dict[str, Any], httpx.Response]:

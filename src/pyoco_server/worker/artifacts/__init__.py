@@ -1,0 +1,1 @@
+"""The files of runs on the disk of a worker."""
