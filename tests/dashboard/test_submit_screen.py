@@ -58,6 +58,8 @@ async def test_a_flow_is_submitted_and_its_run_is_shown(tab: Tab, worker: PyocoN
     await expect(page.get_by_label("Timeout in seconds")).to_have_value("90")
     await page.get_by_label("Tag", exact=True).fill("")
     await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(page.get_by_text("params.y: the flow has no such parameter")).to_be_visible()
+    await page.get_by_role("button", name="Submit anyway").click()
     await expect(page).to_have_url(RUN)
     run = await tab.gateway.ends(page.url.rsplit("/", 1)[1])
     assert (run["params"], run["tags"], run["timeout_sec"]) == (

@@ -30,7 +30,12 @@ export function useParams(schema: Schema | null, begin?: Json) {
     setProblems(found);
     return found.size > 0;
   };
-  return { value, problems, check, refused, change: setValue };
+  /** After a refusal, what is wrong follows what is typed. */
+  const change = (next: Json | undefined) => {
+    setValue(next);
+    if (problems.size > 0 && isParams(next)) void problemsOf(next, schema, language).then(setProblems);
+  };
+  return { value, problems, check, refused, change };
 }
 
 function defaultsOf(schema: Schema | null): Json {

@@ -54,7 +54,7 @@ export const messages = defineMessages({
     ended: "終了した run",
     took: "所要時間",
     queued: "キュー待ち",
-    quantiles: "中央値 {p50}・95% {p95}",
+    quantiles: "中央値 {p50}・p95 {p95}",
     byStatus: "状態別の run",
     lastFailures: "最近の失敗",
     runs: "run",

@@ -35,7 +35,7 @@ export const messages = defineMessages({
     success: "成功率（24時間）",
     ended: "終了した run（24時間）",
     took: "所要時間（中央値）",
-    p95: "95% {time}",
+    p95: "p95: {time}",
     noWorker: "ワーカーなし",
     workerCount: "{count}台",
     versionsDiffer: "ワーカーによってバージョンが異なります",

@@ -17,6 +17,9 @@ interface EventsProps {
   onSelect: (name: string | null) => void;
 }
 
+/** What happened to a worker, which did not do it. */
+const IS_OF_WORKER: ReadonlySet<string> = new Set(["workerLost", "handedBack"]);
+
 /** The events of a run, oldest first. */
 export function Events({ run, tasks, waits, onSelect }: EventsProps) {
   return (
@@ -55,7 +58,7 @@ function EventItem({ event, onSelect }: { event: RunEvent; onSelect: EventsProps
               <UserText text={task} />
             </button>
           )}
-          {who && <span className={styles.soft}>{t("by", { who })}</span>}
+          {who && <span className={styles.soft}>{IS_OF_WORKER.has(kind) ? who : t("by", { who })}</span>}
         </p>
         {text && (
           <p className={styles.eventNote}>
