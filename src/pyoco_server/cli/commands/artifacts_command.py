@@ -33,7 +33,7 @@ def list_artifacts(client: PyocoHttpClient, run: RunId, *, output: OutputForm = 
 
 @client_command(
     "pyoco-client artifacts get $RUN_ID report.csv",
-    "pyoco-client artifacts get $RUN_ID plots/loss.png --output - > loss.png",
+    "pyoco-client artifacts get $RUN_ID plots/loss.png --output -",
     "pyoco-client artifacts get $RUN_ID --output results --force",
 )
 def get(
