@@ -57,4 +57,4 @@ def quantiles_ms(counts: int, *shares: float) -> list[float | None]:
 
 
 def _time_of(number: int) -> float:
-    return 0.5 if number == 0 else float(2 ** ((number - 0.5) / _BINS_PER_DOUBLING))
+    return 0.5 if number == 0 else round(float(2 ** ((number - 0.5) / _BINS_PER_DOUBLING)), 3)
