@@ -5,6 +5,7 @@
                 --> find_outliers ------+
 
 A parameter with the name of a task gets that task's result; `days` and `limit` are params of the run.
+The unusual orders are a file of the run as well: `pyoco-client artifacts list RUN_ID`.
 """
 
 import time
@@ -52,12 +53,14 @@ def top_products(load_orders: Orders, limit: int = 3) -> list[str]:
 
 
 @task
-def find_outliers(load_orders: Orders) -> Orders:
+def find_outliers(ctx: Any, load_orders: Orders) -> Orders:
     amounts = sorted(order["amount"] for order in load_orders)
     median = amounts[len(amounts) // 2]
     time.sleep(0.8)
     found = [order for order in load_orders if order["amount"] > 10 * median]
     print(f"{len(found)} orders are far above the median of {median}")
+    rows = [f"{order['region']},{order['product']},{order['amount']}" for order in found]
+    ctx.save_artifact("outliers.csv", "\n".join(["region,product,amount", *rows]))
     return found
 
 
