@@ -49,8 +49,7 @@ async def test_a_restart_of_the_gateway_needs_no_reload(
 async def test_a_frozen_gateway_is_noticed_on_every_screen(
     browser: Browser, config: NatsBackendConfig, dashboard_folder: Path, screen: str
 ) -> None:
-    settings = {"PYOCO_NATS_URL": config.nats_url or ""}
-    with forked(SERVER, "up", "--port", "0", **settings) as program:
+    with forked(SERVER, "up", "--port", "0", PYOCO_NATS_URL=config.nats_url or "") as program:
         program.writes("http://")
         shown = re.search(r"http://[\w.]+:\d+", program.stdout + program.stderr)
         assert shown is not None
