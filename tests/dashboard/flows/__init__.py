@@ -1,0 +1,1 @@
+"""Agent requests in the dashboard."""
