@@ -1,1 +1,1 @@
-"""Agent requests in the dashboard."""
+"""Flows and files of runs in the dashboard."""
