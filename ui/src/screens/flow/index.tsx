@@ -270,7 +270,7 @@ function Schedules({ name }: { name: string }) {
   return (
     <Card
       title={t("schedules")}
-      actions={<a href={href("/new-schedule", { flow: name })}>{t("newSchedule")}</a>}
+      actions={<a href={href("/new-schedule")}>{t("newSchedule")}</a>}
     >
       {data && items.length === 0 && <p className={styles.soft}>{t("noSchedules")}</p>}
       <ul className={styles.rows}>

@@ -1,0 +1,1 @@
+"""Flows and files of runs in the dashboard."""
