@@ -83,6 +83,9 @@ function FlowTable({ flows }: { flows: readonly FlowItem[] }) {
   );
 }
 
+/** A docstring goes on with details; the page of the flow shows them. */
+const firstParagraph = (text: string) => text.split(/\n\s*\n/, 1)[0] ?? text;
+
 function FlowRow({ flow }: { flow: FlowItem }) {
   const t = useMessages(messages);
   const statistics = flow.statistics?.["24h"];
@@ -95,7 +98,7 @@ function FlowRow({ flow }: { flow: FlowItem }) {
         </a>
         {flow.description && (
           <p>
-            <UserText text={flow.description} />
+            <UserText text={firstParagraph(flow.description)} />
           </p>
         )}
         {flow.versions_differ && <p className={styles.warning}>{t("versionsDiffer")}</p>}

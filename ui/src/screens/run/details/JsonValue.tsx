@@ -20,14 +20,16 @@ const MOST_COLOURED = 20_000;
 export function JsonValue({ value, label }: JsonValueProps) {
   const t = useMessages(messages);
   const cut = truncatedValueOf(value);
-  const text = cut ? visible(cut.preview) : visibleJson(jsonText(value, 2));
+  // Escaped line breaks are hard to read.
+  const lines = typeof value === "string" && value.includes("\n") ? value : null;
+  const text = cut ? visible(cut.preview) : lines ? visible(lines) : visibleJson(jsonText(value, 2));
   return (
     <>
       {cut && <p className={styles.soft}>{t("firstPart", { size: fileSize(cut.bytes) })}</p>}
       <div className={styles.value}>
         {/** biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows. */}
         <pre tabIndex={0} aria-label={label} role="region">
-          {cut || text.length > MOST_COLOURED ? text : coloured(text)}
+          {cut || lines || text.length > MOST_COLOURED ? text : coloured(text)}
         </pre>
         <CopyButton text={cut?.preview ?? (typeof value === "string" ? value : text)} />
       </div>
