@@ -123,10 +123,10 @@ def test_output_that_was_not_stored_is_not_shown() -> None:
 
 def test_a_number_that_json_does_not_have_is_named() -> None:
     marks = {"output": None, "not_json": ["output: NaN"]}
-    assert "stored as null: output: NaN" in shown_task(**marks)
+    assert "JSON does not have: output: NaN" in shown_task(**marks)
     records = {"mean": {"started_at": 1.0, "ended_at": 2.0, **marks}}
     text = shown(ended_run_view(run("COMPLETED", tasks={"mean": "SUCCEEDED"}, task_records=records)))
-    assert row("mean returned", text).endswith("stored as null: output: NaN")
+    assert row("mean returned", text).endswith("JSON does not have: output: NaN")
 
 
 def test_tasks_stay_in_the_order_of_the_answer() -> None:

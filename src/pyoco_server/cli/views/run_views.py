@@ -243,10 +243,10 @@ def _error(record: Json) -> str:
 
 
 def _returned(record: Json) -> str:
-    """The output, and where it had numbers that JSON does not have."""
+    """The output, and where it had something that JSON does not have."""
     lines = [_value(record.get("output"))]
     if record.get("not_json"):
-        lines.append(printable(f"stored as null: {_shortened(', '.join(map(str, record['not_json'])))}"))
+        lines.append(printable(f"JSON does not have: {_shortened(', '.join(map(str, record['not_json'])))}"))
     return "\n".join(filter(None, lines))
 
 

@@ -81,8 +81,8 @@ def encoded_record(
 
     `keep` gets an output that takes more than `output_limit`, and returns why it is not stored elsewhere.
     """
-    inputs, inputs_cut, not_json_inputs, _ = to_json("inputs", record.inputs)
-    output, output_cut, not_json_output, whole_output = to_json("output", record.output, output_limit)
+    inputs = to_json("inputs", record.inputs)
+    output = to_json("output", record.output, output_limit)
     encoded: dict[str, Any] = {
         "state": state,
         "started_at": record.started_at,
@@ -90,14 +90,14 @@ def encoded_record(
         "duration_ms": record.duration_ms,
         "error": record.error and escape_surrogates(record.error),
         "traceback": record.traceback and escape_surrogates(record.traceback),
-        "inputs": inputs,
-        "output": output,
+        "inputs": inputs.json,
+        "output": output.json,
         "artifacts": to_json("artifacts", record.artifacts).json,
         **printed,
     }
-    if is_bytes(record.output):
+    if is_bytes(record.output) and output.why_cut is None:
         encoded["output_type"] = BYTES
-    if output_cut and (why := keep(whole_output, is_bytes(record.output))) is not None:
+    if output.is_cut and (why := output.why_cut or keep(output.whole, is_bytes(record.output))) is not None:
         encoded["output_cut"] = why
     if call_fields:
         encoded |= call_fields
@@ -115,8 +115,8 @@ def encoded_record(
         encoded["not_journalled"] = not_journalled
     if executed_again is not None:
         encoded["executed_again"] = executed_again
-    if not_json_inputs or not_json_output:
-        encoded["not_json"] = [*not_json_inputs, *not_json_output]
-    if inputs_cut or output_cut:
-        encoded["truncated"] = ["inputs"] * inputs_cut + ["output"] * output_cut
-    return _encode(encoded), inputs_cut or output_cut
+    if inputs.not_json or output.not_json:
+        encoded["not_json"] = [*inputs.not_json, *output.not_json]
+    if inputs.is_cut or output.is_cut:
+        encoded["truncated"] = ["inputs"] * inputs.is_cut + ["output"] * output.is_cut
+    return _encode(encoded), inputs.is_cut or output.is_cut
