@@ -1,4 +1,9 @@
-"""With the NATS credentials of one worker group, the objects of another can be neither read nor replaced."""
+"""With the NATS credentials of one worker group, the objects of another can be neither read nor replaced.
+
+Nor can a changed run hand them to another tenant.
+"""
+
+from typing import Any
 
 import nats.errors
 import pytest
@@ -9,8 +14,11 @@ from pyoco_server.records.models import new_run_id
 from tests.attacks.conftest import Attacker
 from tests.integration.broker.test_run_objects import in_blocks
 from tests.support.broker.connections import connected
-from tests.support.running.gateway import RunningGateway
+from tests.support.problems import assert_problem
+from tests.support.running.api_keys import new_key
+from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.installation import Installation
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -70,3 +78,43 @@ async def test_the_objects_of_another_group_are_not_readable(
     async with connected(two_groups.settings("cpu"), with_resources=False) as worker:
         with pytest.raises(NatsUnavailable):
             await RunObjects(worker).find("gpu", run_id, "result")
+
+
+@pytest.mark.parametrize(
+    ("flow", "params", "paths", "number"),
+    [
+        ("returning-bytes", {"size": 1_000_000}, ["result", "tasks/give_bytes/output"], 71),
+        ("writing-files", {"files": {"a.txt": "secret"}}, ["artifacts", "artifacts/a.txt"], 72),
+    ],
+    ids=["results", "artifacts"],
+)
+async def test_a_changed_run_gives_its_objects_to_no_other_tenant(
+    attacked: RunningGateway,
+    attacker: Attacker,
+    two_groups: Installation,
+    flow: str,
+    params: dict[str, Any],
+    paths: list[str],
+    number: int,
+) -> None:
+    """`attacked` has the worker that executes the run."""
+    victim = (await new_key(two_groups.settings("admin"), "victim")).header
+    mallory = (await new_key(two_groups.settings("admin"), "mallory")).header
+    async with running_gateway(two_groups.settings("gateway", http_auth_mode="api_key")) as gateway:
+        job = {"flow_name": flow, "params": params, "tag": "gpu"}
+        accepted = await gateway.http.post("/runs", json=job, headers=victim)
+        run_id = accepted.json()["run_id"]
+
+        async def completed() -> bool:
+            run = await gateway.http.get(f"/runs/{run_id}", headers=victim)
+            return bool(run.json()["status"] == "COMPLETED")
+
+        await eventually(completed, describe="the run has ended")
+        for path in paths:
+            assert (await gateway.http.get(f"/runs/{run_id}/{path}", headers=victim)).status_code == 200
+            assert_problem(await gateway.http.get(f"/runs/{run_id}/{path}", headers=mallory), 404, 5)
+        await attacker.write_run({**await attacker.read_run(run_id), "tenant_id": "mallory"})
+        for path in paths:
+            refused = await gateway.http.get(f"/runs/{run_id}/{path}", headers=mallory)
+            assert_problem(refused, 404, number)
+            assert "not as a gateway accepted it" in refused.json()["detail"]

@@ -15,6 +15,8 @@ MAX_NAME_BYTES: Final = 1000
 _MAX_PART_BYTES: Final = 255
 # Control characters, and the other separator: on Windows `a\..\b` is outside of `a`.
 _FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f\\]")
+# Files that are being written have names of their own; no artifact begins so.
+UNFINISHED: Final = ".pyoco-unfinished-"
 _EXPECTED: Final = "expected a relative path such as 'report.csv' or 'plots/loss.png'"
 # How many of the files that were left out a snapshot names, and how much of each.
 MAX_LISTED: Final = 20
@@ -69,6 +71,8 @@ def artifact_name(name: object) -> str:
             raise InvalidArtifactName(f"a name has no part {part!r} and begins with no '/'; {_EXPECTED}")
         if len(part.encode()) > _MAX_PART_BYTES:
             raise InvalidArtifactName(f"a part of a name has at most {_MAX_PART_BYTES} bytes")
+    if named.rpartition("/")[2].startswith(UNFINISHED):
+        raise InvalidArtifactName(f"names that begin with {UNFINISHED!r} are those of unfinished files")
     return named
 
 

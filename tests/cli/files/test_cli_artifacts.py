@@ -71,8 +71,11 @@ def test_a_file_that_exists_is_replaced_on_request_only(
     assert (tmp_path / "table.csv").read_text() == "a,b\n"
 
 
-def test_an_unknown_file_is_refused(client: ClientCommand, run_id: str, tmp_path: Path) -> None:
-    error = client.error("artifacts", "get", run_id, "missing", cwd=tmp_path)
+@pytest.mark.parametrize("name", ["missing", "%2e%2e/x", "a/b/c"])
+def test_an_unknown_file_is_refused_and_leaves_no_folder(
+    client: ClientCommand, run_id: str, tmp_path: Path, name: str
+) -> None:
+    error = client.error("artifacts", "get", run_id, name, cwd=tmp_path)
     assert "ERR-PYOCO-0072" in error
     assert list(tmp_path.iterdir()) == []
 

@@ -200,7 +200,8 @@ async def test_a_folder_that_becomes_a_link_is_not_followed(served: RunningGatew
     run = await served.run("replaced-folder", params=params)
     body = await listed(served, run["run_id"])
     assert names(body) == ["a"]
-    assert reasons(body) == {"artifacts/": "its path leads through a symbolic link"}
+    assert list(reasons(body)) == ["artifacts/"]
+    assert "leads through a symbolic link" in reasons(body)["artifacts/"]
 
 
 async def test_a_thousand_artifacts(served: RunningGateway) -> None:

@@ -3,6 +3,9 @@
 import httpx
 import pytest
 
+from pyoco_server.errors import RunNotFound
+from pyoco_server.errors.error_table import Lang
+from pyoco_server.http_api.responses.http_problems import _detail
 from tests.support.problems import assert_field_problem, assert_problem
 
 
@@ -70,3 +73,19 @@ async def test_the_language_follows_the_reader(http: httpx.AsyncClient, accept: 
     problem = assert_problem(response, 404, 5)
     assert problem["title"] == ("runが見つかりません" if language == "ja" else "The run was not found")
     assert response.headers["content-language"] == language
+
+
+@pytest.mark.parametrize(
+    ("language", "detail", "expected"),
+    [
+        ("en", "too long…", "The run was not found: too long… Check"),
+        ("en", "it is 日本", "The run was not found: it is 日本. Check"),
+        ("ja", "too long…", "runが見つかりません: too long… "),
+        ("ja", "too long", "runが見つかりません: too long. "),
+        ("ja", "", "runが見つかりません。"),
+    ],
+)
+def test_only_japanese_sentences_end_in_a_japanese_full_stop(
+    language: Lang, detail: str, expected: str
+) -> None:
+    assert _detail(RunNotFound(detail), language).startswith(expected)

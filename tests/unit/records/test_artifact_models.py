@@ -36,6 +36,8 @@ def test_relative_paths_are_names(name: str) -> None:
         ("..\\x", "no backslashes"),
         ("x" * 256, "at most 255 bytes"),
         ("x/" * 501, "1 to 1000 bytes"),
+        (".pyoco-unfinished-1", "begin with '.pyoco-unfinished-'"),
+        ("a/.pyoco-unfinished-1", "begin with '.pyoco-unfinished-'"),
         ("\udcff", "not valid UTF-8"),
         (b"bytes", "not bytes"),
         (None, "not NoneType"),

@@ -162,7 +162,7 @@ LIST_ARTIFACTS = Endpoint(
     READ,
     "The files that the run has written, and which of them were left out.",
     runs.ArtifactsView,
-    (Err.RUN_NOT_FOUND, UNREADABLE, NATS),
+    (Err.RUN_NOT_FOUND, Err.ARTIFACT_NOT_FOUND, UNREADABLE, NATS),
 )
 GET_ARTIFACT = Endpoint(
     "GET /runs/{run_id}/artifacts/{name}",

@@ -4,7 +4,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Annotated, BinaryIO, Final
@@ -96,15 +96,29 @@ def _download(
     client: PyocoHttpClient, run: str, name: str, folder: Path, target: Path, *, sha256: str | None = None
 ) -> None:
     """`sha256` is what the list says: the file may be replaced while a run lasts."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if not target.parent.resolve().is_relative_to(folder.resolve()):
-        raise InvalidCliArgument(f"{target.parent} leads out of {folder}: nothing is written there")
     digest = hashlib.sha256()
-    with _replacing(target) as written:
-        size = client.download_artifact(run, name, _Digested(written, digest.update))
-        if sha256 not in (None, digest.hexdigest()):
-            raise InvalidCliArgument(f"{name} was replaced while it was downloaded: get it again")
+    with _created(target.parent):
+        if not target.parent.resolve().is_relative_to(folder.resolve()):
+            raise InvalidCliArgument(f"{target.parent} leads out of {folder}: nothing is written there")
+        with _replacing(target) as written:
+            size = client.download_artifact(run, name, _Digested(written, digest.update))
+            if sha256 not in (None, digest.hexdigest()):
+                raise InvalidCliArgument(f"{name} was replaced while it was downloaded: get it again")
     print_note(f"{target} ({format_size(size)})")
+
+
+@contextmanager
+def _created(folder: Path) -> Iterator[None]:
+    """Create the folder and those above it; after an error, remove the new ones that are empty."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for each in new:
+            with suppress(OSError):
+                each.rmdir()
+        raise
 
 
 @contextmanager

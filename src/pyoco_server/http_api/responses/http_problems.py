@@ -247,14 +247,16 @@ def _response(problem: Problem, language: str, headers: Any = None) -> Response:
 def _detail(error: errors.PyocoError, language: Lang) -> str:
     if error.exact_detail and error.detail:
         return error.detail
-    return _sentences(error.sentence(language, public=True), error.error.cure(language))
+    return _sentences(error.sentence(language, public=True), error.error.cure(language), language)
 
 
-def _sentences(what: str, cure: str) -> str:
-    if what.endswith((".", "?", "。")):
+def _sentences(what: str, cure: str, language: Lang) -> str:
+    # Details that are too long end in "…".
+    if what.endswith((".", "?", "。", "…")):
         return f"{what} {cure}"
     # A Japanese text without a detail ends in Japanese; details are English.
-    return f"{what}. {cure}" if what[-1:].isascii() else f"{what}。{cure}"
+    in_japanese = language == "ja" and not what[-1:].isascii()
+    return f"{what}。{cure}" if in_japanese else f"{what}. {cure}"
 
 
 def _field_errors(problems: Sequence[errors.FieldProblem]) -> list[FieldError]:

@@ -16,10 +16,10 @@ from pyoco_server.errors import ResultNotFound
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.responses.downloads import Download, ReadRange, download_response
+from pyoco_server.http_api.routes.run_routes import assure_authentic
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunSnapshot
 from pyoco_server.records.task_outputs import StoredOutput
-from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.run_result import TaskValue, output_of, result_of
 from pyoco_server.runs.lifecycle.tenancy import find_run
 
@@ -44,9 +44,7 @@ async def _value_response(request: Request, run_id: str, task: str | None) -> Re
         return await download_response(request, _inline(value, value.content))
     if value.stored is None:
         raise ResultNotFound(f"what the task {value.task} returned was not stored: {value.why_cut}")
-    # Workers may write any snapshot: only an authentic one says under which tag its objects are.
-    if not await signatures_of(gateway.connection).is_authentic(run):
-        raise ResultNotFound("the run is not as a gateway accepted it: its tag may have been changed")
+    await assure_authentic(request, run, ResultNotFound)
     try:
         return await download_response(
             request, await _stored(gateway.connection, run.snapshot, value, value.stored)

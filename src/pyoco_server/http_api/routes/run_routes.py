@@ -21,7 +21,8 @@ from pyoco_server.api.endpoints.run_endpoints import (
     SUBMIT_RUN,
 )
 from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.errors import NatsUnavailable, ResultNotFound, ScopeMissing, UnreadableRecord
+from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.errors import NatsUnavailable, PyocoError, ResultNotFound, ScopeMissing, UnreadableRecord
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of, principal_of
@@ -36,6 +37,7 @@ from pyoco_server.records.models import Job, RunSnapshot, RunStatus
 from pyoco_server.runs.explain.explain_rules import Finding
 from pyoco_server.runs.explain.explain_texts import in_words, text_of
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
+from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.requested_start import requested_start
 from pyoco_server.runs.lifecycle.rerun import RequestedRerun, params_changed, rerun_job
 from pyoco_server.runs.lifecycle.run_result import result_of
@@ -107,6 +109,15 @@ async def visible_run(request: Request, run_id: str) -> RunSnapshot:
     """The stored run; RunNotFound when there is none that the caller may see."""
     runs = gateway_of(request).runs.store
     return (await find_run(runs, run_id, caller_of(request), from_leader=False)).snapshot
+
+
+async def assure_authentic(request: Request, run: StoredRun, not_found: type[PyocoError]) -> None:
+    """Raise `not_found` unless the run is as a gateway accepted it; before its objects are read.
+
+    Workers may write any snapshot: only an authentic one says whose the objects are, and under which tag.
+    """
+    if not await signatures_of(gateway_of(request).connection).is_authentic(run):
+        raise not_found("the run is not as a gateway accepted it: its tenant or tag may have been changed")
 
 
 async def _with_worker(gateway: Gateway, snapshot: RunSnapshot) -> run_types.RunView:

@@ -7,6 +7,7 @@ not what was listed before.
 
 import errno
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final, NamedTuple
 from uuid import uuid4
 
-from pyoco_server.records.artifact_models import ARTIFACTS, InvalidArtifactName, artifact_name
+from pyoco_server.records.artifact_models import ARTIFACTS, UNFINISHED, InvalidArtifactName, artifact_name
 
 # Each level keeps a descriptor open.
 _MAX_DEPTH: Final = 32
 # A folder with more is not read to its end.
 _MAX_ENTRIES: Final = 20_000
-# Files that are being written by `new_artifact`.
-_UNFINISHED: Final = ".pyoco-unfinished-"
+# The names of files that are being written by `new_artifact`.
+_UNFINISHED: Final = re.compile(re.escape(UNFINISHED) + "[0-9a-f]{32}")
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without waiting for the other end of a fifo.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -119,7 +120,7 @@ def new_artifact(run_folder: str, name: str) -> Iterator[BinaryIO]:
     OSError when it cannot be written, also where its path leads through a link.
     """
     with _parent(run_folder, name, create=True) as (parent, last):
-        unfinished = f"{_UNFINISHED}{uuid4().hex}"
+        unfinished = f"{UNFINISHED}{uuid4().hex}"
         descriptor = os.open(unfinished, _NEW_FILE, 0o666, dir_fd=parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -225,10 +226,10 @@ def _walk(root: int, skipped: list[tuple[str, str]]) -> Iterator[tuple[str, os.s
 
 def _name_of(path: str, status: os.stat_result, skipped: list[tuple[str, str]]) -> str | None:
     """The name of a file that may be an artifact."""
-    if path.rpartition("/")[2].startswith(_UNFINISHED):
-        return None
     if not stat.S_ISREG(status.st_mode):
         skipped.append((path, f"it is {_kind(status.st_mode)}, not a regular file"))
+        return None
+    if _UNFINISHED.fullmatch(path.rpartition("/")[2]):
         return None
     try:
         return artifact_name(path)
@@ -244,8 +245,10 @@ def _kind(mode: int) -> str:
 def _why(error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return "it was removed before it was read"
-    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+    if error.errno == errno.ELOOP:
         return "its path leads through a symbolic link"
+    if error.errno == errno.ENOTDIR:
+        return "its path leads through a symbolic link or a file, where a folder is expected"
     if error.errno in (errno.ENXIO, errno.ENODEV):
         return "it is a device, a pipe or a socket, not a regular file"
     return error.strerror or type(error).__name__

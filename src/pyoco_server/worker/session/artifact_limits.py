@@ -53,7 +53,7 @@ class ArtifactLimits:
         if file_bytes > self.file_bytes:
             return f"it has {file_bytes} bytes, PYOCO_ARTIFACT_MAX_BYTES={self.file_bytes}"
         if count > self.run_count:
-            return f"it is file {count} of the run, PYOCO_ARTIFACT_RUN_MAX_COUNT={self.run_count}"
+            return f"the run has no room for another file, PYOCO_ARTIFACT_RUN_MAX_COUNT={self.run_count}"
         if run_bytes > self.run_bytes:
             return f"the run would have {run_bytes} bytes, PYOCO_ARTIFACT_RUN_MAX_BYTES={self.run_bytes}"
         if self.tenant_bytes and tenant_bytes > self.tenant_bytes:

@@ -18,6 +18,7 @@ from pyoco_server.worker.artifacts.artifact_folder import (
 )
 
 NFC = unicodedata.normalize("NFC", "é.txt")
+NO_FOLDER = "its path leads through a symbolic link or a file, where a folder is expected"
 NFD = unicodedata.normalize("NFD", "é.txt")
 
 
@@ -81,7 +82,7 @@ def test_what_became_a_link_after_it_was_listed_is_not_followed(
     os.rename(folder / "sub", folder / "moved")
     (folder / "sub").symlink_to(secret.parent)
     for path in ("file", "sub/secret"):
-        with pytest.raises(Unreadable, match="through a symbolic link"), open_artifact(str(run), path):
+        with pytest.raises(Unreadable, match="leads through a symbolic link"), open_artifact(str(run), path):
             pass
 
 
@@ -94,7 +95,14 @@ def test_a_folder_that_is_a_link_is_not_read(run: Path, folder: Path, tmp_path: 
     os.rename(replaced, tmp_path / "moved")
     replaced.symlink_to(other if which == "run" else other / "artifacts")
     assert names(run) == []
-    assert reasons(run) == {"artifacts/": "its path leads through a symbolic link"}
+    assert reasons(run) == {"artifacts/": NO_FOLDER}
+
+
+def test_a_file_in_place_of_the_folder_is_not_called_a_link(run: Path, folder: Path) -> None:
+    folder.rmdir()
+    folder.write_text("")
+    assert names(run) == []
+    assert reasons(run) == {"artifacts/": NO_FOLDER}
 
 
 def test_pipes_sockets_and_devices_are_not_opened(run: Path, folder: Path) -> None:
@@ -158,6 +166,18 @@ def test_a_new_file_appears_as_a_whole(run: Path, folder: Path) -> None:
         raise RuntimeError
     assert (folder / "sub" / "file.txt").read_text() == "a"
     assert os.listdir(folder / "sub") == ["file.txt"]
+
+
+def test_only_our_own_unfinished_files_are_passed_over(run: Path, folder: Path) -> None:
+    (folder / ".pyoco-unfinished-1").write_text("of a task")
+    os.mkfifo(folder / f".pyoco-unfinished-{'1' * 32}")
+    # A process that was killed has left it.
+    (folder / f".pyoco-unfinished-{'2' * 32}").write_text("half")
+    assert names(run) == []
+    assert reasons(run) == {
+        ".pyoco-unfinished-1": "names that begin with '.pyoco-unfinished-' are those of unfinished files",
+        f".pyoco-unfinished-{'1' * 32}": "it is a pipe, not a regular file",
+    }
 
 
 def test_a_new_file_replaces_a_link_and_is_not_written_through_a_folder_that_is_one(

@@ -36,7 +36,7 @@ def chosen(
             {},
             0,
             ["a", "b", "c"],
-            "file 4 of the run, PYOCO_ARTIFACT_RUN_MAX_COUNT=3",
+            "the run has no room for another file, PYOCO_ARTIFACT_RUN_MAX_COUNT=3",
         ),
         ({"a": 100, "b": 100, "c": 51}, {}, 0, ["a", "b"], "251 bytes, PYOCO_ARTIFACT_RUN_MAX_BYTES=250"),
         ({"a": 1}, {"x": 250}, 250, [], "251 bytes, PYOCO_ARTIFACT_RUN_MAX_BYTES=250"),

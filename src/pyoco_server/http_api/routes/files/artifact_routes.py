@@ -12,10 +12,11 @@ from pyoco_server.api.run_types import ArtifactQuery, ArtifactsView, ArtifactVie
 from pyoco_server.broker.stores.run_object_store import RunObject, RunObjectGone, RunObjects
 from pyoco_server.errors import ArtifactNotFound, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import gateway_of
+from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.downloads import Download, attachment, download_response
-from pyoco_server.http_api.routes.run_routes import visible_run
+from pyoco_server.http_api.routes.run_routes import assure_authentic
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.artifact_models import (
     ArtifactSummary,
@@ -24,6 +25,8 @@ from pyoco_server.records.artifact_models import (
     artifact_of,
     object_name,
 )
+from pyoco_server.records.models import RunSnapshot
+from pyoco_server.runs.lifecycle.tenancy import find_run
 
 # What a browser shows without executing anything: no SVG, which may contain scripts.
 _IMAGES: Final = frozenset(
@@ -39,7 +42,7 @@ _EXPECTED: Final = {"disposition": "expected attachment or inline"}
 
 @handles(LIST_ARTIFACTS)
 async def list_artifacts(request: Request, run_id: str) -> Response:
-    run = await visible_run(request, run_id)
+    run = await _authentic_run(request, run_id)
     objects = await RunObjects(gateway_of(request).connection).entries(run.tag, run_id)
     summary = run.artifacts or ArtifactSummary()
     named = ((artifact_of(each.name), each) for each in objects)
@@ -58,7 +61,7 @@ async def list_artifacts(request: Request, run_id: str) -> Response:
 @handles(GET_ARTIFACT)
 async def get_artifact(request: Request, run_id: str, name: str) -> Response:
     query = query_record(request, ArtifactQuery, _EXPECTED, InvalidRequest)
-    run = await visible_run(request, run_id)
+    run = await _authentic_run(request, run_id)
     objects = RunObjects(gateway_of(request).connection)
     stored = await _found(objects, run.tag, run_id, name)
     media_type = _type_of(stored)
@@ -80,6 +83,12 @@ async def get_artifact(request: Request, run_id: str, name: str) -> Response:
         return await download_response(request, download)
     except RunObjectGone as gone:
         raise ArtifactNotFound(f"{shortened(name)} was replaced or removed meanwhile: get it again") from gone
+
+
+async def _authentic_run(request: Request, run_id: str) -> RunSnapshot:
+    run = await find_run(gateway_of(request).runs.store, run_id, caller_of(request), from_leader=False)
+    await assure_authentic(request, run, ArtifactNotFound)
+    return run.snapshot
 
 
 async def _found(objects: RunObjects, tag: str, run_id: str, name: str) -> RunObject:
