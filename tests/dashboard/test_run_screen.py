@@ -240,7 +240,7 @@ async def test_a_number_that_json_does_not_have_is_named(tab: Tab, worker: Pyoco
     await tab.gateway.ends(run_id)
     await tab.open(f"/runs/{run_id}")
     await task_in(tab, "Flow", "measure").click()
-    await expect(details(tab)).to_contain_text("stored as null: output.mean: NaN")
+    await expect(details(tab)).to_contain_text("they were replaced: output.mean: NaN")
     await tab.screenshot("run-not-json")
 
 

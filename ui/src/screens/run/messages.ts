@@ -127,7 +127,7 @@ export const messages = defineMessages({
     executed: "Executed",
     replayedText:
       "Not executed in this attempt: the result was reused from an earlier attempt or from the original run.",
-    notJson: "JSON has no NaN and no Infinity; stored as null: {values}",
+    notJson: "JSON does not have these values; they were replaced: {values}",
     notJournalled: "If this run is resumed, this task is executed again: {reason}.",
     executedAgain: "Executed again in this attempt: {reason}.",
     valuesAtEnd: "Inputs and output are stored when the run ends.",
@@ -289,7 +289,7 @@ export const messages = defineMessages({
     after: "先行タスク",
     executed: "実行回数",
     replayedText: "この試行では実行していません。以前の試行、または再実行元の結果を再利用しました。",
-    notJson: "NaN と Infinity は JSON で表せないため、null として保存しました: {values}",
+    notJson: "JSON で表せない値を置き換えて保存しました: {values}",
     notJournalled: "この run を再開すると、このタスクはもう一度実行されます: {reason}",
     executedAgain: "この試行でもう一度実行されました: {reason}",
     valuesAtEnd: "入力と出力は run の終了時に保存されます。",
