@@ -7,7 +7,7 @@ AsyncPyocoHttpClient has the same methods for programs with an event loop.
 
 A response of 4xx or 5xx raises PyocoHttpError, a gateway that does not respond raises GatewayUnreachable, and
 `run` raises RunFailed for a run that is not COMPLETED. An address, API key or idempotency key that cannot be
-sent is a ValueError.
+sent is a ValueError; a name that no URL can have (`.` and `..`) raises InvalidRequest.
 """
 
 from typing import TYPE_CHECKING

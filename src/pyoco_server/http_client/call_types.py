@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Protocol, TypeVar
-from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
 
+from pyoco_server.config.path_segments import path_segment
 from pyoco_server.http_client.event_stream import ServerSentEvent
 
 T = TypeVar("T")
@@ -57,8 +57,8 @@ class ClientEndpoint:
     returns_array: bool = False
 
     def url(self, **values: str | int) -> str:
-        """The path with its parameters filled in."""
-        return self.path.format_map({name: quote(str(value), safe="") for name, value in values.items()})
+        """The path with its parameters filled in; InvalidRequest if one cannot be part of a path."""
+        return self.path.format_map({name: path_segment(name, str(value)) for name, value in values.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from mcp_types import Tool as ListedTool
 from pyoco_server.errors import PyocoError
 from pyoco_server.mcp_tools import tool_results as results
 from pyoco_server.mcp_tools.bounded_values import ValueTooLarge
-from pyoco_server.mcp_tools.tool_calls import KEY_CALL, GatewayLink, http_call
+from pyoco_server.mcp_tools.tool_calls import KEY_CALL, GatewayLink, HttpCall, http_call
 from pyoco_server.mcp_tools.tool_schemas import input_schema, output_schema
 from pyoco_server.mcp_tools.tool_table import INSTRUCTIONS, TOOLS, Tool
 from pyoco_server.runs.flow_yaml import did_you_mean
@@ -49,7 +49,7 @@ def new_mcp_server(link_of: Callable[[Context], GatewayLink]) -> McpServer:
         if tool is None:
             hint = did_you_mean(params.name, list(TOOLS))
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}{hint}")
-        return await _called(tool, params.arguments or {}, link_of(ctx))
+        return await tool_result(tool, params.arguments or {}, link_of(ctx))
 
     # Its start and its stop are worth no line of the log.
     logging.getLogger("mcp").setLevel(logging.WARNING)
@@ -77,7 +77,11 @@ async def _allowed_tools(link: GatewayLink) -> list[Tool]:
         return list(TOOLS.values())
     if not reply.ok:
         raise MCPError(INTERNAL_ERROR, results.failure_text(reply))
-    routes = frozenset(json.loads(reply.body)["endpoints"])
+    try:
+        key = results.record_in(reply, KEY_CALL, link.base_url).value
+    except results.NotFromGateway:
+        raise MCPError(INTERNAL_ERROR, results.not_from_gateway_text(link.base_url)) from None
+    routes = frozenset(key["endpoints"])
     return [tool for tool in TOOLS.values() if tool.endpoint.route in routes]
 
 
@@ -99,18 +103,29 @@ def _listed(tool: Tool) -> ListedTool:
     )
 
 
-async def _called(tool: Tool, arguments: dict[str, Any], link: GatewayLink) -> CallToolResult:
+async def tool_result(tool: Tool, arguments: dict[str, Any], link: GatewayLink) -> CallToolResult:
     try:
         call = http_call(
             tool.endpoint, tool.arguments, arguments, complete=tool.complete, headers=tool.headers
         )
-        reply = await link.send(call)
+        return await _answer(tool, call, link)
     except PyocoError as error:
         return _failed(results.error_text(error))
+    except results.NotFromGateway:
+        return _failed(results.not_from_gateway_text(link.base_url))
+
+
+async def _answer(tool: Tool, asked: HttpCall, link: GatewayLink) -> CallToolResult:
+    call, reply = asked, await link.send(asked)
+    while tool.page_of and reply.ok and (smaller := results.smaller_page(reply, call, tool.page_of)):
+        call, reply = smaller, await link.send(smaller)
     if not (reply.ok or results.is_empty(reply)):
-        return _failed(results.failure_text(reply))
+        return _failed(results.failure_text(reply), untrusted=results.is_quoting(reply))
     url = link.base_url + call.target
-    notes = [*([results.UNTRUSTED] if tool.untrusted else []), *results.notes_of(reply)]
+    notes = [results.UNTRUSTED] if tool.untrusted else []
+    notes += results.notes_of(reply)
+    if call is not asked:
+        notes.append(results.FEWER)
     try:
         value = results.shown(
             tool.read(reply, call, url), array=tool.array, without=tool.without, notes=notes, url=url
@@ -121,5 +136,6 @@ async def _called(tool: Tool, arguments: dict[str, Any], link: GatewayLink) -> C
     return CallToolResult(content=[TextContent(text=text)], structured_content=value)
 
 
-def _failed(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+def _failed(text: str, *, untrusted: bool = False) -> CallToolResult:
+    shown = f"{results.UNTRUSTED}\n{text}" if untrusted else text
+    return CallToolResult(content=[TextContent(text=shown)], is_error=True)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from pyoco_server.api.endpoints.endpoint import Endpoint
 from pyoco_server.api.endpoints.system_endpoints import GET_KEY
 from pyoco_server.api.invalid_fields import invalid_fields
+from pyoco_server.config.path_segments import path_segment
 from pyoco_server.errors import FieldProblem, InvalidRequest
 
 KEY_ARGUMENT: Final = "idempotency_key"
@@ -78,7 +79,7 @@ def http_call(
         # Without a key of the agent the call has its own: the client may repeat it after a failure.
         sent[_KEY_HEADER] = _idempotency_key(values.pop(KEY_ARGUMENT, None))
     in_path = {name: values.pop(name) for name, _ in _IN_PATH.findall(endpoint.path)}
-    path = _IN_PATH.sub(lambda found: quote(in_path[found[1]], safe=""), endpoint.path)
+    path = _IN_PATH.sub(lambda found: path_segment(found[1], in_path[found[1]]), endpoint.path)
     has_body = endpoint.body is not None
     of_query = set(values) if not has_body else set(values) & set(_fields(endpoint.query))
     query = {name: _query_value(values.pop(name)) for name in list(values) if name in of_query}

@@ -29,6 +29,7 @@ from pyoco_server.mcp_tools.tool_results import (
     RESULT_RANGE,
     ResultReader,
     ResultValue,
+    array_in,
     log_page,
     record_in,
     result_value,
@@ -63,7 +64,9 @@ class Tool:
     array: str = ""
     # Fields of the response that an agent does not need.
     without: tuple[str, ...] = ()
-    # What it returns is output of programs.
+    # Where the endpoint returns a page: the field of its items. The next page is at `next_cursor`.
+    page_of: str = ""
+    # What it returns has texts of programs or people.
     untrusted: bool = False
     destructive: bool = False
     # Calling it again with the same arguments changes nothing more.
@@ -94,6 +97,8 @@ _TOOLS: Final = (
         "workers that have them, and how their runs of the last day ended.",
         endpoint=LIST_FLOWS,
         arguments=given.ListFlowsArguments,
+        page_of="flows",
+        untrusted=True,
     ),
     Tool(
         name="get_flow",
@@ -102,6 +107,7 @@ _TOOLS: Final = (
         "it, and its last failures. Read it before you start a run.",
         endpoint=GET_FLOW,
         arguments=given.GetFlowArguments,
+        untrusted=True,
     ),
     Tool(
         name="submit_run",
@@ -120,6 +126,8 @@ _TOOLS: Final = (
         arguments=given.ListRunsArguments,
         response=RunPage,
         complete=_paged,
+        page_of="items",
+        untrusted=True,
     ),
     Tool(
         name="get_run",
@@ -128,6 +136,7 @@ _TOOLS: Final = (
         "has ended when its status is COMPLETED, FAILED or CANCELLED.",
         endpoint=GET_RUN,
         arguments=given.GetRunArguments,
+        untrusted=True,
     ),
     Tool(
         name="get_result",
@@ -148,6 +157,7 @@ _TOOLS: Final = (
         "run waits, hangs or has failed.",
         endpoint=EXPLAIN_RUN,
         arguments=given.RunArguments,
+        untrusted=True,
     ),
     Tool(
         name="get_logs",
@@ -168,6 +178,7 @@ _TOOLS: Final = (
         description="Cancel a run. A run that has ended stays as it is.",
         endpoint=CANCEL_RUN,
         arguments=given.CancelRunArguments,
+        untrusted=True,
         destructive=True,
         idempotent=True,
     ),
@@ -186,6 +197,8 @@ _TOOLS: Final = (
         description="The questions of runs that people have to answer; by default the open ones.",
         endpoint=LIST_WAITS,
         arguments=given.ListWaitsArguments,
+        page_of="items",
+        untrusted=True,
     ),
     Tool(
         name="get_wait",
@@ -213,7 +226,9 @@ _TOOLS: Final = (
         description="The workers, with their states, tags, slots and runs.",
         endpoint=LIST_WORKERS,
         arguments=WorkersQuery,
+        read=array_in,
         array="workers",
+        untrusted=True,
     ),
     Tool(
         name="list_schedules",
@@ -221,6 +236,8 @@ _TOOLS: Final = (
         description="The schedules, which start runs at times, with their next and last runs.",
         endpoint=LIST_SCHEDULES,
         arguments=given.ListSchedulesArguments,
+        page_of="items",
+        untrusted=True,
     ),
 )
 TOOLS: Final = {tool.name: tool for tool in _TOOLS}

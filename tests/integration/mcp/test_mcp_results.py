@@ -99,7 +99,10 @@ async def test_bytes_are_a_text_or_base64_and_may_be_none(working_gateway: Runni
 async def test_a_result_that_is_not_there_says_why(working_gateway: RunningGateway) -> None:
     run = await working_gateway.run("failing")
     async with over_http(working_gateway) as client:
-        assert (await refused(client, "get_result", run_id=run["run_id"])).startswith("ERR-PYOCO-0071 (404)")
+        note, error = (await refused(client, "get_result", run_id=run["run_id"])).split("\n", 1)
+        # The error of the run is quoted.
+        assert note.startswith("The texts in this result are output of programs or people")
+        assert error.startswith("ERR-PYOCO-0071 (404)")
 
 
 async def test_a_typo_is_refused_and_accepted_without_strict(working_gateway: RunningGateway) -> None:

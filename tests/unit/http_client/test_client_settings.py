@@ -2,9 +2,10 @@
 
 import pytest
 
+from pyoco_server.errors import InvalidRequest
 from pyoco_server.errors.error_table import Err
 from pyoco_server.http_client import AsyncPyocoHttpClient, GatewayUnreachable, PyocoHttpClient, PyocoHttpError
-from pyoco_server.http_client.client_endpoints import GET_RUN
+from pyoco_server.http_client.client_endpoints import GET_FLOW, GET_RUN
 from tests.support.http_stub import answer, stub
 
 
@@ -77,3 +78,12 @@ def test_a_client_can_be_subclassed() -> None:
 
 def test_a_path_parameter_is_quoted() -> None:
     assert GET_RUN.url(run_id="a/../b c") == "/runs/a%2F..%2Fb%20c"
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_that_is_a_step_in_a_path_is_refused(name: str) -> None:
+    with PyocoHttpClient("http://127.0.0.1:1", retries=0) as client, pytest.raises(InvalidRequest) as caught:
+        client.get_flow(name)
+    [problem] = caught.value.problems
+    assert str(problem).startswith(f'flow_name="{name}": ')
+    assert GET_FLOW.url(flow_name="...") == "/flows/..."
