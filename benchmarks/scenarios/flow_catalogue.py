@@ -81,7 +81,7 @@ def described(folder: Path) -> bytes:
     began = time.perf_counter()
     flows.load()
     loaded = time.perf_counter()
-    encoded = described_flows(flows, [])
+    encoded = described_flows(flows, [], {})
     print(
         f"loaded {len(flows.names)} flows in {loaded - began:.2f} s, described them in "
         f"{time.perf_counter() - loaded:.2f} s: {len(encoded) / 1e3:.0f} kB"

@@ -8,7 +8,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pyoco_server.errors import FieldProblem, shortened_json
+from pyoco_server.errors import shortened_json
+from pyoco_server.waits.human.answers.schema_check_messages import ValueProblem
 
 Schema = dict[str, Any]
 
@@ -43,37 +44,35 @@ class QuickCheck:
         self._is_open = schema.get("additionalProperties", True) is not False
         self._left = 0
 
-    def problems(self, params: Mapping[str, Any]) -> list[FieldProblem]:
-        """At most one for each param; the path of the first mismatch in it."""
+    def problems(self, params: Mapping[str, Any]) -> list[ValueProblem]:
+        """At most one for each param, with the path of the first mismatch in it."""
         self._left = _BUDGET
-        found = [
-            FieldProblem(f"params.{name}", "this is missing") for name in self._required if name not in params
-        ]
+        found = [ValueProblem((name,), "this is missing") for name in self._required if name not in params]
         for name, value in params.items():
             schema = self._properties.get(name)
             if schema is None:
                 if not self._is_open:
-                    found.append(FieldProblem(f"params.{name}", "the flow has no such parameter"))
+                    found.append(ValueProblem((name,), "the flow has no such parameter"))
                 continue
             try:
-                problem = self._problem(schema, value, f"params.{name}")
+                problem = self._problem(schema, value)
             except _OutOfBudget:
                 break
             if problem is not None:
-                found.append(problem)
+                found.append(problem.below(name))
         return found
 
-    def _problem(self, schema: Any, value: Any, path: str) -> FieldProblem | None:
+    def _problem(self, schema: Any, value: Any) -> ValueProblem | None:
         if schema is False:
-            return FieldProblem(path, "no value is allowed here")
+            return ValueProblem((), "no value is allowed here")
         schema = self._resolved(schema)
-        if (problem := _own_problem(schema, value, path)) is not None:
+        if (problem := _own_problem(schema, value)) is not None:
             return problem
         if "anyOf" in schema:
-            return self._problem_with_all(schema["anyOf"], value, path)
+            return self._problem_with_all(schema["anyOf"], value)
         if isinstance(value, dict):
-            return self._problem_in_object(schema, value, path)
-        return self._problem_in_array(schema, value, path) if isinstance(value, list) else None
+            return self._problem_in_object(schema, value)
+        return self._problem_in_array(schema, value) if isinstance(value, list) else None
 
     def _resolved(self, schema: Any) -> Schema:
         """The schema that it refers to, or itself; an empty one where there is none."""
@@ -88,58 +87,58 @@ class QuickCheck:
                 return schema
             schema = self._definitions.get(reference.removeprefix(_REFERENCE))
 
-    def _problem_with_all(self, alternatives: list[Any], value: Any, path: str) -> FieldProblem | None:
+    def _problem_with_all(self, alternatives: list[Any], value: Any) -> ValueProblem | None:
         """Within the first alternative of the same kind of value; if there is none, what all expect."""
-        nearest: FieldProblem | None = None
+        nearest: ValueProblem | None = None
         for schema in alternatives:
-            problem = self._problem(schema, value, path)
+            problem = self._problem(schema, value)
             if problem is None:
                 return None
-            if problem.field != path:
+            if problem.path:
                 nearest = nearest or problem
         kinds = [str(each.get("type", "another type")) for each in map(self._resolved, alternatives)]
-        return nearest or _mismatch(path, " or ".join(dict.fromkeys(kinds)), value)
+        return nearest or _mismatch(" or ".join(dict.fromkeys(kinds)), value)
 
-    def _problem_in_object(self, schema: Schema, value: dict[str, Any], path: str) -> FieldProblem | None:
+    def _problem_in_object(self, schema: Schema, value: dict[str, Any]) -> ValueProblem | None:
         for name in schema.get("required", ()):
             if name not in value:
-                return FieldProblem(f"{path}.{name}", "this is missing")
+                return ValueProblem((name,), "this is missing")
         properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         for name, each in value.items():
             inner = properties.get(name, others)
             if inner is False:
-                return FieldProblem(f"{path}.{name}", "this property is not expected")
-            problem = self._problem(inner, each, f"{path}.{name}")
+                return ValueProblem((name,), "this property is not expected")
+            problem = self._problem(inner, each)
             if problem is not None:
-                return problem
+                return problem.below(name)
         return None
 
-    def _problem_in_array(self, schema: Schema, value: list[Any], path: str) -> FieldProblem | None:
+    def _problem_in_array(self, schema: Schema, value: list[Any]) -> ValueProblem | None:
         if len(value) < schema.get("minItems", 0):
-            return FieldProblem(path, f"expected at least {schema['minItems']} items")
+            return ValueProblem((), f"expected at least {schema['minItems']} items")
         if len(value) > schema.get("maxItems", len(value)):
-            return FieldProblem(path, f"expected at most {schema['maxItems']} items")
+            return ValueProblem((), f"expected at most {schema['maxItems']} items")
         first, rest = schema.get("prefixItems", []), schema.get("items", True)
         for index, each in enumerate(value):
             inner = first[index] if index < len(first) else rest
-            problem = self._problem(inner, each, f"{path}[{index}]")
+            problem = self._problem(inner, each)
             if problem is not None:
-                return problem
+                return problem.below(index)
         return None
 
 
-def _own_problem(schema: Schema, value: Any, path: str) -> FieldProblem | None:
+def _own_problem(schema: Schema, value: Any) -> ValueProblem | None:
     """With the value itself, not with what it contains."""
     if "enum" in schema and not _is_among(value, schema["enum"]):
-        return _mismatch(path, f"one of {shortened_json(schema['enum'], 200)}", value)
+        return _mismatch(f"one of {shortened_json(schema['enum'], 200)}", value)
     kind = schema.get("type")
     if isinstance(kind, str) and not _is_of_type(value, kind):
-        return _mismatch(path, kind, value)
+        return _mismatch(kind, value)
     if _is_of_type(value, "number"):
         for keyword, holds in _LIMITS.items():
             limit = schema.get(keyword)
             if limit is not None and not holds(value, limit):
-                return _mismatch(path, f"{keyword} {limit}", value)
+                return _mismatch(f"{keyword} {limit}", value)
     return None
 
 
@@ -158,5 +157,5 @@ def _is_among(value: Any, choices: list[Any]) -> bool:
     return any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in choices)
 
 
-def _mismatch(path: str, expected: str, value: Any) -> FieldProblem:
-    return FieldProblem(path, f"expected {expected}, not {shortened_json(value)}")
+def _mismatch(expected: str, value: Any) -> ValueProblem:
+    return ValueProblem((), f"expected {expected}, not {shortened_json(value)}")

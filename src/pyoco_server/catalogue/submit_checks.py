@@ -4,7 +4,6 @@ A verdict on a flow is kept until anything in the catalogue changes: a submit co
 check of its params.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,6 +17,7 @@ from pyoco_server.errors import AnswersBusy, FieldProblem, FlowNotFound, Invalid
 from pyoco_server.records.flow_models import FlowDescription, SubmitWarning
 from pyoco_server.records.models import Job
 from pyoco_server.runs.flow_yaml import did_you_mean
+from pyoco_server.waits.human.answers.schema_check_messages import ValueProblem
 from pyoco_server.waits.human.answers.schema_checker import SchemaChecker
 
 # A name that no worker has costs a search for similar ones.
@@ -32,6 +32,8 @@ class _Verdict:
 
     # Why no live worker could execute it.
     warning: SubmitWarning | None
+    # The same for a run that is refused for it.
+    refusal: str = ""
     # Of each version that has a schema; none if one of them has not.
     schemas: tuple[Schema, ...] = ()
     checks: tuple[QuickCheck, ...] = ()
@@ -71,7 +73,7 @@ class SubmitChecks:
         await self._directory.refresh()
         verdict = self._verdict(job.tag, job.flow_name)
         if verdict.warning is not None:
-            raise FlowNotFound(verdict.warning.message)
+            raise FlowNotFound(verdict.refusal)
         problems = await self._problems(verdict, job)
         if problems:
             raise InvalidRequest(problems=problems)
@@ -81,9 +83,7 @@ class SubmitChecks:
         found: list[FieldProblem] = []
         for schema in verdict.schemas:
             try:
-                result = await self._checker.result(
-                    job.params, schema, at="params", owner=job.tenant_id or ""
-                )
+                result = await self._checker.result(job.params, schema, owner=job.tenant_id or "")
             except AnswersBusy:
                 return _quick_problems(verdict, job.params)
             if result.schema_error is not None or not result.problems:
@@ -106,16 +106,18 @@ class SubmitChecks:
 def _verdict(flows: LiveFlows, tag: str, flow_name: str) -> _Verdict:
     serving = flows.serving(tag)
     if not serving:
-        message = f"no live worker has the tag {tag!r}: the run waits until one is started"
-        return _Verdict(SubmitWarning(code="no_worker", message=message))
+        why = f"no live worker has the tag {tag!r}"
+        warning = SubmitWarning(code="no_worker", message=f"{why}: the run waits until one is started")
+        return _Verdict(warning, f"{why}: start one, or submit without `strict` to let the run wait for it")
     having = flows.having(flow_name, tag)
     if not all(group.is_complete for group in serving):
         # Those of a resolver may have it in another version.
         return _Verdict(None)
     if not having:
-        return _Verdict(SubmitWarning(code="flow_unknown", message=unknown_flow(flow_name, tag, serving)))
+        why = unknown_flow(flow_name, tag, serving)
+        return _Verdict(SubmitWarning(code="flow_unknown", message=why), why)
     schemas = _schemas(group.flows[flow_name] for group in having)
-    return _Verdict(None, schemas, tuple(map(QuickCheck, schemas)))
+    return _Verdict(None, schemas=schemas, checks=tuple(map(QuickCheck, schemas)))
 
 
 def unknown_flow(flow_name: str, tag: str, serving: Iterable[WorkerGroup]) -> str:
@@ -141,29 +143,16 @@ def _quick_problems(verdict: _Verdict, params: Mapping[str, Any]) -> list[FieldP
     return found
 
 
-def _described(problem: FieldProblem, schema: Schema, params: Mapping[str, Any]) -> FieldProblem:
+def _described(problem: ValueProblem, schema: Schema, params: Mapping[str, Any]) -> FieldProblem:
     """With the path as `params.x[0]`, and the param that was meant by an unknown one."""
-    name = problem.field.removeprefix("params.")
+    described = problem.bracketed("params")
     known = schema.get("properties", {})
-    if name in params and name not in known:
-        names = f"; it has {', '.join(known)}" if known else "; it has none"
-        message = f"the flow has no such parameter{did_you_mean(name, known) or names}"
-        return replace(problem, message=message)
-    return replace(problem, field=_with_brackets(problem.field, params))
-
-
-def _with_brackets(path: str, params: Any) -> str:
-    """`params.x.0` as `params.x[0]`, where x is a list."""
-    first, *steps = path.split(".")
-    text, value = first, params
-    for step in steps:
-        if isinstance(value, list) and re.fullmatch(r"\d+", step):
-            text += f"[{step}]"
-            value = value[int(step)] if int(step) < len(value) else None
-        else:
-            text += f".{step}"
-            value = value.get(step) if isinstance(value, dict) else None
-    return text
+    match problem.path:
+        case [str(name)] if name in params and name not in known:
+            names = f"; it has {', '.join(known)}" if known else "; it has none"
+            message = f"the flow has no such parameter{did_you_mean(name, known) or names}"
+            return replace(described, message=message)
+    return described
 
 
 def _warning(problem: FieldProblem) -> SubmitWarning:

@@ -63,7 +63,7 @@ class PyocoNatsWorker:
         self._slots = slots
         self._loaded = loaded
         ready = ready or Ready()
-        # The flows of the folder, and why files of it were not loaded, at the start.
+        # The flows of the folder, and why files of it were not loaded, when it was last read.
         self.flows, self.failures = ready.flows, ready.failures
 
     @classmethod
@@ -196,9 +196,15 @@ class PyocoNatsWorker:
 
     async def _describe_flows(self, executor: ProcessExecutor) -> None:
         try:
-            self._reports.report(await executor.describe())
+            ready = await executor.describe()
         except ExecutorFailedToStart as error:
             log.warning("the flows cannot be described: %s", error)
+            return
+        for file, why in ready.failures.items():
+            if self.failures.get(file) != why:
+                log.warning("cannot load flows from %s: %s", file, why)
+        self.flows, self.failures = ready.flows, ready.failures
+        self._reports.report(ready)
 
     async def close(self) -> None:
         """Stop: return pulled deliveries, end the executors, store STOPPED_GRACEFUL in the record."""

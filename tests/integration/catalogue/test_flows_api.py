@@ -147,6 +147,25 @@ async def test_a_changed_folder_changes_the_catalogue_without_a_run(
         await worker_is(gateway, flows=["greet", "second"])
 
 
+async def test_a_file_that_breaks_is_logged_and_its_flows_are_listed_with_the_reason(
+    gateway: RunningGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = folder_with(tmp_path / "flows", greetings=GREET)
+    async with serving_worker(gateway.inside.config, flows=folder):
+        await flow_is(gateway, "greet", lambda flow: flow["problem"] is None)
+        for broken in ("def (", "def (("):
+            # The second change still knows the flows.
+            (folder / "greetings.py").write_text(GREET + broken)
+            (folder / f"other{len(broken)}.py").write_text(broken)
+            await flow_is(gateway, f"other{len(broken)}")
+            flow = (await gateway.http.get("/flows/greet")).json()
+            assert "SyntaxError" in flow["problem"]
+            assert flow["file"] == "greetings.py"
+        assert "cannot load flows from greetings.py: SyntaxError" in caplog.text
+        (folder / "greetings.py").write_text(GREET)
+        await flow_is(gateway, "greet", lambda flow: flow["problem"] is None)
+
+
 async def test_a_flow_that_cannot_be_described_is_listed(gateway: RunningGateway, tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "flows", greetings=GREET)
     broken = "version: 1\nflow: {graph: load}\ntasks:\n  load: {callable: 'nowhere_at_all:load'}\n"
@@ -187,7 +206,10 @@ async def test_a_tag_without_workers_is_a_warning(gateway: RunningGateway) -> No
     await flow_is(gateway, "greet")
     [warning] = (await submit(gateway, tag="gpu")).json()["warnings"]
     assert warning["code"] == "no_worker"
-    assert_problem(await submit(gateway, "?strict=1", tag="gpu"), 404, 6)
+    assert warning["message"] == "no live worker has the tag 'gpu': the run waits until one is started"
+    problem = assert_problem(await submit(gateway, "?strict=1", tag="gpu"), 404, 6)
+    assert "no live worker has the tag 'gpu': start one, or submit without `strict`" in problem["detail"]
+    assert "the run waits until" not in problem["detail"]
 
 
 async def test_an_invalid_query_of_a_submit_is_refused(gateway: RunningGateway) -> None:
@@ -224,6 +246,16 @@ async def test_params_are_checked_with_their_paths(gateway: RunningGateway) -> N
     assert_problem(await submit(gateway, "?strict=1"), 422, 2)
     accepted = await submit(gateway, "?strict=1", params={"name": "Ada", "lines": [{"sku": "a"}]})
     assert set(accepted.json()) == {"run_id", "status"}
+
+
+async def test_keys_with_dots_and_digits_are_refused_with_their_path(gateway: RunningGateway) -> None:
+    numbers = {"type": "object", "additionalProperties": {"type": "integer"}}
+    schema = {"type": "object", "properties": {"m": numbers}}
+    await put_worker(gateway, "one", catalogue_of("greet", parameters=schema))
+    await flow_is(gateway, "greet")
+    params = {"m": {"a": [], f"a.{'9' * 5000}": "s"}}
+    problem = assert_problem(await submit(gateway, "?strict=1", params=params), 422, 2)
+    assert [each["field"] for each in problem["errors"]] == ["params.m.a", f"params.m.a.{'9' * 5000}"]
 
 
 async def test_a_repeated_strict_submit_returns_its_run(gateway: RunningGateway) -> None:

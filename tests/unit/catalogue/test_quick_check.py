@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from pyoco_server.catalogue.quick_check import QuickCheck
+from pyoco_server.waits.human.answers.schema_validation import value_problems
 
 
 def problems(schema: dict[str, Any], params: dict[str, Any]) -> list[str]:
-    return list(map(str, QuickCheck(schema).problems(params)))
+    return [str(each.bracketed("params")) for each in QuickCheck(schema).problems(params)]
 
 
 def test_missing_and_unknown_params_are_named() -> None:
@@ -71,6 +72,23 @@ def test_what_it_does_not_know_is_accepted(schema: Any) -> None:
         problems({"properties": {"x": schema}, "$defs": definitions}, {"x": "aaaaaaaaaaaaaaaaaaaaaaaa!"})
         == []
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"": [{"": ""}]}, "params.x.[0]."),
+        ({"k.0": [{"a.b": "x"}]}, "params.x.k.0[0].a.b"),
+        ({"a": [], f"a.{'9' * 5000}": "s"}, f"params.x.a.{'9' * 5000}"),
+        ({"a": [{}, {"0": "s"}]}, "params.x.a[1].0"),
+    ],
+)
+def test_both_checks_give_the_same_path_whatever_the_keys_are(value: Any, path: str) -> None:
+    numbers = {"type": "object", "additionalProperties": {"type": "integer"}}
+    lists = {"type": "object", "additionalProperties": {"type": "array", "items": numbers}}
+    schema = {"properties": {"x": lists}}
+    for found in (QuickCheck(schema).problems({"x": value}), value_problems({"x": value}, schema)):
+        assert [each.bracketed("params").field for each in found] == [path]
 
 
 def test_a_schema_that_multiplies_the_work_ends_within_the_budget() -> None:

@@ -190,7 +190,7 @@ def test_a_failing_check_of_a_schema_is_a_problem_of_the_schema(monkeypatch: pyt
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(Draft202012Validator, "check_schema", fails)
-    result = run_check(Check(1, {}, "payload"))
+    result = run_check(Check(1, {}))
     assert result.schema_error == "it cannot be used: ZeroDivisionError: division by zero"
 
 
@@ -213,7 +213,7 @@ SCHEMAS = st.recursive(
 
 @given(VALUES, SCHEMAS)
 def test_any_schema_and_value_have_a_result(value: Any, schema: Any) -> None:
-    result = run_check(Check(value, schema, "payload"))
+    result = run_check(Check(value, schema))
     assert msgspec.json.decode(msgspec.json.encode(result), type=CheckResult) == result
 
 

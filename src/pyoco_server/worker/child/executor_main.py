@@ -86,9 +86,12 @@ class ExecutorProcess:
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
             self._link.send(Ready(error=escape_surrogates(f"{type(error).__name__}: {error}")))
             return
-        catalogue = source.described(setup.code_folders) if setup.describe_flows else b""
+        ready = Ready(flows=source.names, failures=source.failures)
+        if setup.describe_flows:
+            ready.flows_of_files = source.flows_of_files
+            ready.catalogue = source.described(setup.code_folders, setup.earlier_flows)
         freeze_loaded_code()
-        self._link.send(Ready(flows=source.names, failures=source.failures, catalogue=catalogue))
+        self._link.send(ready)
         state = ProcessState()
         must_restart = False
         while not must_restart:

@@ -61,6 +61,8 @@ class ProcessExecutor:
         self._code: Sequence[str] = ()
         # The flows that the child has found.
         self.ready = Ready()
+        # Of each file, those that it had when it could be loaded.
+        self._flows_of_files: dict[str, list[str]] = {}
 
     async def start(self) -> ChildProcess:
         """A usable child, or ExecutorFailedToStart."""
@@ -120,13 +122,14 @@ class ProcessExecutor:
         if self.ready.error is not None:
             await self._close_child()
             raise ExecutorFailedToStart(self.ready.error)
+        self._flows_of_files.update(self.ready.flows_of_files)
         # Once is enough: `describe` asks again after a change.
         self._setup = structs.replace(self._setup, describe_flows=False)
         return child
 
     async def describe(self) -> Ready:
         """The flows as a new process loads them now, which then ends; ExecutorFailedToStart if it cannot."""
-        setup = structs.replace(self._setup, describe_flows=True)
+        setup = structs.replace(self._setup, describe_flows=True, earlier_flows=self._flows_of_files)
         try:
             child = await ChildProcess.spawn(setup, self._template)
         except OSError as error:
@@ -137,6 +140,8 @@ class ProcessExecutor:
             await child.close()
         if ready.error is not None:
             raise ExecutorFailedToStart(ready.error)
+        failed = {file: names for file, names in self._flows_of_files.items() if file in ready.failures}
+        self._flows_of_files = failed | ready.flows_of_files
         return ready
 
     @property

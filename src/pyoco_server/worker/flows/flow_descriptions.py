@@ -1,7 +1,8 @@
 """Describes the flows of a folder: their tasks, graph and parameters, for the catalogue of the worker."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Final
 
 import msgspec
@@ -29,10 +30,15 @@ _MAX_NAME_CHARS: Final = 200
 _MAX_TEXT_CHARS: Final = 1000
 
 
-def described_flows(folder: FlowFolder | None, code_folders: Sequence[str]) -> bytes:
-    """The encoded catalogue of the folder; without a folder, of no flows."""
+def described_flows(
+    folder: FlowFolder | None, code_folders: Sequence[str], earlier: Mapping[str, Sequence[str]]
+) -> bytes:
+    """The encoded catalogue of the folder; without a folder, of no flows.
+
+    `earlier` are the flows that each file had when it could be loaded.
+    """
     version = code_version(None if folder is None else folder.path, code_folders)
-    flows = [] if folder is None else list(_descriptions(folder))
+    flows = [] if folder is None else [*_descriptions(folder), *_failed_flows(folder, earlier)]
     encoded = encode_catalogue(FlowCatalogue(version=version, flows=flows))
     if len(encoded) <= MAX_CATALOGUE_BYTES:
         return encoded
@@ -42,15 +48,28 @@ def described_flows(folder: FlowFolder | None, code_folders: Sequence[str]) -> b
 
 
 def _descriptions(folder: FlowFolder) -> Iterator[FlowDescription]:
-    for name in folder.names:
-        if len(name) > _MAX_NAME_CHARS or not name.isprintable():
-            # No run can name it.
-            continue
+    for name in filter(_can_be_named, folder.names):
         description = _description(folder, name)
         if len(msgspec.json.encode(description)) > _MAX_FLOW_BYTES:
             problem = f"the description of this flow is larger than {_MAX_FLOW_BYTES} bytes"
             description = FlowDescription(name=name, file=description.file, problem=problem)
         yield description
+
+
+def _failed_flows(folder: FlowFolder, earlier: Mapping[str, Sequence[str]]) -> Iterator[FlowDescription]:
+    """Those that cannot be run because of their file; of a file that was never loaded, one of its name."""
+    loaded, listed = folder.flows_of_files, set(folder.names)
+    for file, why in sorted(folder.failures.items()):
+        names = loaded.get(file, earlier.get(file, [PurePath(file).stem]))
+        for name in filter(_can_be_named, names):
+            if name not in listed:
+                listed.add(name)
+                yield FlowDescription(name=name, file=file, problem=_text(why))
+
+
+def _can_be_named(name: str) -> bool:
+    """Whether a run can name the flow."""
+    return len(name) <= _MAX_NAME_CHARS and name.isprintable()
 
 
 def _description(folder: FlowFolder, name: str) -> FlowDescription:

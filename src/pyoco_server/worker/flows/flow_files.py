@@ -67,7 +67,17 @@ class FlowFolder:
         self._policy = policy or CallablePolicy()
         self._sources: dict[str, list[_Source]] = {}
         self.tasks: dict[str, list[FileTask]] = {}  # the tasks of the Python files, by variable
+        self._loaded_files: list[str] = []
         self._loaded: str | None = None  # the fingerprint when it was loaded
+
+    @property
+    def flows_of_files(self) -> dict[str, list[str]]:
+        """The flows of each file that was loaded, also those whose name another file has."""
+        found: dict[str, list[str]] = {file: [] for file in self._loaded_files}
+        for name, sources in sorted(self._sources.items()):
+            for file in dict.fromkeys(source.file for source in sources):
+                found[file].append(name)
+        return found
 
     @property
     def names(self) -> list[str]:
@@ -86,6 +96,7 @@ class FlowFolder:
         self.failures.clear()
         self._sources.clear()
         self.tasks.clear()
+        self._loaded_files.clear()
         for file in self._readable_files():
             if file.suffix == ".py":
                 self._load_python(file)
@@ -149,6 +160,7 @@ class FlowFolder:
         except ImportFailure as exc:
             self._fail(file.name, str(exc))
             return
+        self._loaded_files.append(file.name)
         public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
         flows = {name: value for name, value in public.items() if isinstance(value, Flow)}
         text = cleandoc(module.__doc__ or "") if len(flows) == 1 else ""
@@ -168,6 +180,7 @@ class FlowFolder:
         except (OSError, InvalidRequest) as exc:
             self._fail(file.name, str(exc))
             return
+        self._loaded_files.append(file.name)
         text = _first_comment(content)
         self._register(file.stem, _Source(file=file.name, yaml=content, text=text, defaults=defaults))
 

@@ -20,6 +20,7 @@ from pyoco_server.records.decoding import is_nested_deeper
 from pyoco_server.waits.human.answer_types import plain_value
 from pyoco_server.worker.engine.flow_graph import Links
 from pyoco_server.worker.engine.task_calls import WrappedFunction
+from pyoco_server.worker.flows.callable_policy import FlowBuildError
 from pyoco_server.worker.flows.type_schemas import (
     Definitions,
     Schema,
@@ -50,7 +51,10 @@ class _Parameter:
 
 
 def parameters_of(flow: Flow, order: list[str], links: Links, defaults: Mapping[str, Any]) -> Schema:
-    """`order` is the names of the tasks, `links` their predecessors, `defaults` those of a flow.yaml."""
+    """`order` is the names of the tasks, `links` their predecessors, `defaults` those of a flow.yaml.
+
+    FlowBuildError: a task takes a parameter in a way in which none is passed.
+    """
     tasks = {task.name: task for task in flow.tasks}
     program = flow.build_program() if flow.has_control_flow() else None
     always = set(tasks) if program is None else set(_always_executed(program))
@@ -106,9 +110,12 @@ def _parameters_of_task(task: Task, provided: set[str]) -> Iterator[tuple[str, _
     function = _function(task)
     parameters = inspect.signature(function).parameters
     for name, parameter in parameters.items():
+        has_default = parameter.default is not parameter.empty
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            _check_is_not_passed(task, parameter, provided)
+            continue
         if name == _CONTEXT or parameter.kind in _VARIABLE:
             continue
-        has_default = parameter.default is not parameter.empty
         annotation = resolved_annotation(function, name, parameter.annotation)
         schema = {} if parameter.annotation is parameter.empty else schema_of_annotation(annotation)
         if name in task.inputs:
@@ -123,6 +130,17 @@ def _parameters_of_task(task: Task, provided: set[str]) -> Iterator[tuple[str, _
         # An input of a function that takes any name.
         if name not in parameters and (param := _param_of_input(value)):
             yield param, _Parameter(required=True)
+
+
+def _check_is_not_passed(task: Task, parameter: inspect.Parameter, provided: set[str]) -> None:
+    """Of a parameter that is taken by position only, nothing but its default can be used."""
+    name = parameter.name
+    is_passed = name == _CONTEXT or name in task.inputs or name in provided
+    if is_passed or parameter.default is parameter.empty:
+        raise FlowBuildError(
+            f"task {task.name!r} takes {name!r} by position only, and values are passed by name: "
+            "remove the `/` from its signature"
+        )
 
 
 def _function(task: Task) -> Any:

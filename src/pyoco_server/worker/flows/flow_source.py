@@ -1,6 +1,6 @@
 """Resolves the flow of a run: by name, or from the flow.yaml of its job."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -51,13 +51,20 @@ class FlowSource:
         folder.load()
         return cls(folder.resolve, policy, folder)
 
-    def described(self, code_folders: Sequence[str]) -> bytes:
-        """The encoded catalogue of its flows; empty for a resolver, which cannot list them."""
+    @property
+    def flows_of_files(self) -> dict[str, list[str]]:
+        return {} if self._folder is None else self._folder.flows_of_files
+
+    def described(self, code_folders: Sequence[str], earlier: Mapping[str, Sequence[str]]) -> bytes:
+        """The encoded catalogue of its flows; empty for a resolver, which cannot list them.
+
+        `earlier` are the flows that each file had when it could be loaded.
+        """
         if self._folder is None and self._resolver is not no_flows:
             return b""
         from pyoco_server.worker.flows.flow_descriptions import described_flows  # noqa: PLC0415 - in one process only
 
-        return described_flows(self._folder, code_folders)
+        return described_flows(self._folder, code_folders, earlier)
 
     def prepare(self, run: Run, listener: RunListener) -> FlowRun | Outcome:
         """The run, ready to execute, or its outcome if the flow cannot be resolved."""

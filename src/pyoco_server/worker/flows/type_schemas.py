@@ -1,13 +1,14 @@
 """The JSON Schema of a parameter's annotation. A type without one has no constraint."""
 
 from collections.abc import Callable, Hashable
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from inspect import unwrap
 from pathlib import PurePath
 from types import UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import msgspec
 
@@ -43,10 +44,13 @@ def resolved_annotation(function: Callable[..., Any], name: str, annotation: Any
         return Any
 
 
-def schema_of_annotation(annotation: Any) -> Schema:
-    """Definitions of classes may be at any level of it: `Definitions` moves them to one place."""
+def schema_of_annotation(annotation: Any, within: tuple[Any, ...] = ()) -> Schema:
+    """Definitions of classes may be at any level of it: `Definitions` moves them to one place.
+
+    `within` are the classes that it is a part of.
+    """
     try:
-        return _schema(annotation)
+        return _schema(annotation, within)
     except Exception:  # noqa: BLE001 - a model may make its schema with code of its own
         return {}
 
@@ -57,20 +61,60 @@ def _implementation(function: Callable[..., Any]) -> Any:
     return function if hasattr(function, "__globals__") else type(function).__call__
 
 
-def _schema(kind: Any) -> Schema:
+def _schema(kind: Any, within: tuple[Any, ...]) -> Schema:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return _any_of([_schema(each) for each in arguments])
+        return _any_of([_schema(each, within) for each in arguments])
     if origin is Annotated and any(map(_is_of_pydantic, arguments[1:])):
         from pydantic import TypeAdapter  # noqa: PLC0415 - slow to import, and here it is imported already
 
         return TypeAdapter(kind).json_schema()
-    if origin is Literal or is_pydantic_model(kind) or (isinstance(kind, type) and issubclass(kind, Enum)):
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _enum_schema(kind)
+    if origin is Literal or is_pydantic_model(kind):
         return schema_of_type(kind)
+    return _schema_of_class(kind, within)
+
+
+def _schema_of_class(kind: Any, within: tuple[Any, ...]) -> Schema:
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return _PATH
     known = _SCHEMAS.get(kind) if isinstance(kind, Hashable) else None
-    return known if known is not None else msgspec.json.schema(kind, schema_hook=_class_schema)
+    if known is not None:
+        return known
+    try:
+        return msgspec.json.schema(kind, schema_hook=_class_schema)
+    except TypeError:
+        # Because of one of its parts: the others have a schema.
+        return _schema_by_parts(kind, within)
+
+
+def _enum_schema(kind: type[Enum]) -> Schema:
+    """In the order of the code; msgspec takes no values of several types."""
+    values = [member.value for member in kind]
+    has_json = all(value is None or isinstance(value, str | int | float) for value in values)
+    return {"title": kind.__name__, "enum": values} if values and has_json else {}
+
+
+def _schema_by_parts(kind: Any, within: tuple[Any, ...]) -> Schema:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is list:
+        return {"type": "array", "items": schema_of_annotation(arguments[0], within)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema_of_annotation(arguments[1], within)}
+    if kind in within:
+        # A class that contains itself.
+        return {}
+    if is_dataclass(kind):
+        required = [each.name for each in fields(kind) if each.default is each.default_factory is MISSING]
+    elif is_typeddict(kind):
+        required = sorted(kind.__required_keys__)
+    else:
+        return {}
+    hints = get_type_hints(kind, include_extras=True)
+    names = [each.name for each in fields(kind)] if is_dataclass(kind) else list(hints)
+    properties = {name: schema_of_annotation(hints[name], (*within, kind)) for name in names}
+    return {"title": kind.__name__, "type": "object", "properties": properties, "required": required}
 
 
 def _class_schema(kind: Any) -> Schema:

@@ -48,6 +48,8 @@ class Setup(Struct, tag=True, kw_only=True):
     start_within_sec: float = 15.0
     # Whether `Ready` has the catalogue: one process of a worker is enough.
     describe_flows: bool = False
+    # The flows that each file had when it could be loaded, to describe those of a file that is broken now.
+    earlier_flows: dict[str, list[str]] = {}
 
     @classmethod
     def from_config(
@@ -125,6 +127,8 @@ class Ready(Struct, tag=True, kw_only=True):
     # The flows of its folder, and the files that could not be loaded, with the reason.
     flows: list[str] = []
     failures: dict[str, str] = {}
+    # The flows of each file that was loaded, if the catalogue was asked for.
+    flows_of_files: dict[str, list[str]] = {}
     # An encoded FlowCatalogue; empty if it was not asked for, or a resolver has the flows.
     catalogue: bytes = b""
 

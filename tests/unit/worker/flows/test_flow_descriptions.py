@@ -54,10 +54,13 @@ def modules(tmp_path: Path) -> Iterator[ModuleFolder]:
         yield folder
 
 
-def described(modules: ModuleFolder) -> FlowCatalogue:
+def described(modules: ModuleFolder, **earlier: list[str]) -> FlowCatalogue:
+    """`earlier` are the flows that each Python file had before."""
     folder = FlowFolder(modules.path)
     folder.load()
-    return decode_catalogue(described_flows(folder, []))
+    return decode_catalogue(
+        described_flows(folder, [], {f"{name}.py": flows for name, flows in earlier.items()})
+    )
 
 
 def test_a_flow_is_described_by_its_file_and_tasks(modules: ModuleFolder) -> None:
@@ -101,6 +104,45 @@ def test_a_flow_that_cannot_be_described_is_listed_with_the_reason(modules: Modu
     assert flows["orders"].problem is None
 
 
+def test_flows_of_a_file_that_cannot_be_loaded_are_listed_with_the_reason(modules: ModuleFolder) -> None:
+    modules.write("described_moved.py", ONE_FLOW)
+    modules.write("described_pair.py", f"{TWO_FLOWS}\ndef (")
+    modules.write("described_new.py", "import nowhere_to_be_found\n")
+    modules.write("described_helper.py", "1 / 0\n")
+    found = described(modules, described_pair=["one", "orders", "two"], described_helper=[])
+    flows = {flow.name: flow for flow in found.flows}
+    assert sorted(flows) == ["described_new", "one", "orders", "two"]
+    for name, file, reason in [
+        ("one", "described_pair.py", "SyntaxError"),
+        ("two", "described_pair.py", "SyntaxError"),
+        ("described_new", "described_new.py", "nowhere_to_be_found"),
+    ]:
+        assert flows[name].file == file
+        assert reason in (flows[name].problem or "")
+        assert not flows[name].has_parameters
+    # It is in another file now.
+    assert (flows["orders"].file, flows["orders"].problem) == ("described_moved.py", None)
+
+
+def test_a_name_that_two_files_give_is_listed_once_with_the_reason(modules: ModuleFolder) -> None:
+    modules.write("described_first.py", TWO_FLOWS)
+    modules.write("described_second.py", ONE_FLOW.replace('Flow("orders")', 'Flow("one")'))
+    flows = {flow.name: flow.problem for flow in described(modules).flows}
+    assert sorted(flows) == ["one", "two"]
+    assert "more than one flow" in (flows["one"] or "")
+    assert flows["two"] is None
+
+
+def test_a_task_that_takes_values_by_position_only_is_a_problem(modules: ModuleFolder) -> None:
+    modules.write("described_position.py", ONE_FLOW.replace("day: str", "day: str, /"))
+    [flow] = described(modules).flows
+    assert flow.problem == (
+        "task 'load' takes 'day' by position only, and values are passed by name: "
+        "remove the `/` from its signature"
+    )
+    assert not flow.has_parameters
+
+
 def test_long_texts_are_cut(modules: ModuleFolder) -> None:
     modules.write("described_long.py", ONE_FLOW.replace("Every night.", "x" * 5000))
     [flow] = described(modules).flows
@@ -128,7 +170,7 @@ def test_a_catalogue_is_bounded(modules: ModuleFolder, monkeypatch: pytest.Monke
 
 
 def test_without_a_folder_there_are_no_flows() -> None:
-    assert decode_catalogue(described_flows(None, [])).flows == []
+    assert decode_catalogue(described_flows(None, [], {})).flows == []
 
 
 def test_the_same_code_has_the_same_version_everywhere(tmp_path: Path) -> None:

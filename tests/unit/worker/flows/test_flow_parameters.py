@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import pytest
 from pyoco import task
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import switch
 
 from pyoco_server.worker.engine.flow_graph import in_order, predecessors
-from pyoco_server.worker.flows.callable_policy import CallablePolicy
+from pyoco_server.worker.flows.callable_policy import CallablePolicy, FlowBuildError
 from pyoco_server.worker.flows.flow_parameters import parameters_of
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 
@@ -52,6 +53,23 @@ def test_without_ctx_other_params_are_refused() -> None:
 
     assert parameters(Flow("f") >> work)["additionalProperties"] is False
     assert "additionalProperties" not in parameters(Flow("f") >> open_ended)
+
+
+def test_a_default_that_is_taken_by_position_only_is_no_parameter() -> None:
+    def work(x: int = 1, /, y: int = 2) -> None: ...
+
+    assert list(parameters(Flow("f", {Task(work, "work")}))["properties"]) == ["y"]
+
+
+def test_what_is_passed_cannot_be_taken_by_position_only() -> None:
+    def with_input(x: int = 1, /) -> None: ...
+    def with_context(ctx: Any = None, /) -> None: ...
+    def with_nothing(x: int, /) -> None: ...
+
+    for function in (with_input, with_context, with_nothing):
+        inputs = {"x": 2} if function is with_input else {}
+        with pytest.raises(FlowBuildError, match="by position only"):
+            parameters(Flow("f", {Task(function, "work", inputs=inputs)}))
 
 
 def test_inputs_are_no_parameters_unless_they_name_a_param() -> None:

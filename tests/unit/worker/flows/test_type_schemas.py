@@ -16,7 +16,7 @@ import pytest
 from pyoco.core.models import Flow, Task
 
 from pyoco_server.catalogue.quick_check import QuickCheck
-from pyoco_server.waits.human.answers.schema_validation import check_schema, problems_of
+from pyoco_server.waits.human.answers.schema_validation import check_schema, problems_of, value_problems
 from pyoco_server.worker.engine.flow_graph import in_order, predecessors
 from pyoco_server.worker.flows.flow_parameters import parameters_of
 
@@ -31,10 +31,41 @@ class Level(IntEnum):
     HIGH = 2
 
 
+class Mixed(Enum):
+    A = "a"
+    B = 2
+
+
+class Coordinates(Enum):
+    HOME = (0, 0)
+
+
 @dataclasses.dataclass
 class Line:
     sku: str
     count: int = 1
+
+
+@dataclasses.dataclass
+class Parcel:
+    weight: int
+
+
+@dataclasses.dataclass
+class Shipment:
+    """msgspec takes no union of two dataclasses."""
+
+    number: int
+    content: Line | Parcel | None = None
+    kind: Mixed = Mixed.A
+    tags: list[str] = dataclasses.field(default_factory=list)
+    place: Coordinates | None = None
+    parts: "list[Shipment]" = dataclasses.field(default_factory=list)
+
+
+class Delivery(TypedDict, total=False):
+    shipment: Shipment
+    lines: dict[str, Line | Parcel]
 
 
 @dataclasses.dataclass
@@ -108,6 +139,22 @@ FORMS: dict[str, tuple[Any, list[Any], dict[str, Any]]] = {
     "dataclass": (Line, [{"sku": "a"}], {"params.x.count": {"sku": "a", "count": "1"}}),
     "dataclass without a field": (Line, [{"sku": "a"}], {"params.x.sku": {"count": 1}}),
     "nested dataclasses": (Basket, [{"lines": []}], {"params.x.lines[1].sku": {"lines": [{"sku": "a"}, {}]}}),
+    "Enum of several types": (Mixed, ["a", 2], {"params.x": "2"}),
+    "list of Enums of several types": (list[Mixed], [["a", 2]], {"params.x[1]": ["a", 3]}),
+    "dataclass with a union of two": (
+        Shipment,
+        [
+            {"number": 1},
+            {"number": 1, "content": {"weight": 2}, "kind": 2, "place": "any", "parts": [{"number": 2}]},
+            {"number": 1, "content": None},
+        ],
+        {"params.x.content": {"number": 1, "content": 3}, "params.x.number": {"tags": []}},
+    ),
+    "TypedDict with a union of two": (
+        Delivery,
+        [{}, {"shipment": {"number": 1}, "lines": {"a": {"sku": "b"}}}],
+        {"params.x.lines.a": {"lines": {"a": 1}}, "params.x.shipment.number": {"shipment": {}}},
+    ),
     "TypedDict": (Options, [{}, {"depth": 1}], {"params.x.depth": {"depth": "1"}}),
     "NamedTuple": (Point, [[1], [1, 2]], {"params.x[1]": [1, "2"]}),
     "pydantic": (Customer, [{"name": "Ada"}], {"params.x.name": {"name": 1}}),
@@ -141,9 +188,8 @@ def test_values_are_checked_with_their_path(form: str) -> None:
     for value in accepted:
         assert problems_of({"x": value}, schema, at="params") == [], value
     for path, value in refused.items():
-        # Lists are counted in brackets by the checks of submits, see tests/unit/catalogue.
-        dotted = path.replace("[", ".").replace("]", "")
-        assert dotted in [each.field for each in problems_of({"x": value}, schema, at="params")], value
+        found = [each.bracketed("params").field for each in value_problems({"x": value}, schema)]
+        assert path in found, value
 
 
 @pytest.mark.parametrize("form", [*FORMS, *STRICT_FORMS])
@@ -157,12 +203,15 @@ def test_the_quick_check_accepts_what_is_valid(form: str) -> None:
 def test_the_quick_check_names_the_path_too(form: str) -> None:
     annotation, _, refused = FORMS[form]
     check = QuickCheck(schema_of(annotation))
-    assert [[each.field for each in check.problems({"x": value})] for value in refused.values()] == [
-        [path] for path in refused
-    ]
+    assert [
+        [each.bracketed("params").field for each in check.problems({"x": value})]
+        for value in refused.values()
+    ] == [[path] for path in refused]
 
 
-@pytest.mark.parametrize("annotation", [Any, object, "Unknown", "list[Unknown]", Opaque, complex, 3])
+@pytest.mark.parametrize(
+    "annotation", [Any, object, "Unknown", "list[Unknown]", Opaque, complex, 3, Coordinates, Enum]
+)
 def test_an_annotation_without_a_schema_is_no_constraint(annotation: Any) -> None:
     schema = schema_of(annotation)
     for value in (None, 1, "a", [1], {"a": 1}):
@@ -187,6 +236,7 @@ def test_an_unknown_name_affects_only_its_own_parameter() -> None:
 def test_choices_are_in_the_order_of_the_type() -> None:
     assert schema_of(Colour)["properties"]["x"]["enum"] == ["red", "blue"]
     assert schema_of(Literal["z", "a"])["properties"]["x"]["enum"] == ["z", "a"]
+    assert schema_of(Mixed)["properties"]["x"] == {"title": "Mixed", "enum": ["a", 2]}
 
 
 def test_the_default_none_allows_null() -> None:

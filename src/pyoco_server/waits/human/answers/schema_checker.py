@@ -55,7 +55,7 @@ _SLOW_KEYWORDS: Final = (
 )
 
 _START_SEC: Final = 10.0
-_EMPTY_CHECK: Final = msgspec.json.encode(Check(None, True, "")) + b"\n"
+_EMPTY_CHECK: Final = msgspec.json.encode(Check(None, True)) + b"\n"
 _MAX_LINE: Final = 64 * 1024 * 1024
 _decode_result = msgspec.json.Decoder(CheckResult).decode
 
@@ -77,16 +77,16 @@ class SchemaChecker:
 
     async def check(self, value: Any, schema: Schema, *, at: str, owner: str) -> None:
         """InvalidAnswer says what is wrong with the value, or that the schema cannot be used."""
-        result = await self.result(value, schema, at=at, owner=owner)
+        result = await self.result(value, schema, owner=owner)
         if result.schema_error is not None:
             detail = f"no answer can be checked against the schema of this wait: {result.schema_error}"
             raise InvalidAnswer(problems=[FieldProblem("", detail)])
         if result.problems:
-            raise InvalidAnswer(problems=result.problems)
+            raise InvalidAnswer(problems=[problem.dotted(at) for problem in result.problems])
 
-    async def result(self, value: Any, schema: Schema, *, at: str, owner: str) -> CheckResult:
+    async def result(self, value: Any, schema: Schema, *, owner: str) -> CheckResult:
         """AnswersBusy if too many slow checks are queued."""
-        check = Check(value, schema, at)
+        check = Check(value, schema)
         line = msgspec.json.encode(check) + b"\n"
         if not _is_quick(check, line):
             return await self._check_in_process(line, owner)

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from jsonschema.exceptions import ValidationError, best_match
 
-from pyoco_server.errors import FieldProblem, shortened_json
+from pyoco_server.errors import shortened_json
+from pyoco_server.waits.human.answers.schema_check_messages import ValueProblem
 
 _MESSAGE_CHARS: Final = 300
 # `{given}` and `{expected}` are the value of the answer and of the schema, as JSON.
@@ -35,10 +36,10 @@ _TEXTS: Final = {
 _NOT_EXPECTED: Final = frozenset({"additionalProperties", "unevaluatedProperties"})
 
 
-def problems_in(error: ValidationError, at: str) -> Iterator[FieldProblem]:
-    """Each with its path below `at`. Of several alternatives, the one that is nearest to a match counts."""
+def problems_in(error: ValidationError) -> Iterator[ValueProblem]:
+    """Of several alternatives, the one that is nearest to a match counts."""
     error = best_match([error]) or error
-    path = ".".join(part for part in (at, *map(str, error.absolute_path)) if part)
+    path = tuple(error.absolute_path)
     expected, given = error.validator_value, error.instance
     keyword = str(error.validator)
     if isinstance(given, dict):
@@ -52,9 +53,9 @@ def problems_in(error: ValidationError, at: str) -> Iterator[FieldProblem]:
         if keyword in _NOT_EXPECTED and (names := _unexpected(error, given)):
             for name in names:
                 value = shortened_json(given[name])
-                yield FieldProblem(_below(path, name), "this property is not expected", value=value)
+                yield ValueProblem((*path, name), "this property is not expected", value)
             return
-    yield FieldProblem(path, _message(error, keyword), value=shortened_json(given))
+    yield ValueProblem(path, _message(error, keyword), shortened_json(given))
 
 
 def _message(error: ValidationError, keyword: str) -> str:
@@ -71,10 +72,12 @@ def _message(error: ValidationError, keyword: str) -> str:
     return _short(text.format(given=given, expected=shortened_json(error.validator_value, _MESSAGE_CHARS)))
 
 
-def _missing(path: str, names: Iterable[Any], given: dict[str, Any]) -> Iterator[FieldProblem]:
+def _missing(
+    path: tuple[str | int, ...], names: Iterable[str], given: dict[str, Any]
+) -> Iterator[ValueProblem]:
     for name in names:
         if name not in given:
-            yield FieldProblem(_below(path, name), "this is missing")
+            yield ValueProblem((*path, name), "this is missing")
 
 
 def _unexpected(error: ValidationError, given: dict[str, Any]) -> list[str]:
@@ -92,10 +95,6 @@ def _unexpected(error: ValidationError, given: dict[str, Any]) -> list[str]:
         for name in given
         if name not in known and not any(re.search(pattern, name) for pattern in patterns)
     ]
-
-
-def _below(path: str, name: object) -> str:
-    return f"{path}.{name}" if path else str(name)
 
 
 def _short(message: str) -> str:

@@ -20,7 +20,7 @@ from referencing.jsonschema import DRAFT202012
 
 from pyoco_server.config.process_isolation import close_other_descriptors, hide_process
 from pyoco_server.errors import FieldProblem, shortened
-from pyoco_server.waits.human.answers.schema_check_messages import Check, CheckResult, Schema
+from pyoco_server.waits.human.answers.schema_check_messages import Check, CheckResult, Schema, ValueProblem
 from pyoco_server.waits.human.answers.schema_problem_texts import problems_in
 
 _REFERENCES: Final = ("$ref", "$dynamicRef")
@@ -75,23 +75,28 @@ def check_schema(schema: Schema) -> None:
 
 
 def problems_of(value: Any, schema: Schema, *, at: str = "") -> list[FieldProblem]:
-    """What is wrong with the value, each with its path below `at`."""
+    """What is wrong with the value, each with its dotted path below `at`."""
+    return [problem.dotted(at) for problem in value_problems(value, schema)]
+
+
+def value_problems(value: Any, schema: Schema) -> list[ValueProblem]:
+    """What is wrong with the value; at most one problem for each path."""
     validator = _Validator(schema, registry=_EMPTY_REGISTRY, format_checker=_formats)
-    found: dict[str, FieldProblem] = {}
+    found: dict[tuple[str | int, ...], ValueProblem] = {}
     try:
         for error in validator.iter_errors(value):
-            for problem in problems_in(error, at):
-                found.setdefault(problem.field, problem)
+            for problem in problems_in(error):
+                found.setdefault(problem.path, problem)
             if len(found) >= _MAX_PROBLEMS:
                 break
     except RecursionError:
-        return [FieldProblem(at, "the value is nested too deeply for its schema")]
+        return [ValueProblem((), "the value is nested too deeply for its schema")]
     except Unresolvable as error:
         # Only possible with a schema that was not checked.
-        return [FieldProblem(at, f"its schema refers to {error.ref!r}, which does not exist")]
+        return [ValueProblem((), f"its schema refers to {error.ref!r}, which does not exist")]
     except Exception as error:  # noqa: BLE001 - whatever it has, an answer must not fail a request
-        return [FieldProblem(at, f"this value cannot be checked against its schema: {_described(error)}")]
-    return sorted(found.values(), key=lambda problem: problem.field)
+        return [ValueProblem((), f"this value cannot be checked against its schema: {_described(error)}")]
+    return sorted(found.values(), key=lambda problem: list(map(str, problem.path)))
 
 
 def _check_references(resource: Resource[Any], resolver: Any) -> None:
@@ -120,7 +125,7 @@ def run_check(check: Check) -> CheckResult:
         check_schema(check.schema)
     except ValueError as error:
         return CheckResult(schema_error=str(error))
-    return CheckResult(problems=problems_of(check.value, check.schema, at=check.at))
+    return CheckResult(problems=value_problems(check.value, check.schema))
 
 
 def main() -> None:
