@@ -404,6 +404,7 @@ async def test_a_refused_answer_is_explained(tab: Tab) -> None:
     # The live updates are blocked: the page does not see that another client has answered.
     await tab.page.route("**/waits/watch", lambda route: route.abort())
     await tab.page.route("**/waits?limit=200", lambda route: route.abort())
+    await keep_until_answered(tab, first.wait_id)
     await tab.open(path)
     await answer_box(tab).fill("yes")
     await tab.gateway.http.post(f"{path}/respond", json={"payload": "no", "decision_id": "other"})
@@ -414,7 +415,7 @@ async def test_a_refused_answer_is_explained(tab: Tab) -> None:
 
     # The page loads the wait as open, then its deadline passes.
     late = await a_question(tab.gateway, "Still there?", timeout_sec=600)
-    await tab.page.route(f"**/waits/{late.wait_id}", with_a_deadline_soon, times=1)
+    await keep_until_answered(tab, late.wait_id, deadline_at=time.time() + 2)
     await tab.open(f"/waits/{late.wait_id}")
     await answer_box(tab).fill("yes")
     await expect(tab.page.get_by_text("deadline passed")).to_be_visible()
@@ -427,9 +428,21 @@ async def test_a_refused_answer_is_explained(tab: Tab) -> None:
     await expect(tab.page.get_by_role("heading", name="Inbox")).to_be_visible()
 
 
-async def with_a_deadline_soon(route: Route) -> None:
-    answer = await route.fetch()
-    await route.fulfill(response=answer, json={**await answer.json(), "deadline_at": time.time() + 0.8})
+async def keep_until_answered(tab: Tab, wait_id: str, **changes: object) -> None:
+    """Show the page the wait as it is now, until it sends an answer."""
+    wait = {**(await tab.gateway.http.get(f"/waits/{wait_id}")).json(), **changes}
+    is_answered = False
+
+    async def read(route: Route) -> None:
+        await (route.continue_() if is_answered else route.fulfill(json=wait))
+
+    async def respond(route: Route) -> None:
+        nonlocal is_answered
+        is_answered = True
+        await route.continue_()
+
+    await tab.page.route(f"**/waits/{wait_id}", read)
+    await tab.page.route(f"**/waits/{wait_id}/respond", respond)
 
 
 async def test_a_validation_error_of_the_gateway_is_shown_at_its_field(tab: Tab) -> None:

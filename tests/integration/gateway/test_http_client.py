@@ -37,7 +37,8 @@ def client(gateway_url: str) -> Iterator[PyocoHttpClient]:
 
 def test_a_run_is_submitted_and_waited_for(client: PyocoHttpClient) -> None:
     accepted = client.submit_run("chain", params={"x": 4}, tag="default", tags=["night", "small"])
-    assert accepted == {"run_id": accepted["run_id"], "status": "PENDING"}
+    # There are warnings as well if the gateway does not know the worker yet.
+    assert accepted["status"] == "PENDING"
     ended = client.wait(accepted["run_id"], timeout_sec=20)
     assert ended["status"] == "COMPLETED"
     assert ended["params"] == {"x": 4}

@@ -11,6 +11,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.ipc.protocol import Setup
 from tests.support.places import FLOWS
+from tests.support.waiting import LIMIT_SEC
 
 
 @asynccontextmanager
@@ -39,7 +40,7 @@ async def serving_worker(
 ) -> AsyncIterator[PyocoNatsWorker]:
     setup = setup or Setup.from_config(config, flows=str(flows))
     worker = await PyocoNatsWorker.connect_processes(
-        config, setup, concurrency=concurrency, worker_id=worker_id, tags=tags
+        config, setup, concurrency=concurrency, worker_id=worker_id, tags=tags, timeout_sec=LIMIT_SEC
     )
     stop = asyncio.Event()
     serving = asyncio.create_task(worker.serve(stop))

@@ -16,14 +16,22 @@ interface ButtonProps extends ComponentProps<"button"> {
   kind?: Kind;
 }
 
-export function Button({ kind = "normal", className, type = "button", onClick, ...rest }: ButtonProps) {
+export function Button({
+  kind = "normal",
+  className,
+  type = "button",
+  onClick,
+  "aria-disabled": disabled,
+  ...rest
+}: ButtonProps) {
   const isArmed = useIsArmed();
   const waits = !isArmed && (kind === "primary" || kind === "danger");
   return (
     <button
       type={type}
       className={buttonClass(kind, false, className)}
-      aria-disabled={waits || undefined}
+      aria-disabled={waits || disabled}
+      data-arming={waits || undefined}
       // A submit button does not submit either.
       onClick={waits ? (event) => event.preventDefault() : onClick}
       {...rest}

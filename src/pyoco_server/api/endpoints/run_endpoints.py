@@ -169,7 +169,7 @@ GET_ARTIFACT = Endpoint(
     READ,
     "A file of the run, or the requested range of it. Its name may contain slashes.",
     {"type": "string", "format": "binary"},
-    (Err.RUN_NOT_FOUND, Err.ARTIFACT_NOT_FOUND, RANGE_NOT_SATISFIABLE, UNREADABLE, NATS),
+    (*RUN_ERRORS, Err.ARTIFACT_NOT_FOUND, RANGE_NOT_SATISFIABLE),
     query=runs.ArtifactQuery,
     media_type=BYTES,
     also={206: "The requested range", 304: "`If-None-Match` names this content"},
