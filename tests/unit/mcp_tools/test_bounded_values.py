@@ -46,7 +46,7 @@ def test_a_record_keeps_all_its_fields() -> None:
 
 def test_a_value_with_too_many_parts_is_refused() -> None:
     with pytest.raises(ValueTooLarge):
-        bounded(nested(4, 50), LIMIT)
+        bounded(nested(3, 50), LIMIT)
 
 
 def test_a_cut_text_says_how_much_is_missing() -> None:
