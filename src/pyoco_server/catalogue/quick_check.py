@@ -1,7 +1,7 @@
 """A check of params against the schema of their flow that takes microseconds, for every submit.
 
-It knows the keywords that types produce, and takes a value for valid where it does not know better: formats,
-patterns and values beyond its budget. `strict` submits are checked in full (params_check.py).
+It knows types, required fields, enums, number ranges, array lengths and `anyOf`, and takes everything else
+for valid. `strict` submits are checked in full: `SubmitChecks.require` in submit_checks.py.
 """
 
 import operator
@@ -69,7 +69,7 @@ class QuickCheck:
         if (problem := _own_problem(schema, value)) is not None:
             return problem
         if "anyOf" in schema:
-            return self._problem_with_all(schema["anyOf"], value)
+            return self._problem_with_any_of(schema["anyOf"], value)
         if isinstance(value, dict):
             return self._problem_in_object(schema, value)
         return self._problem_in_array(schema, value) if isinstance(value, list) else None
@@ -87,7 +87,7 @@ class QuickCheck:
                 return schema
             schema = self._definitions.get(reference.removeprefix(_REFERENCE))
 
-    def _problem_with_all(self, alternatives: list[Any], value: Any) -> ValueProblem | None:
+    def _problem_with_any_of(self, alternatives: list[Any], value: Any) -> ValueProblem | None:
         """Within the first alternative of the same kind of value; if there is none, what all expect."""
         nearest: ValueProblem | None = None
         for schema in alternatives:

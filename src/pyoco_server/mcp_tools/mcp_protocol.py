@@ -1,6 +1,6 @@
 """The MCP server of both transports, with the official `mcp` package.
 
-Importing this module takes half a second and 27 MB: only who serves MCP does it.
+Import it when it is needed: that takes half a second and 27 MB.
 """
 
 import json

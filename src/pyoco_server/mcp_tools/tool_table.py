@@ -1,4 +1,4 @@
-"""The table of tools: each stands on one endpoint, whose rights, rules and errors it has."""
+"""The table of tools: each calls one endpoint; the same scopes, limits and errors apply."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -4,7 +4,7 @@ An object is stored in parts, each with a subject of its own, and becomes visibl
 written last and replaces an earlier one of the same name:
 
     <prefix>.<tag>.<run_id>.<key>.record            the record; `key` is a digest of the name
-    <prefix>.<tag>.<run_id>.<key>.<upload>.begun    an upload: the sweep looks at it later
+    <prefix>.<tag>.<run_id>.<key>.<upload>.begun    the sweep checks this upload later
     <prefix>.<tag>.<run_id>.<key>.<upload>.<number> its bytes
 
 Every message can be read by its subject alone. So NATS lets a group of workers read and write the objects of
@@ -200,7 +200,7 @@ class RunObjects:
             after = begun[-1].sequence
 
     async def _settle(self, begun: StreamMessage) -> bool:
-        """Remove an upload that is not visible; of others, that it began. Returns whether it was removed."""
+        """Remove an upload without a record, and return True; of a visible one, remove only `.begun`."""
         upload = begun.subject.removesuffix(".begun")
         place, _, number = upload.rpartition(".")
         record = await newest_message(self._connection, self._stream, f"{place}.record")

@@ -20,7 +20,7 @@ from pyoco_server.runs.index.time_histogram import bin_of, count_in, histogram, 
 
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
-# So many ended runs change each row once.
+# Runs are written in batches of up to this many, so that a row is rewritten once for each batch.
 _MOST_PENDING: Final = 2000
 
 _FIND: Final = BatchStatement(
@@ -158,7 +158,8 @@ class RollupChanges:
         if after is not None:
             self.added.append(after)
 
-    def keep(self, deleted: EndedRun | None) -> None:
+    def note_deleted(self, deleted: EndedRun | None) -> None:
+        """It stays counted: what is pending is written before it disappears from the index."""
         self.is_urgent |= deleted is not None
 
     def ended_run(self, group: int, run: RunItem) -> EndedRun | None:

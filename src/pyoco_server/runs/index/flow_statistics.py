@@ -50,7 +50,7 @@ class FlowStatistics:
     # The beginning of the window, and of its first bucket.
     since: int
     bucket_sec: int
-    # Ended runs: those of the window. Others: all of now. Without those that have none.
+    # Ended statuses: runs that ended in the window. Open ones: runs that are open now. Zeros are omitted.
     statuses: dict[str, int]
     # COMPLETED of COMPLETED and FAILED; None without either.
     success_rate: float | None

@@ -250,7 +250,7 @@ class IndexWriter(SqliteWriter):
                 elif previous is not None:
                     changes.delete(previous)
                     if write.deleted:
-                        rollups.keep(previous.counted(rollups))
+                        rollups.note_deleted(previous.counted(rollups))
                     else:
                         rollups.replace(previous.counted(rollups), None)
             changes.write()
@@ -272,7 +272,7 @@ class IndexWriter(SqliteWriter):
             changes, rollups = RowChanges(self._db), self.rollups.changes()
             for run in indexed.values():
                 changes.delete(run)
-                rollups.keep(run.counted(rollups))
+                rollups.note_deleted(run.counted(rollups))
             changes.write()
             self.rollups.apply(rollups, self.revision)
         self.entries += changes.counts.total()

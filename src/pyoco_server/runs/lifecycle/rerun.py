@@ -53,7 +53,7 @@ class RequestedRerun:
 
     @property
     def command(self) -> tuple[Any, ...]:
-        """What an idempotency key of a rerun stands for; without the options as in earlier versions."""
+        """What an idempotency key stands for. Unset options are omitted, as in earlier versions."""
         kept = ("keep_answers",) if self.keep_answers else ()
         changed = () if self.params is None else ("params", self.params)
         return ("rerun", self.run_id, self.mode, self.task, *kept, *changed, *self.start.asked)

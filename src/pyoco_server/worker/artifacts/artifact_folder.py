@@ -20,7 +20,7 @@ from pyoco_server.records.artifact_models import ARTIFACTS, UNFINISHED, InvalidA
 
 # Each level keeps a descriptor open.
 _MAX_DEPTH: Final = 32
-# A folder with more is not read to its end.
+# Files and folders of the whole tree; the rest is not read.
 _MAX_ENTRIES: Final = 20_000
 # The names of files that are being written by `new_artifact`.
 _UNFINISHED: Final = re.compile(re.escape(UNFINISHED) + "[0-9a-f]{32}")
@@ -39,7 +39,7 @@ _LINKED: Final = "another file outside of the folder is the same (a hard link)"
 
 
 class FileMark(NamedTuple):
-    """Another one after each change of the file."""
+    """Identifies one state of a file; differs after each change."""
 
     device: int
     inode: int
