@@ -32,13 +32,16 @@ def gateway_url(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPa
 def client(gateway_url: str) -> Iterator[PyocoHttpClient]:
     with PyocoHttpClient(gateway_url) as client:
         eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
+        eventually_sync(
+            lambda: [each for each in client.list_flows(search="chain")["flows"] if each["workers"]],
+            describe="the gateway knows the flows of the worker",
+        )
         yield client
 
 
 def test_a_run_is_submitted_and_waited_for(client: PyocoHttpClient) -> None:
     accepted = client.submit_run("chain", params={"x": 4}, tag="default", tags=["night", "small"])
-    # There are warnings as well if the gateway does not know the worker yet.
-    assert accepted["status"] == "PENDING"
+    assert accepted == {"run_id": accepted["run_id"], "status": "PENDING"}
     ended = client.wait(accepted["run_id"], timeout_sec=20)
     assert ended["status"] == "COMPLETED"
     assert ended["params"] == {"x": 4}
