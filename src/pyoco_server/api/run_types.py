@@ -388,8 +388,9 @@ class LogEnd(Struct, kw_only=True):
 
 
 class ActionView(Struct, kw_only=True):
-    """What a person can do: in words, as a command line, and as a request."""
+    """What a person can do: a stable code, in words, as a command line, and as a request."""
 
+    code: str
     text: str
     command: str | None
     request: str | None

@@ -20,6 +20,7 @@ from pyoco_server.http_client.response_types import (
     Letter,
     LetterPage,
     ReplayedLetter,
+    RunGraph,
     Worker,
     WorkerChange,
 )
@@ -46,6 +47,11 @@ def get_flow(flow_name: str, tag: str | None = None) -> Request[FlowView]:
     With a `tag`, as workers of that tag have it.
     """
     return call(api.GET_FLOW, given(tag=tag), flow_name=flow_name)
+
+
+def get_run_graph(run_id: str) -> Request[RunGraph]:
+    """The tasks of a run and the order between them, also before it has started."""
+    return call(api.GET_RUN_GRAPH, run_id=run_id)
 
 
 def list_workers(

@@ -87,7 +87,7 @@ LogPage = TypedDict("LogPage", {
     "run_id": str, "run_status": str, "lines": list[LogLine], "next_after": str | None, "complete": bool,
     "logs": NotRequired[list[PyocoLogEntry]],
 })
-Action = TypedDict("Action", {"text": str, "command": str | None, "request": str | None})
+Action = TypedDict("Action", {"code": str, "text": str, "command": str | None, "request": str | None})
 NextStep = TypedDict("NextStep", {"by_itself": str, "actions": list[Action]})
 Finding = TypedDict("Finding", {"code": str, "message": str, "evidence": dict[str, Any], "next": NextStep})
 Explanation = TypedDict("Explanation", {
@@ -445,6 +445,9 @@ FlowView = TypedDict("FlowView", {
     "parameters": dict[str, Any] | None, "problem": str | None, "file": str | None, "tasks": list[FlowTask],
     "graph": FlowGraph, "workers": list[FlowWorker], "statistics": NotRequired[dict[str, FlowStatistics]],
     "last_failures": list[FlowFailure],
+})
+RunGraph = TypedDict("RunGraph", {
+    "run_id": str, "source": Literal['flow_yaml', 'other_tags', 'run', 'tag'] | None, "tasks": list[FlowTask],
 })
 Wheel = TypedDict("Wheel", {
     "name": str, "size_bytes": int, "bucket": str, "nuid": str, "modified": float, "sha256_hex": str | None,

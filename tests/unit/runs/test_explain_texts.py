@@ -146,6 +146,36 @@ def test_a_wait_without_a_timeout_shows_no_time_left(kind: str) -> None:
     assert text.by_itself({}, "ja").endswith("待機に制限時間はありません。")
 
 
+def test_a_failed_task_is_named_once_and_with_its_error() -> None:
+    record = Raw(b'{"error": "ValueError: no"}')
+    tasks = {"load": TaskStatus.FAILED, "clean": TaskStatus.FAILED}
+    error = "task load: ValueError: no"
+    for failed, en, ja in (
+        (["load"], "Task load failed: ValueError: no", "タスク load が失敗しました: ValueError: no"),
+        (
+            ["load", "clean"],
+            "Tasks load, clean failed. The error of the first one: ValueError: no",
+            "タスク load、clean が失敗しました。最初のタスクのエラー: ValueError: no",
+        ),
+    ):
+        ended = run(
+            RunStatus.FAILED,
+            reason="execution_error",
+            error=error,
+            tasks={name: tasks[name] for name in failed},
+            task_records={"load": record},
+        )
+        [finding] = explain(facts(ended))
+        text = text_of(finding.code, finding.evidence)
+        assert text.message(in_words(finding.evidence, "en"), "en") == en
+        assert text.message(in_words(finding.evidence, "ja"), "ja") == ja
+
+
+def test_every_action_has_one_code() -> None:
+    actions = {(action.code, action.en) for text in TEXTS.values() for action in text.actions}
+    assert len({code for code, _ in actions}) == len(actions)
+
+
 @pytest.mark.parametrize("code", TEXTS)
 def test_every_finding_code_is_documented(code: str) -> None:
     assert f"`{code}`" in OPERATIONS

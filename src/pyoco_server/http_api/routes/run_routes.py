@@ -234,6 +234,7 @@ def _finding_view(finding: Finding, run_id: str, language: Lang) -> run_types.Fi
     words = {**in_words(finding.evidence, language), "run_id": run_id}
     actions = [
         run_types.ActionView(
+            code=action.code,
             text=action.ja if language == "ja" else action.en,
             command=action.command and action.command.format_map(words),
             request=action.request and action.request.format_map(words),

@@ -9,20 +9,23 @@ import { CopyButton } from "../../ui/Copy";
 import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
-import { StatusBadge } from "../../ui/status";
+import { isTerminal, StatusBadge } from "../../ui/status";
 import { Details } from "./details/Details";
 import { Facts } from "./Facts";
 import { FlowCard } from "./flow/FlowCard";
+import { PlanOfRun } from "./flow/PlanCard";
 import { LogCard } from "./log/LogCard";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
 import { Results } from "./results/Results";
 import { type Run, type Task, tasksOf } from "./run";
+import { useRunControls } from "./runControls";
 import { TimelineCard } from "./timeline/TimelineCard";
 import { useLiveRun } from "./useLiveRun";
 import { useWaits } from "./useWaits";
-import { Why } from "./Why";
+import { LOG_ID } from "./why/ActionItem";
+import { Why } from "./why/Why";
 
 export default function Screen({ params }: ScreenProps) {
   const id = params.id ?? "";
@@ -75,6 +78,7 @@ function Shown({ run, removed, onRevived }: ShownProps) {
   const tasks = useMemo(() => tasksOf(run), [run]);
   const waits = useWaits(run);
   const [selected, select] = useSelectedTask(tasks);
+  const controls = useRunControls(run, onRevived);
   return (
     <Page
       title={run.flow_name}
@@ -86,20 +90,25 @@ function Shown({ run, removed, onRevived }: ShownProps) {
           {removed && <span>{t("removed")}</span>}
         </span>
       }
-      actions={<RunActions run={run} selected={selected} onRevived={onRevived} />}
+      actions={<RunActions run={run} selected={selected} controls={controls} />}
     >
       <Facts run={run} />
-      <Why run={run} />
+      <Why run={run} tasks={tasks} controls={controls} onSelect={select} />
+      {controls.dialog}
       <div className={styles.columns}>
         <div className={styles.main}>
-          {tasks.length > 0 && <Flow tasks={tasks} selected={selected} onSelect={select} />}
+          {tasks.length > 0 ? (
+            <Flow tasks={tasks} selected={selected} onSelect={select} />
+          ) : (
+            !isTerminal(run.status) && <PlanOfRun run={run} />
+          )}
           {tasks.length > 0 && (
             <TimelineCard run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
           )}
+          <Results run={run} />
         </div>
         <Details run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
-        <div className={styles.below}>
-          <Results run={run} />
+        <div id={LOG_ID} className={styles.below}>
           <Log id={run.run_id} selected={selected} onSelect={select} />
         </div>
       </div>

@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { eventsOf } from "./details/events";
 import { ownPieces, piecesOf } from "./details/traceback";
 import { truncatedValueOf } from "./details/truncated";
-import { beside, layoutOf, shapeOf } from "./flow/layout";
 import {
   asText,
   type LogFilter,
@@ -75,30 +74,6 @@ describe("tasks", () => {
   it("have predecessors and successors", () => {
     expect([...neighbours(DIAMOND, "left")].sort()).toEqual(["end", "start"]);
     expect(neighbours(DIAMOND, null).size).toBe(0);
-  });
-});
-
-describe("the graph", () => {
-  const layout = layoutOf(shapeOf(DIAMOND));
-
-  it("goes from left to right, and states do not move it", () => {
-    const x = Object.fromEntries(layout.nodes.map((node) => [node.name, node.x]));
-    expect(x.start).toBeLessThan(x.left ?? 0);
-    expect(x.left).toBe(x.right);
-    expect(x.right).toBeLessThan(x.end ?? 0);
-    expect(layout.lines).toHaveLength(4);
-    expect(shapeOf(DIAMOND.map((each) => ({ ...each, state: "SUCCEEDED" })))).toBe(shapeOf(DIAMOND));
-  });
-
-  it("omits edges to unknown tasks", () => {
-    expect(layoutOf(shapeOf([task("only", "RUNNING", { after: ["gone"] })])).lines).toEqual([]);
-  });
-
-  it("is navigated by arrow keys", () => {
-    expect(["left", "right"]).toContain(beside(layout, "start", "ArrowRight"));
-    expect(beside(layout, "end", "ArrowRight")).toBeNull();
-    const other = beside(layout, "left", "ArrowDown") ?? beside(layout, "left", "ArrowUp");
-    expect(other).toBe("right");
   });
 });
 

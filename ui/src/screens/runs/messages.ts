@@ -62,8 +62,7 @@ export const messages = defineMessages({
     newRuns: { one: "{count} new run", other: "{count} new runs" },
     newRunsOrMore: "{count} or more new runs",
     emptyTitle: "No runs yet",
-    emptyText:
-      "Submit one here, or with “pyoco-client submit --flow-name …”. It appears as soon as it is accepted.",
+    emptyText: "Submit one here. It appears as soon as it is accepted.",
     emptySubmit: "Submit a run",
     nothingTitle: "No run matches",
     nothingText: "Remove a filter or choose a longer time range. New matches appear automatically.",
@@ -189,8 +188,7 @@ export const messages = defineMessages({
     newRuns: "新しい run {count}件",
     newRunsOrMore: "新しい run {count}件以上",
     emptyTitle: "run はまだありません",
-    emptyText:
-      "ここから、または「pyoco-client submit --flow-name …」で投入できます。受け付けられるとすぐに表示されます。",
+    emptyText: "ここから投入できます。受け付けられるとすぐに表示されます。",
     emptySubmit: "run を投入",
     nothingTitle: "該当する run はありません",
     nothingText: "絞り込みを解除するか、期間を広げてください。該当する run は自動で表示されます。",
