@@ -9,7 +9,7 @@ import { CopyButton } from "../../ui/Copy";
 import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
-import { StatusBadge } from "../../ui/status";
+import { isTerminal, StatusBadge } from "../../ui/status";
 import { Details } from "./details/Details";
 import { Facts } from "./Facts";
 import { FlowCard } from "./flow/FlowCard";
@@ -18,7 +18,7 @@ import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
 import { Results } from "./results/Results";
-import { type Run, type Task, tasksOf } from "./run";
+import { hasPrinted, type Run, type Task, tasksOf } from "./run";
 import { TimelineCard } from "./timeline/TimelineCard";
 import { useLiveRun } from "./useLiveRun";
 import { useWaits } from "./useWaits";
@@ -100,7 +100,13 @@ function Shown({ run, removed, onRevived }: ShownProps) {
         <Details run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
         <div className={styles.below}>
           <Results run={run} />
-          <Log id={run.run_id} selected={selected} onSelect={select} />
+          <Log
+            id={run.run_id}
+            selected={selected}
+            onSelect={select}
+            isOver={isTerminal(run.status)}
+            hasPrinted={hasPrinted(tasks, selected)}
+          />
         </div>
       </div>
     </Page>
