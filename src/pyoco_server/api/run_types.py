@@ -369,7 +369,8 @@ class PyocoLogEntry(Struct, kw_only=True):
 
 
 class LogsView(Struct, kw_only=True):
-    """A page of a run's log. `next_after` is the `after` of the next page."""
+    """A page of a run's log. `next_after` is the `after` of the next page, `previous_before` the `before` of
+    the previous one."""
 
     run_id: RunId
     run_status: RunStatus
@@ -377,6 +378,8 @@ class LogsView(Struct, kw_only=True):
     next_after: str | None
     # The run has ended, and there are no lines after these.
     complete: bool
+    # If `before` or `around` is given; null: these are the first lines of the log.
+    previous_before: str | None | UnsetType = UNSET
     # For `pyoco runs logs`: up to 5000 lines, if none of `after`, `limit`, `stream` and `search` is given.
     logs: list[PyocoLogEntry] | UnsetType = UNSET
 

@@ -586,7 +586,7 @@ class NatsBackendConfig:
     wheel_history_ttl_sec: int = _wheels(7776000, "How long that history is kept.", minimum=1)
 
     dashboard_lang: str = _dashboard(
-        "auto", "The language of the dashboard; auto: that of the server.", choices=("auto", "ja", "en")
+        "auto", "The language of the dashboard; auto: that of the browser.", choices=("auto", "ja", "en")
     )
 
     log_level: str = _logging(

@@ -85,7 +85,7 @@ PyocoLogEntry = TypedDict("PyocoLogEntry", {
 })
 LogPage = TypedDict("LogPage", {
     "run_id": str, "run_status": str, "lines": list[LogLine], "next_after": str | None, "complete": bool,
-    "logs": NotRequired[list[PyocoLogEntry]],
+    "previous_before": NotRequired[str | None], "logs": NotRequired[list[PyocoLogEntry]],
 })
 Action = TypedDict("Action", {"code": str, "text": str, "command": str | None, "request": str | None})
 NextStep = TypedDict("NextStep", {"by_itself": str, "actions": list[Action]})

@@ -232,10 +232,20 @@ def list_artifacts(run_id: str) -> Request[Artifacts]:
 
 
 def get_logs(
-    run_id: str, *, after: str | None = None, limit: int | None = None, **selected: Unpack[LogFilter]
+    run_id: str,
+    *,
+    after: str | None = None,
+    before: str | None = None,
+    around: str | None = None,
+    limit: int | None = None,
+    **selected: Unpack[LogFilter],
 ) -> Request[LogPage]:
-    """A page of what a run printed; its `next_after` is the `after` of the next page."""
-    return call(api.GET_LOGS, given(after=after, limit=limit, **selected), run_id=run_id)
+    """A page of what a run printed: its first lines, or those after, before or around the line with an id.
+
+    `next_after` is the `after` of the next page, `previous_before` the `before` of the previous one.
+    """
+    place = given(after=after, before=before, around=around, limit=limit, **selected)
+    return call(api.GET_LOGS, place, run_id=run_id)
 
 
 def iter_logs(run_id: str, *, after: str | None = None, **selected: Unpack[LogFilter]) -> Pages[LogLine]:

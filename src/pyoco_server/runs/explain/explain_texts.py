@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from pyoco_server.errors.error_table import Lang
+from pyoco_server.records.durations import duration_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -619,10 +620,6 @@ _SEVERAL_FAILED: Final = replace(
 
 _NOTHING = "-"
 _SEPARATORS: Final[Mapping[Lang, str]] = {"en": ", ", "ja": "、"}
-_UNITS: Final[Mapping[Lang, tuple[str, str, str, str]]] = {
-    "en": (" s", " min", " h", " d"),
-    "ja": ("秒", "分", "時間", "日"),
-}
 
 
 def text_of(code: str, evidence: Mapping[str, Any]) -> Text:
@@ -644,7 +641,7 @@ def _word(name: str, value: Any, lang: Lang) -> str:
     if isinstance(value, list):
         return _SEPARATORS[lang].join(_named(each) for each in value)
     if name.endswith("_sec"):
-        return _span(float(value), lang)
+        return duration_text(float(value), lang)
     if name.endswith("_at"):
         return datetime.fromtimestamp(float(value), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return str(value)
@@ -652,14 +649,3 @@ def _word(name: str, value: Any, lang: Lang) -> str:
 
 def _named(value: Any) -> str:
     return str(value.get("worker_id") or value.get("task")) if isinstance(value, dict) else str(value)
-
-
-def _span(seconds: float, lang: Lang) -> str:
-    second, minute, hour, day = _UNITS[lang]
-    if seconds < 120:
-        return (
-            f"{seconds:.0f}{second}" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f}{second}"
-        )
-    if seconds < 7200:
-        return f"{seconds / 60:.0f}{minute}"
-    return f"{seconds / 3600:.0f}{hour}" if seconds < 48 * 3600 else f"{seconds / 86_400:.0f}{day}"

@@ -19,7 +19,7 @@ import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
 import { Results } from "./results/Results";
-import { type Run, type Task, tasksOf } from "./run";
+import { hasPrinted, type Run, type Task, tasksOf } from "./run";
 import { useRunControls } from "./runControls";
 import { TimelineCard } from "./timeline/TimelineCard";
 import { useLiveRun } from "./useLiveRun";
@@ -109,7 +109,13 @@ function Shown({ run, removed, onRevived }: ShownProps) {
         </div>
         <Details run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
         <div id={LOG_ID} className={styles.below}>
-          <Log id={run.run_id} selected={selected} onSelect={select} />
+          <Log
+            id={run.run_id}
+            selected={selected}
+            onSelect={select}
+            isOver={isTerminal(run.status)}
+            hasPrinted={hasPrinted(tasks, selected)}
+          />
         </div>
       </div>
     </Page>

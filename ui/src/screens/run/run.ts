@@ -66,6 +66,13 @@ export function tookOf({ record }: Task, end: number | null): number | null {
   return from == null || to == null ? null : Math.max(0, to - from);
 }
 
+/** Whether the task, or any task, has printed something in this run. A reused result has the output of another. */
+export const hasPrinted = (tasks: readonly Task[], name: string | null): boolean =>
+  tasks.some(
+    ({ name: each, record }) =>
+      (name === null || each === name) && !record.replayed && Boolean(record.stdout || record.stderr),
+  );
+
 const OVER = new Set<string>(["SUCCEEDED", "FAILED", "CANCELLED"]);
 export const isOver = (state: string): boolean => OVER.has(state);
 
