@@ -17,6 +17,7 @@ import { LogCard } from "./log/LogCard";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
+import { RunPlace, RunSteps } from "./RunPlace";
 import { Results } from "./results/Results";
 import { type Run, type Task, tasksOf } from "./run";
 import { TimelineCard } from "./timeline/TimelineCard";
@@ -77,6 +78,7 @@ function Shown({ run, removed, onRevived }: ShownProps) {
   const [selected, select] = useSelectedTask(tasks);
   return (
     <Page
+      above={<RunPlace run={run} />}
       title={run.flow_name}
       note={
         <span className={styles.title}>
@@ -84,6 +86,7 @@ function Shown({ run, removed, onRevived }: ShownProps) {
           <code title={run.run_id}>{run.run_id.slice(0, 8)}</code>
           <CopyButton text={run.run_id} />
           {removed && <span>{t("removed")}</span>}
+          <RunSteps id={run.run_id} />
         </span>
       }
       actions={<RunActions run={run} selected={selected} onRevived={onRevived} />}
