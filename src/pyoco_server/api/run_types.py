@@ -33,7 +33,8 @@ WatchTimeout = Annotated[
     int, Meta(ge=1, le=WATCH_MAX_SEC, description="End the stream after so many seconds.")
 ]
 RunOrder = Literal["desc", "asc"]
-RunListInclude = Literal["full", "all"]
+RunListInclude = Literal["full", "all", "params"]
+RunListWatchInclude = Literal["params"]
 RunInclude = Literal["records", "full", "all"]
 LogStream = Literal["stdout", "stderr", "note"]
 
@@ -268,7 +269,11 @@ class RunListQuery(RunFilterQuery, kw_only=True):
         RUN_LIMIT_DEFAULT
     )
     include: Annotated[
-        list[RunListInclude] | UnsetType, Meta(description="Return whole snapshots, with `task_records`.")
+        list[RunListInclude] | UnsetType,
+        Meta(
+            description="`full`: return whole snapshots, with `task_records`. `params`: items with a "
+            "`params_preview`."
+        ),
     ] = UNSET
     cursor: Annotated[
         Cursor | UnsetType,
@@ -284,6 +289,9 @@ class RunListWatchQuery(RunFilterQuery, kw_only=True):
     after: Annotated[
         Annotated[str, Meta(pattern="^[0-9a-f]{8}-[0-9]{1,18}$")] | UnsetType,
         Meta(description="The `X-Pyoco-Revision` of a list: what changed after it. Default: from now on."),
+    ] = UNSET
+    include: Annotated[
+        list[RunListWatchInclude] | UnsetType, Meta(description="Items with a `params_preview`.")
     ] = UNSET
     timeout_sec: WatchTimeout | UnsetType = UNSET
 

@@ -162,6 +162,7 @@ class NatsBackendConfig:
     )
     idempotency_kv_bucket: str = _runs("pyoco_idempotency", "The bucket of idempotency keys.", form=NAME)
     idempotency_ttl_sec: int = _runs(86400, "How long an Idempotency-Key is kept.", minimum=60)
+    views_kv_bucket: str = _runs("pyoco_views", "The bucket of saved views of the list of runs.", form=NAME)
     waits_kv_bucket: str = _waits("pyoco_waits", "The bucket of waits.", form=NAME)
     wait_event_stream: str = _waits(
         "PYOCO_WAIT_EVENTS",

@@ -40,6 +40,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     run_routes,
     schedule_routes,
     signal_routes,
+    view_routes,
     wait_routes,
     worker_routes,
     workflow_event_routes,

@@ -23,8 +23,8 @@ RunItem = TypedDict("RunItem", {
     "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
     "origin_run_id": str | None, "cause": NotRequired[Cause], "start_at": NotRequired[float],
     "workflow_yaml_sha256": str | None, "tenant_id": str | None, "tasks_total": int, "tasks_over": int,
-    "artifacts": NotRequired[ArtifactCounts], "wait_message": str | None, "wait_schema": str | None,
-    "wait_deadline_at": float | None, "open_waits": int, "id": NotRequired[str],
+    "params_preview": NotRequired[str], "artifacts": NotRequired[ArtifactCounts], "wait_message": str | None,
+    "wait_schema": str | None, "wait_deadline_at": float | None, "open_waits": int, "id": NotRequired[str],
 })
 RunPage = TypedDict("RunPage", {
     "items": list[RunItem], "next_cursor": str | None, "total": NotRequired[int],
@@ -464,6 +464,18 @@ WheelEvent = TypedDict("WheelEvent", {
     "source": Source,
 })
 DeletedWheel = TypedDict("DeletedWheel", {"name": str, "deleted": bool})
+ViewFilter = TypedDict("ViewFilter", {
+    "status": list[str], "flow": str | None, "tag": str | None, "worker": str | None, "origin": str | None,
+    "cause": str | None, "workflow_yaml_sha256": str | None, "since": str | None,
+    "updated_after": float | None, "updated_before": float | None, "submitted_after": float | None,
+    "submitted_before": float | None, "q": str | None,
+})
+View = TypedDict("View", {
+    "name": str, "filter": ViewFilter, "sort": str, "order": str, "columns": list[str], "revision": int,
+    "created_at": float, "updated_at": float, "created_by": str | None, "updated_by": str | None,
+})
+ViewList = TypedDict("ViewList", {"views": list[View]})
+ViewDeleted = TypedDict("ViewDeleted", {"name": str, "deleted": bool})
 NatsHealth = TypedDict("NatsHealth", {
     "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
 })

@@ -12,6 +12,7 @@ from pyoco_server.api.endpoints import (
     schedule_endpoints,
     signal_endpoints,
     system_endpoints,
+    view_endpoints,
     wait_endpoints,
     wheel_endpoints,
     worker_endpoints,
@@ -32,6 +33,7 @@ _AREAS: Final = (
     worker_endpoints,
     flow_endpoints,
     wheel_endpoints,
+    view_endpoints,
     system_endpoints,
 )
 ENDPOINT_BY_NAME: Final = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Raw
 
 from pyoco_server.records.artifact_models import ArtifactCounts
@@ -86,11 +87,12 @@ class RunIndex(SqliteIndex[IndexWriter]):
         limit: int,
         after: SortKey | None = None,
         total: bool = False,
+        with_params: bool = False,
     ) -> Page:
         def read(db: sqlite3.Connection) -> Page:
             search = Search(db, run_filter, sort)
             keys = search.page(limit + 1, after)
-            runs = _listed(db, keys[:limit])
+            runs = _listed(db, keys[:limit], with_params=with_params)
             counted = search.count(COUNTED + 1) if total else None
             exact = counted is None or counted <= COUNTED or search.counts_freely
             [(revision,)] = db.execute("SELECT revision FROM held")
@@ -164,15 +166,24 @@ class RunIndex(SqliteIndex[IndexWriter]):
             await self._write(lambda: self._used().write_rollups())
 
 
-def _listed(db: sqlite3.Connection, keys: list[SortKey]) -> list[ListedRun]:
+def _listed(db: sqlite3.Connection, keys: list[SortKey], *, with_params: bool) -> list[ListedRun]:
+    preview = "(SELECT preview FROM params p WHERE p.doc = r.doc)" if with_params else "NULL"
     # One statement for the page: this thread may have to wait for the GIL at each statement.
     rows = db.execute(
-        "SELECT r.run_id, d.item FROM json_each(?) AS listed "
+        f"SELECT r.run_id, d.item, {preview} FROM json_each(?) AS listed "
         "CROSS JOIN runs r ON r.revision = listed.value CROSS JOIN docs d ON d.doc = r.doc "
         "ORDER BY listed.key",
         [json.dumps([key.revision for key in keys])],
     )
-    return [ListedRun(run_id_of(run), Raw(item), key) for (run, item), key in zip(rows, keys, strict=True)]
+    return [
+        ListedRun(run_id_of(run), Raw(_with_params(item, params)), key)
+        for (run, item, params), key in zip(rows, keys, strict=True)
+    ]
+
+
+def _with_params(item: bytes, params: str | None) -> bytes:
+    """The item as JSON with one more field; decoding it would take longer."""
+    return item if params is None else item[:-1] + b',"params_preview":' + msgspec.json.encode(params) + b"}"
 
 
 def _run_id(db: sqlite3.Connection, revision: int) -> str:

@@ -40,9 +40,12 @@ class RunLists:
         limit: int,
         after: SortKey | None = None,
         total: bool = False,
+        with_params: bool = False,
     ) -> Page:
         await self.caught_up()
-        return await self._index.page(run_filter, sort, limit=limit, after=after, total=total)
+        return await self._index.page(
+            run_filter, sort, limit=limit, after=after, total=total, with_params=with_params
+        )
 
     async def ids(self, run_filter: RunFilter, *, limit: int) -> list[str]:
         """The runs that were updated last."""

@@ -248,7 +248,10 @@ function Schedules({ name }: { name: string }) {
   );
   const items = data?.items ?? [];
   return (
-    <Card title={t("schedules")} actions={<a href={href("/new-schedule")}>{t("newSchedule")}</a>}>
+    <Card
+      title={t("schedules")}
+      actions={<a href={href("/new-schedule", { flow: name })}>{t("newSchedule")}</a>}
+    >
       {data && items.length === 0 && <p className={styles.soft}>{t("noSchedules")}</p>}
       <ul className={styles.rows}>
         {items.map((item) => (

@@ -18,6 +18,7 @@ import { LogCard } from "./log/LogCard";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
+import { RunPlace, RunSteps } from "./RunPlace";
 import { Results } from "./results/Results";
 import { hasPrinted, type Run, type Task, tasksOf } from "./run";
 import { useRunControls } from "./runControls";
@@ -81,6 +82,7 @@ function Shown({ run, removed, onRevived }: ShownProps) {
   const controls = useRunControls(run, onRevived);
   return (
     <Page
+      above={<RunPlace run={run} />}
       title={run.flow_name}
       note={
         <span className={styles.title}>
@@ -88,6 +90,7 @@ function Shown({ run, removed, onRevived }: ShownProps) {
           <code title={run.run_id}>{run.run_id.slice(0, 8)}</code>
           <CopyButton text={run.run_id} />
           {removed && <span>{t("removed")}</span>}
+          <RunSteps id={run.run_id} />
         </span>
       }
       actions={<RunActions run={run} selected={selected} controls={controls} />}
