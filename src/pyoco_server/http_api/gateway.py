@@ -101,6 +101,7 @@ class Gateway:
         self.workers = WorkerRegistry(self.connection)
         self.requests = RequestCounts()
         self.overviews: services.SharedResults[bytes] = services.SharedResults()
+        self.statistics: services.SharedResults[bytes] = services.SharedResults()
 
     def _serve_repository(self) -> services.AgentRequests | None:
         """Agent requests, if this gateway serves a repository (PYOCO_AGENT_REPO)."""

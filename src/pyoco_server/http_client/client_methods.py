@@ -116,6 +116,7 @@ class ClientMethods:
     list_flows = Sent(operations.list_flows)
     iter_flows = Iterated(operations.iter_flows)
     get_flow = Sent(operations.get_flow)
+    statistics = Sent(operations.statistics)
     list_workers = Sent(operations.list_workers)
     get_worker = Sent(operations.get_worker)
     update_worker = Sent(operations.update_worker)

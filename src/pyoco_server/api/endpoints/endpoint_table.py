@@ -11,6 +11,7 @@ from pyoco_server.api.endpoints import (
     run_endpoints,
     schedule_endpoints,
     signal_endpoints,
+    statistics_endpoints,
     system_endpoints,
     wait_endpoints,
     wheel_endpoints,
@@ -32,6 +33,7 @@ _AREAS: Final = (
     worker_endpoints,
     flow_endpoints,
     wheel_endpoints,
+    statistics_endpoints,
     system_endpoints,
 )
 ENDPOINT_BY_NAME: Final = {
