@@ -113,6 +113,10 @@ COMMANDS: dict[str, Command | Group] = {
         "Show one worker, after pausing, resuming, draining, hiding or unhiding it if requested.",
         "workers_command:worker",
     ),
+    "stats": Command(
+        "Show throughput, success rate, durations and queue times of a period, and of the one before.",
+        "monitoring.stats_command:stats",
+    ),
     "health": Command(
         "Show whether the gateway, NATS and the index are ready; exit 0 only if they are.",
         "health_command:health",

@@ -103,6 +103,7 @@ class Gateway:
         self.views = ViewStore(self.connection, clock=self.clock.now)
         self.requests = RequestCounts()
         self.overviews: services.SharedResults[bytes] = services.SharedResults()
+        self.statistics: services.SharedResults[bytes] = services.SharedResults()
 
     def _serve_repository(self) -> services.AgentRequests | None:
         """Agent requests, if this gateway serves a repository (PYOCO_AGENT_REPO)."""

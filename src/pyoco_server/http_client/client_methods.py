@@ -121,6 +121,7 @@ class ClientMethods:
     iter_flows = Iterated(operations.iter_flows)
     get_flow = Sent(operations.get_flow)
     get_run_graph = Sent(operations.get_run_graph)
+    statistics = Sent(operations.statistics)
     list_workers = Sent(operations.list_workers)
     get_worker = Sent(operations.get_worker)
     update_worker = Sent(operations.update_worker)

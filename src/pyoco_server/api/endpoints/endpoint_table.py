@@ -11,6 +11,7 @@ from pyoco_server.api.endpoints import (
     run_endpoints,
     schedule_endpoints,
     signal_endpoints,
+    statistics_endpoints,
     system_endpoints,
     view_endpoints,
     wait_endpoints,
@@ -34,6 +35,7 @@ _AREAS: Final = (
     flow_endpoints,
     wheel_endpoints,
     view_endpoints,
+    statistics_endpoints,
     system_endpoints,
 )
 ENDPOINT_BY_NAME: Final = {

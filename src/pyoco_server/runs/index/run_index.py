@@ -23,6 +23,7 @@ from pyoco_server.runs.index.flow_statistics import (
 from pyoco_server.runs.index.index_schema import key_of, run_id_of
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
 from pyoco_server.runs.index.pagination import Sort, SortKey
+from pyoco_server.runs.index.period_statistics import PeriodStatistics, period_statistics
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_search import Search
 from pyoco_server.runs.index.run_summary import RunSummary
@@ -138,6 +139,15 @@ class RunIndex(SqliteIndex[IndexWriter]):
         now = time.time()
         await self._write_rollups()
         return await self._read(lambda db: history_of_flow(db, flow, now, tenant=tenant, tag=tag))
+
+    async def period_statistics(
+        self, period: str, tenant: str | None, *, flow: str | None, tag: str | None, most: int
+    ) -> PeriodStatistics:
+        now = time.time()
+        await self._write_rollups()
+        return await self._read(
+            lambda db: period_statistics(db, period, now, most=most, tenant=tenant, flow=flow, tag=tag)
+        )
 
     async def tenants_of(self, run_ids: Iterable[str]) -> dict[str, str | None]:
         """The tenant of each of these runs that is indexed; it never changes."""
