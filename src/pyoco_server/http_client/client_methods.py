@@ -118,6 +118,7 @@ class ClientMethods:
     get_flow = Sent(operations.get_flow)
     list_workers = Sent(operations.list_workers)
     get_worker = Sent(operations.get_worker)
+    get_worker_setup = Sent(operations.get_worker_setup)
     update_worker = Sent(operations.update_worker)
     metrics = Sent(operations.metrics)
     health = Sent(operations.health)
