@@ -124,6 +124,7 @@ class ClientMethods:
     statistics = Sent(operations.statistics)
     list_workers = Sent(operations.list_workers)
     get_worker = Sent(operations.get_worker)
+    get_worker_setup = Sent(operations.get_worker_setup)
     update_worker = Sent(operations.update_worker)
     metrics = Sent(operations.metrics)
     health = Sent(operations.health)

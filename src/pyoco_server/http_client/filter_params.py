@@ -25,6 +25,9 @@ class LetterFilter(TypedDict, total=False):
     since: float | None
     until: float | None
     q: str | None
+    seq: Sequence[int]
+    # `open`, or `closed`: a rerun of their run has completed.
+    state: str | None
 
 
 class BulkConsent(TypedDict, total=False):

@@ -24,6 +24,7 @@ from pyoco_server.http_client.response_types import (
     Statistics,
     Worker,
     WorkerChange,
+    WorkerSetup,
 )
 
 Period = Literal["1h", "24h", "7d", "30d"]
@@ -82,6 +83,11 @@ def list_workers(
 def get_worker(worker_id: str) -> Request[Worker]:
     """One worker, hidden or not, whatever its state."""
     return call(api.GET_WORKER, worker_id=worker_id)
+
+
+def get_worker_setup() -> Request[WorkerSetup]:
+    """The command that adds a worker to the installation of this gateway."""
+    return call(api.GET_WORKER_SETUP)
 
 
 def update_worker(
@@ -215,4 +221,5 @@ def _bulk(
 
 def _letter_query(wanted: LetterFilter) -> dict[str, Any]:
     reasons = ",".join(wanted.get("reason", ()))
-    return given(**{**wanted, "reason": reasons or None})
+    seqs = ",".join(map(str, wanted.get("seq", ())))
+    return given(**{**wanted, "reason": reasons or None, "seq": seqs or None})

@@ -160,7 +160,7 @@ WaitItem = TypedDict("WaitItem", {
     "message": str, "state": str, "created_at": float, "deadline_at": float | None, "arming": int,
     "tenant_id": str | None, "assignees": list[str], "proposal_digest": str | None, "required": int,
     "approvals": int, "decided_at": float | None, "decided_by": Actor | None, "decision": str | None,
-    "kind": str, "topic": str | None,
+    "kind": str, "topic": str | None, "answer": str | None,
 })
 WaitPage = TypedDict("WaitPage", {"items": list[WaitItem], "next_cursor": str | None, "total": int})
 Vote = TypedDict("Vote", {
@@ -373,10 +373,12 @@ DoctorCheck = TypedDict("DoctorCheck", {
     "fix": NotRequired[str | None],
 })
 DoctorReport = TypedDict("DoctorReport", {"checks": list[DoctorCheck]})
+LetterRerun = TypedDict("LetterRerun", {"run_id": str, "status": str})
 Letter = TypedDict("Letter", {
     "seq": int, "timestamp": float, "reason": str, "error": str | None, "run_id": str | None,
     "flow_name": str | None, "tag": str | None, "tags": list[str] | None, "worker_id": str | None,
     "num_delivered": int | None, "subject": str | None, "tenant_id": str | None, "replayable": bool,
+    "rerun": LetterRerun | None, "closed": bool,
 })
 LetterPage = TypedDict("LetterPage", {"items": list[Letter], "next_cursor": str | None})
 DeletedLetter = TypedDict("DeletedLetter", {"seq": int, "deleted": bool})
@@ -396,16 +398,32 @@ BulkAnswer = TypedDict("BulkAnswer", {
     "operation": BulkOperation | None,
 })
 BulkList = TypedDict("BulkList", {"items": list[BulkOperation]})
-SkippedWheel = TypedDict("SkippedWheel", {"name": str, "reason": str})
+SkippedWheel = TypedDict("SkippedWheel", {
+    "name": str, "reason": str, "needs": str | None, "expected": str | None,
+})
+FailedWheel = TypedDict("FailedWheel", {"name": str, "reason": str})
 InstalledWheel = TypedDict("InstalledWheel", {
-    "name": str, "package": str, "version": str, "nuid": str, "sha256_hex": str | None, "installed_at": float,
+    "name": str, "package": str, "version": str, "nuid": str, "sha256_hex": str | None,
+    "installed_at": float, "missing": list[str],
 })
 WheelSync = TypedDict("WheelSync", {
     "enabled": bool, "last_result": str, "error": str | None, "last_attempt_at": float | None,
     "last_success_at": float | None, "last_synced_at": float | None, "selected_count": int,
     "updated_count": int, "removed_count": int, "skipped_incompatible_count": int,
     "selected_wheels": list[str], "updated_wheels": list[str], "removed_wheels": list[str],
-    "skipped_incompatible": list[SkippedWheel], "installed_wheels": list[InstalledWheel],
+    "skipped_incompatible": list[SkippedWheel], "failed_wheels": list[FailedWheel],
+    "installed_wheels": list[InstalledWheel],
+})
+WorkerHost = TypedDict("WorkerHost", {
+    "name": str, "system": str, "python": str, "cpus": int, "memory_bytes": int | None,
+})
+WorkerUsage = TypedDict("WorkerUsage", {
+    "at": float, "processes": int, "cpu_cores": float | None, "memory_bytes": int | None,
+    "host_cpu": float | None, "host_memory_bytes": int | None,
+})
+WorkerEvent = TypedDict("WorkerEvent", {
+    "at": float, "kind": str, "by": NotRequired[str | None], "tenant_id": NotRequired[str | None],
+    "reason": NotRequired[str | None],
 })
 Worker = TypedDict("Worker", {
     "worker_id": str, "instance_id": str, "state": str, "hidden": bool, "paused": bool, "draining": bool,
@@ -414,8 +432,10 @@ Worker = TypedDict("Worker", {
     "current_run_id": str | None, "current_run_ids": list[str], "last_run_id": str | None,
     "last_run_status": str | None, "last_run_started_at": float | None, "last_run_finished_at": float | None,
     "stopped_at": float | None, "stop_reason": str | None, "version": str, "pyoco_version": str,
-    "wheel_sync": WheelSync,
+    "wheel_sync": WheelSync, "host": WorkerHost | None, "usage": WorkerUsage | None,
+    "history": list[WorkerEvent],
 })
+WorkerSetup = TypedDict("WorkerSetup", {"command": str, "needs_credentials": bool, "local": bool})
 WorkerChange = TypedDict("WorkerChange", {
     "worker_id": str, "hidden": bool, "paused": bool, "draining": bool, "state": str, "updated_at": float,
 })

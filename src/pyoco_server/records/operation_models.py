@@ -89,6 +89,13 @@ class BulkItem(Struct, frozen=True):
     digest: str | None = None
 
 
+class LetterState(StrEnum):
+    """Of a dead letter: closed when a rerun of its run has completed."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
 class WheelAction(StrEnum):
     UPLOAD = "upload"
     DELETE = "delete"

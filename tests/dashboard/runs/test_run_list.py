@@ -22,9 +22,7 @@ QUESTION = "Is the invoice 2041 of Blue Bottle Ltd over 1,200 EUR right, and may
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(
-    shared_config: NatsBackendConfig, dashboard_folder: Path
-) -> AsyncIterator[RunningGateway]:
+async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
     async with running_gateway(shared_config) as running:
         yield running
 
@@ -51,10 +49,7 @@ async def stored(gateway: RunningGateway) -> list[RunSnapshot]:
             params={"invoice": 2041},
         ),
         ended(at=now - 3, flow_name="large", params={"text": "begin " + "x" * 400 + " end"}),
-        *(
-            ended(at=now - 10 - each, flow_name="daily_sales", params={"part": each})
-            for each in range(119)
-        ),
+        *(ended(at=now - 10 - each, flow_name="daily_sales", params={"part": each}) for each in range(119)),
     ]
     await write_many(gateway.inside.connection, runs)
     return runs

@@ -18,7 +18,6 @@ _BULK_ERRORS = (
     NATS,
     Err.INDEX_NOT_READY,
 )
-_LETTER_BULK_ERRORS = tuple(error for error in _BULK_ERRORS if error is not Err.INDEX_NOT_READY)
 
 BULK_CANCEL = Endpoint(
     "POST /bulk/cancel",
@@ -45,7 +44,7 @@ REPLAY_LETTERS = Endpoint(
     OPERATE,
     "Replay every dead letter that matches the query, with the filters of `GET /dlq`.",
     ops.BulkAnswer,
-    _LETTER_BULK_ERRORS,
+    _BULK_ERRORS,
     Body(ops.BulkReplayRequest),
     ops.LetterQuery,
     creates="bulk operation",
@@ -55,7 +54,7 @@ DELETE_LETTERS = Endpoint(
     OPERATE,
     "Delete every dead letter that matches the query, with the filters of `GET /dlq`.",
     ops.BulkAnswer,
-    _LETTER_BULK_ERRORS,
+    _BULK_ERRORS,
     Body(ops.BulkRequest),
     ops.LetterQuery,
     creates="bulk operation",

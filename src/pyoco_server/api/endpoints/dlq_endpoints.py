@@ -2,7 +2,7 @@
 
 from pyoco_server.api import operation_types as ops
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
-from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE
+from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import OPERATE, READ_OR_OPERATE
 from pyoco_server.errors.error_table import Err
 
@@ -11,7 +11,7 @@ LIST_LETTERS = Endpoint(
     READ_OR_OPERATE,
     "The dead letters that match, newest first.",
     ops.LettersView,
-    (Err.INVALID_LIST_QUERY, NATS),
+    LIST_ERRORS,
     query=ops.LetterPageQuery,
 )
 GET_LETTER = Endpoint(

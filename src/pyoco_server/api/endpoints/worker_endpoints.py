@@ -21,6 +21,15 @@ GET_WORKER = Endpoint(
     ops.WorkerView,
     (Err.WORKER_NOT_FOUND, UNREADABLE, NATS),
 )
+GET_WORKER_SETUP = Endpoint(
+    "GET /worker-setup",
+    WORKERS,
+    "The command that adds a worker to this installation, without any secret. "
+    "With an operator tenant, only for its keys.",
+    ops.WorkerSetup,
+    (),
+    operators_only=True,
+)
 PATCH_WORKER = Endpoint(
     "PATCH /workers/{worker_id}",
     WORKERS,

@@ -9,6 +9,7 @@ from pyoco_server.cli.options.time_formats import parse_time
 from pyoco_server.http_client import LetterFilter, RunFilter, ScheduleFilter, WaitFilter
 from pyoco_server.records.causes import CauseKind
 from pyoco_server.records.models import Reason, RunStatus, WaitKind
+from pyoco_server.records.operation_models import LetterState
 from pyoco_server.records.wait_models import WaitState
 
 
@@ -94,8 +95,18 @@ def letter_filter(
         float | None, _time("Only letters after this time: 2h (ago), 2026-01-31T09:00 or unix seconds.")
     ] = None,
     until: Annotated[float | None, _time("Only letters up to this time.")] = None,
+    state: Annotated[
+        str | None,
+        option(
+            "Only open letters, or only closed ones: those whose run was rerun with success.",
+            "STATE",
+            parser=one_of(LetterState, str.lower),
+            autocompletion=lambda: list(LetterState),
+        ),
+    ] = None,
 ) -> LetterFilter:
     return LetterFilter(
+        state=state,
         reason=reason or [],
         flow=flow,
         tag=tag,

@@ -24,6 +24,7 @@ from pyoco_server.runs.index.index_schema import key_of, run_id_of
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
 from pyoco_server.runs.index.pagination import Sort, SortKey
 from pyoco_server.runs.index.period_statistics import PeriodStatistics, period_statistics
+from pyoco_server.runs.index.rerun_outcomes import Rerun, decisive_reruns
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_search import Search
 from pyoco_server.runs.index.run_summary import RunSummary
@@ -170,6 +171,11 @@ class RunIndex(SqliteIndex[IndexWriter]):
             return {run_id_of(key): row[0] for key, row in rows if row is not None}
 
         return await self._read(found)
+
+    async def decisive_reruns(self, run_ids: Iterable[str]) -> dict[str, Rerun]:
+        """Of each of these runs that was rerun: the rerun that has completed, or else the newest."""
+        asked = set(run_ids)
+        return await self._read(lambda db: decisive_reruns(db, asked)) if asked else {}
 
     async def _write_rollups(self) -> None:
         if self.ready and not self._used().rollups.are_written:

@@ -9,6 +9,7 @@ from pyoco_server.runs.index.flow_statistics import FlowHistory, FlowStatistics
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.pagination import Sort, SortKey
 from pyoco_server.runs.index.period_statistics import PeriodStatistics
+from pyoco_server.runs.index.rerun_outcomes import Rerun
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_index import Page, RunIndex
 
@@ -97,6 +98,11 @@ class RunLists:
             await self._catch_up.wait_if_ready()
             tenants = await self._index.tenants_of(asked)
         return frozenset(run_id for run_id, owner in tenants.items() if owner == tenant)
+
+    async def decisive_reruns(self, run_ids: Iterable[str]) -> dict[str, Rerun]:
+        """Of each of these runs that was rerun: the rerun that has completed, or else the newest."""
+        await self.caught_up()
+        return await self._index.decisive_reruns(run_ids)
 
     async def statuses_of(self, run_ids: Iterable[str]) -> dict[str, str]:
         """The status of each of these runs, as far as the index has it; it may lag."""
