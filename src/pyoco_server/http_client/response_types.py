@@ -496,6 +496,24 @@ View = TypedDict("View", {
 })
 ViewList = TypedDict("ViewList", {"views": list[View]})
 ViewDeleted = TypedDict("ViewDeleted", {"name": str, "deleted": bool})
+RunFigures = TypedDict("RunFigures", {
+    "completed": int, "failed": int, "cancelled": int, "per_hour": float, "success_rate": float | None,
+    "duration_ms": FlowQuantiles, "queue_ms": FlowQuantiles,
+})
+FlowComparison = TypedDict("FlowComparison", {
+    "flow_name": str, "current": RunFigures, "previous": RunFigures, "sparkline": FlowSparkline,
+})
+SlotCounts = TypedDict("SlotCounts", {"workers": int, "slots": int, "slots_busy": int})
+TagComparison = TypedDict("TagComparison", {
+    "tag": str, "current": RunFigures, "previous": RunFigures, "sparkline": FlowSparkline,
+    "slots": SlotCounts,
+})
+Statistics = TypedDict("Statistics", {
+    "period": Literal['1h', '24h', '30d', '7d'], "at": float, "since": int, "previous_since": int,
+    "bucket_sec": int, "current": RunFigures, "previous": RunFigures, "buckets": list[RunFigures],
+    "previous_buckets": list[RunFigures], "flows": list[FlowComparison], "flow_count": int,
+    "tags": list[TagComparison], "tag_count": int, "slots": SlotCounts,
+})
 NatsHealth = TypedDict("NatsHealth", {
     "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
 })
@@ -518,10 +536,11 @@ KeyAccess = TypedDict("KeyAccess", {
 EndedRuns = TypedDict("EndedRuns", {"at": float, "completed": int, "failed": int, "cancelled": int})
 FailingFlow = TypedDict("FailingFlow", {
     "flow_name": str, "completed": int, "failed": int, "cancelled": int, "last_run_id": str,
-    "last_failed_at": float, "last_error": str | None,
+    "last_failed_at": float, "last_error": str | None, "sparkline": FlowSparkline,
 })
 QueueView = TypedDict("QueueView", {
-    "tag": str, "waiting": int, "in_work": int, "oldest_sec": float, "workers": int, "workers_held": int,
+    "tag": str, "pending": int, "running": int, "waiting": int, "in_work": int, "oldest_sec": float,
+    "workers": int, "workers_held": int,
 })
 WorkerCounts = TypedDict("WorkerCounts", {
     "alive": int, "paused": int, "draining": int, "disconnected": int, "slots": int, "slots_busy": int,
