@@ -264,26 +264,21 @@ async def test_an_explanation_has_buttons_where_the_page_can_do_it(tab: Tab) -> 
     await why.get_by_role("button", name="Why, and what to do").click()
     await expect(why).to_contain_text("This run is finished. Nothing happens unless you rerun it.")
     await expect(why).not_to_contain_text("pyoco-client")
+    await tab.screenshot("run-why-open")
     letter = why.get_by_role("link", name="Check the dead letter of the run")
     await expect(letter).to_have_attribute("href", f"#/dlq?run_id={run_id}")
     await why.get_by_role("button", name="Read the run's output").click()
     await expect(part(tab, "Log")).to_be_in_viewport()
-    await tab.screenshots("run-why")
-    await tab.set_language("en")
 
     waiting = await tab.gateway.submit("noop", tag="nobody")
     await tab.open(f"/runs/{waiting}")
     await why.get_by_role("button", name="Why, and what to do").click()
     # Nothing on this page starts a worker.
     await expect(why).to_contain_text("pyoco-worker --tag nobody --flows DIR")
+    await tab.is_accessible()
+    await tab.screenshot("run-why-pending")
     await why.get_by_role("button", name="Cancel the run").first.click()
     await expect(tab.page.get_by_role("dialog", name="Cancel the run of noop?")).to_be_visible()
-
-
-async def test_commands_name_this_gateway(tab: Tab) -> None:
-    await tab.open("/schedules")
-    command = f"pyoco-client --server {tab.url} schedules create"
-    await expect(tab.page.get_by_text(re.compile(re.escape(command)))).to_be_visible()
 
 
 async def test_details_use_the_height_there_is(tab: Tab) -> None:
