@@ -17,7 +17,7 @@ const COLUMN_GAP = 36;
 const ROW_GAP = 30;
 const CORNER = 8;
 // One row is easier to follow than several, until it gets too small.
-const READABLE_ROW = 0.8;
+const READABLE_ROW = 0.75;
 const COMFORTABLE = 0.92;
 // The arrow head is at the end of the edge.
 const ARROW = 2;
