@@ -379,7 +379,7 @@ class LogsView(Struct, kw_only=True):
     # The run has ended, and there are no lines after these.
     complete: bool
     # If `before` or `around` is given; null: these are the first lines of the log.
-    previous_before: str | None | UnsetType = UNSET
+    previous_before: str | UnsetType | None = UNSET
     # For `pyoco runs logs`: up to 5000 lines, if none of `after`, `limit`, `stream` and `search` is given.
     logs: list[PyocoLogEntry] | UnsetType = UNSET
 

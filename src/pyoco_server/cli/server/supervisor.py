@@ -108,7 +108,9 @@ class Child:
             await self._reap(running)
             if time.monotonic() - running.started > _SETTLED_SEC:
                 backoff = _MIN_BACKOFF_SEC
-            self._on_event(f"The {self.name} stopped ({_exit_text(code)}); restarting in {interval(backoff)}.")
+            self._on_event(
+                f"The {self.name} stopped ({_exit_text(code)}); restarting in {interval(backoff)}."
+            )
             await asyncio.sleep(backoff)
             backoff = min(backoff * 2, _MAX_BACKOFF_SEC)
             self._running = await self._relaunch()

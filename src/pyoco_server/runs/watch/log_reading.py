@@ -196,7 +196,9 @@ async def lines_before(
         read = [batch async for batch in _batches_between(logs, run_id, begin, end)]
         batches, size = batches + len(read), size + sum(batch.size for batch in read)
         lines[:0] = [
-            placed for placed in _lines_of(read) if placed.position < before and line_filter.matches(placed.line)
+            placed
+            for placed in _lines_of(read)
+            if placed.position < before and line_filter.matches(placed.line)
         ]
         end, step = begin, 2 * step
     if len(lines) > limit:

@@ -78,6 +78,7 @@ function ShownLog({
   useEffect(() => {
     if (following) rows.current?.toEnd();
   }, [lines, following, wrap]);
+  const earlier = () => log.earlier?.();
   const card = useScrolledToLine(
     linked,
     lines.some((each) => each.id === linked),
@@ -117,10 +118,12 @@ function ShownLog({
             {t("linkedGone")}
           </p>
         )}
-        <More onLoad={log.earlier && (() => rows.current?.keepPlace(log.earlier ?? (() => undefined)))}>
-          <ChevronUp size={13} aria-hidden />
-          {t("earlier")}
-        </More>
+        {log.earlier && (
+          <More onLoad={() => (rows.current ? rows.current.keepPlace(earlier) : earlier())}>
+            <ChevronUp size={13} aria-hidden />
+            {t("earlier")}
+          </More>
+        )}
         {lines.length > 0 ? (
           <LogRows
             ref={rows}
@@ -138,16 +141,20 @@ function ShownLog({
         ) : (
           !log.problem && <Nothing log={log} task={filter.task} hasPrinted={hasPrinted} />
         )}
-        <More onLoad={log.later}>
-          <ChevronDown size={13} aria-hidden />
-          {t("later")}
-        </More>
-        {!following && lines.length > 0 && (linked === null || log.later) && (
-          <Button
-            kind="primary"
-            className={styles.toEnd}
-            onClick={() => (linked === null ? setFollowing(true) : change({ line: null }))}
-          >
+        {log.later && (
+          <div className={styles.below}>
+            <More onLoad={log.later}>
+              <ChevronDown size={13} aria-hidden />
+              {t("later")}
+            </More>
+            <More onLoad={() => change({ line: null })}>
+              <ArrowDown size={13} aria-hidden />
+              {t("toEnd")}
+            </More>
+          </div>
+        )}
+        {linked === null && !following && lines.length > 0 && (
+          <Button kind="primary" className={styles.toEnd} onClick={() => setFollowing(true)}>
             <ArrowDown size={13} aria-hidden />
             {t("toEnd")}
           </Button>
@@ -173,13 +180,11 @@ function Nothing({ log, task, hasPrinted }: { log: Log; task: string | null; has
   );
 }
 
-function More({ onLoad, children }: { onLoad: (() => void) | undefined; children: ReactNode }) {
+function More({ onLoad, children }: { onLoad: () => void; children: ReactNode }) {
   return (
-    onLoad && (
-      <Button kind="plain" className={styles.more} onClick={onLoad}>
-        {children}
-      </Button>
-    )
+    <Button kind="plain" className={styles.more} onClick={onLoad}>
+      {children}
+    </Button>
   );
 }
 

@@ -33,6 +33,10 @@ interface AxisRowProps {
 
 export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRowProps) {
   const t = useMessages(messages);
+  // Also while they are outside of the visible part: the rows must not move.
+  const hasGaps = scale.axis.pieces.some(
+    ({ gap, left, right }) => gap && (right - left) * width >= ROOM_FOR_LABEL_PX,
+  );
   const gaps = scale.axis.pieces.flatMap((piece) => shownGap(piece, scale, width));
   return (
     <>
@@ -46,7 +50,7 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
           ))}
         </div>
       </div>
-      {gaps.length > 0 && (
+      {hasGaps && (
         <div className={joined(styles.gapRow, scrolls && styles.scrolls)}>
           <span />
           <ul className={styles.gaps} aria-label={t("gaps")}>
