@@ -19,6 +19,7 @@ const CHARACTER_PX = 6.6;
 const LABEL_GAP_PX = 10;
 // An expanded gap needs this much for its label.
 const ROOM_FOR_LABEL_PX = 40;
+const ROOM_FOR_ICON_PX = 72;
 const ROOM_FOR_WORDS_PX = 150;
 
 interface AxisRowProps {
@@ -58,7 +59,7 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
               const Icon = ICONS[gap.kind];
               const time = duration(gap.to - gap.from);
               const words = t(`gap.${gap.kind}`, { time });
-              const hasRoom = ((right - left) / 100) * width > ROOM_FOR_WORDS_PX;
+              const pixels = ((right - left) / 100) * width;
               return (
                 <li key={gap.key} style={{ left: `${left}%`, width: `${right - left}%` }}>
                   <button
@@ -70,8 +71,8 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
                     className={joined(styles.gapButton, collapsed && styles.collapsed)}
                     onClick={() => onToggle(gap, !collapsed)}
                   >
-                    <Icon size={11} aria-hidden />
-                    <span>{hasRoom ? words : time}</span>
+                    {pixels > ROOM_FOR_ICON_PX && <Icon size={11} aria-hidden />}
+                    <span>{pixels > ROOM_FOR_WORDS_PX ? words : time}</span>
                   </button>
                 </li>
               );
