@@ -55,19 +55,9 @@ function ShownLog({
   const [search, setSearch] = useState(query.get("search") ?? "");
   const looked = useDeferredValue(search);
   const everything = query.get("log") === "all";
-  const streams = query.getAll("stream").join();
-  const level = levelIn(query.get("level"));
   const context = contextIn(query.get("only"));
-  const filter = useMemo<LogFilter>(
-    () => ({
-      task: everything ? null : selected,
-      streams: new Set(streams ? streams.split(",") : STREAMS),
-      level,
-      only: context !== null && looked ? { search: looked, context } : null,
-    }),
-    [everything, selected, streams, level, context, looked],
-  );
-  const { lines, skipped } = useMemo(() => selectedLines(log, filter), [log, filter]);
+  const filter = useFilter(query, everything ? null : selected, looked);
+  const { lines, skipped } = useMemo(() => selectedLines(log.lines, filter), [log.lines, filter]);
   const rows = useRef<LogRowsHandle>(null);
   const [following, setFollowing] = useState(linked === null);
   const found = useMatches(lines, looked, (line) => {
@@ -135,7 +125,8 @@ function ShownLog({
             selected={selected}
             fieldsOpen={fieldsOpen}
             onSelect={onSelect}
-            onAtEnd={setFollowing}
+            // A part of the log has no end to follow.
+            onAtEnd={(isAtEnd) => setFollowing(isAtEnd && linked === null)}
             linkTo={(line) => href(pathTo("/runs/:id", { id }), { line })}
           />
         ) : (
@@ -168,6 +159,22 @@ function ShownLog({
   );
 }
 
+/** What the URL says about which lines are shown. */
+function useFilter(query: URLSearchParams, task: string | null, search: string): LogFilter {
+  const streams = query.getAll("stream").join();
+  const level = levelIn(query.get("level"));
+  const context = contextIn(query.get("only"));
+  return useMemo(
+    () => ({
+      task,
+      streams: new Set(streams ? streams.split(",") : STREAMS),
+      level,
+      only: context !== null && search ? { search, context } : null,
+    }),
+    [task, streams, level, context, search],
+  );
+}
+
 function Nothing({ log, task, hasPrinted }: { log: Log; task: string | null; hasPrinted: boolean }) {
   const t = useMessages(messages);
   const why = log.isLoading ? "loading" : nothingIn(log, task, log.complete);
@@ -189,7 +196,7 @@ function More({ onLoad, children }: { onLoad: () => void; children: ReactNode })
 }
 
 /** The lines that pass the filter, and how many were left out before which of them. */
-function selectedLines({ lines }: Log, filter: LogFilter) {
+function selectedLines(lines: Log["lines"], filter: LogFilter) {
   const passing = shown(lines, filter);
   if (!filter.only) return { lines: passing, skipped: new Map<string, number>() };
   const found = passing.flatMap(contextFilter(filter.only));
@@ -220,10 +227,9 @@ function useMatches(lines: Log["lines"], search: string, onMove: (line: string) 
     setChosen(line);
     onMove(line);
   };
-  const first = useRef(search);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another search moves the lines.
   useEffect(() => {
-    if (search && (search !== first.current || current)) go(lines[positions[0] ?? -1]?.id);
+    if (search) go(lines[positions[0] ?? -1]?.id);
   }, [search]);
   return {
     count: positions.length,
