@@ -22,9 +22,7 @@ QUESTION = "Is the invoice 2041 of Blue Bottle Ltd over 1,200 EUR right, and may
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(
-    shared_config: NatsBackendConfig, dashboard_folder: Path
-) -> AsyncIterator[RunningGateway]:
+async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
     async with running_gateway(shared_config) as running:
         yield running
 
@@ -51,10 +49,7 @@ async def stored(gateway: RunningGateway) -> list[RunSnapshot]:
             params={"invoice": 2041},
         ),
         ended(at=now - 3, flow_name="large", params={"text": "begin " + "x" * 400 + " end"}),
-        *(
-            ended(at=now - 10 - each, flow_name="daily_sales", params={"part": each})
-            for each in range(119)
-        ),
+        *(ended(at=now - 10 - each, flow_name="daily_sales", params={"part": each}) for each in range(119)),
     ]
     await write_many(gateway.inside.connection, runs)
     return runs
@@ -124,7 +119,7 @@ async def test_filters_are_suggested(tab: Tab, stored: list[RunSnapshot]) -> Non
     await tab.open("/runs?flow=invoice")
     await expect(tab.page.locator("[data-run]")).to_have_count(1)
     field = tab.page.get_by_role("combobox", name="Filter runs")
-    options = tab.page.get_by_role("option")
+    options = tab.page.get_by_role("listbox", name="Suggestions").get_by_role("option")
     await tab.page.keyboard.press("/")
     await tab.page.keyboard.type("fl")
     await expect(options).to_have_text(["flow:"])
@@ -171,6 +166,13 @@ async def test_all_are_selected_first_on_the_page_then_by_the_filter(
     await expect(tab.page.locator("[data-run]").first).to_be_visible()
     await head.check()
     await tab.page.get_by_role("button", name="Select all 119 that match").click()
+    await tab.resize(NARROW)
+    box = await bar.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= NARROW
+    await tab.screenshot("run-select-all-narrow")
+    await tab.resize(WIDE)
     await bar.get_by_role("button", name="Rerun all matching…").click()
     dialog = tab.page.get_by_role("dialog")
     await expect(dialog).to_contain_text("119 matching runs will be rerun")
