@@ -24,6 +24,7 @@ from pyoco_server.errors import (
     RunNotFound,
     ScheduleNotFound,
     TemplateNotFound,
+    ViewNotFound,
     WaitNotFound,
 )
 
@@ -46,6 +47,7 @@ _TENANT_ERRORS: Final = (
     DeliveryNotFound,
     TemplateNotFound,
     ActionNotFound,
+    ViewNotFound,
 )
 
 
