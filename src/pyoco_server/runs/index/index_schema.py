@@ -38,11 +38,20 @@ CREATE TABLE groups (
 );
 -- Ended runs by period (flow_rollups.py).
 CREATE TABLE rollups (
-    period_sec INTEGER NOT NULL, start INTEGER NOT NULL, grp INTEGER NOT NULL,
+    period_sec INTEGER NOT NULL, start INTEGER NOT NULL,
+    grp INTEGER NOT NULL,       -- of `groups`, or of `totals`
     runs INTEGER NOT NULL,
     durations BLOB NOT NULL, queue_times BLOB NOT NULL,  -- histograms
     PRIMARY KEY (period_sec, start, grp)
 ) WITHOUT ROWID;
+-- What rows of `rollups` add up: the groups of a flow over all tags, or those of a tag over all flows.
+CREATE TABLE totals (
+    id INTEGER PRIMARY KEY,     -- negative
+    tenant TEXT NOT NULL,
+    flow TEXT NOT NULL, tag TEXT NOT NULL,  -- one of them is empty: all
+    status TEXT NOT NULL,
+    UNIQUE (tenant, flow, tag, status)
+);
 CREATE TABLE runs (
     revision INTEGER PRIMARY KEY,
     run_id BLOB NOT NULL,
