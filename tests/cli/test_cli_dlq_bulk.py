@@ -140,7 +140,7 @@ def test_without_matches_nothing_is_started(client: ClientCommand) -> None:
 def test_without_a_terminal_yes_is_required(client: ClientCommand, http: PyocoHttpClient) -> None:
     (run_id,) = waiting_runs(http, "unasked")
     error = client.error("bulk", "cancel", "--tag", "unasked")
-    assert "cannot ask for confirmation without a terminal (cancel the matching runs)" in error
+    assert "cannot ask for confirmation without a terminal; add --yes" in error
     assert http.get_run(run_id)["status"] == "PENDING"
 
 

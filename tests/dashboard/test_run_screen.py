@@ -9,12 +9,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Locator, Route, expect
+from playwright.async_api import Route, expect
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import EarlierAttempt, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
+from tests.dashboard.run_page import details, part, status, task_in
 from tests.support.broker.stored_runs import ended, write_many
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
@@ -33,23 +34,6 @@ async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> A
 async def worker(gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
     async with serving_worker(gateway.inside.config, concurrency=2) as serving:
         yield serving
-
-
-def part(tab: Tab, name: str) -> Locator:
-    """One of the screen's parts: Flow, Timeline, Log."""
-    return tab.page.get_by_role("region", name=name, exact=True).first
-
-
-def task_in(tab: Tab, name: str, task: str) -> Locator:
-    return part(tab, name).locator(f"[data-task='{task}']")
-
-
-def details(tab: Tab) -> Locator:
-    return tab.page.get_by_role("complementary", name="Details")
-
-
-def status(tab: Tab) -> Locator:
-    return tab.page.locator("header [data-status]")
 
 
 async def test_a_run_is_followed_from_its_submission_to_its_end(

@@ -63,6 +63,8 @@ _NAMES = {
     "StepView": "TemplateStep",
     "TasksView": "Tasks",
     "TemplateView": "Template",
+    "ViewFilterView": "ViewFilter",
+    "ViewView": "View",
     "WaitView": "Wait",
     "WheelDeleted": "DeletedWheel",
     "WheelSyncState": "WheelSync",

@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from pyoco_server.api.flow_types import FlowSparkline
 from pyoco_server.api.run_types import KeepAnswers, RerunAccepted
 from pyoco_server.records.models import (
     RerunMode,
@@ -322,12 +323,18 @@ class FailingFlow(Struct, kw_only=True):
     last_run_id: str
     last_failed_at: float
     last_error: str | None
+    # How its runs ended in each interval of the window.
+    sparkline: FlowSparkline
 
 
 class QueueView(Struct, kw_only=True):
     """The queue of one tag."""
 
     tag: str
+    # Runs of the caller's tenant, or of all, with these statuses: as lists count them.
+    pending: int
+    running: int
+    # Jobs in NATS: not delivered yet, and delivered but not acknowledged.
     waiting: int
     in_work: int
     oldest_sec: float

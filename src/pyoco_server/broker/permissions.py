@@ -107,6 +107,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         config.signals_kv_bucket,
         *start_buckets,
         config.receipts_kv_bucket,
+        config.views_kv_bucket,
     )
     # Those that each gateway follows.
     followed = (

@@ -39,6 +39,7 @@ _BUCKETS: Final = (
     "receipts_kv_bucket",
     "event_retries_kv_bucket",
     "requests_kv_bucket",
+    "views_kv_bucket",
 )
 _SUBJECT_PREFIXES: Final = (
     "work_subject_prefix",

@@ -162,6 +162,7 @@ class NatsBackendConfig:
     )
     idempotency_kv_bucket: str = _runs("pyoco_idempotency", "The bucket of idempotency keys.", form=NAME)
     idempotency_ttl_sec: int = _runs(86400, "How long an Idempotency-Key is kept.", minimum=60)
+    views_kv_bucket: str = _runs("pyoco_views", "The bucket of saved views of the list of runs.", form=NAME)
     waits_kv_bucket: str = _waits("pyoco_waits", "The bucket of waits.", form=NAME)
     wait_event_stream: str = _waits(
         "PYOCO_WAIT_EVENTS",
@@ -586,7 +587,7 @@ class NatsBackendConfig:
     wheel_history_ttl_sec: int = _wheels(7776000, "How long that history is kept.", minimum=1)
 
     dashboard_lang: str = _dashboard(
-        "auto", "The language of the dashboard; auto: that of the server.", choices=("auto", "ja", "en")
+        "auto", "The language of the dashboard; auto: that of the browser.", choices=("auto", "ja", "en")
     )
 
     log_level: str = _logging(

@@ -1,8 +1,8 @@
-"""Calls about flows, workers, metrics, dead letters and bulk operations: methods of both clients."""
+"""Calls about flows, statistics, workers, dead letters and bulk operations: methods of both clients."""
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client.call_types import ClientEndpoint, Pages, Query, Request, call, given
@@ -20,10 +20,14 @@ from pyoco_server.http_client.response_types import (
     Letter,
     LetterPage,
     ReplayedLetter,
+    RunGraph,
+    Statistics,
     Worker,
     WorkerChange,
     WorkerSetup,
 )
+
+Period = Literal["1h", "24h", "7d", "30d"]
 
 
 def list_flows(
@@ -47,6 +51,21 @@ def get_flow(flow_name: str, tag: str | None = None) -> Request[FlowView]:
     With a `tag`, as workers of that tag have it.
     """
     return call(api.GET_FLOW, given(tag=tag), flow_name=flow_name)
+
+
+def get_run_graph(run_id: str) -> Request[RunGraph]:
+    """The tasks of a run and the order between them, also before it has started."""
+    return call(api.GET_RUN_GRAPH, run_id=run_id)
+
+
+def statistics(
+    period: Period | None = None, *, flow: str | None = None, tag: str | None = None
+) -> Request[Statistics]:
+    """The runs that ended in a period (24h unless given), and in the period before: rates and durations.
+
+    In total, per bucket of time, per flow and per tag; of one `flow` or one `tag` if given.
+    """
+    return call(api.STATISTICS, given(period=period, flow=flow, tag=tag))
 
 
 def list_workers(

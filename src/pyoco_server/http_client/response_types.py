@@ -23,8 +23,8 @@ RunItem = TypedDict("RunItem", {
     "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
     "origin_run_id": str | None, "cause": NotRequired[Cause], "start_at": NotRequired[float],
     "workflow_yaml_sha256": str | None, "tenant_id": str | None, "tasks_total": int, "tasks_over": int,
-    "artifacts": NotRequired[ArtifactCounts], "wait_message": str | None, "wait_schema": str | None,
-    "wait_deadline_at": float | None, "open_waits": int, "id": NotRequired[str],
+    "params_preview": NotRequired[str], "artifacts": NotRequired[ArtifactCounts], "wait_message": str | None,
+    "wait_schema": str | None, "wait_deadline_at": float | None, "open_waits": int, "id": NotRequired[str],
 })
 RunPage = TypedDict("RunPage", {
     "items": list[RunItem], "next_cursor": str | None, "total": NotRequired[int],
@@ -85,9 +85,9 @@ PyocoLogEntry = TypedDict("PyocoLogEntry", {
 })
 LogPage = TypedDict("LogPage", {
     "run_id": str, "run_status": str, "lines": list[LogLine], "next_after": str | None, "complete": bool,
-    "logs": NotRequired[list[PyocoLogEntry]],
+    "previous_before": NotRequired[str | None], "logs": NotRequired[list[PyocoLogEntry]],
 })
-Action = TypedDict("Action", {"text": str, "command": str | None, "request": str | None})
+Action = TypedDict("Action", {"code": str, "text": str, "command": str | None, "request": str | None})
 NextStep = TypedDict("NextStep", {"by_itself": str, "actions": list[Action]})
 Finding = TypedDict("Finding", {"code": str, "message": str, "evidence": dict[str, Any], "next": NextStep})
 Explanation = TypedDict("Explanation", {
@@ -466,6 +466,9 @@ FlowView = TypedDict("FlowView", {
     "graph": FlowGraph, "workers": list[FlowWorker], "statistics": NotRequired[dict[str, FlowStatistics]],
     "last_failures": list[FlowFailure],
 })
+RunGraph = TypedDict("RunGraph", {
+    "run_id": str, "source": Literal['flow_yaml', 'other_tags', 'run', 'tag'] | None, "tasks": list[FlowTask],
+})
 Wheel = TypedDict("Wheel", {
     "name": str, "size_bytes": int, "bucket": str, "nuid": str, "modified": float, "sha256_hex": str | None,
     "tags": list[str],
@@ -481,6 +484,36 @@ WheelEvent = TypedDict("WheelEvent", {
     "source": Source,
 })
 DeletedWheel = TypedDict("DeletedWheel", {"name": str, "deleted": bool})
+ViewFilter = TypedDict("ViewFilter", {
+    "status": list[str], "flow": str | None, "tag": str | None, "worker": str | None, "origin": str | None,
+    "cause": str | None, "workflow_yaml_sha256": str | None, "since": str | None,
+    "updated_after": float | None, "updated_before": float | None, "submitted_after": float | None,
+    "submitted_before": float | None, "q": str | None,
+})
+View = TypedDict("View", {
+    "name": str, "filter": ViewFilter, "sort": str, "order": str, "columns": list[str], "revision": int,
+    "created_at": float, "updated_at": float, "created_by": str | None, "updated_by": str | None,
+})
+ViewList = TypedDict("ViewList", {"views": list[View]})
+ViewDeleted = TypedDict("ViewDeleted", {"name": str, "deleted": bool})
+RunFigures = TypedDict("RunFigures", {
+    "completed": int, "failed": int, "cancelled": int, "per_hour": float, "success_rate": float | None,
+    "duration_ms": FlowQuantiles, "queue_ms": FlowQuantiles,
+})
+FlowComparison = TypedDict("FlowComparison", {
+    "flow_name": str, "current": RunFigures, "previous": RunFigures, "sparkline": FlowSparkline,
+})
+SlotCounts = TypedDict("SlotCounts", {"workers": int, "slots": int, "slots_busy": int})
+TagComparison = TypedDict("TagComparison", {
+    "tag": str, "current": RunFigures, "previous": RunFigures, "sparkline": FlowSparkline,
+    "slots": SlotCounts,
+})
+Statistics = TypedDict("Statistics", {
+    "period": Literal['1h', '24h', '30d', '7d'], "at": float, "since": int, "previous_since": int,
+    "bucket_sec": int, "current": RunFigures, "previous": RunFigures, "buckets": list[RunFigures],
+    "previous_buckets": list[RunFigures], "flows": list[FlowComparison], "flow_count": int,
+    "tags": list[TagComparison], "tag_count": int, "slots": SlotCounts,
+})
 NatsHealth = TypedDict("NatsHealth", {
     "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
 })
@@ -503,10 +536,11 @@ KeyAccess = TypedDict("KeyAccess", {
 EndedRuns = TypedDict("EndedRuns", {"at": float, "completed": int, "failed": int, "cancelled": int})
 FailingFlow = TypedDict("FailingFlow", {
     "flow_name": str, "completed": int, "failed": int, "cancelled": int, "last_run_id": str,
-    "last_failed_at": float, "last_error": str | None,
+    "last_failed_at": float, "last_error": str | None, "sparkline": FlowSparkline,
 })
 QueueView = TypedDict("QueueView", {
-    "tag": str, "waiting": int, "in_work": int, "oldest_sec": float, "workers": int, "workers_held": int,
+    "tag": str, "pending": int, "running": int, "waiting": int, "in_work": int, "oldest_sec": float,
+    "workers": int, "workers_held": int,
 })
 WorkerCounts = TypedDict("WorkerCounts", {
     "alive": int, "paused": int, "draining": int, "disconnected": int, "slots": int, "slots_busy": int,

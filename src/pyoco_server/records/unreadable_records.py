@@ -46,6 +46,7 @@ class RecordKind(StrEnum):
     HOOK = "hook"
     HOOK_DELIVERY = "hook_delivery"
     REQUEST = "request"
+    VIEWS = "views"
 
 
 # A feed reports when these are replaced or removed.

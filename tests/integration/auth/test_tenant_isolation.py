@@ -81,6 +81,7 @@ class World:
                     config.receipts_kv_bucket,
                     config.event_retries_kv_bucket,
                     config.requests_kv_bucket,
+                    config.views_kv_bucket,
                 )
             ),
             *(config.work_stream, config.dlq_stream, config.journal_stream, config.run_log_stream),
@@ -101,11 +102,12 @@ OWNED = {
     "template_id": "unknown",
     "key": "unknown",
     "request_id": "unknown",
+    "view_name": "unknown",
 }
 # The proof is the sender's own, and no key of a tenant (tests/integration/triggers/test_hooks.py).
 FOR_SENDERS = {("POST", "/hooks/{hook_id}")}
 # What a PUT creates.
-CREATED = {"key": "own"}
+CREATED = {"key": "own", "view_name": "own"}
 # Where it is named in the body.
 NAMED_IN_BODY = {("POST", "/resume"): ("runId", "run_id")}
 # Shared by all tenants, without anything of acme.
@@ -155,6 +157,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/api/workflow-events/notification-settings"): {"json": {"webhook_url": ""}},
     ("POST", "/api/workflow-templates"): {"json": {"name": "Another", "steps": [{"action": "a"}]}},
     ("PUT", "/api/workflow-actions/{key}"): {"json": {"flow_name": "noop"}},
+    ("PUT", "/views/{view_name}"): {"json": {"filter": {"flow": "noop"}}},
     ("POST", "/hooks"): {"json": {"hook_id": "own", "kind": "token", "flow_name": "noop"}},
     ("PATCH", "/hooks/{hook_id}"): {"json": {"note": "changed"}},
     ("POST", "/hooks/{hook_id}/test"): {"json": {"body": {}}},
@@ -185,6 +188,7 @@ TELLING = {
     ("GET", "/api/workflow-events/summary"),
     ("GET", "/api/workflow-templates"),
     ("GET", "/api/workflow-actions"),
+    ("GET", "/views"),
     ("GET", "/dlq"),
     ("GET", "/bulk"),
     ("GET", "/metrics"),
@@ -278,11 +282,14 @@ async def _fill(world: World) -> None:
     hook = {"hook_id": f"{MARK}-hook", "kind": "token", **fields, "note": MARK}
     await _fill_hook(world, hook)
     await _fill_workflow_events(world)
+    view = f"{MARK}-view"
+    assert (await acme.http.put(f"/views/{view}", json={"filter": {"q": MARK}})).status_code == 200
     request = {"title": MARK, "id": f"{MARK}-request", "want": {"text": MARK}}
     if inside.agent is not None:
         assert (await acme.http.post("/api/v1/requests", json=request)).status_code == 201
     world.owned = {
         "request_id": f"{MARK}-request",
+        "view_name": view,
         "template_id": f"{MARK}-template",
         "key": f"{MARK}-action",
         "schedule_id": schedule["schedule_id"],

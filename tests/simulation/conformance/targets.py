@@ -1,7 +1,8 @@
 """The two servers that get the same operations: a real nats-server, and the simulated one."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from nats.aio.client import Client
@@ -13,6 +14,8 @@ from tests.simulation.jetstream.server import SimulatedServer
 
 _ANSWER_SEC: Final = 5.0
 _INBOX: Final = "_INBOX.conformance"
+# When simulated time begins.
+_BEGAN_NS: Final = 1_900_000_000_000_000_000
 
 
 class Target(Protocol):
@@ -30,12 +33,21 @@ class Target(Protocol):
         """Publish; the list is filled with the replies as they come."""
         ...
 
+    async def wait_for(self, is_true: Callable[[], Awaitable[bool]]) -> None:
+        """Return when it is true."""
+        ...
+
     async def wait(self, seconds: float) -> None: ...
+
+    def now(self) -> float:
+        """In seconds since it was made."""
+        ...
 
 
 class RealTarget:
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._began = time.monotonic()
 
     async def replies(
         self,
@@ -69,18 +81,25 @@ class RealTarget:
         inbox = self._client.new_inbox()
         await self._client.subscribe(inbox, cb=receive)
         await self._client.publish(subject, payload, reply=inbox)
-        await self._client.flush()
         return found
+
+    async def wait_for(self, is_true: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(_ANSWER_SEC):
+            while not await is_true():
+                pass
 
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def now(self) -> float:
+        return time.monotonic() - self._began
 
 
 class SimulatedTarget:
     """Without a network: everything is answered at once."""
 
     def __init__(self) -> None:
-        self._now_ns = 1_900_000_000_000_000_000
+        self._now_ns = _BEGAN_NS
         self._timers: list[tuple[int, Callable[[], None]]] = []
         self.server = SimulatedServer(lambda: self._now_ns, self._call_at)
         self._received: list[Message] = []
@@ -120,6 +139,12 @@ class SimulatedTarget:
         self._received.clear()
         self.server.subscriptions.remove(self, self._inboxes)
         return found
+
+    async def wait_for(self, is_true: Callable[[], Awaitable[bool]]) -> None:
+        assert await is_true()
+
+    def now(self) -> float:
+        return (self._now_ns - _BEGAN_NS) / 1e9
 
     async def wait(self, seconds: float) -> None:
         until = self._now_ns + int(seconds * 1e9)

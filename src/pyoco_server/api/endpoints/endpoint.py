@@ -126,6 +126,7 @@ def is_agent_path(path: str) -> bool:
 # The groups of the reference, in their order.
 TAGS: Final = {
     "runs": "Submit, list, follow, cancel and rerun runs.",
+    "views": "Saved views of the list of runs.",
     "flows": "The flows of the workers: parameters, tasks, versions and statistics.",
     "schedules": "Runs that start at times.",
     "waits": "Questions of runs to people, and their answers.",

@@ -11,7 +11,9 @@ from pyoco_server.api.endpoints import (
     run_endpoints,
     schedule_endpoints,
     signal_endpoints,
+    statistics_endpoints,
     system_endpoints,
+    view_endpoints,
     wait_endpoints,
     wheel_endpoints,
     worker_endpoints,
@@ -32,6 +34,8 @@ _AREAS: Final = (
     worker_endpoints,
     flow_endpoints,
     wheel_endpoints,
+    view_endpoints,
+    statistics_endpoints,
     system_endpoints,
 )
 ENDPOINT_BY_NAME: Final = {

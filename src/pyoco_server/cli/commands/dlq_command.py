@@ -90,7 +90,7 @@ def replay(
     run_bulk(
         client,
         lambda **consent: client.bulk_replay_dlq(filters, start, delete=delete_letter, **consent),
-        "replay the matching dead letters",
+        "Replay the matching dead letters ({count})?",
         bulk,
     )
 
@@ -121,7 +121,7 @@ def delete(
     run_bulk(
         client,
         lambda **consent: client.bulk_delete_dlq(filters, **consent),
-        "delete the matching dead letters",
+        "Delete the matching dead letters ({count})?",
         bulk,
     )
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from pyoco_server.api import operation_types as ops
 from pyoco_server.api.endpoints.system_endpoints import OVERVIEW
+from pyoco_server.api.flow_types import FlowSparkline
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
@@ -52,7 +53,7 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> ops.Overvi
     workers = await gateway.workers.all()
     # A tenant sees no tags that only other tenants use; those of workers are visible to everybody.
     served = {tag for worker in workers for tag in worker.tags}
-    among = None if tenant is None else activity.tags | served
+    among = None if tenant is None else activity.by_tag.keys() | served
     depths = await QueueDepths(gateway.connection).read(MOST_QUEUES, among)
     living = [record for record in workers if gateway.state_of(record).alive]
     return ops.Overview(
@@ -65,8 +66,8 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> ops.Overvi
             ops.EndedRuns(at=start, **_by_status(counts))
             for start, counts in zip(span.starts, activity.ended, strict=True)
         ],
-        failing=[_failing(flow) for flow in activity.failing],
-        queues=[_queue(depth, living) for depth in depths],
+        failing=[_failing(flow, len(span.starts)) for flow in activity.failing],
+        queues=[_queue(depth, activity.by_tag[depth.tag], living) for depth in depths],
         workers=_worker_counts(gateway, workers, living),
         unreadable=_unreadable(gateway) if tenant is None else UNSET,
     )
@@ -77,7 +78,11 @@ def _by_status(counts: Counter[str]) -> dict[str, int]:
     return {status.lower(): counts[status] for status in statuses}
 
 
-def _failing(flow: FlowActivity) -> ops.FailingFlow:
+def _per_bucket(flow: FlowActivity, status: RunStatus, buckets: int) -> list[int]:
+    return [flow.by_bucket[bucket, status] for bucket in range(buckets)]
+
+
+def _failing(flow: FlowActivity, buckets: int) -> ops.FailingFlow:
     assert flow.last_failed is not None, "it has failed"
     return ops.FailingFlow(
         flow_name=flow.flow_name,
@@ -85,14 +90,21 @@ def _failing(flow: FlowActivity) -> ops.FailingFlow:
         last_run_id=flow.last_failed.run_id,
         last_failed_at=flow.last_failed.updated_at,
         last_error=flow.last_failed.error,
+        sparkline=FlowSparkline(
+            completed=_per_bucket(flow, RunStatus.COMPLETED, buckets),
+            failed=_per_bucket(flow, RunStatus.FAILED, buckets),
+            cancelled=_per_bucket(flow, RunStatus.CANCELLED, buckets),
+        ),
     )
 
 
-def _queue(depth: QueueDepth, living: list[WorkerRecord]) -> ops.QueueView:
+def _queue(depth: QueueDepth, runs: Counter[str], living: list[WorkerRecord]) -> ops.QueueView:
     serving = [record for record in living if depth.tag in record.tags]
     held = sum(record.paused or record.draining for record in serving)
     return ops.QueueView(
         tag=depth.tag,
+        pending=runs[RunStatus.PENDING],
+        running=runs[RunStatus.RUNNING],
         waiting=depth.waiting,
         in_work=depth.in_work,
         oldest_sec=depth.oldest_sec,

@@ -1,6 +1,6 @@
-"""Roll-ups of ended runs per hour and per day: what statistics of flows are read from.
+"""Roll-ups of ended runs per 5 minutes, hour, 6 hours and day: what statistics are read from.
 
-A row has the runs of one group (tenant, flow, tag, status) that ended in its period, with histograms of their
+A row has the runs of one group (tenant, flow, tag, status) that ended in its bucket, with histograms of their
 durations and times in the queue. A run that was deleted stays counted. A run that is written again counts
 once, as it is now.
 """
@@ -18,6 +18,7 @@ from pyoco_server.runs.index.batch_statement import BatchStatement
 from pyoco_server.runs.index.run_summary import RunItem
 from pyoco_server.runs.index.time_histogram import bin_of, count_in, histogram, packed, unpacked
 
+FIVE_MINUTES: Final = 300
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 # Runs are written in batches of up to this many, so that a row is rewritten once for each batch.
@@ -40,32 +41,37 @@ class Window:
 
     name: str
     length_sec: int
+    # There are rows of this length.
     bucket_sec: int
-    # Of the rows it is read from.
-    period_sec: int
 
     def since(self, now: float) -> int:
         return int((now - self.length_sec) // self.bucket_sec) * self.bucket_sec
+
+    def since_before(self, now: float) -> int:
+        """When the window before it begins, which it is compared with."""
+        return self.since(now) - self.length_sec
 
     def buckets(self, now: float) -> range:
         """The beginning of each."""
         return range(self.since(now), int(now) + 1, self.bucket_sec)
 
+    def buckets_before(self, now: float) -> range:
+        return range(self.since_before(now), self.since(now), self.bucket_sec)
 
-LAST_DAY: Final = Window("24h", DAY, HOUR, HOUR)
+
+LAST_HOUR: Final = Window("1h", HOUR, FIVE_MINUTES)
+LAST_DAY: Final = Window("24h", DAY, HOUR)
+LAST_WEEK: Final = Window("7d", 7 * DAY, 6 * HOUR)
+LAST_MONTH: Final = Window("30d", 30 * DAY, DAY)
 # The longest one is the last.
-WINDOWS: Final = (
-    LAST_DAY,
-    Window("7d", 7 * DAY, 6 * HOUR, HOUR),
-    Window("30d", 30 * DAY, DAY, DAY),
-)
+WINDOWS: Final = (LAST_HOUR, LAST_DAY, LAST_WEEK, LAST_MONTH)
 
 
 class EndedRun(NamedTuple):
     """What is counted of a run; None: a time that it does not have."""
 
-    # The start of the hour in which it ended.
-    hour: int
+    # The start of the five minutes in which it ended.
+    start: int
     group: int
     duration_bin: int | None
     queue_bin: int | None
@@ -107,7 +113,7 @@ class _Rows:
     def __init__(self, db: sqlite3.Connection, now: float, runs: Iterable[EndedRun]) -> None:
         self._db = db
         self._kept_since = _kept_since(now)
-        places = {(run.hour, run.group) for run in runs}
+        places = {(run.start, run.group) for run in runs}
         self._rows = {key: _Counts() for place in places for key in self._keys(*place)}
         for period_sec, start, group, *stored in _FIND.query(db, list(self._rows)):
             self._rows[period_sec, start, group] = _Counts(*stored)
@@ -115,14 +121,14 @@ class _Rows:
     def add(self, runs: Iterable[EndedRun]) -> None:
         by_place: defaultdict[tuple[int, int], _Counts] = defaultdict(_Counts)
         for run in runs:
-            by_place[run.hour, run.group].add(run)
+            by_place[run.start, run.group].add(run)
         for place, counts in by_place.items():
             for key in self._keys(*place):
                 self._rows[key] += counts
 
     def remove(self, runs: Iterable[EndedRun]) -> None:
         for run in runs:
-            for key in self._keys(run.hour, run.group):
+            for key in self._keys(run.start, run.group):
                 self._rows[key].remove(run)
 
     def write(self) -> None:
@@ -132,9 +138,9 @@ class _Rows:
         ]
         _PUT.execute(self._db, rows)
 
-    def _keys(self, hour: int, group: int) -> Iterator[tuple[int, int, int]]:
+    def _keys(self, ended: int, group: int) -> Iterator[tuple[int, int, int]]:
         for period_sec, since in self._kept_since.items():
-            start = hour // period_sec * period_sec
+            start = ended // period_sec * period_sec
             if start >= since:
                 yield period_sec, start, group
 
@@ -143,7 +149,7 @@ class RollupChanges:
     """What a batch of writes changes."""
 
     def __init__(self, now: float, *, urgent: bool = False) -> None:
-        self._counted_since = WINDOWS[-1].since(now)
+        self._counted_since = WINDOWS[-1].since_before(now)
         self.added: list[EndedRun] = []
         self.removed: list[EndedRun] = []
         # Whether it must be written at once, because it changes a run that is counted.
@@ -169,7 +175,7 @@ class RollupChanges:
             return None
         duration, queue_time = run.duration_sec, run.queue_sec
         return EndedRun(
-            int(run.updated_at // HOUR) * HOUR,
+            int(run.updated_at // FIVE_MINUTES) * FIVE_MINUTES,
             group,
             None if duration is None else bin_of(duration),
             None if queue_time is None else bin_of(queue_time),
@@ -240,8 +246,5 @@ class FlowRollups:
 
 
 def _kept_since(now: float) -> dict[int, int]:
-    """The first row that a window needs, by the length of its period."""
-    return {
-        period_sec: min(window.since(now) for window in WINDOWS if window.period_sec == period_sec)
-        for period_sec in (HOUR, DAY)
-    }
+    """The first row that is kept, by the length of its bucket: that of the window before."""
+    return {window.bucket_sec: window.since_before(now) for window in WINDOWS}

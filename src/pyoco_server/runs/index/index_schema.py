@@ -12,7 +12,7 @@ from typing import Final
 from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE
 
-VERSION: Final = 13
+VERSION: Final = 14
 
 # Times that a list can be sorted by. A run without one has MISSING there, which sorts below all others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
@@ -72,6 +72,8 @@ CREATE TABLE docs (
     item BLOB NOT NULL,         -- the run in a list, as JSON
     text TEXT NOT NULL          -- the searched text
 );
+-- What a list shows of the params, if it is asked to. The params of a run never change.
+CREATE TABLE params (doc INTEGER PRIMARY KEY, preview TEXT NOT NULL);
 -- The tags of a run other than its group's.
 CREATE TABLE labels (
     label TEXT NOT NULL, updated_at REAL NOT NULL, revision INTEGER NOT NULL,

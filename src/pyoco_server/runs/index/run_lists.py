@@ -8,6 +8,7 @@ from pyoco_server.runs.index.activity import Activity, Span
 from pyoco_server.runs.index.flow_statistics import FlowHistory, FlowStatistics
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.pagination import Sort, SortKey
+from pyoco_server.runs.index.period_statistics import PeriodStatistics
 from pyoco_server.runs.index.rerun_outcomes import Rerun
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_index import Page, RunIndex
@@ -41,9 +42,12 @@ class RunLists:
         limit: int,
         after: SortKey | None = None,
         total: bool = False,
+        with_params: bool = False,
     ) -> Page:
         await self.caught_up()
-        return await self._index.page(run_filter, sort, limit=limit, after=after, total=total)
+        return await self._index.page(
+            run_filter, sort, limit=limit, after=after, total=total, with_params=with_params
+        )
 
     async def ids(self, run_filter: RunFilter, *, limit: int) -> list[str]:
         """The runs that were updated last."""
@@ -77,6 +81,13 @@ class RunLists:
         """Of 24 hours, 7 days and 30 days; None if it has no runs."""
         await self.caught_up()
         return await self._index.history_of_flow(flow, tenant, tag=tag)
+
+    async def period_statistics(
+        self, period: str, tenant: str | None, *, flow: str | None, tag: str | None, most: int
+    ) -> PeriodStatistics:
+        """Of the runs that ended in the period: a tenant's, or all; with at most this many flows and tags."""
+        await self.caught_up()
+        return await self._index.period_statistics(period, tenant, flow=flow, tag=tag, most=most)
 
     async def of_tenant(self, run_ids: Iterable[str], tenant: str) -> frozenset[str]:
         """Which of these runs are the tenant's; IndexNotReady at once while the index is filled."""

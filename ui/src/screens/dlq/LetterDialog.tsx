@@ -14,7 +14,7 @@ import { Button, joined } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { StatusBadge } from "../../ui/status";
-import { Tags } from "../../ui/Tags";
+import { Labels } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
@@ -181,10 +181,10 @@ function Facts({ letter }: { letter: Letter }) {
           )}
         </dd>
         <dt>{t("tag")}</dt>
-        <dd>{letter.tag && <Tags tags={[letter.tag]} />}</dd>
+        <dd>{letter.tag && <Labels labels={[letter.tag]} />}</dd>
         <dt>{t("tags")}</dt>
         <dd>
-          <Tags tags={letter.tags ?? []} />
+          <Labels labels={letter.tags ?? []} />
         </dd>
         <dt>{t("delivered")}</dt>
         <dd>{letter.num_delivered}</dd>

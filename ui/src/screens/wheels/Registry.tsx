@@ -3,6 +3,7 @@
 import { Boxes, Download, History, SearchX, Trash2, Upload } from "lucide-react";
 import { useState } from "react";
 import { api } from "../../api/client";
+import { download } from "../../api/download";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
@@ -18,7 +19,6 @@ import { Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { DeleteDialog } from "./DeleteDialog";
-import { downloadWheel } from "./download";
 import { messages } from "./messages";
 import { type Rollout, rolloutOf } from "./rollout";
 import styles from "./Wheels.module.css";
@@ -173,7 +173,9 @@ function WheelRow({ wheel, newest, rollout, onDelete }: WheelRowProps) {
           data-row
           label={t("download", { wheel: name })}
           icon={<Download size={15} aria-hidden />}
-          onClick={() => void downloadWheel(name)}
+          onClick={() =>
+            void download({ path: `/wheels/${encodeURIComponent(name)}`, name, bytes: wheel.size_bytes })
+          }
         />
         <ButtonLink
           kind="plain"

@@ -1,0 +1,1 @@
+"""Routes for people who operate the server: statistics."""
