@@ -17,7 +17,6 @@ from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
 from pyoco_server.http_client.response_types import Worker, WorkerEvent, WorkerUsage
 from pyoco_server.records.models import WorkerState
 
-
 _GENERAL_COMMAND: Final = "pyoco-worker --flows ./flows --nats-url nats://HOST:4222"
 
 
