@@ -150,7 +150,7 @@ async def test_flows_host_and_history_of_a_worker(tab: Tab, worker: PyocoNatsWor
     await tab.page.get_by_role("button", name="worker", exact=True).click()
     details = row(tab)
     await expect(details).to_contain_text(platform.python_version())
-    await expect(details).to_contain_text(re.compile(r"[0-9.]+ MB in \d+ processes"))
+    await expect(details).to_contain_text(re.compile(r"[0-9.]+ [MG]B in \d+ processes"))
     await expect(details.get_by_role("meter", name="Memory of the host")).to_be_visible()
     events = details.locator("[data-event]")
     await expect(events).to_have_count(2)
@@ -166,8 +166,8 @@ async def test_flows_host_and_history_of_a_worker(tab: Tab, worker: PyocoNatsWor
 
 async def test_a_worker_of_an_earlier_version_is_shown_without_them(tab: Tab) -> None:
     now = time.time()
-    seen = {"seen_at": now - 900, "version": "0.0.9", "pyoco_version": "0.6.1"}
-    await put_record(tab.gateway.inside.connection, a_record("old", **seen))
+    old = a_record("old", seen_at=now - 900, version="0.0.9", pyoco_version="0.6.1")
+    await put_record(tab.gateway.inside.connection, old)
     await tab.open("/workers?worker=old")
     await expect(row(tab, "old")).to_contain_text("does not report its host")
     # A worker that has died has reported nothing.

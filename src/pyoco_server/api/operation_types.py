@@ -22,7 +22,6 @@ from pyoco_server.records.operation_models import (
     MAX_BULK_ITEMS,
     BulkAction,
     BulkRecord,
-    LetterState,
     WheelAction,
 )
 from pyoco_server.records.unreadable_records import RecordKind
@@ -45,7 +44,7 @@ _Sequences = Annotated[
     ),
 ]
 _LetterState = Annotated[
-    LetterState,
+    Literal["open", "closed"],
     Meta(description="`closed`: a rerun of their run has completed; `open`: the others."),
 ]
 _ONLY_TRUE: Final = Meta(

@@ -98,7 +98,12 @@ async def test_a_worker_has_all_its_fields_and_keeps_what_it_was_asked(config: N
             [reported] = (await gateway.http.get("/workers")).json()
             assert set(reported) == SPEC_FIELDS | MORE_FIELDS
             assert reported["history"] == []
-            changing = {"last_seen_at": 0, "last_heartbeat_at": 0, "usage": None, "history": []}
+            changing: dict[str, Any] = {
+                "last_seen_at": 0,
+                "last_heartbeat_at": 0,
+                "usage": None,
+                "history": [],
+            }
             assert await worker(gateway, "w-1") | changing == reported | changing
             assert reported["host"]["name"] == socket.gethostname()
             assert reported["usage"]["processes"] >= 3, "the worker and its two executors"
@@ -292,7 +297,7 @@ async def test_the_history_says_when_a_worker_came_and_left_and_what_it_was_aske
     config: NatsBackendConfig,
 ) -> None:
     async with running_gateway(config) as gateway:
-        async with serving_worker(config, worker_id="w-1"):
+        async with serving_worker(config, worker_id="w-1") as serving:
             for wish in ({"paused": True}, {"paused": True}, {"hidden": True}, {"paused": False}):
                 await ask(gateway, "w-1", **wish)
             # The next heartbeat of the worker keeps what the gateway has written.
@@ -303,7 +308,7 @@ async def test_the_history_says_when_a_worker_came_and_left_and_what_it_was_aske
 
             await eventually(heard_since, describe="a heartbeat of the worker")
             await ask(gateway, "w-1", drain=True)
-            await worker_is(gateway, "w-1", state="STOPPED_GRACEFUL")
+            await eventually(lambda: serving.drain_requested, describe="the worker knows of it")
         async with serving_worker(config, worker_id="w-1"):
             found = await worker_is(gateway, "w-1", state="IDLE")
         expected = ["started", "paused", "hidden", "resumed", "drain_requested", "stopped", "started"]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.worker.session import resource_usage
 from pyoco_server.worker.session.resource_usage import UsageMeter, this_host
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -44,7 +43,7 @@ def test_all_descendants_of_the_worker_are_counted_and_nothing_else(proc: Path) 
 
 def test_cpu_use_is_known_from_the_second_measurement_on(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(resource_usage.time, "monotonic", lambda: now)
+    monkeypatch.setattr("pyoco_server.worker.session.resource_usage.time.monotonic", lambda: now)
     has_process(proc, 10, parent=1, ticks=5 * TICKS)
     has_process(proc, 11, parent=10, ticks=2 * TICKS)
     meter = UsageMeter(proc=proc, pid=10)

@@ -143,6 +143,7 @@ TAGS: Final = {
 }
 _TAG_OF_PATH: Final = {
     "resume": "waits",
+    "worker-setup": "workers",
     **dict.fromkeys(("v1", "ws"), "requests"),
     **dict.fromkeys(("workflow-templates", "workflow-actions"), "workflow-events"),
     **dict.fromkeys(("health", "key", "metrics", "overview"), "system"),

@@ -1,19 +1,23 @@
 """`pyoco-client workers`, `worker` and `metrics`."""
 
+from contextlib import suppress
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from rich.console import RenderableType
 
 from pyoco_server.cli.options.client_options import OutputForm, client_command
 from pyoco_server.cli.options.shared_options import flag, one_of, option, text_option
 from pyoco_server.cli.options.time_formats import ago, local_time
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, print_note, printable, show, stdout_console
 from pyoco_server.cli.views.list_views import format_size, worker_state, workers_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
 from pyoco_server.http_client.response_types import Worker, WorkerEvent, WorkerUsage
 from pyoco_server.records.models import WorkerState
+
+_GENERAL_COMMAND: Final = "pyoco-worker --flows ./flows --nats-url nats://HOST:4222"
 
 
 class Scope(StrEnum):
@@ -59,13 +63,11 @@ def workers(
 
 
 def _note_how_to_add_one(client: PyocoHttpClient) -> None:
-    try:
-        setup = client.get_worker_setup()
-    except PyocoHttpError:
-        # Not for every key, and not of an earlier gateway.
-        print_note("Start a worker: pyoco-worker --flows ./flows --nats-url nats://HOST:4222")
-        return
-    print_note(f"Start a worker: {setup['command']}")
+    command = _GENERAL_COMMAND
+    # Not for every key, and not of an earlier gateway.
+    with suppress(PyocoHttpError):
+        command = client.get_worker_setup()["command"]
+    print_note(localized("Start a worker: {command}").format(command=command))
 
 
 @client_command(

@@ -61,13 +61,13 @@ def worker_host(worker: Worker) -> str:
 
 def worker_cpu(worker: Worker) -> str:
     """In cores: 1.5 is one core and a half."""
-    cores = (worker.get("usage") or {}).get("cpu_cores")
-    return "" if cores is None else f"{cores:.2f}"
+    usage = worker.get("usage")
+    return "" if usage is None or usage["cpu_cores"] is None else f"{usage['cpu_cores']:.2f}"
 
 
 def worker_memory(worker: Worker) -> str:
-    size = (worker.get("usage") or {}).get("memory_bytes")
-    return "" if size is None else format_size(size)
+    usage = worker.get("usage")
+    return "" if usage is None or usage["memory_bytes"] is None else format_size(usage["memory_bytes"])
 
 
 def _shown_runs(worker: Worker) -> str:

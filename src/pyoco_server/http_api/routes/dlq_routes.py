@@ -132,7 +132,7 @@ def _filter(query: ops.LetterQuery, caller: Caller) -> LetterFilter:
         until=query.until,
         q=query.q,
         seqs=frozenset() if query.seq is None else frozenset(map(int, query.seq.split(","))),
-        closed=None if query.state is None else query.state is LetterState.CLOSED,
+        closed=None if query.state is None else LetterState(query.state) is LetterState.CLOSED,
     )
 
 

@@ -1,7 +1,7 @@
 """A wait in a list, and the filter of a list."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -47,7 +47,7 @@ class WaitItem(Struct, kw_only=True, gc=False):
 
 
 def item_of(record: WaitRecord) -> WaitItem:
-    fields = {name: getattr(record, name, None) for name in WaitItem.__struct_fields__}
+    fields: dict[str, Any] = {name: getattr(record, name, None) for name in WaitItem.__struct_fields__}
     return WaitItem(**fields | {"deadline_at": record.shown_deadline, "answer": _answer_of(record)})
 
 

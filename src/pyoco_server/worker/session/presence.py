@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 _COALESCE_SEC = 0.25
 # A measurement reads a file of each process of the host.
 _MEASURE_EVERY_SEC = 10.0
+# CPU use is known after the second one.
+_MEASURE_AGAIN_SEC = 1.0
 
 # Called with the record after each write, with the commands of operators.
 OnRecord = Callable[[WorkerRecord], Awaitable[None]]
@@ -177,7 +179,8 @@ class Presence:
     async def _measure(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._meter is not None and now >= self._measure_at:
-            self._measure_at = now + _MEASURE_EVERY_SEC
+            is_first = self._own.record.usage is None
+            self._measure_at = now + (_MEASURE_AGAIN_SEC if is_first else _MEASURE_EVERY_SEC)
             self._own.record.usage = await asyncio.to_thread(self._meter.measure)
 
     async def _notify(self) -> None:

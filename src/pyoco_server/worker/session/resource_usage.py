@@ -16,6 +16,8 @@ from pyoco_server.records.models import WorkerHost, WorkerUsage
 
 _PROC: Final = Path("/proc")
 _KIB: Final = 1024
+# The resident pages, counted from the state of the process on.
+_LAST_FIELD: Final = 21
 
 
 def this_host(proc: Path = _PROC) -> WorkerHost:
@@ -119,12 +121,14 @@ class _HostTicks:
 def _process(proc: Path, pid: str) -> _Process | None:
     """None if it has ended, or is hidden."""
     try:
-        text = (proc / pid / "stat").read_text(errors="replace")
+        # There may be thousands: without a buffer and a decoder it takes half the time.
+        with open(f"{proc}/{pid}/stat", "rb", buffering=0) as file:
+            text = file.read()
     except OSError:
         return None
     # The name of the program may have spaces and parentheses.
-    fields = text.rpartition(")")[2].split()
-    return _Process(int(pid), int(fields[1]), sum(map(int, fields[11:15])), int(fields[21]))
+    fields = text.rpartition(b")")[2].split(None, _LAST_FIELD + 1)
+    return _Process(int(pid), int(fields[1]), sum(map(int, fields[11:15])), int(fields[_LAST_FIELD]))
 
 
 def _memory(proc: Path) -> dict[str, int]:

@@ -204,8 +204,8 @@ function Facts({ letter }: { letter: Letter }) {
 }
 
 const useRun = (id: string) =>
-  useRead(["run", id, "brief"], (signal) =>
-    api.GET("/runs/{run_id}", { params: { path: { run_id: id } }, signal }),
+  useRead(["run", id, "records"], (signal) =>
+    api.GET("/runs/{run_id}", { params: { path: { run_id: id }, query: { include: ["records"] } }, signal }),
   );
 
 /** What became of the rerun: one that has completed closes the letter. */
@@ -227,7 +227,8 @@ function RunFailure({ id }: { id: string }) {
   const t = useMessages(messages);
   const { data: run } = useRun(id);
   if (!run) return null;
-  const failures = Object.entries(run.task_records ?? {}).flatMap(([name, { traceback }]) =>
+  const records = (run.task_records ?? {}) as Record<string, { traceback?: string | null }>;
+  const failures = Object.entries(records).flatMap(([name, { traceback }]) =>
     traceback ? [{ name, traceback }] : [],
   );
   return (

@@ -67,13 +67,15 @@ function SelectAll({ letters, selected, onSelect }: LetterTableProps) {
   if (box.current) box.current.indeterminate = count > 0 && count < letters.length;
   const all = count === letters.length;
   return (
-    <input
-      ref={box}
-      type="checkbox"
-      checked={all}
-      aria-label={t("selectAll")}
-      onChange={() => onSelect(new Set(all ? [] : letters.map(({ seq }) => seq)))}
-    />
+    <label>
+      <input
+        ref={box}
+        type="checkbox"
+        checked={all}
+        onChange={() => onSelect(new Set(all ? [] : letters.map(({ seq }) => seq)))}
+      />
+      <span className={styles.selectAll}>{t("selectAll")}</span>
+    </label>
   );
 }
 

@@ -91,7 +91,9 @@ function ClosedRow({ wait, current, href }: { wait: Item; current: boolean; href
         <UserText text={wait.message} />
       </span>
       <span className={joined(styles.facts, styles.decision)}>
-        <strong className={joined(styles.end, toneClass(TONES[end] ?? "CANCELLED"))}>{t(`end.${end}`)}</strong>
+        <strong className={joined(styles.end, toneClass(TONES[end] ?? "CANCELLED"))}>
+          {t(`end.${end}`)}
+        </strong>
         {isByPerson && <span>{t("by", { who: nameOf(wait.decided_by) ?? t("somebody") })}</span>}
         {wait.answer !== null && (
           <span className={styles.answer} title={wait.answer}>

@@ -176,12 +176,7 @@ function Message({ text }: { text: string }) {
         <UserText text={text} />
       </p>
       {isLong && (
-        <button
-          type="button"
-          className={styles.more}
-          aria-expanded={whole}
-          onClick={() => setWhole(!whole)}
-        >
+        <button type="button" className={styles.more} aria-expanded={whole} onClick={() => setWhole(!whole)}>
           {t(whole ? "shortMessage" : "wholeMessage")}
         </button>
       )}

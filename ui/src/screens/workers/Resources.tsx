@@ -44,9 +44,7 @@ export function Resources({ worker }: { worker: Worker }) {
           <Fact name={t("hostName")}>
             <UserText text={host.name} />
           </Fact>
-          <Fact name={t("system")}>
-            {host.system}, Python {host.python}
-          </Fact>
+          <Fact name={t("system")}>{t("systemOf", { system: host.system, python: host.python })}</Fact>
           {usage && isOnline(worker) && (
             <>
               <Fact name={t("cpu")}>

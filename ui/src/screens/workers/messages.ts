@@ -86,7 +86,7 @@ export const messages = defineMessages({
     close: "Close",
     addText: "On any machine with pyoco-server and your flows, run this beside the folder with the flows:",
     addCredentials:
-      "Replace the placeholders by the NATS credentials of the worker. `pyoco-server-admin nats-config` creates users for workers.",
+      "Replace the placeholders by the NATS credentials of the worker. The command pyoco-server-admin nats-config creates users for workers.",
     addLocal:
       "This address works on the machine of the gateway. For workers on other machines, let NATS listen on the network and use that address.",
     addGeneral: "Replace HOST by the address of NATS, which operators know.",
@@ -97,6 +97,7 @@ export const messages = defineMessages({
     hostName: "Name",
     noHost: "This worker does not report its host: it has an earlier version.",
     system: "System",
+    systemOf: "{system}, Python {python}",
     cpu: "CPU",
     cpuShort: "{cores} CPU",
     cpuCores: "{cores} cores, with all processes of its runs",
@@ -214,7 +215,7 @@ export const messages = defineMessages({
     close: "閉じる",
     addText: "pyoco-server とフローのあるマシンで、フローのフォルダーの隣で次のコマンドを実行します:",
     addCredentials:
-      "USER などの部分は、ワーカー用の NATS 認証情報に置き換えてください。`pyoco-server-admin nats-config` でワーカー用のユーザーを作成できます。",
+      "USER などの部分は、ワーカー用の NATS 認証情報に置き換えてください。pyoco-server-admin nats-config でワーカー用のユーザーを作成できます。",
     addLocal:
       "このアドレスはゲートウェイと同じマシンでのみ使えます。別のマシンで起動する場合は、NATS をネットワークに公開し、そのアドレスを指定してください。",
     addGeneral: "HOST は NATS のアドレスに置き換えてください。アドレスは管理者に確認してください。",
@@ -225,7 +226,8 @@ export const messages = defineMessages({
     hostName: "名前",
     noHost: "このワーカーは以前のバージョンのため、ホストの情報を報告しません。",
     system: "システム",
-    cpu: "CPU",
+    systemOf: "{system}、Python {python}",
+    cpu: "CPU 使用量",
     cpuShort: "CPU {cores}",
     cpuCores: "{cores}コア（run のプロセスを含む）",
     memory: "メモリ",

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { historyOf, shownWorkers, summaryOf, unnamedRuns, type Worker } from "./workers";
+import { historyOf, shownWorkers, summaryOf, unnamedRuns, type Worker, type WorkerEvent } from "./workers";
 
-const worker = (worker_id: string, fields: Partial<Worker> = {}): Worker =>
+type Fields = Omit<Partial<Worker>, "history"> & { history?: WorkerEvent[] };
+const worker = (worker_id: string, fields: Fields = {}): Worker =>
   ({
     worker_id,
     state: "IDLE",
@@ -15,7 +16,7 @@ const worker = (worker_id: string, fields: Partial<Worker> = {}): Worker =>
     host: null,
     history: [],
     ...fields,
-  }) as Worker;
+  }) as unknown as Worker;
 
 const WORKERS = [
   worker("gpu-1", { state: "RUNNING", tags: ["gpu"], slots: 4, slots_busy: 3, current_run_ids: ["a"] }),

@@ -46,7 +46,7 @@ export function summaryOf(workers: readonly Worker[]): Summary {
   };
 }
 
-type WorkerEvent = Worker["history"][number];
+export type WorkerEvent = Partial<Worker["history"][number]> & { at: number; kind: string };
 
 /** Newest first. A worker that has died reports nothing: its last heartbeat is the last event. */
 export function historyOf(worker: Worker): WorkerEvent[] {
