@@ -461,6 +461,40 @@ WheelEvent = TypedDict("WheelEvent", {
     "source": Source,
 })
 DeletedWheel = TypedDict("DeletedWheel", {"name": str, "deleted": bool})
+AlertRule = TypedDict("AlertRule", {
+    "condition": str, "flow_name": str | None, "tag": str | None, "count": int | None,
+    "percent": float | None, "min_runs": int | None, "window_sec": float | None, "after_sec": float | None,
+})
+AlertChannel = TypedDict("AlertChannel", {
+    "name": str, "kind": str, "host": str, "fingerprint": str, "signed": bool, "to": list[str],
+})
+AlertMute = TypedDict("AlertMute", {
+    "since": float, "until": float | None, "note": str, "api_key_id": str | None,
+})
+AlertFacts = TypedDict("AlertFacts", {
+    "value": float, "or_more": bool, "runs": int, "queued": int, "flows": list[str], "run_ids": list[str],
+})
+AlertMessage = TypedDict("AlertMessage", {
+    "channel": str, "state": str, "attempts": int, "at": float | None, "next_at": float | None, "error": str,
+})
+AlertOccurrence = TypedDict("AlertOccurrence", {
+    "number": int, "fired_at": float, "resolved_at": float | None, "text": str, "facts": AlertFacts,
+    "fired": list[AlertMessage], "resolved": list[AlertMessage],
+})
+Alert = TypedDict("Alert", {
+    "alert_id": str, "tenant_id": str | None, "api_key_id": str | None, "created_at": float,
+    "updated_at": float, "revision": int, "rule": AlertRule, "channels": list[AlertChannel],
+    "cool_down_sec": float, "send_resolved": bool, "language": str, "note": str, "mute": AlertMute | None,
+    "firing": bool, "last": AlertOccurrence | None,
+})
+AlertPage = TypedDict("AlertPage", {
+    "items": list[Alert], "next_cursor": str | None, "total": int, "firing": int,
+})
+AlertChecked = TypedDict("AlertChecked", {"met": bool, "value": float, "text": str})
+AlertDeleted = TypedDict("AlertDeleted", {"alert_id": str, "deleted": bool})
+TestedChannel = TypedDict("TestedChannel", {"channel": str, "ok": bool, "error": str})
+AlertTested = TypedDict("AlertTested", {"channels": list[TestedChannel]})
+AlertHistory = TypedDict("AlertHistory", {"items": list[AlertOccurrence]})
 NatsHealth = TypedDict("NatsHealth", {
     "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
 })

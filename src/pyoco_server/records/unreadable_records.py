@@ -46,6 +46,7 @@ class RecordKind(StrEnum):
     HOOK = "hook"
     HOOK_DELIVERY = "hook_delivery"
     REQUEST = "request"
+    ALERT = "alert"
 
 
 # A feed reports when these are replaced or removed.
@@ -60,6 +61,7 @@ _FOLLOWED: Final = frozenset(
         RecordKind.RETRY_JOB,
         RecordKind.HOOK,
         RecordKind.REQUEST,
+        RecordKind.ALERT,
     }
 )
 
