@@ -87,16 +87,9 @@ class AlertDeliverer:
         self._directory.put(claim)
         sent = await asyncio.gather(*(self._send(record, message) for message in due))
         results = dict(zip(due, sent, strict=True))
-
-        def make(now_stored: AlertRecord | None) -> AlertRecord:
-            if now_stored is None or now_stored.incarnation != record.incarnation:
-                raise _Gone
-            return completed(now_stored, results)
-
-        try:
-            self._directory.put(await self._store.change(key, make))
-        except _Gone:
-            return
+        written = await self._store.change_existing(record, lambda newer: completed(newer, results))
+        if written is not None:
+            self._directory.put(written)
 
     async def _send(self, record: AlertRecord, message: MessageId) -> SendResult:
         occurrence = next(each for each in record.history if each.number == message.number)
@@ -133,7 +126,3 @@ class AlertDeliverer:
         pause_sec = backoff_sec(attempts)
         log.info("a message of alert %s is sent again: %s", record.alert_id, sending.error, extra=fields)
         return SendResult(ok=False, error=sending.error, next_at=now + pause_sec)
-
-
-class _Gone(Exception):
-    """The alert was deleted meanwhile."""

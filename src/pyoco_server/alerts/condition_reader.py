@@ -10,6 +10,7 @@ from pyoco_server.alerts.alert_transitions import Finding
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import RunStatus, WorkerRecord
 from pyoco_server.records.monitoring.alert_models import AlertCondition, AlertFacts, AlertRecord, AlertRule
+from pyoco_server.runs.index.activity import FailedRuns
 from pyoco_server.runs.index.run_lists import RunLists
 
 # Failures beyond this are not counted, and flows and runs beyond that not named.
@@ -77,13 +78,7 @@ class Reading:
             most=MOST_FAILURES,
             named=_NAMED,
         )
-        facts = AlertFacts(
-            value=found.count,
-            or_more=found.count == MOST_FAILURES,
-            flows=found.flows,
-            run_ids=found.run_ids,
-        )
-        return found.count > 0, facts, found.upto
+        return found.count > 0, _facts_of(found), found.upto
 
     async def _failures(self, rule: AlertRule, tenant: str | None, now: float) -> tuple[bool, AlertFacts]:
         assert rule.flow_name is not None
@@ -92,13 +87,7 @@ class Reading:
         found = await self._lists.failed_since(
             tenant, rule.flow_name, since=now - rule.window_sec, most=MOST_FAILURES, named=_NAMED
         )
-        facts = AlertFacts(
-            value=found.count,
-            or_more=found.count == MOST_FAILURES,
-            flows=found.flows,
-            run_ids=found.run_ids,
-        )
-        return found.count >= rule.count, facts
+        return found.count >= rule.count, _facts_of(found)
 
     async def _failure_rate(self, rule: AlertRule, tenant: str | None, now: float) -> tuple[bool, AlertFacts]:
         assert rule.flow_name is not None
@@ -138,3 +127,12 @@ class Reading:
             return record.current is not None, AlertFacts()
         silent_sec = max(0.0, now - since)
         return silent_sec >= rule.after_sec, AlertFacts(value=silent_sec, queued=queued.count)
+
+
+def _facts_of(found: FailedRuns) -> AlertFacts:
+    return AlertFacts(
+        value=found.count,
+        or_more=found.count == MOST_FAILURES,
+        flows=found.flows,
+        run_ids=found.run_ids,
+    )

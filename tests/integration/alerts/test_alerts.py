@@ -13,6 +13,9 @@ import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import RunStatus
+from pyoco_server.triggers.secret_keys import new_key
+from pyoco_server.triggers.secret_rotation import SecretRotation
+from pyoco_server.triggers.secrets_at_rest import SecretBox
 from pyoco_server.waits.human.webhook_client import signing_key
 from tests.integration.alerts.alerting import FAST, fail, history, is_delivered, received, save, webhook
 from tests.integration.alerts.smtp_server import PASSWORD, USER, MailServer, mail_server
@@ -323,6 +326,21 @@ async def test_a_url_is_never_shown_and_stays_when_it_is_left_out(
     assert (refused.status_code, text.status_code) == (422, 422)
     for each in (*shown, refused.text, text.text, caplog.text):
         assert "very-secret-token" not in each
+
+
+async def test_urls_are_encrypted_again_with_a_new_key(
+    alerting: RunningGateway, receiver: WebhookReceiver, name: str
+) -> None:
+    await save(
+        alerting, name, condition="run_failed", flow_name=name, channels=[webhook(receiver, secret="key")]
+    )
+    connection, newer = alerting.inside.connection, new_key()
+    done = await SecretRotation(connection, SecretBox([newer, SECRETS_KEY])).run()
+    assert (done.changed >= 2, done.failed) == (True, {})
+    unreadable = (await alerting.http.post(f"/alerts/{name}/test")).json()["channels"]
+    assert "cannot be decrypted" in unreadable[0]["error"]
+    await SecretRotation(connection, SecretBox([SECRETS_KEY, newer])).run()
+    assert (await alerting.http.post(f"/alerts/{name}/test")).json()["channels"][0]["ok"] is True
 
 
 async def test_a_refused_alert_stores_nothing(alerting: RunningGateway, name: str) -> None:

@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 from pyoco_server.errors import (
     ActionNotFound,
+    AlertNotFound,
     BulkNotFound,
     DeadLetterNotFound,
     DeliveryNotFound,
@@ -46,6 +47,7 @@ _TENANT_ERRORS: Final = (
     DeliveryNotFound,
     TemplateNotFound,
     ActionNotFound,
+    AlertNotFound,
 )
 
 
