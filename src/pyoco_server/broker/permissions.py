@@ -108,6 +108,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         *start_buckets,
         config.receipts_kv_bucket,
         config.views_kv_bucket,
+        config.alerts_kv_bucket,
     )
     # Those that each gateway follows.
     followed = (
@@ -116,6 +117,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.schedules_kv_bucket}",
         f"KV_{config.signals_kv_bucket}",
         *(f"KV_{bucket}" for bucket in start_buckets),
+        f"KV_{config.alerts_kv_bucket}",
         config.event_stream,
         config.audit_stream,
         config.hook_delivery_stream,
@@ -133,6 +135,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.schedules_kv_bucket}",
         f"KV_{config.signals_kv_bucket}",
         *(f"KV_{bucket}" for bucket in start_buckets),
+        f"KV_{config.alerts_kv_bucket}",
         f"KV_{config.receipts_kv_bucket}",
         config.audit_stream,
         config.hook_delivery_stream,
@@ -198,6 +201,7 @@ def _gateway_subscriptions(config: NatsBackendConfig, start_buckets: Sequence[st
         f"$KV.{config.schedules_kv_bucket}.>",
         f"$KV.{config.signals_kv_bucket}.>",
         *(f"$KV.{bucket}.>" for bucket in start_buckets),
+        f"$KV.{config.alerts_kv_bucket}.>",
         f"$KV.{config.workers_kv_bucket}.*",
         f"$KV.{config.auth_kv_bucket}.>",
         f"$O.{config.wheel_object_store_bucket}.M.>",

@@ -158,6 +158,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         *_trigger_resources(config),
         _bucket(config, config.requests_kv_bucket),
         _bucket(config, config.views_kv_bucket),
+        _bucket(config, config.alerts_kv_bucket),
         _stream(
             config,
             f"OBJ_{wheels}",

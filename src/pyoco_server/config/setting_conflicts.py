@@ -40,6 +40,7 @@ _BUCKETS: Final = (
     "event_retries_kv_bucket",
     "requests_kv_bucket",
     "views_kv_bucket",
+    "alerts_kv_bucket",
 )
 _SUBJECT_PREFIXES: Final = (
     "work_subject_prefix",
@@ -62,6 +63,7 @@ def conflicts(rows: Iterable[tuple[Setting, Any]]) -> Iterator[FieldProblem]:
     yield from values.wrong_order("ack_progress_interval_sec", "consumer_ack_wait_sec")
     yield from values.wrong_order("worker_heartbeat_interval_sec", "worker_disconnect_timeout_sec")
     yield from values.incomplete_pair("nats_user", "nats_password")
+    yield from values.incomplete_pair("smtp_user", "smtp_password")
     yield from values.incomplete_pair("nats_tls_cert_file", "nats_tls_key_file")
     yield from values.incomplete_pair("http_tls_cert_file", "http_tls_key_file")
     yield from values.several_users()

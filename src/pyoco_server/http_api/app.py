@@ -47,7 +47,7 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     workflow_template_routes,
 )
 from pyoco_server.http_api.routes.files import artifact_routes, wheel_routes  # noqa: F401
-from pyoco_server.http_api.routes.monitoring import statistics_routes  # noqa: F401
+from pyoco_server.http_api.routes.monitoring import alert_routes, statistics_routes  # noqa: F401
 from pyoco_server.http_api.routes.submit_routes import submit_run
 from pyoco_server.http_api.routing import add_routes
 from pyoco_server.http_api.streams import list_watch_routes, run_watch_routes, wait_watch_routes  # noqa: F401

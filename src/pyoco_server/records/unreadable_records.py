@@ -47,6 +47,7 @@ class RecordKind(StrEnum):
     HOOK_DELIVERY = "hook_delivery"
     REQUEST = "request"
     VIEWS = "views"
+    ALERT = "alert"
 
 
 # A feed reports when these are replaced or removed.
@@ -61,6 +62,7 @@ _FOLLOWED: Final = frozenset(
         RecordKind.RETRY_JOB,
         RecordKind.HOOK,
         RecordKind.REQUEST,
+        RecordKind.ALERT,
     }
 )
 

@@ -82,6 +82,7 @@ class World:
                     config.event_retries_kv_bucket,
                     config.requests_kv_bucket,
                     config.views_kv_bucket,
+                    config.alerts_kv_bucket,
                 )
             ),
             *(config.work_stream, config.dlq_stream, config.journal_stream, config.run_log_stream),
@@ -103,11 +104,12 @@ OWNED = {
     "key": "unknown",
     "request_id": "unknown",
     "view_name": "unknown",
+    "alert_id": "unknown",
 }
 # The proof is the sender's own, and no key of a tenant (tests/integration/triggers/test_hooks.py).
 FOR_SENDERS = {("POST", "/hooks/{hook_id}")}
 # What a PUT creates.
-CREATED = {"key": "own", "view_name": "own"}
+CREATED = {"key": "own", "view_name": "own", "alert_id": "own"}
 # Where it is named in the body.
 NAMED_IN_BODY = {("POST", "/resume"): ("runId", "run_id")}
 # Shared by all tenants, without anything of acme.
@@ -135,6 +137,8 @@ WITHOUT_RESULT = {"/runs/{run_id}/result", "/runs/{run_id}/tasks/{task}/output"}
 REFUSED = {("POST", "/api/workflow-events/notification-settings/test"): 400}
 _EVERYTHING: dict[str, Any] = {"json": {"expected_count": 1000}}
 _NIGHTLY: dict[str, Any] = {"cron": ["0 2 * * *"]}
+# At an address that is refused.
+_CHANNELS: dict[str, Any] = {"channels": [{"name": "ops", "kind": "slack", "url": "http://localhost:9/x"}]}
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/runs"): {"json": {"flow_name": "noop"}, "headers": {"Idempotency-Key": "nightly"}},
     ("POST", "/runs/yaml"): {
@@ -161,6 +165,8 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/hooks"): {"json": {"hook_id": "own", "kind": "token", "flow_name": "noop"}},
     ("PATCH", "/hooks/{hook_id}"): {"json": {"note": "changed"}},
     ("POST", "/hooks/{hook_id}/test"): {"json": {"body": {}}},
+    ("PUT", "/alerts/{alert_id}"): {"json": {"condition": "run_failed", "flow_name": "noop", **_CHANNELS}},
+    ("POST", "/alerts/check"): {"json": {"condition": "run_failed", "flow_name": "noop"}},
     ("POST", "/api/v1/requests"): {"json": {"title": "Another"}},
     ("PATCH", "/api/v1/requests/{request_id}"): {"json": {"title": "changed"}},
     ("POST", "/api/v1/requests/{request_id}/resume"): {"json": {"answer": {"text": "yes"}}},
@@ -185,6 +191,7 @@ TELLING = {
     ("GET", "/waits/watch"),
     ("GET", "/schedules"),
     ("GET", "/hooks"),
+    ("GET", "/alerts"),
     ("GET", "/api/workflow-events/summary"),
     ("GET", "/api/workflow-templates"),
     ("GET", "/api/workflow-actions"),
@@ -284,12 +291,15 @@ async def _fill(world: World) -> None:
     await _fill_workflow_events(world)
     view = f"{MARK}-view"
     assert (await acme.http.put(f"/views/{view}", json={"filter": {"q": MARK}})).status_code == 200
+    alert = {"condition": "run_failed", "flow_name": MARK, "note": MARK, **_CHANNELS}
+    assert (await acme.http.put(f"/alerts/{MARK}-alert", json=alert)).status_code == 200
     request = {"title": MARK, "id": f"{MARK}-request", "want": {"text": MARK}}
     if inside.agent is not None:
         assert (await acme.http.post("/api/v1/requests", json=request)).status_code == 201
     world.owned = {
         "request_id": f"{MARK}-request",
         "view_name": view,
+        "alert_id": f"{MARK}-alert",
         "template_id": f"{MARK}-template",
         "key": f"{MARK}-action",
         "schedule_id": schedule["schedule_id"],

@@ -188,6 +188,7 @@ async def test_missing_resources_are_created_and_existing_ones_are_not_changed(
         "KV_pyoco_event_retries",
         "KV_pyoco_requests",
         "KV_pyoco_views",
+        "KV_pyoco_alerts",
         "PYOCO_EVENTS",
         "PYOCO_AUDIT",
         "PYOCO_EVENTS_IN",

@@ -134,6 +134,7 @@ TAGS: Final = {
     "workflow-events": "Events of other systems that start runs, by templates and actions.",
     "hooks": "Deliveries of other systems that start runs.",
     "requests": "Agent requests: coding work in the repository of this gateway (`pyoco-server agent`).",
+    "alerts": "Conditions of runs, queues and workers that are reported to people.",
     "bulk": "One operation on many runs or dead letters.",
     "dlq": "Dead letters: runs that failed for good.",
     "workers": "Workers, and what they may do.",

@@ -130,6 +130,13 @@ METRICS: Final = (
     _counter(
         "pyoco_notifications_total", "tries", "Attempts to deliver a notification, by outcome.", "outcome"
     ),
+    _gauge("pyoco_alerts", "alerts", "Stored alerts, by state: firing or ok.", "state"),
+    _counter(
+        "pyoco_alert_messages_total",
+        "tries",
+        "Attempts to deliver a message of an alert, by outcome.",
+        "outcome",
+    ),
     _counter(
         "pyoco_signals_total",
         "signals",

@@ -204,6 +204,14 @@ async def _add_dead_letters(connection: Connection, page: MetricPage) -> None:
     page.put("pyoco_dlq_bytes", state.bytes)
 
 
+def _add_alerts(gateway: Gateway, page: MetricPage) -> None:
+    firing = [row.record.current is not None for row in gateway.alerts.directory.rows()]
+    page.put("pyoco_alerts", sum(firing), "firing")
+    page.put("pyoco_alerts", len(firing) - sum(firing), "ok")
+    for outcome, count in gateway.alerts.deliverer.outcomes.items():
+        page.put("pyoco_alert_messages_total", count, outcome)
+
+
 def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
     """What needs no request to NATS."""
     for action, count in gateway.sweeper.actions.items():
@@ -215,6 +223,7 @@ def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
     page.put("pyoco_sweep_leader", gateway.sweeper.lease.held)
     for outcome, count in gateway.notifications.outcomes.items():
         page.put("pyoco_notifications_total", count, outcome)
+    _add_alerts(gateway, page)
     for topic_kind, count in gateway.signals.sent.items():
         page.put("pyoco_signals_total", count, topic_kind)
     for topic_kind, count in gateway.signals.matching.received.items():

@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 from pyoco_server.errors import (
     ActionNotFound,
+    AlertNotFound,
     BulkNotFound,
     DeadLetterNotFound,
     DeliveryNotFound,
@@ -48,6 +49,7 @@ _TENANT_ERRORS: Final = (
     TemplateNotFound,
     ActionNotFound,
     ViewNotFound,
+    AlertNotFound,
 )
 
 

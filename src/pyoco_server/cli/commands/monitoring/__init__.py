@@ -1,1 +1,1 @@
-"""Commands for people who operate the server: statistics."""
+"""Commands for people who operate the server: statistics and alerts."""

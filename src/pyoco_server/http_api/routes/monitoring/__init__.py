@@ -1,1 +1,1 @@
-"""Routes for people who operate the server: statistics."""
+"""Routes for people who operate the server: statistics and alerts."""
