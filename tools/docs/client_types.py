@@ -34,6 +34,9 @@ from typing import Any, Literal, NotRequired, TypedDict
 _NAMES = {
     "ActionView": "Action",
     "ArtifactView": "Artifact",
+    "AuditActorView": "AuditActor",
+    "AuditEntryView": "AuditEntry",
+    "AuditTargetView": "AuditTarget",
     "ArtifactsView": "Artifacts",
     "BulkRecord": "BulkOperation",
     "DeliveryView": "Delivery",

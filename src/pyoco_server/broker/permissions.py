@@ -117,6 +117,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         *(f"KV_{bucket}" for bucket in start_buckets),
         config.event_stream,
         config.audit_stream,
+        config.audit_log_stream,
         config.hook_delivery_stream,
     )
     wheels = config.wheel_object_store_bucket
@@ -184,6 +185,7 @@ def _gateway_messages(config: NatsBackendConfig) -> list[str]:
         f"{config.wait_event_subject_prefix}.*.*.*",
         f"{config.event_subject_prefix}.*.*.*",
         f"{config.audit_subject_prefix}.>",
+        f"{config.audit_log_subject_prefix}.*.*",
         f"{config.hook_delivery_subject_prefix}.*.*.*.*",
         wake_up_subject("*"),
     ]

@@ -90,6 +90,7 @@ class Gateway:
                 live_workers=self.live_workers,
             )
         )
+        self.audit = self._add_service(services.Audit(self.connection, self.runs.store))
         self.agent = self._serve_repository()
         # Last: its sources are parts of the others.
         self._add_service(self.timekeeper)

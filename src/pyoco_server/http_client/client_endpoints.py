@@ -116,6 +116,7 @@ WHEEL_HISTORY = ClientEndpoint("GET", "/wheels/history", repeatable=True, return
 UPLOAD_WHEEL = ClientEndpoint("POST", "/wheels")
 DOWNLOAD_WHEEL = ClientEndpoint("GET", "/wheels/{wheel_name}", repeatable=True)
 DELETE_WHEEL = ClientEndpoint("DELETE", "/wheels/{wheel_name}")
+LIST_AUDIT = ClientEndpoint("GET", "/audit", repeatable=True)
 HEALTH = ClientEndpoint("GET", "/health", repeatable=True)
 GET_KEY = ClientEndpoint("GET", "/key", repeatable=True)
 MCP = ClientEndpoint("POST", "/mcp")

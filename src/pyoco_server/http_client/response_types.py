@@ -461,6 +461,17 @@ WheelEvent = TypedDict("WheelEvent", {
     "source": Source,
 })
 DeletedWheel = TypedDict("DeletedWheel", {"name": str, "deleted": bool})
+AuditActor = TypedDict("AuditActor", {
+    "tenant_id": str | None, "api_key_id": str | None, "name": str | None, "ip": str | None,
+    "user_agent": str | None, "on_behalf_of": str | None,
+})
+AuditTarget = TypedDict("AuditTarget", {"kind": str, "id": str | None, "name": str | None})
+AuditEntry = TypedDict("AuditEntry", {
+    "id": str, "at": float, "tenant_id": str | None, "actor": AuditActor, "via": str, "action": str,
+    "target": AuditTarget, "run_id": str | None, "outcome": str, "status": int, "err_id": str | None,
+    "request_id": str, "details": dict[str, str | int | float | bool | list[str]],
+})
+AuditPage = TypedDict("AuditPage", {"items": list[AuditEntry], "next_cursor": str | None})
 NatsHealth = TypedDict("NatsHealth", {
     "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
 })

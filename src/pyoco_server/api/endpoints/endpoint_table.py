@@ -3,6 +3,7 @@
 from typing import Final
 
 from pyoco_server.api.endpoints import (
+    audit_endpoints,
     bulk_endpoints,
     dlq_endpoints,
     flow_endpoints,
@@ -32,6 +33,7 @@ _AREAS: Final = (
     worker_endpoints,
     flow_endpoints,
     wheel_endpoints,
+    audit_endpoints,
     system_endpoints,
 )
 ENDPOINT_BY_NAME: Final = {

@@ -1,0 +1,1 @@
+"""Commands about the system rather than about one run."""

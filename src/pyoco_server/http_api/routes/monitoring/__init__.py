@@ -1,0 +1,1 @@
+"""Routes about the system rather than about one run."""
