@@ -321,6 +321,10 @@ COMMANDS: dict[str, Command | Group] = {
             ),
         },
     ),
+    "audit": Command(
+        "List who did what: cancelled, reran, paused, answered, uploaded; newest first.",
+        "monitoring.audit_command:audit",
+    ),
     "bulk": Group(
         "Cancel or rerun all matching runs, and track the progress.",
         (

@@ -19,6 +19,7 @@ _STREAMS: Final = (
     "wait_event_stream",
     "event_stream",
     "audit_stream",
+    "audit_log_stream",
     "event_intake_stream",
     "hook_delivery_stream",
 )
@@ -51,6 +52,7 @@ _SUBJECT_PREFIXES: Final = (
     "wait_event_subject_prefix",
     "event_subject_prefix",
     "audit_subject_prefix",
+    "audit_log_subject_prefix",
     "event_intake_subject_prefix",
     "hook_delivery_subject_prefix",
 )

@@ -49,6 +49,7 @@ _waits = partial(setting, "Waits for people")
 _signals = partial(setting, "Schedules, signals and events")
 _triggers = partial(setting, "Workflow events")
 _contract = partial(_triggers, prefix=CONTRACT_PREFIX)
+_audit = partial(setting, "Audit log")
 _agent = partial(setting, "Agent requests")
 _hooks = partial(setting, "Hooks")
 _secrets = partial(setting, "Secrets at rest")
@@ -330,6 +331,18 @@ class NatsBackendConfig:
         "reports/audit_log.jsonl",
         "The file that audit rows are also written to, one JSON object a line; `off`: none. It is created "
         "with the first row, and can be deleted: it is written again.",
+    )
+    audit_log_stream: str = _audit("PYOCO_AUDIT_LOG", "The stream of the audit log.", form=NAME)
+    audit_log_subject_prefix: str = _audit(
+        "pyoco.audit_log",
+        "An entry of the audit log is published to this prefix, its tenant and its id.",
+        form=SUBJECT,
+    )
+    audit_log_max_age_sec: int = _audit(
+        63_072_000, "How long entries of the audit log are kept; 0: forever.", minimum=0
+    )
+    audit_log_max_bytes: int = _audit(
+        256 * _MIB, "Maximum size of the audit log; the oldest entries are removed first.", minimum=1
     )
     requests_kv_bucket: str = _agent("pyoco_requests", "The bucket of agent requests.", form=NAME)
     agent_repo: str = _agent(

@@ -142,6 +142,8 @@ class ClientMethods:
     list_bulk = Sent(operations.list_bulk)
     get_bulk = Sent(operations.get_bulk)
     stop_bulk = Sent(operations.stop_bulk)
+    list_audit = Sent(operations.list_audit)
+    iter_audit = Iterated(operations.iter_audit)
     list_wheels = Sent(wheels.list_wheels)
     wheel_history = Sent(wheels.wheel_history)
     upload_wheel = Sent(wheels.upload_wheel)

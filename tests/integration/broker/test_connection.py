@@ -191,6 +191,7 @@ async def test_missing_resources_are_created_and_existing_ones_are_not_changed(
         "KV_pyoco_alerts",
         "PYOCO_EVENTS",
         "PYOCO_AUDIT",
+        "PYOCO_AUDIT_LOG",
         "PYOCO_EVENTS_IN",
         "PYOCO_DELIVERIES",
         "OBJ_pyoco_wheels",

@@ -4,6 +4,7 @@ from typing import Final
 
 from pyoco_server.api.endpoints import (
     alert_endpoints,
+    audit_endpoints,
     bulk_endpoints,
     dlq_endpoints,
     flow_endpoints,
@@ -38,6 +39,7 @@ _AREAS: Final = (
     view_endpoints,
     statistics_endpoints,
     alert_endpoints,
+    audit_endpoints,
     system_endpoints,
 )
 ENDPOINT_BY_NAME: Final = {
