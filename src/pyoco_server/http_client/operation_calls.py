@@ -1,6 +1,4 @@
-"""Calls about flows, statistics, workers, dead letters and bulk operations: methods of both clients."""
-
-"""Calls about flows, workers, metrics, dead letters, bulk operations and the audit log."""
+"""Calls about flows, statistics, workers, the audit log, dead letters and bulk operations."""
 
 from __future__ import annotations
 
