@@ -165,8 +165,12 @@ async def test_the_log_is_searched_filtered_and_downloaded(
 
     await tab.page.keyboard.press("/")
     await tab.page.keyboard.type("line 77")
+    await expect(log).to_contain_text("1 of 11 matches")
     await tab.page.keyboard.press("Enter")
-    await expect(log).to_contain_text("11 lines")
+    await expect(log).to_contain_text("2 of 11 matches")
+    await log.get_by_role("button", name="Only matches").click()
+    await log.get_by_label("Lines around each match").select_option("0")
+    await expect(log.get_by_text("11 lines", exact=True)).to_be_visible()
     await expect(log.locator("mark").first).to_have_text("line 77")
     await expect(tab.page).to_have_url(re.compile(r"search=line\+77"))
     async with tab.page.expect_download() as download:
@@ -368,7 +372,7 @@ async def test_the_history_keeps_the_attempts_of_workers_that_died(tab: Tab) -> 
     for event in (lost, restarted):
         await expect(event.locator("time")).to_be_visible()
     timeline = part(tab, "Timeline")
-    await expect(timeline.locator("[data-attempt='1']")).to_contain_text("worker lost")
+    await expect(timeline.locator("[data-attempt='1']")).to_contain_text("first-worker lost at ")
     await expect(timeline.locator("[data-attempt='2']")).to_contain_text("second-worker")
     await tab.screenshots("run-attempts")
 

@@ -119,6 +119,9 @@ async def test_runs_are_filtered_by_cause_and_linked_to_it(tab: Tab) -> None:
     later = await tab.gateway.submit("noop", delay_sec=7200)
     await tab.open("/runs")
     page = tab.page
+    await page.get_by_role("button", name="Columns").click()
+    await page.get_by_role("menuitemcheckbox", name="Cause").click()
+    await page.keyboard.press("Escape")
     await expect(row(tab, later)).to_contain_text("Scheduled")
     await expect(row(tab, later)).to_contain_text(re.compile("Starts in [12]h"))
     await expect(row(tab, stored[2].run_id)).to_contain_text("Waiting")

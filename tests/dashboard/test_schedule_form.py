@@ -26,7 +26,7 @@ async def test_a_schedule_is_created_with_a_preview_of_its_times(tab: Tab) -> No
     await tab.open("/schedules")
     page = tab.page
     await expect(page.get_by_text("No schedules yet")).to_be_visible()
-    await expect(page.get_by_text("pyoco-client schedules create")).to_be_visible()
+    await expect(page.get_by_text(f"pyoco-client --server {tab.url} schedules create")).to_be_visible()
     await tab.screenshots("schedules-empty")
     await tab.set_language("en")
     await page.get_by_role("link", name="New schedule").first.click()

@@ -15,6 +15,7 @@ from pyoco_server.records.models import (
     RUN_TIMEOUT_EXPECTED,
     TAG_EXPECTED,
 )
+from pyoco_server.records.monitoring.alert_models import ALERT_ID_EXPECTED
 from pyoco_server.records.schedule_models import SCHEDULE_ID_EXPECTED
 from pyoco_server.records.signal_models import EVENT_ID_EXPECTED
 from pyoco_server.records.trigger_models import TEMPLATE_ID_EXPECTED, TEMPLATE_ID_PATTERN
@@ -32,6 +33,7 @@ _PATTERNS: Final = {
     "tag": TAG_EXPECTED,
     "schedule_id": SCHEDULE_ID_EXPECTED,
     "hook_id": HOOK_ID_EXPECTED,
+    "alert_id": ALERT_ID_EXPECTED,
     "run_id": RUN_ID_EXPECTED,
     "wait_id": "expected a wait id: a run id, a dot, and 16 hexadecimal digits",
     # Of an event.
@@ -57,7 +59,7 @@ _EXPECTED: Final = {
     "filter.workflow_yaml_sha256": "expected the 64 hexadecimal digits of a SHA-256, in lower case",
 }
 # Their values are never shown.
-_SECRET: Final = frozenset({"secret", "webhook_url"})
+_SECRET: Final = frozenset({"secret", "webhook_url", "url", "channels"})
 
 
 def invalid_fields(
@@ -82,7 +84,8 @@ def invalid_fields(
     if choices := _choices_at(kind, path):
         message = f"expected one of {', '.join(choices)}"
     message = _EXPECTED.get(path, message)
-    is_shown = bool(path) and path.rpartition(".")[2] not in _SECRET
+    name = path.rpartition(".")[2].partition("[")[0]
+    is_shown = bool(path) and name not in _SECRET
     value = shortened_json(_value_at(document, path)) if is_shown else None
     return InvalidRequest(problems=[FieldProblem(path, message, value=value)])
 

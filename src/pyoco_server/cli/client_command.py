@@ -35,6 +35,10 @@ def _hooks(function: str) -> str:
     return f"triggers.hooks_command:{function}"
 
 
+def _alerts(function: str) -> str:
+    return f"monitoring.alerts_command:{function}"
+
+
 COMMANDS: dict[str, Command | Group] = {
     "submit": Command("Submit a run of a flow that the workers have loaded.", "submit_command:submit"),
     "submit-yaml": Command(
@@ -254,6 +258,28 @@ COMMANDS: dict[str, Command | Group] = {
             "redeliver": Command("Process a kept delivery again.", _hooks("redeliver")),
         },
     ),
+    "alerts": Group(
+        "Report failed runs, long queues and missing workers to a webhook, Slack, Google Chat or mail.",
+        (
+            "pyoco-client alerts apply -f alerts.yaml",
+            "pyoco-client alerts test orders-failing",
+        ),
+        {
+            "list": Command("List alerts with their states.", _alerts("list_alerts")),
+            "show": Command("Show an alert, without its secrets.", _alerts("show_alert")),
+            "apply": Command("Create and replace alerts as in a file.", _alerts("apply")),
+            "test": Command(
+                "Send a test message now; exit 0 only if every channel took it.", _alerts("send_test")
+            ),
+            "mute": Command("Send no messages for a while, or until it is unmuted.", _alerts("mute")),
+            "unmute": Command("Send messages again.", _alerts("unmute")),
+            "delete": Command("Delete an alert and its history.", _alerts("delete")),
+            "history": Command(
+                "List when an alert has fired and was resolved, and what became of its messages.",
+                _alerts("history"),
+            ),
+        },
+    ),
     "requests": Group(
         "Create, execute, answer and follow agent requests (a gateway of `pyoco-server agent`).",
         (
@@ -294,6 +320,10 @@ COMMANDS: dict[str, Command | Group] = {
                 "Delete one dead letter, or all that match. Their runs stay.", "dlq_command:delete"
             ),
         },
+    ),
+    "audit": Command(
+        "List who did what: cancelled, reran, paused, answered, uploaded; newest first.",
+        "monitoring.audit_command:audit",
     ),
     "bulk": Group(
         "Cancel or rerun all matching runs, and track the progress.",

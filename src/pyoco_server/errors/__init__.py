@@ -70,6 +70,8 @@
     ├── ActionNotFound          ERR-PYOCO-0070   404
     ├── ViewNotFound            ERR-PYOCO-0077   404
     ├── ViewConflict            ERR-PYOCO-0078   409
+    ├── AlertNotFound           ERR-PYOCO-0073   404
+    ├── AlertConflict           ERR-PYOCO-0074   409
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
 
@@ -517,6 +519,14 @@ class ViewNotFound(PyocoError):
 
 class ViewConflict(PyocoError):
     error = Err.VIEW_CONFLICT
+
+
+class AlertNotFound(PyocoError):
+    error = Err.ALERT_NOT_FOUND
+
+
+class AlertConflict(PyocoError):
+    error = Err.ALERT_CONFLICT
 
 
 class InvalidCliArgument(PyocoError):

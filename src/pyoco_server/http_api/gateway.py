@@ -91,6 +91,8 @@ class Gateway:
                 live_workers=self.live_workers,
             )
         )
+        self.alerts = self._add_service(services.Alerts(self.connection, self.timekeeper, self.listing.lists))
+        self.audit = self._add_service(services.Audit(self.connection, self.runs.store))
         self.agent = self._serve_repository()
         # Last: its sources are parts of the others.
         self._add_service(self.timekeeper)

@@ -16,6 +16,7 @@ from pyoco_server.http_client import wait_calls as waits_
 from pyoco_server.http_client import wheel_calls as wheels
 from pyoco_server.http_client import workflow_event_calls as events
 from pyoco_server.http_client.call_types import Pages, Request, Stream
+from pyoco_server.http_client.monitoring import alert_calls as alerts
 
 if TYPE_CHECKING:
     from pyoco_server.http_client.async_client import AsyncPyocoHttpClient
@@ -141,6 +142,8 @@ class ClientMethods:
     list_bulk = Sent(operations.list_bulk)
     get_bulk = Sent(operations.get_bulk)
     stop_bulk = Sent(operations.stop_bulk)
+    list_audit = Sent(operations.list_audit)
+    iter_audit = Iterated(operations.iter_audit)
     list_wheels = Sent(wheels.list_wheels)
     wheel_history = Sent(wheels.wheel_history)
     upload_wheel = Sent(wheels.upload_wheel)
@@ -202,6 +205,16 @@ class ClientMethods:
     iter_deliveries = Iterated(hooks.iter_deliveries)
     get_delivery = Sent(hooks.get_delivery)
     redeliver = Sent(hooks.redeliver)
+    list_alerts = Sent(alerts.list_alerts)
+    iter_alerts = Iterated(alerts.iter_alerts)
+    get_alert = Sent(alerts.get_alert)
+    save_alert = Sent(alerts.save_alert)
+    check_alert = Sent(alerts.check_alert)
+    delete_alert = Sent(alerts.delete_alert)
+    send_test_alert = Sent(alerts.send_test_alert)
+    mute_alert = Sent(alerts.mute_alert)
+    unmute_alert = Sent(alerts.unmute_alert)
+    alert_history = Sent(alerts.alert_history)
     list_requests = Sent(requests.list_requests)
     create_request = Sent(requests.create_request)
     get_request = Sent(requests.get_request)

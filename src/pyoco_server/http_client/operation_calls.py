@@ -1,4 +1,4 @@
-"""Calls about flows, statistics, workers, dead letters and bulk operations: methods of both clients."""
+"""Calls about flows, statistics, workers, the audit log, dead letters and bulk operations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any, Literal, Unpack
 
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client.call_types import ClientEndpoint, Pages, Query, Request, call, given
-from pyoco_server.http_client.filter_params import BulkConsent, LetterFilter, RunFilter
+from pyoco_server.http_client.filter_params import AuditFilter, BulkConsent, LetterFilter, RunFilter
 from pyoco_server.http_client.response_types import (
+    AuditEntry,
+    AuditPage,
     BulkAnswer,
     BulkList,
     BulkOperation,
@@ -211,6 +213,18 @@ def get_bulk(bulk_id: str) -> Request[BulkOperation]:
 def stop_bulk(bulk_id: str) -> Request[BulkOperation]:
     """Stop a bulk operation after the items in hand; what is done stays done."""
     return call(api.STOP_BULK, body={}, bulk_id=bulk_id)
+
+
+def list_audit(
+    limit: int | None = None, cursor: str | None = None, **selected: Unpack[AuditFilter]
+) -> Request[AuditPage]:
+    """A page of the audit log, the newest first: who did what. It needs the scope `audit`."""
+    return call(api.LIST_AUDIT, given(limit=limit, cursor=cursor, **selected))
+
+
+def iter_audit(page_size: int = 200, **selected: Unpack[AuditFilter]) -> Pages[AuditEntry]:
+    """Every entry of the audit log that matches, page after page."""
+    return Pages(page=lambda cursor: list_audit(page_size, cursor, **selected))
 
 
 def _bulk(

@@ -514,6 +514,51 @@ Statistics = TypedDict("Statistics", {
     "previous_buckets": list[RunFigures], "flows": list[FlowComparison], "flow_count": int,
     "tags": list[TagComparison], "tag_count": int, "slots": SlotCounts,
 })
+AlertRule = TypedDict("AlertRule", {
+    "condition": str, "flow_name": str | None, "tag": str | None, "count": int | None,
+    "percent": float | None, "min_runs": int | None, "window_sec": float | None, "after_sec": float | None,
+})
+AlertChannel = TypedDict("AlertChannel", {
+    "name": str, "kind": str, "host": str, "fingerprint": str, "signed": bool, "to": list[str],
+})
+AlertMute = TypedDict("AlertMute", {
+    "since": float, "until": float | None, "note": str, "api_key_id": str | None,
+})
+AlertFacts = TypedDict("AlertFacts", {
+    "value": float, "or_more": bool, "runs": int, "queued": int, "flows": list[str], "run_ids": list[str],
+})
+AlertMessage = TypedDict("AlertMessage", {
+    "channel": str, "state": str, "attempts": int, "at": float | None, "next_at": float | None, "error": str,
+})
+AlertOccurrence = TypedDict("AlertOccurrence", {
+    "number": int, "fired_at": float, "resolved_at": float | None, "text": str, "facts": AlertFacts,
+    "fired": list[AlertMessage], "resolved": list[AlertMessage],
+})
+Alert = TypedDict("Alert", {
+    "alert_id": str, "tenant_id": str | None, "api_key_id": str | None, "created_at": float,
+    "updated_at": float, "revision": int, "rule": AlertRule, "channels": list[AlertChannel],
+    "cool_down_sec": float, "send_resolved": bool, "language": str, "note": str, "mute": AlertMute | None,
+    "firing": bool, "last": AlertOccurrence | None,
+})
+AlertPage = TypedDict("AlertPage", {
+    "items": list[Alert], "next_cursor": str | None, "total": int, "firing": int,
+})
+AlertChecked = TypedDict("AlertChecked", {"met": bool, "value": float, "text": str})
+AlertDeleted = TypedDict("AlertDeleted", {"alert_id": str, "deleted": bool})
+TestedChannel = TypedDict("TestedChannel", {"channel": str, "ok": bool, "error": str})
+AlertTested = TypedDict("AlertTested", {"channels": list[TestedChannel]})
+AlertHistory = TypedDict("AlertHistory", {"items": list[AlertOccurrence]})
+AuditActor = TypedDict("AuditActor", {
+    "tenant_id": str | None, "api_key_id": str | None, "name": str | None, "ip": str | None,
+    "user_agent": str | None, "on_behalf_of": str | None,
+})
+AuditTarget = TypedDict("AuditTarget", {"kind": str, "id": str | None, "name": str | None})
+AuditEntry = TypedDict("AuditEntry", {
+    "id": str, "at": float, "tenant_id": str | None, "actor": AuditActor, "via": str, "action": str,
+    "target": AuditTarget, "run_id": str | None, "outcome": str, "status": int, "err_id": str | None,
+    "request_id": str, "details": dict[str, str | int | float | bool | list[str]],
+})
+AuditPage = TypedDict("AuditPage", {"items": list[AuditEntry], "next_cursor": str | None})
 NatsHealth = TypedDict("NatsHealth", {
     "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
 })

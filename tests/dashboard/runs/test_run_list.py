@@ -119,7 +119,7 @@ async def test_filters_are_suggested(tab: Tab, stored: list[RunSnapshot]) -> Non
     await tab.open("/runs?flow=invoice")
     await expect(tab.page.locator("[data-run]")).to_have_count(1)
     field = tab.page.get_by_role("combobox", name="Filter runs")
-    options = tab.page.get_by_role("option")
+    options = tab.page.get_by_role("listbox", name="Suggestions").get_by_role("option")
     await tab.page.keyboard.press("/")
     await tab.page.keyboard.type("fl")
     await expect(options).to_have_text(["flow:"])
@@ -166,6 +166,13 @@ async def test_all_are_selected_first_on_the_page_then_by_the_filter(
     await expect(tab.page.locator("[data-run]").first).to_be_visible()
     await head.check()
     await tab.page.get_by_role("button", name="Select all 119 that match").click()
+    await tab.resize(NARROW)
+    box = await bar.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= NARROW
+    await tab.screenshot("run-select-all-narrow")
+    await tab.resize(WIDE)
     await bar.get_by_role("button", name="Rerun all matching…").click()
     dialog = tab.page.get_by_role("dialog")
     await expect(dialog).to_contain_text("119 matching runs will be rerun")

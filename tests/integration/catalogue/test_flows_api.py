@@ -152,12 +152,12 @@ async def test_the_graph_of_a_run_is_known_before_it_starts(gateway: RunningGate
         assert await graph(other) == ("other_tags", expected)
         assert await graph(unknown) == (None, {})
         # A flow.yaml brings a flow of its own, whatever its name.
-        tasks = "{load: {}, clean: {}, check: {}, save: {}}"
-        source = f"flow: {{graph: load >> (clean, check) >> save}}\ntasks: {tasks}"
+        graph_text = "load >> switch(on=mode){fast: save; default: clean >> store}"
+        source = f"flow: {{graph: '{graph_text}', defaults: {{mode: fast}}}}\ntasks: {{}}"
         submitted = await gateway.submit_yaml(source, flow_name="greet", delay_sec="600")
         assert await graph(submitted.json()["run_id"]) == (
             "flow_yaml",
-            {"load": [], "check": ["load"], "clean": ["load"], "save": ["check", "clean"]},
+            {"load": [], "save": ["load"], "clean": ["load"], "store": ["clean"]},
         )
         ended = await gateway.submit("greet", params={"name": "Ada"})
         await gateway.ends(ended)

@@ -129,7 +129,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"filter": {"origin": "x"}}, "filter.origin", "run id"),
     ({"sort": "size"}, "sort", "expected one of updated_at"),
     ({"order": "up"}, "order", "expected one of"),
-    ({"columns": ["status", "size"]}, "columns[1]", "expected one of status, flow_name"),
+    ({"columns": ["status", "size"]}, "columns[1]", "expected one of attempt, cause"),
     ({"name": "a/b"}, "name", "without / or"),
     ({"name": " a"}, "name", "without a space"),
     ({"revision": -1}, "revision", ">= 0"),

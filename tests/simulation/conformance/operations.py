@@ -39,7 +39,7 @@ STREAMS: Final[Mapping[str, dict[str, Any]]] = {
     "LOG": {"subjects": ["log.>"], "duplicate_window": 120 * SECOND_NS},
     "CAPPED": {"subjects": ["capped.*"], "max_msgs": 3, "max_msgs_per_subject": 2},
     "WORK": {"subjects": ["work.>"], "retention": "workqueue", "duplicate_window": 120 * SECOND_NS},
-    "SHORT": {"subjects": ["short.*"], "duplicate_window": SECOND_NS // 10, "max_age": SECOND_NS},
+    "SHORT": {"subjects": ["short.*"], "duplicate_window": 2 * SECOND_NS // 5, "max_age": SECOND_NS},
     "OBJ": {"subjects": ["$O.>"], "allow_rollup_hdrs": True, "discard": "new"},
     "ADVISORIES": {"subjects": [f"{_ADVISORY}.*"]},
 }
@@ -68,6 +68,9 @@ class Session:
     # The reply subjects of deliveries, in order.
     deliveries: list[str] = field(default_factory=list)
     begun: list[BegunPull] = field(default_factory=list)
+    # Advisories, if it listens to them.
+    listens: bool = False
+    heard: list[Message] = field(default_factory=list)
 
     async def create(self, consumer: Mapping[str, object], *, storage: str = "memory") -> None:
         for name, config in STREAMS.items():
@@ -179,15 +182,23 @@ class Session:
         facts = {name: answer[name] for name in _CONSUMER}
         return facts | {name: delivered[name] for name in ("consumer_seq", "stream_seq")}
 
-    async def advisories(self) -> Answer:
-        """Which messages have used up their deliveries."""
-        # Stored after the advisories that the server has published so far.
-        await self.target.replies(f"{_ADVISORY}.end", b"", None, lambda _: True)
-        return await self._stored_advisories()
+    async def listen(self) -> None:
+        """Subscribe to advisories, which are stored nevertheless."""
+        self.listens = True
+        self.heard = await self.target.listen(f"{_ADVISORY}.*")
 
-    async def _stored_advisories(self) -> list[tuple[int, int]]:
-        stored = [msgspec.json.decode(each.data) for each in await self._stored("ADVISORIES") if each.data]
-        return [(advisory["stream_seq"], advisory["deliveries"]) for advisory in stored]
+    async def advisories(self) -> Answer:
+        """Which messages have used up their deliveries: as it is stored, and as it is heard."""
+        # Stored and heard after the advisories that the server has published so far.
+        await self.target.replies(f"{_ADVISORY}.end", b"", None, lambda _: True)
+        stored = await self._stored("ADVISORIES")
+        if not self.listens:
+            return _advisories(stored)
+        await self.target.wait_for(self._has_heard_the_end)
+        return _advisories(stored), _advisories(self.heard)
+
+    async def _has_heard_the_end(self) -> bool:
+        return any(message.subject == f"{_ADVISORY}.end" for message in self.heard[-1:])
 
     # What an operation waits for
 
@@ -202,7 +213,7 @@ class Session:
         stored = {int(each.headers["Nats-Sequence"]) for each in await self._stored("WORK", pattern)}
         pulled = [message.reply for pull in self.begun for message in pull.delivered]
         delivered = [int(delivery_tokens(reply)[1]) for reply in [*self.deliveries, *pulled]]
-        exhausted = {sequence for sequence, _ in await self._stored_advisories()}
+        exhausted = {each["stream_seq"] for each in _advisories(await self._stored("ADVISORIES"))}
         expected = {
             "num_pending": len([each for each in stored if each > info["delivered"]["stream_seq"]]),
             "num_ack_pending": len(stored.intersection(delivered) - exhausted),
@@ -229,6 +240,13 @@ class Session:
 
 def _plain(answer: dict[str, Any], *names: str) -> Answer:
     return answer.get("error") or {name: answer.get(name) for name in names}
+
+
+def _advisories(found: list[Message]) -> list[dict[str, Any]]:
+    """Without ids and times."""
+    advisories = [msgspec.json.decode(each.data) for each in found if each.data]
+    own = ("id", "timestamp")
+    return [{name: value for name, value in each.items() if name not in own} for each in advisories]
 
 
 def _read(reply: Message) -> Answer:

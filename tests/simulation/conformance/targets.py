@@ -33,6 +33,10 @@ class Target(Protocol):
         """Publish; the list is filled with the replies as they come."""
         ...
 
+    async def listen(self, pattern: str) -> list[Message]:
+        """Subscribe; the list is filled with the messages as they come."""
+        ...
+
     async def wait_for(self, is_true: Callable[[], Awaitable[bool]]) -> None:
         """Return when it is true."""
         ...
@@ -73,14 +77,19 @@ class RealTarget:
         return found
 
     async def begin(self, subject: str, payload: bytes) -> list[Message]:
+        inbox = self._client.new_inbox()
+        found = await self.listen(inbox)
+        await self._client.publish(subject, payload, reply=inbox)
+        return found
+
+    async def listen(self, pattern: str) -> list[Message]:
         found: list[Message] = []
 
         async def receive(msg: Msg) -> None:
             found.append(Message.from_headers(msg.subject, msg.reply, msg.headers, msg.data))
 
-        inbox = self._client.new_inbox()
-        await self._client.subscribe(inbox, cb=receive)
-        await self._client.publish(subject, payload, reply=inbox)
+        await self._client.subscribe(pattern, cb=receive)
+        await self._client.flush()
         return found
 
     async def wait_for(self, is_true: Callable[[], Awaitable[bool]]) -> None:
@@ -104,18 +113,22 @@ class SimulatedTarget:
         self.server = SimulatedServer(lambda: self._now_ns, self._call_at)
         self._received: list[Message] = []
         self._inboxes = 0
-        # The replies to what was begun, by subscription.
-        self._begun: dict[int, list[Message]] = {}
+        # By subscription.
+        self._heard: dict[int, list[Message]] = {}
 
     def deliver(self, subscription: int, message: Message) -> None:
-        self._begun.get(subscription, self._received).append(message)
+        self._heard.get(subscription, self._received).append(message)
 
     async def begin(self, subject: str, payload: bytes) -> list[Message]:
-        self._inboxes += 1
-        inbox = f"{_INBOX}.{self._inboxes}"
-        found = self._begun[self._inboxes] = []
-        self.server.subscriptions.add(self, self._inboxes, inbox)
+        inbox = f"{_INBOX}.{self._inboxes + 1}"
+        found = await self.listen(inbox)
         self.server.receive(self, subject, payload, b"", inbox)
+        return found
+
+    async def listen(self, pattern: str) -> list[Message]:
+        self._inboxes += 1
+        found = self._heard[self._inboxes] = []
+        self.server.subscriptions.add(self, self._inboxes, pattern)
         return found
 
     async def replies(

@@ -2,6 +2,7 @@
 
 from pyoco_server.api import operation_types as ops
 from pyoco_server.api import run_types as runs
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import OPERATE, READ_OR_OPERATE
@@ -28,6 +29,7 @@ BULK_CANCEL = Endpoint(
     Body(ops.BulkCancelRequest),
     runs.RunFilterQuery,
     creates="bulk operation",
+    audit=AuditRule("bulk.cancel", ("operation.bulk_id",), request=("reason",), response=("matched",)),
 )
 BULK_RERUN = Endpoint(
     "POST /bulk/rerun",
@@ -38,6 +40,7 @@ BULK_RERUN = Endpoint(
     Body(ops.BulkRerunRequest),
     runs.RunFilterQuery,
     creates="bulk operation",
+    audit=AuditRule("bulk.rerun", ("operation.bulk_id",), request=("mode",), response=("matched",)),
 )
 REPLAY_LETTERS = Endpoint(
     "POST /dlq/replay",
@@ -48,6 +51,7 @@ REPLAY_LETTERS = Endpoint(
     Body(ops.BulkReplayRequest),
     ops.LetterQuery,
     creates="bulk operation",
+    audit=AuditRule("bulk.replay", ("operation.bulk_id",), request=("mode", "delete"), response=("matched",)),
 )
 DELETE_LETTERS = Endpoint(
     "POST /dlq/delete",
@@ -58,6 +62,7 @@ DELETE_LETTERS = Endpoint(
     Body(ops.BulkRequest),
     ops.LetterQuery,
     creates="bulk operation",
+    audit=AuditRule("bulk.delete_letters", ("operation.bulk_id",), response=("matched",)),
 )
 LIST_BULK = Endpoint("GET /bulk", READ_OR_OPERATE, "The newest bulk operations.", ops.BulkList, (NATS,))
 GET_BULK = Endpoint(
@@ -74,4 +79,5 @@ STOP_BULK = Endpoint(
     BulkRecord,
     (Err.BULK_NOT_FOUND, UNREADABLE, NATS),
     repeatable=True,
+    audit=AuditRule("bulk.stop", ("bulk_id",), response=("action", "matched", "done")),
 )

@@ -3,6 +3,8 @@
 from typing import Final
 
 from pyoco_server.api.endpoints import (
+    alert_endpoints,
+    audit_endpoints,
     bulk_endpoints,
     dlq_endpoints,
     flow_endpoints,
@@ -36,6 +38,8 @@ _AREAS: Final = (
     wheel_endpoints,
     view_endpoints,
     statistics_endpoints,
+    alert_endpoints,
+    audit_endpoints,
     system_endpoints,
 )
 ENDPOINT_BY_NAME: Final = {

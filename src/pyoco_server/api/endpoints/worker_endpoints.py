@@ -1,6 +1,7 @@
 """Endpoints of workers."""
 
 from pyoco_server.api import operation_types as ops
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import READ_WORKERS, WORKERS
@@ -40,4 +41,5 @@ PATCH_WORKER = Endpoint(
     Body(ops.WorkerPatch, min_fields=1),
     repeatable=True,
     operators_only=True,
+    audit=AuditRule("worker.update", ("worker_id",), request=("hidden", "paused", "drain")),
 )

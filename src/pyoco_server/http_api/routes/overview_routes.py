@@ -18,7 +18,7 @@ from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import QueryReader, choice
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
-from pyoco_server.runs.index.activity import FlowActivity, Span
+from pyoco_server.runs.index.activity import Activity, FlowActivity, Span
 
 # How long a window is, and each of its intervals.
 WINDOWS: Final[dict[str, tuple[int, int]]] = {
@@ -55,6 +55,11 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> ops.Overvi
     served = {tag for worker in workers for tag in worker.tags}
     among = None if tenant is None else activity.by_tag.keys() | served
     depths = await QueueDepths(gateway.connection).read(MOST_QUEUES, among)
+    named = {depth.tag for depth in depths}
+    # Runs of tags that have neither jobs nor had a worker are counted too.
+    depths += [QueueDepth(tag) for tag in sorted(_with_open_runs(activity) - named)][
+        : MOST_QUEUES - len(named)
+    ]
     living = [record for record in workers if gateway.state_of(record).alive]
     return ops.Overview(
         at=now,
@@ -71,6 +76,11 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> ops.Overvi
         workers=_worker_counts(gateway, workers, living),
         unreadable=_unreadable(gateway) if tenant is None else UNSET,
     )
+
+
+def _with_open_runs(activity: Activity) -> set[str]:
+    statuses = (RunStatus.PENDING, RunStatus.RUNNING)
+    return {tag for tag, counts in activity.by_tag.items() if any(counts[status] for status in statuses)}
 
 
 def _by_status(counts: Counter[str]) -> dict[str, int]:

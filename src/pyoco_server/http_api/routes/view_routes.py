@@ -1,5 +1,6 @@
 """Saved views of the list of runs: those of the caller's tenant."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, structs
@@ -15,6 +16,7 @@ from pyoco_server.http_api.requests.bodies import json_record, limited_body
 from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
+from pyoco_server.records.models import RunStatus
 from pyoco_server.records.operation_models import (
     VIEW_NAME_EXPECTED,
     SavedView,
@@ -43,6 +45,7 @@ async def put_view(request: Request, view_name: str) -> Response:
     new_name = view_name if asked.name is UNSET else asked.name
     _check_name("view_name", view_name)
     _check_name("name", new_name)
+    _check_statuses(asked.filter.status)
     principal = principal_of(request)
     by = None if principal is None else principal.name
     saved = await gateway_of(request).views.save(
@@ -77,6 +80,17 @@ async def delete_view(request: Request, view_name: str) -> Response:
 def _check_name(field: str, name: str) -> None:
     if not is_view_name(name):
         raise InvalidRequest(problems=[FieldProblem(field, VIEW_NAME_EXPECTED, value=shortened(name))])
+
+
+def _check_statuses(statuses: Sequence[str]) -> None:
+    """Records of a later version may have others; a request may not."""
+    problems = [
+        FieldProblem(f"filter.status[{at}]", f"expected one of {', '.join(RunStatus)}", shortened(status))
+        for at, status in enumerate(statuses)
+        if status not in RunStatus.__members__
+    ]
+    if problems:
+        raise InvalidRequest(problems=problems)
 
 
 def _shown(view: SavedView) -> types.ViewView:

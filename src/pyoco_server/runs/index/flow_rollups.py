@@ -1,8 +1,9 @@
 """Roll-ups of ended runs per 5 minutes, hour, 6 hours and day: what statistics are read from.
 
 A row has the runs of one group (tenant, flow, tag, status) that ended in its bucket, with histograms of their
-durations and times in the queue. A run that was deleted stays counted. A run that is written again counts
-once, as it is now.
+durations and times in the queue. Further rows are totals, of a flow over all tags and of a tag over all
+flows: statistics of all flows would otherwise read a row for each pair of them. A run that was deleted stays
+counted. A run that is written again counts once, as it is now.
 """
 
 import sqlite3
@@ -23,6 +24,7 @@ HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 # Runs are written in batches of up to this many, so that a row is rewritten once for each batch.
 _MOST_PENDING: Final = 2000
+_MOST_KNOWN: Final = 20_000
 
 _FIND: Final = BatchStatement(
     "WITH asked (period_sec, start, grp) AS (VALUES {}) "
@@ -107,11 +109,44 @@ class _Counts:
             self.queue_times -= histogram(run.queue_bin)
 
 
+class _Totals:
+    """The two totals that a group is a part of; remembered, since the same groups come again."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._known: dict[int, tuple[int, int]] = {}
+
+    def forget(self) -> None:
+        self._known.clear()
+
+    def of(self, group: int) -> tuple[int, int]:
+        known = self._known.get(group)
+        if known is None:
+            [(tenant, flow, tag, status)] = self._db.execute(
+                "SELECT tenant, flow, tag, status FROM groups WHERE id = ?", [group]
+            )
+            known = self._id(tenant, flow, "", status), self._id(tenant, "", tag, status)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[group] = known
+        return known
+
+    def _id(self, *key: str) -> int:
+        self._db.execute(
+            "INSERT OR IGNORE INTO totals SELECT coalesce(min(id), 0) - 1, ?, ?, ?, ? FROM totals", key
+        )
+        [(found,)] = self._db.execute(
+            "SELECT id FROM totals WHERE tenant = ? AND flow = ? AND tag = ? AND status = ?", key
+        )
+        return int(found)
+
+
 class _Rows:
     """The rows that some runs are counted in: read, changed and written together."""
 
-    def __init__(self, db: sqlite3.Connection, now: float, runs: Iterable[EndedRun]) -> None:
+    def __init__(self, db: sqlite3.Connection, totals: _Totals, now: float, runs: Iterable[EndedRun]) -> None:
         self._db = db
+        self._totals = totals
         self._kept_since = _kept_since(now)
         places = {(run.start, run.group) for run in runs}
         self._rows = {key: _Counts() for place in places for key in self._keys(*place)}
@@ -139,10 +174,12 @@ class _Rows:
         _PUT.execute(self._db, rows)
 
     def _keys(self, ended: int, group: int) -> Iterator[tuple[int, int, int]]:
+        groups = (group, *self._totals.of(group))
         for period_sec, since in self._kept_since.items():
             start = ended // period_sec * period_sec
             if start >= since:
-                yield period_sec, start, group
+                for each in groups:
+                    yield period_sec, start, each
 
 
 class RollupChanges:
@@ -192,6 +229,7 @@ class FlowRollups:
     def __init__(self, db: sqlite3.Connection, clock: Callable[[], float]) -> None:
         self._db = db
         self._clock = clock
+        self._totals = _Totals(db)
         # None: to be read from the index.
         self._pending: list[EndedRun] | None = None
         self._pruned_hour = 0
@@ -203,6 +241,7 @@ class FlowRollups:
     def reset(self) -> None:
         """The index was cleared, or a transaction has failed."""
         self._pending = None
+        self._totals.forget()
 
     def changes(self, *, urgent: bool = False) -> RollupChanges:
         """For the next batch; called before it is written."""
@@ -215,7 +254,7 @@ class FlowRollups:
         assert self._pending is not None, "its changes were collected"
         if changes.is_urgent or len(self._pending) + len(changes.added) >= _MOST_PENDING:
             now = self._clock()
-            rows = _Rows(self._db, now, (*self._pending, *changes.removed, *changes.added))
+            rows = _Rows(self._db, self._totals, now, (*self._pending, *changes.removed, *changes.added))
             rows.add(self._pending)
             rows.remove(changes.removed)
             rows.add(changes.added)

@@ -192,12 +192,13 @@ def _ended(rows: Iterable[Row], buckets: range) -> dict[int, _Ended]:
 
 
 def rows_in(db: sqlite3.Connection, buckets: range, groups: Sequence[Group] | None) -> Iterable[Row]:
-    """The rows of these buckets; of these groups, looked up one by one, or of all."""
+    """The rows of these buckets; of these groups or totals, looked up one by one, or of all groups."""
     columns = "r.start, r.grp, r.runs, r.durations, r.queue_times"
     if groups is None:
         return db.execute(
-            f"SELECT {columns} FROM rollups r WHERE period_sec = ? AND start >= ? AND start < ? AND runs > 0",
-            [buckets.step, buckets.start, buckets.stop],
+            f"SELECT {columns} FROM json_each(?) s CROSS JOIN rollups r"
+            " ON r.period_sec = ? AND r.start = s.value AND r.grp > 0 AND r.runs > 0",
+            [json.dumps([*buckets]), buckets.step],
         )
     ended = [group.id for group in groups if group.status in TERMINAL]
     # In this order, so that each row is found by its key.

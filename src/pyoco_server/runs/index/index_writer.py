@@ -219,7 +219,7 @@ class IndexWriter(SqliteWriter):
     def _clear(self) -> None:
         for name in schema.INDEXES:
             self._db.execute(f"DROP INDEX IF EXISTS {name}")
-        for table in ("runs", "groups", "docs", "params", "labels", "artifacts", "rollups"):
+        for table in ("runs", "groups", "docs", "params", "labels", "artifacts", "rollups", "totals"):
             self._db.execute(f"DELETE FROM {table}")
         self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
         self._group_ids.clear()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyoco_server.records.models import RunStatus
+from pyoco_server.runs.index.filter_sql import Condition, where
 from pyoco_server.runs.index.flow_rollups import HOUR, WINDOWS, Window
 from pyoco_server.runs.index.flow_statistics import TIMED, Group, Quantiles, groups_of, rows_in
 from pyoco_server.runs.index.time_histogram import unpacked
@@ -122,17 +123,19 @@ def period_statistics(
 ) -> PeriodStatistics:
     """Of one tenant, flow and tag, or of all; with at most this many flows and tags."""
     window = PERIODS[period]
-    groups = groups_of(db, tenant=tenant, tag=tag, flow=flow)
+    is_filtered = flow is not None or tag is not None
+    groups = groups_of(db, tenant=tenant, tag=tag, flow=flow) if is_filtered else _totals(db, tenant)
     current, previous = window.buckets(now), window.buckets_before(now)
     both = range(previous.start, current.stop, current.step)
-    is_all = tenant is flow is tag is None
     buckets = {start: _Ended() for start in both}
     by_group = {group.id: _OfGroup(group, [0] * len(current)) for group in groups}
-    for start, group_id, runs, durations, queue_times in rows_in(db, both, None if is_all else groups):
+    for start, group_id, runs, durations, queue_times in rows_in(db, both, groups):
         counts = by_group[group_id]
         status = counts.group.status
         ended = (status, runs, unpacked(durations) if status in TIMED else 0, unpacked(queue_times))
-        buckets[start].add(*ended)
+        if counts.group.tag:
+            # Otherwise it is a total over all tags, of runs that are counted for their tag.
+            buckets[start].add(*ended)
         if start >= current.start:
             counts.current.add(*ended)
             counts.per_bucket[(start - current.start) // current.step] += runs
@@ -143,11 +146,12 @@ def period_statistics(
     # The current period is longer than the one before, by the bucket that is not over.
     lengths = (now - current.start, window.length_sec)
     flows, tags = _by_name(found, lambda group: group.flow), _by_name(found, lambda group: group.tag)
+    every_run = [each for each in found if each.group.tag]
     return PeriodStatistics(
         period=period,
         since=current.start,
         bucket_sec=current.step,
-        total=_compared(found, lengths),
+        total=_compared(every_run, lengths),
         current=[buckets[start].figures(current.step) for start in current],
         previous=[buckets[start].figures(current.step) for start in previous],
         flows=_busiest(flows, lengths, most),
@@ -157,10 +161,18 @@ def period_statistics(
     )
 
 
+def _totals(db: sqlite3.Connection, tenant: str | None) -> list[Group]:
+    """Those of each flow, which have no tag, and those of each tag, which have no flow."""
+    sql, values = where([] if tenant is None else [Condition("tenant = ?", (tenant,))])
+    rows = db.execute(f"SELECT id, flow, tag, status, 0 FROM totals WHERE {sql}", values)
+    return [Group(*row) for row in rows]
+
+
 def _by_name(found: Iterable[_OfGroup], name_of: Callable[[Group], str]) -> dict[str, list[_OfGroup]]:
     by_name: defaultdict[str, list[_OfGroup]] = defaultdict(list)
     for each in found:
-        by_name[name_of(each.group)].append(each)
+        if name := name_of(each.group):
+            by_name[name].append(each)
     return by_name
 
 

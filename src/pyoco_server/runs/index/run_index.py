@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,16 @@ from msgspec import Raw
 
 from pyoco_server.records.artifact_models import ArtifactCounts
 from pyoco_server.runs.index import index_schema as schema
-from pyoco_server.runs.index.activity import Activity, Span, activity_in
+from pyoco_server.runs.index.activity import (
+    Activity,
+    FailedRuns,
+    QueuedRuns,
+    Span,
+    activity_in,
+    ended_since,
+    failed_since,
+    queued_runs,
+)
 from pyoco_server.runs.index.flow_statistics import (
     FlowHistory,
     FlowStatistics,
@@ -126,6 +136,19 @@ class RunIndex(SqliteIndex[IndexWriter]):
 
     async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
         return await self._read(lambda db: activity_in(db, tenant, span, flows=flows))
+
+    async def failed_since(
+        self, tenant: str | None, flows: str, *, since: float, after: int, most: int, named: int
+    ) -> FailedRuns:
+        return await self._read(
+            lambda db: failed_since(db, tenant, flows, since=since, after=after, most=most, named=named)
+        )
+
+    async def ended_since(self, tenant: str | None, flows: str, since: float) -> Counter[str]:
+        return await self._read(lambda db: ended_since(db, tenant, flows, since))
+
+    async def queued_runs(self, tenant: str | None, tag: str) -> QueuedRuns:
+        return await self._read(lambda db: queued_runs(db, tenant, tag))
 
     async def statistics_by_flow(
         self, tenant: str | None, *, tag: str | None = None

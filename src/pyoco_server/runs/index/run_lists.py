@@ -1,10 +1,11 @@
 """Lists of runs as of now: the index, after it has caught up with the bucket."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.records.artifact_models import ArtifactCounts
-from pyoco_server.runs.index.activity import Activity, Span
+from pyoco_server.runs.index.activity import Activity, FailedRuns, QueuedRuns, Span
 from pyoco_server.runs.index.flow_statistics import FlowHistory, FlowStatistics
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.pagination import Sort, SortKey
@@ -67,6 +68,22 @@ class RunLists:
     async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
         await self.caught_up()
         return await self._index.activity(tenant, span, flows=flows)
+
+    async def failed_since(
+        self, tenant: str | None, flows: str, *, since: float, after: int = 0, most: int, named: int
+    ) -> FailedRuns:
+        """Failed runs of the flows that match (`*` is any text), with revisions above `after`."""
+        await self.caught_up()
+        return await self._index.failed_since(tenant, flows, since=since, after=after, most=most, named=named)
+
+    async def ended_since(self, tenant: str | None, flows: str, since: float) -> Counter[str]:
+        """How many runs of the flows that match have failed and completed."""
+        await self.caught_up()
+        return await self._index.ended_since(tenant, flows, since)
+
+    async def queued_runs(self, tenant: str | None, tag: str) -> QueuedRuns:
+        await self.caught_up()
+        return await self._index.queued_runs(tenant, tag)
 
     async def statistics_by_flow(
         self, tenant: str | None, *, tag: str | None = None

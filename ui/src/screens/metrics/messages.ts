@@ -80,7 +80,7 @@ export const messages = defineMessages({
   ja: {
     title: "メトリクス",
     view: "表示",
-    "view.runs": "run",
+    "view.runs": "run の統計",
     "view.gateway": "このゲートウェイ",
     live: "5秒ごとに更新",
     raw: "Prometheus 形式",

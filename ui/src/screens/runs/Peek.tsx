@@ -101,7 +101,12 @@ export function PeekLayer({ within, rows }: LayerProps) {
   return (
     <div key={`${shown.run.run_id} ${shown.of}`} ref={box} id={id} role="tooltip" className={styles.box}>
       <strong className={styles.title}>{t(`whole.${shown.of}`)}</strong>
-      <Whole {...shown} onLoaded={() => box.current && place(box.current, shown.button)} />
+      <Whole
+        {...shown}
+        onLoaded={() => {
+          if (box.current) place(box.current, shown.button);
+        }}
+      />
     </div>
   );
 }

@@ -1,4 +1,5 @@
 /** The shown columns: those of the URL, those chosen in this browser, or the usual ones. */
+import { useMemo } from "react";
 import { useQueryState } from "../../app/router";
 import { useWide } from "../../lib/media";
 import { storedValue, useStore } from "../../lib/store";
@@ -10,15 +11,14 @@ const USUAL: readonly ColumnName[] = [
   "run_id",
   "params",
   "labels",
-  "cause",
   "tasks",
   "duration",
   "updated_at",
   "error",
 ];
-/** Where there is room for it. */
+/** Where there is room for them. */
 const USUAL_WIDE: readonly ColumnName[] = COLUMN_NAMES.filter(
-  (name) => USUAL.includes(name) || name === "worker_id",
+  (name) => USUAL.includes(name) || name === "cause" || name === "worker_id",
 );
 
 const isName = (value: unknown): value is ColumnName => COLUMN_NAMES.some((name) => name === value);
@@ -38,7 +38,8 @@ export function useColumns(): [readonly ColumnName[], (name: ColumnName) => void
   const [query, change] = useQueryState();
   const chosen = useStore(chosenColumns);
   const wide = useWide();
-  const named = columnsIn(query);
+  // The same array for the same URL: rows are rendered again only for another one.
+  const named = useMemo(() => columnsIn(query), [query]);
   const shown = named ?? chosen ?? (wide ? USUAL_WIDE : USUAL);
   const toggle = (name: ColumnName) => {
     const next = COLUMN_NAMES.filter((each) => (each === name) !== shown.includes(each));

@@ -32,8 +32,8 @@ export function PeriodCharts({ statistics, only }: ChartsProps) {
 function EndedCard({ statistics, only }: ChartsProps) {
   const t = useMessages(messages);
   const { number } = useFormats();
-  const { buckets, previous_buckets: previous, since, bucket_sec: step } = statistics;
-  const before = previous.map(countOf);
+  const { buckets, since, bucket_sec: step } = statistics;
+  const before = earlier(statistics).map(countOf);
   return (
     <PeriodChart
       statistics={statistics}
@@ -66,7 +66,8 @@ function EndedCard({ statistics, only }: ChartsProps) {
 function SuccessCard({ statistics, only }: ChartsProps) {
   const t = useMessages(messages);
   const { percent } = useFormats();
-  const { current, previous, buckets, previous_buckets: before } = statistics;
+  const { current, previous, buckets } = statistics;
+  const before = earlier(statistics);
   return (
     <PeriodChart
       statistics={statistics}
@@ -89,7 +90,8 @@ function SuccessCard({ statistics, only }: ChartsProps) {
 function TimesCard({ statistics, only, of }: ChartsProps & { of: "duration" | "queue" }) {
   const t = useMessages(messages);
   const { time } = useFormats();
-  const { current, previous, buckets, previous_buckets: before } = statistics;
+  const { current, previous, buckets } = statistics;
+  const before = earlier(statistics);
   const p50 = (each: Figures) => each[`${of}_ms`].p50;
   const p95 = (each: Figures) => each[`${of}_ms`].p95;
   const most = Math.max(...[...buckets, ...before].map((each) => p95(each) ?? 0));
@@ -99,7 +101,7 @@ function TimesCard({ statistics, only, of }: ChartsProps & { of: "duration" | "q
       only={only}
       title={t(of)}
       top={1000 * roundedUpDuration(most / 1000)}
-      mark={time}
+      mark={(ms) => (ms === 0 ? "0" : time(ms))}
       lines={[
         { name: "before", kind: "before", values: before.map(p95) },
         { name: "p95", kind: "second", values: buckets.map(p95) },
@@ -123,6 +125,12 @@ const NO_RUNS: Figures = {
   duration_ms: { p50: null, p95: null },
   queue_ms: { p50: null, p95: null },
 };
+
+/** Of each bucket the one a period earlier; that of the last one, which is not over, is the first of this period. */
+const earlier = ({ buckets, previous_buckets: previous }: Statistics): Figures[] => [
+  ...previous,
+  ...buckets.slice(0, buckets.length - previous.length),
+];
 
 /** The figures of a bucket; without an index those of the period. */
 const at = (buckets: readonly Figures[], index: number | null, all: Figures): Figures =>

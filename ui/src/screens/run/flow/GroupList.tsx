@@ -76,7 +76,7 @@ function Names({ tasks, selected, onSelect }: NamesProps) {
     if (step === undefined) return;
     event.preventDefault();
     const buttons = [...(list.current?.querySelectorAll("button") ?? [])];
-    const from = buttons.findIndex((each) => each === document.activeElement);
+    const from = buttons.indexOf(document.activeElement as HTMLButtonElement);
     buttons[Math.min(Math.max(from + step, 0), buttons.length - 1)]?.focus();
   };
   return (

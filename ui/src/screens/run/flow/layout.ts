@@ -2,7 +2,7 @@
 import { Graph, layout } from "@dagrejs/dagre";
 import type { Item } from "./groups";
 import { isGroup, sharedBeginning } from "./groups";
-import { READABLE, type Size, scaleFor } from "./view";
+import { type Size, scaleFor } from "./view";
 
 export const NODE_HEIGHT = 36;
 export const GROUP_HEIGHT = 54;
@@ -16,6 +16,9 @@ const MARGIN = 12;
 const COLUMN_GAP = 36;
 const ROW_GAP = 30;
 const CORNER = 8;
+// One row is easier to follow than several, until it gets too small.
+const READABLE_ROW = 0.75;
+const COMFORTABLE = 0.92;
 // The arrow head is at the end of the edge.
 const ARROW = 2;
 // Above this, a better order takes too long.
@@ -46,11 +49,12 @@ export interface Layout extends Size {
 /** The same text for the same graph: states and times change nothing. */
 export const shapeOf = (items: readonly Item[]): string => JSON.stringify(items);
 
-/** As few rows as make it readable in this room, or those with which it is largest. */
+/** One row if it can be read in this room, else as few as make it comfortable, or those with which it is largest. */
 export function layoutOf(shape: string, room: Size): Layout {
   const columns = inColumns(JSON.parse(shape) as Item[]);
   let best = inRows(columns, 1);
-  for (let rows = 2; rows <= columns.xs.length && scaleFor(best, room) < READABLE; rows++) {
+  if (scaleFor(best, room) >= READABLE_ROW) return best;
+  for (let rows = 2; rows <= columns.xs.length && scaleFor(best, room) < COMFORTABLE; rows++) {
     const next = inRows(columns, rows);
     if (scaleFor(next, room) > scaleFor(best, room)) best = next;
   }
@@ -116,9 +120,11 @@ function inRows({ nodeWidth, xs, nodes, edges }: Columns, rows: number): Layout 
     begins.push(top);
     bottom += ROW_GAP + Math.max(...own.map(({ y, height }) => y + height / 2), ...bends) - top;
   }
+  // A line to the next row leaves on the right, and enters on the left.
+  const turn = xs.length > perRow ? COLUMN_GAP / 2 : 0;
   /** Where a point of the one row is in its own row. */
   const placed = ({ x, y }: Point, row: number): Point => ({
-    x: MARGIN + nodeWidth / 2 + x - (xs[row * perRow] ?? 0),
+    x: MARGIN + turn + nodeWidth / 2 + x - (xs[row * perRow] ?? 0),
     y: (tops[row] ?? 0) + y - (begins[row] ?? 0),
   });
   const middles = new Map(nodes.map(({ id, x, y }) => [id, placed({ x, y }, rowOf.get(id) ?? 0)]));
@@ -136,10 +142,8 @@ function inRows({ nodeWidth, xs, nodes, edges }: Columns, rows: number): Layout 
     return [{ from: edge.from, to: edge.to, path }];
   });
   const columns = Math.min(perRow, xs.length);
-  // A line to the next row leaves on the right.
-  const turns = xs.length > perRow ? COLUMN_GAP : 0;
   return {
-    width: columns * pitch - COLUMN_GAP + turns + 2 * MARGIN,
+    width: columns * pitch - COLUMN_GAP + 2 * turn + 2 * MARGIN,
     height: Math.max(bottom + MARGIN, 0),
     nodeWidth,
     nodes: nodes.map(({ id, height }) => {

@@ -55,19 +55,9 @@ function ShownLog({
   const [search, setSearch] = useState(query.get("search") ?? "");
   const looked = useDeferredValue(search);
   const everything = query.get("log") === "all";
-  const streams = query.getAll("stream").join();
-  const level = levelIn(query.get("level"));
   const context = contextIn(query.get("only"));
-  const filter = useMemo<LogFilter>(
-    () => ({
-      task: everything ? null : selected,
-      streams: new Set(streams ? streams.split(",") : STREAMS),
-      level,
-      only: context !== null && looked ? { search: looked, context } : null,
-    }),
-    [everything, selected, streams, level, context, looked],
-  );
-  const { lines, skipped } = useMemo(() => selectedLines(log, filter), [log, filter]);
+  const filter = useFilter(query, everything ? null : selected, looked);
+  const { lines, skipped } = useMemo(() => selectedLines(log.lines, filter), [log.lines, filter]);
   const rows = useRef<LogRowsHandle>(null);
   const [following, setFollowing] = useState(linked === null);
   const found = useMatches(lines, looked, (line) => {
@@ -78,6 +68,7 @@ function ShownLog({
   useEffect(() => {
     if (following) rows.current?.toEnd();
   }, [lines, following, wrap]);
+  const earlier = () => log.earlier?.();
   const card = useScrolledToLine(
     linked,
     lines.some((each) => each.id === linked),
@@ -117,10 +108,12 @@ function ShownLog({
             {t("linkedGone")}
           </p>
         )}
-        <More onLoad={log.earlier && (() => rows.current?.keepPlace(log.earlier ?? (() => undefined)))}>
-          <ChevronUp size={13} aria-hidden />
-          {t("earlier")}
-        </More>
+        {log.earlier && (
+          <More onLoad={() => (rows.current ? rows.current.keepPlace(earlier) : earlier())}>
+            <ChevronUp size={13} aria-hidden />
+            {t("earlier")}
+          </More>
+        )}
         {lines.length > 0 ? (
           <LogRows
             ref={rows}
@@ -132,22 +125,27 @@ function ShownLog({
             selected={selected}
             fieldsOpen={fieldsOpen}
             onSelect={onSelect}
-            onAtEnd={setFollowing}
+            // A part of the log has no end to follow.
+            onAtEnd={(isAtEnd) => setFollowing(isAtEnd && linked === null)}
             linkTo={(line) => href(pathTo("/runs/:id", { id }), { line })}
           />
         ) : (
           !log.problem && <Nothing log={log} task={filter.task} hasPrinted={hasPrinted} />
         )}
-        <More onLoad={log.later}>
-          <ChevronDown size={13} aria-hidden />
-          {t("later")}
-        </More>
-        {!following && lines.length > 0 && (linked === null || log.later) && (
-          <Button
-            kind="primary"
-            className={styles.toEnd}
-            onClick={() => (linked === null ? setFollowing(true) : change({ line: null }))}
-          >
+        {log.later && (
+          <div className={styles.below}>
+            <More onLoad={log.later}>
+              <ChevronDown size={13} aria-hidden />
+              {t("later")}
+            </More>
+            <More onLoad={() => change({ line: null })}>
+              <ArrowDown size={13} aria-hidden />
+              {t("toEnd")}
+            </More>
+          </div>
+        )}
+        {linked === null && !following && lines.length > 0 && (
+          <Button kind="primary" className={styles.toEnd} onClick={() => setFollowing(true)}>
             <ArrowDown size={13} aria-hidden />
             {t("toEnd")}
           </Button>
@@ -158,6 +156,22 @@ function ShownLog({
         </p>
       </Panel>
     </div>
+  );
+}
+
+/** What the URL says about which lines are shown. */
+function useFilter(query: URLSearchParams, task: string | null, search: string): LogFilter {
+  const streams = query.getAll("stream").join();
+  const level = levelIn(query.get("level"));
+  const context = contextIn(query.get("only"));
+  return useMemo(
+    () => ({
+      task,
+      streams: new Set(streams ? streams.split(",") : STREAMS),
+      level,
+      only: context !== null && search ? { search, context } : null,
+    }),
+    [task, streams, level, context, search],
   );
 }
 
@@ -173,18 +187,16 @@ function Nothing({ log, task, hasPrinted }: { log: Log; task: string | null; has
   );
 }
 
-function More({ onLoad, children }: { onLoad: (() => void) | undefined; children: ReactNode }) {
+function More({ onLoad, children }: { onLoad: () => void; children: ReactNode }) {
   return (
-    onLoad && (
-      <Button kind="plain" className={styles.more} onClick={onLoad}>
-        {children}
-      </Button>
-    )
+    <Button kind="plain" className={styles.more} onClick={onLoad}>
+      {children}
+    </Button>
   );
 }
 
 /** The lines that pass the filter, and how many were left out before which of them. */
-function selectedLines({ lines }: Log, filter: LogFilter) {
+function selectedLines(lines: Log["lines"], filter: LogFilter) {
   const passing = shown(lines, filter);
   if (!filter.only) return { lines: passing, skipped: new Map<string, number>() };
   const found = passing.flatMap(contextFilter(filter.only));
@@ -215,10 +227,9 @@ function useMatches(lines: Log["lines"], search: string, onMove: (line: string) 
     setChosen(line);
     onMove(line);
   };
-  const first = useRef(search);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another search moves the lines.
   useEffect(() => {
-    if (search && (search !== first.current || current)) go(lines[positions[0] ?? -1]?.id);
+    if (search) go(lines[positions[0] ?? -1]?.id);
   }, [search]);
   return {
     count: positions.length,

@@ -51,7 +51,9 @@ export function LogRows(props: LogRowsProps) {
   const t = useMessages(messages);
   const scroller = useRef<HTMLDivElement>(null);
   const top = useRef(0);
+  // The first visible line and the first one, while earlier lines are loaded.
   const kept = useRef<string | null>(null);
+  const first = useRef<string | null>(null);
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set());
   const list = useVirtualizer({
     count: lines.length,
@@ -68,13 +70,15 @@ export function LogRows(props: LogRowsProps) {
     toEnd: () => list.scrollToIndex(lines.length - 1, { align: "end" }),
     toLine: (id) => toLine(id, "center"),
     keepPlace: (load) => {
-      kept.current = lines[0]?.id ?? null;
+      const top = scroller.current?.scrollTop ?? 0;
+      kept.current = lines[list.getVirtualItems().find(({ end }) => end > top)?.index ?? 0]?.id ?? null;
+      first.current = lines[0]?.id ?? null;
       load();
     },
   }));
   // biome-ignore lint/correctness/useExhaustiveDependencies: when lines were added before the first one.
   useLayoutEffect(() => {
-    if (kept.current === null || kept.current === lines[0]?.id) return;
+    if (kept.current === null || first.current === lines[0]?.id) return;
     toLine(kept.current, "start");
     kept.current = null;
   }, [lines]);

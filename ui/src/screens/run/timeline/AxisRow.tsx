@@ -19,6 +19,7 @@ const CHARACTER_PX = 6.6;
 const LABEL_GAP_PX = 10;
 // An expanded gap needs this much for its label.
 const ROOM_FOR_LABEL_PX = 40;
+const ROOM_FOR_ICON_PX = 72;
 const ROOM_FOR_WORDS_PX = 150;
 
 interface AxisRowProps {
@@ -33,6 +34,10 @@ interface AxisRowProps {
 
 export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRowProps) {
   const t = useMessages(messages);
+  // Also while they are outside of the visible part: the rows must not move.
+  const hasGaps = scale.axis.pieces.some(
+    ({ gap, left, right }) => gap && (right - left) * width >= ROOM_FOR_LABEL_PX,
+  );
   const gaps = scale.axis.pieces.flatMap((piece) => shownGap(piece, scale, width));
   return (
     <>
@@ -46,7 +51,7 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
           ))}
         </div>
       </div>
-      {gaps.length > 0 && (
+      {hasGaps && (
         <div className={joined(styles.gapRow, scrolls && styles.scrolls)}>
           <span />
           <ul className={styles.gaps} aria-label={t("gaps")}>
@@ -54,7 +59,7 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
               const Icon = ICONS[gap.kind];
               const time = duration(gap.to - gap.from);
               const words = t(`gap.${gap.kind}`, { time });
-              const hasRoom = ((right - left) / 100) * width > ROOM_FOR_WORDS_PX;
+              const pixels = ((right - left) / 100) * width;
               return (
                 <li key={gap.key} style={{ left: `${left}%`, width: `${right - left}%` }}>
                   <button
@@ -66,8 +71,8 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
                     className={joined(styles.gapButton, collapsed && styles.collapsed)}
                     onClick={() => onToggle(gap, !collapsed)}
                   >
-                    <Icon size={11} aria-hidden />
-                    <span>{hasRoom ? words : time}</span>
+                    {pixels > ROOM_FOR_ICON_PX && <Icon size={11} aria-hidden />}
+                    <span>{pixels > ROOM_FOR_WORDS_PX ? words : time}</span>
                   </button>
                 </li>
               );

@@ -30,6 +30,7 @@ export interface Axis extends Period {
 // A shorter one is no gap of its own: nothing is gained by collapsing it.
 const SHORTEST_SHARE = 0.04;
 const SHORTEST_AXIS_SEC = 0.02;
+const ROUNDING_SEC = 1e-5;
 const COLLAPSED_PX = 84;
 // Of all collapsed gaps together.
 const MOST_COLLAPSED = 0.5;
@@ -88,9 +89,9 @@ interface AxisOptions {
 export function axisOf(run: Run, rows: readonly Row[], { now, width, chosen }: AxisOptions): Axis {
   const from = run.submitted_at ?? run.start_time ?? run.updated_at;
   const to = Math.max(run.end_time ?? now, from + SHORTEST_AXIS_SEC);
-  const gaps = gapsOf(run, rows, now).filter((gap) => gap.to - gap.from >= SHORTEST_SHARE * (to - from));
-  const collapsed = new Set(gaps.filter((gap) => chosen.get(gap.key)).map(({ key }) => key));
-  for (const key of squeezing(gaps, to - from)) if (!chosen.has(key)) collapsed.add(key);
+  const { gaps, squeezing } = longGaps(gapsOf(run, rows, now), to - from);
+  const isCollapsed = ({ key }: Gap) => chosen.get(key) ?? squeezing.has(key);
+  const collapsed = new Set(gaps.filter(isCollapsed).map(({ key }) => key));
   const parts = partsOf({ from, to }, gaps);
   const usable = 1 - (run.end_time == null ? ROOM_WHILE_RUNNING : ROOM);
   const shared = Math.min((COLLAPSED_PX / Math.max(width, 1)) * collapsed.size, MOST_COLLAPSED * usable);
@@ -100,30 +101,36 @@ export function axisOf(run: Run, rows: readonly Row[], { now, width, chosen }: A
   const perSecond = seconds > 0 ? (usable - perGap * collapsed.size) / seconds : 0;
   let left = 0;
   const pieces = parts.map((part): Piece => {
-    const isCollapsed = part.gap !== null && collapsed.has(part.gap.key);
-    const right = left + (isCollapsed ? perGap : (part.to - part.from) * perSecond);
-    const piece = { ...part, left, right, collapsed: isCollapsed };
+    const isNarrow = part.gap !== null && collapsed.has(part.gap.key);
+    const right = left + (isNarrow ? perGap : (part.to - part.from) * perSecond);
+    const piece = { ...part, left, right, collapsed: isNarrow };
     left = right;
     return piece;
   });
   return { from, to, pieces, secondsPerUnit: perSecond > 0 ? 1 / perSecond : to - from };
 }
 
-/** The longest gaps, until the others take at most as long as what executed. */
-function squeezing(gaps: readonly Gap[], total: number): string[] {
-  const lengthOf = (gap: Gap) => gap.to - gap.from;
-  const executed = total - length(gaps);
+/** The gaps that are long for what remains without the longer ones; and those that would squeeze the rest. */
+function longGaps(all: readonly Gap[], total: number): { gaps: Gap[]; squeezing: ReadonlySet<string> } {
+  const sorted = [...all].sort((a, b) => b.to - b.from - (a.to - a.from));
+  let rest = total;
+  const long = sorted.filter((gap) => {
+    const isLong = gap.to - gap.from >= SHORTEST_SHARE * rest;
+    if (isLong) rest -= gap.to - gap.from;
+    return isLong;
+  });
   // Before the first task there is nothing to make room for.
-  if (executed <= 0.001 * total && !gaps.some(({ kind }) => kind === "wait" || kind === "idle")) return [];
-  let open = length(gaps);
-  return [...gaps]
-    .sort((a, b) => lengthOf(b) - lengthOf(a))
-    .filter((gap) => {
-      if (open <= executed) return false;
-      open -= lengthOf(gap);
-      return true;
-    })
-    .map(({ key }) => key);
+  const hasTasks = rest > ROUNDING_SEC;
+  let open = length(long);
+  const squeezing = long.filter((gap) => {
+    const isTooMuch = hasTasks && open > rest;
+    if (isTooMuch) open -= gap.to - gap.from;
+    return isTooMuch;
+  });
+  return {
+    gaps: long.sort((a, b) => a.from - b.from),
+    squeezing: new Set(squeezing.map(({ key }) => key)),
+  };
 }
 
 function partsOf({ from, to }: Period, gaps: readonly Gap[]): (Period & { gap: Gap | null })[] {

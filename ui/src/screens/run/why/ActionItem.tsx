@@ -9,6 +9,8 @@ import { openWaits, type Run } from "../run";
 import type { RunControls } from "../runControls";
 
 type Action = Schemas["ActionView"];
+/** At once, without a dialog. */
+const DECIDING = new Set(["rerun", "rerun_failed", "deploy_flow", "ask_again"]);
 /** The part of the page with the log. */
 export const LOG_ID = "run-log";
 
@@ -26,7 +28,7 @@ export function ActionItem({ action, run, controls }: ActionItemProps) {
       {typeof done === "string" ? (
         <ButtonLink href={done}>{label}</ButtonLink>
       ) : done ? (
-        <Button disabled={controls.isBusy} onClick={done}>
+        <Button decides={DECIDING.has(action.code)} disabled={controls.isBusy} onClick={done}>
           {label}
         </Button>
       ) : (

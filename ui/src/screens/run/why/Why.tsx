@@ -6,6 +6,7 @@ import { api, type Schemas } from "../../../api/client";
 import { useRead } from "../../../api/queries";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
+import { Arming } from "../../../ui/arming";
 import { joined } from "../../../ui/controls";
 import { isTerminal, toneClass } from "../../../ui/status";
 import { UserText } from "../../../ui/UserText";
@@ -63,11 +64,19 @@ export function Why({ run, tasks, controls, onSelect }: WhyProps) {
         </button>
       </div>
       {open && (
-        <ol className={styles.findings}>
-          {findings.map((each, index) => (
-            <FindingItem key={each.code} finding={each} isFirst={index === 0} run={run} controls={controls} />
-          ))}
-        </ol>
+        <Arming>
+          <ol className={styles.findings}>
+            {findings.map((each, index) => (
+              <FindingItem
+                key={each.code}
+                finding={each}
+                isFirst={index === 0}
+                run={run}
+                controls={controls}
+              />
+            ))}
+          </ol>
+        </Arming>
       )}
     </section>
   );

@@ -58,6 +58,7 @@ export function ViewBar() {
   const isChanged = current !== null && contentOf(current.query) !== content;
   const isNamed = view !== null || own !== null;
   useOpenedLink(saved, views.shared !== undefined);
+  const seen = useSeenRevision(current?.shared ?? null, isChanged);
   return (
     <div className={styles.bar}>
       <nav className={styles.tabs} aria-label={t("views")}>
@@ -87,7 +88,7 @@ export function ViewBar() {
           </a>
         ))}
       </nav>
-      <ViewMenu key={current ? hrefOf(current) : ""} current={current} isChanged={isChanged} />
+      <ViewMenu key={current ? hrefOf(current) : ""} current={current} isChanged={isChanged} seen={seen} />
     </div>
   );
 }
@@ -117,25 +118,45 @@ function useOpenedLink(saved: readonly Saved[], isLoaded: boolean): void {
   }, [name, isLoaded, target]);
 }
 
+interface Seen {
+  /** The revision that the changes of the reader are based on. */
+  revision: number;
+  /** The reader knows that there is a newer one. */
+  takeNewest: () => void;
+}
+
+/** A change of somebody else, which arrives while the reader changes the view, is not what was seen. */
+function useSeenRevision(view: SharedView | null, isChanged: boolean): Seen {
+  const [seen, setSeen] = useState<{ name: string; revision: number } | null>(null);
+  const { name = "", revision = 0 } = view ?? {};
+  const isStale = seen?.name !== name || (!isChanged && seen.revision !== revision);
+  useEffect(() => {
+    if (isStale) setSeen({ name, revision });
+  }, [isStale, name, revision]);
+  return { revision: isStale ? revision : seen.revision, takeNewest: () => setSeen(null) };
+}
+
 interface ViewMenuProps {
   current: Saved | null;
   isChanged: boolean;
+  seen: Seen;
 }
 
 /** Saves the current list as a view, and changes the current view. */
-function ViewMenu({ current, isChanged }: ViewMenuProps) {
+function ViewMenu({ current, isChanged, seen }: ViewMenuProps) {
   const t = useMessages(messages);
   const [query] = useQueryState();
   const [naming, setNaming] = useState<Naming | null>(null);
   const [deleting, setDeleting] = useState(false);
   const mayShare = useMay("PUT /views/{view_name}");
   const mayChange = current !== null && (mayShare || !current.shared);
-  const store = useAct(({ name, revision }: SharedView) => putView(name, requestOf(query), { revision }), {
+  const store = useAct((name: string) => putView(name, requestOf(query), { revision: seen.revision }), {
     refresh: REFRESH,
     onDone: ({ name }) => showToast({ tone: "good", title: t("saved", { name }) }),
   });
   const saveChanges = ({ name, shared }: Saved) => {
-    if (shared) store.mutate(shared);
+    // After a conflict the reader has been told, and may save once more.
+    if (shared) store.mutate(name, { onError: seen.takeNewest });
     else {
       saveOwn({ name, query: contentOf(query) });
       showToast({ tone: "good", title: t("saved", { name }) });
@@ -178,9 +199,9 @@ function ViewMenu({ current, isChanged }: ViewMenuProps) {
           )}
         </Menu>
       ) : (
-        <Button onClick={() => setNaming({ kind: "save" })}>
+        <Button aria-label={t("saveAs")} onClick={() => setNaming({ kind: "save" })}>
           <Bookmark size={14} aria-hidden />
-          {t("saveAs")}
+          <span className={styles.wide}>{t("saveAs")}</span>
         </Button>
       )}
       {naming && (
