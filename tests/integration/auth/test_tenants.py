@@ -315,6 +315,20 @@ async def test_a_worker_record_hides_runs_of_other_tenants(
     ]
 
 
+async def test_the_history_of_a_worker_names_no_keys_of_other_tenants(tenants: Tenants) -> None:
+    acme, _, operator = tenants
+    worker_id = f"paused-{new_run_id()}"
+    await put_record(acme.inside.connection, a_record(worker_id, seen_at=4e9))
+    paused = await operator.http.patch(f"/workers/{worker_id}", json={"paused": True})
+    assert paused.status_code == 200, paused.text
+    [seen] = (await operator.json(f"/workers/{worker_id}"))["history"]
+    assert (seen["kind"], seen["by"], seen["tenant_id"]) == ("paused", operator.api_key_id, OPERATOR)
+    [hidden] = (await acme.json(f"/workers/{worker_id}"))["history"]
+    assert hidden == {"at": seen["at"], "kind": "paused"}
+    refused = await acme.http.get("/worker-setup")
+    assert refused.status_code == 403, "it says where NATS is"
+
+
 async def test_owners_of_a_workers_runs_are_read_only_when_unknown(
     tenants: Tenants, busy_worker: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
