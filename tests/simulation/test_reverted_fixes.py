@@ -26,6 +26,7 @@ def _quiet() -> Iterator[None]:
         "purged-run-stays-listed",
         "two-retries",
         "limit-by-the-wall-clock",
+        "hook-message-acknowledged-first",
     ],
 )
 def test_simulation_finds_a_reverted_fix(name: str) -> None:

@@ -1,5 +1,6 @@
 """Reading a bucket in order through a consumer."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT_SEC, eventually
 
 
 @pytest.fixture
@@ -54,9 +55,16 @@ async def test_batches_follow_each_other_through_one_consumer(
     assert _keys(bucket, first + second) == ["a", "b", "c"]
     assert await _read(cursor, second[-1].sequence) == []
     await _write(bucket, "d")
-    third = await _read(cursor, second[-1].sequence)
+    third = await cursor.wait_for_next(after=second[-1].sequence, seconds=LIMIT_SEC)
     assert _keys(bucket, third) == ["d"]
     assert len(await _consumers(connection, bucket.stream)) == 1
+
+
+async def test_it_waits_for_the_next_message(cursor: StreamCursor, bucket: Bucket) -> None:
+    assert await cursor.wait_for_next(after=0, seconds=0.01) == []
+    waiting = asyncio.create_task(cursor.wait_for_next(after=0, seconds=LIMIT_SEC))
+    await _write(bucket, "a")
+    assert _keys(bucket, await waiting) == ["a"]
 
 
 async def test_of_a_key_that_was_written_again_the_newest_is_read(

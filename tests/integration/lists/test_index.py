@@ -475,3 +475,16 @@ async def test_a_batch_is_read_again_if_its_last_message_was_replaced_meanwhile(
         await write(gateway.inside.runs.store, snapshot())
         assert len(await ids(gateway)) == 1
     assert replaced
+
+
+async def test_a_write_that_a_pull_without_waiting_misses_is_listed(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as JetStream has not told the consumer of it, which it does after the ack of the write."""
+
+    async def missed(*_: Any, **__: Any) -> list[StreamMessage]:
+        return []
+
+    monkeypatch.setattr(StreamCursor, "read", missed)
+    written = await write(gateway.inside.runs.store, snapshot())
+    assert await ids(gateway) == written

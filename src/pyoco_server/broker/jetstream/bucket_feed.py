@@ -37,6 +37,8 @@ _GATHER_SEC: Final = 0.02
 _MAX_GATHER_SEC: Final = 0.25
 # After this long, an announced write is stored, or was refused.
 _STORED_SEC: Final = 0.1
+# How long a batch that has missed a message waits for it.
+_MISSED_SEC: Final = 0.5
 # While the reader is filled.
 _BATCH: Final = 512
 # Then: a request waits behind a batch, in the connection, and for the core on which the reader stores it.
@@ -324,7 +326,7 @@ class BucketFeed:
         """
         if await next_info(self._connection, self._stream, after=after) is None:
             return []
-        batch = await self._read(after=after)
+        batch = await self._cursor.wait_for_next(after=after, seconds=_MISSED_SEC)
         if not batch:
             await require_end(self._connection, self._stream, after=after)
         return batch

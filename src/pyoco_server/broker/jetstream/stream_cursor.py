@@ -19,7 +19,8 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 
 # The server removes a consumer that is not used for so long.
 _INACTIVE_SEC: Final = 60.0
-_EMPTY: Final = "404"
+# Nothing was there, and nothing has come.
+_EMPTY: Final = ("404", "408")
 _REFUSED: Final = "409"
 _TOO_LARGE: Final = "Message Size Exceeds MaxBytes"
 
@@ -58,15 +59,26 @@ class StreamCursor:
         """The next messages after the sequence `after`; none at the end.
 
         The batch ends before it exceeds `max_bytes`, but has at least one message.
+        JetStream tells a consumer of a message after the ack of its publish: until then it may be missed.
         """
+        pull: dict[str, object] = {"batch": limit, "no_wait": True}
+        if max_bytes:
+            pull["max_bytes"] = max_bytes
+        return await self._read(after, limit, pull)
+
+    async def wait_for_next(self, *, after: int, seconds: float) -> list[StreamMessage]:
+        """The next message; none if none has come in this time."""
+        return await self._read(after, 1, {"batch": 1, "expires": int(seconds * 1e9)})
+
+    async def _read(self, after: int, limit: int, pull: dict[str, object]) -> list[StreamMessage]:
         consumer = await self._consumer_at(after)
         # Unknown until the batch is complete.
         self._consumer = None
-        batch = await self._pull(consumer, limit, max_bytes)
+        batch = await self._pull(consumer, limit, pull)
         if batch is None:
             # The server has removed it, because it was not used for _INACTIVE_SEC.
             consumer = await self._consumer_at(after)
-            batch = await self._pull(consumer, limit, max_bytes)
+            batch = await self._pull(consumer, limit, pull)
         if batch is None:
             raise self._gone("a new consumer was removed at once")
         self._consumer = consumer
@@ -104,26 +116,23 @@ class StreamCursor:
         self._after, self._delivered, self._interruptions = after, 0, interruptions
         return name
 
-    async def _pull(self, consumer: str, limit: int, max_bytes: int) -> list[StreamMessage] | None:
+    async def _pull(self, consumer: str, limit: int, pull: dict[str, object]) -> list[StreamMessage] | None:
         """None if there is no such consumer."""
-        request: dict[str, object] = {"batch": limit, "no_wait": True}
-        if max_bytes:
-            request["max_bytes"] = max_bytes
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{consumer}"
         batch: list[StreamMessage] = []
         async for message in self._connection.request_many(
-            subject, msgspec.json.encode(request), inbox=self._inbox
+            subject, msgspec.json.encode(pull), inbox=self._inbox
         ):
             if message.status is None:
                 batch.append(self._delivered_message(message))
                 if len(batch) == limit:
                     return batch
-            elif message.status == _EMPTY:
+            elif message.status in _EMPTY:
                 return batch
             elif message.status == NO_RESPONDERS:
                 return None
             elif message.status == _REFUSED and message.headers["Description"] == _TOO_LARGE:
-                return batch or await self._pull(consumer, 1, 0)
+                return batch or await self._pull(consumer, 1, {"batch": 1, "no_wait": True})
             else:
                 raise self._gone(f"{message.status} {message.headers['Description']}")
         return batch
