@@ -16,7 +16,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Reason, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
-from tests.dashboard.run_page import details, part, task_in
+from tests.dashboard.run.run_page import details, part, task_in
 from tests.support.broker.stored_runs import ended, write_many
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
