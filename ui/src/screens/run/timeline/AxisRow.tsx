@@ -2,7 +2,7 @@
 import { CalendarClock, Hourglass, type LucideIcon, Moon, Pause } from "lucide-react";
 import type { Ref } from "react";
 import { useMessages } from "../../../i18n/messages";
-import { duration } from "../../../i18n/time";
+import { duration, roughDuration } from "../../../i18n/time";
 import { joined } from "../../../ui/controls";
 import type { Gap, GapKind, Piece } from "./axis";
 import { messages } from "./messages";
@@ -58,6 +58,7 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
             {gaps.map(({ gap, collapsed, left, right }) => {
               const Icon = ICONS[gap.kind];
               const time = duration(gap.to - gap.from);
+              const rough = roughDuration(gap.to - gap.from);
               const words = t(`gap.${gap.kind}`, { time });
               const pixels = ((right - left) / 100) * width;
               return (
@@ -72,7 +73,7 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
                     onClick={() => onToggle(gap, !collapsed)}
                   >
                     {pixels > ROOM_FOR_ICON_PX && <Icon size={11} aria-hidden />}
-                    <span>{pixels > ROOM_FOR_WORDS_PX ? words : time}</span>
+                    <span>{pixels > ROOM_FOR_WORDS_PX ? words : pixels > ROOM_FOR_ICON_PX ? time : rough}</span>
                   </button>
                 </li>
               );
