@@ -73,7 +73,9 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
                     onClick={() => onToggle(gap, !collapsed)}
                   >
                     {pixels > ROOM_FOR_ICON_PX && <Icon size={11} aria-hidden />}
-                    <span>{pixels > ROOM_FOR_WORDS_PX ? words : pixels > ROOM_FOR_ICON_PX ? time : rough}</span>
+                    <span>
+                      {pixels > ROOM_FOR_WORDS_PX ? words : pixels > ROOM_FOR_ICON_PX ? time : rough}
+                    </span>
                   </button>
                 </li>
               );
