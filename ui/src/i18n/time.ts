@@ -1,6 +1,6 @@
 /** Moments, durations and ages as text. Moments are unix seconds, as in the API.
  *
- * The CLI writes them the same way (src/pyoco_server/records/durations.py).
+ * The CLI writes them the same way (src/pyoco_server/records/moments.py).
  */
 import { currentLanguage, type Language } from "./language";
 
