@@ -1,0 +1,1 @@
+"""Tests of the page of one run, and what they share."""
