@@ -32,7 +32,7 @@ export function relativeTime(moment: number, now: number, language: Language): s
 }
 
 /** In its largest unit, rounded down: "4m", "4分". */
-export function roughDuration(seconds: number, language: Language = currentLanguage()): string {
+function roughDuration(seconds: number, language: Language): string {
   const unit = LARGEST_FIRST.find((each) => seconds >= SECONDS[each]) ?? "s";
   return `${Math.floor(seconds / SECONDS[unit])}${SIGNS[language][unit]}`;
 }

@@ -2,7 +2,7 @@
 import { CalendarClock, Hourglass, type LucideIcon, Moon, Pause } from "lucide-react";
 import type { Ref } from "react";
 import { useMessages } from "../../../i18n/messages";
-import { duration, roughDuration } from "../../../i18n/time";
+import { duration } from "../../../i18n/time";
 import { joined } from "../../../ui/controls";
 import type { Gap, GapKind, Piece } from "./axis";
 import { messages } from "./messages";
@@ -58,7 +58,8 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
             {gaps.map(({ gap, collapsed, left, right }) => {
               const Icon = ICONS[gap.kind];
               const time = duration(gap.to - gap.from);
-              const rough = roughDuration(gap.to - gap.from);
+              // "59m" of "59m 40s".
+              const rough = /^[\d.]+[^\d\s]+/.exec(time)?.[0] ?? time;
               const words = t(`gap.${gap.kind}`, { time });
               const pixels = ((right - left) / 100) * width;
               return (
