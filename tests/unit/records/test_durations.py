@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyoco_server.records.durations import age_text, duration_text, interval_text, until_text
+from pyoco_server.records.moments import age_text, duration_text, interval_text, until_text
 
 
 @pytest.mark.parametrize(

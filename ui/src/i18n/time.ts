@@ -1,6 +1,6 @@
 /** Moments, durations and ages as text. Moments are unix seconds, as in the API.
  *
- * The CLI writes them the same way (src/pyoco_server/records/durations.py).
+ * The CLI writes them the same way (src/pyoco_server/records/moments.py).
  */
 import { currentLanguage, type Language } from "./language";
 
@@ -26,12 +26,13 @@ const exact = { en: exactIn("en"), ja: exactIn("ja") };
 export function relativeTime(moment: number, now: number, language: Language): string | null {
   const seconds = Math.round(moment - now);
   if (Math.abs(seconds) < 2) return null;
-  const rough = inLargestUnit(Math.abs(seconds), language);
+  const rough = roughDuration(Math.abs(seconds), language);
   if (language === "ja") return `${rough}${seconds < 0 ? "前" : "後"}`;
   return seconds < 0 ? `${rough} ago` : `in ${rough}`;
 }
 
-function inLargestUnit(seconds: number, language: Language): string {
+/** In its largest unit, rounded down: "4m", "4分". */
+function roughDuration(seconds: number, language: Language): string {
   const unit = LARGEST_FIRST.find((each) => seconds >= SECONDS[each]) ?? "s";
   return `${Math.floor(seconds / SECONDS[unit])}${SIGNS[language][unit]}`;
 }

@@ -8,8 +8,14 @@ from typing import Final
 import typer
 
 from pyoco_server.errors.error_table import system_language
-from pyoco_server.records.durations import age_text, duration_text, interval_text, rough_text, until_text
-from pyoco_server.records.moments import parse_moment
+from pyoco_server.records.moments import (
+    age_text,
+    duration_text,
+    interval_text,
+    parse_moment,
+    rough_text,
+    until_text,
+)
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _AGE: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")

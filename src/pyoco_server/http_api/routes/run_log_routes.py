@@ -106,10 +106,12 @@ def _check_places(places: Mapping[str, str | int | None], *, followed: bool, lim
         is_alone = len(given) == 1 and not followed and (name != "tail" or limit is None)
         if name != "after" and not is_alone:
             message = (
-                "only one of `tail`, `before`, `around` and `after` can be given; only `after` can be "
-                "followed, and `tail` goes without `limit`"
+                "cannot be combined: give only one of `tail`, `before`, `around` and `after`; only `after` "
+                "can be followed, and `tail` goes without `limit`"
             )
-            raise InvalidRequest(problems=[FieldProblem(name, message, value=shortened(str(places[name])))])
+            value = places[name]
+            shown = shortened(value) if isinstance(value, str) else str(value)
+            raise InvalidRequest(problems=[FieldProblem(name, message, value=shown)])
 
 
 class _Near(NamedTuple):

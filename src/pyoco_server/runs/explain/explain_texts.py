@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from pyoco_server.errors.error_table import Lang
-from pyoco_server.records.durations import duration_text
+from pyoco_server.records.moments import duration_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,8 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
             {gaps.map(({ gap, collapsed, left, right }) => {
               const Icon = ICONS[gap.kind];
               const time = duration(gap.to - gap.from);
+              // "59m" of "59m 40s".
+              const rough = /^[\d.]+[^\d\s]+/.exec(time)?.[0] ?? time;
               const words = t(`gap.${gap.kind}`, { time });
               const pixels = ((right - left) / 100) * width;
               return (
@@ -72,7 +74,9 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
                     onClick={() => onToggle(gap, !collapsed)}
                   >
                     {pixels > ROOM_FOR_ICON_PX && <Icon size={11} aria-hidden />}
-                    <span>{pixels > ROOM_FOR_WORDS_PX ? words : time}</span>
+                    <span>
+                      {pixels > ROOM_FOR_WORDS_PX ? words : pixels > ROOM_FOR_ICON_PX ? time : rough}
+                    </span>
                   </button>
                 </li>
               );

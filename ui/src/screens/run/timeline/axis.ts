@@ -30,6 +30,8 @@ export interface Axis extends Period {
 // A shorter one is no gap of its own: nothing is gained by collapsing it.
 const SHORTEST_SHARE = 0.04;
 const SHORTEST_AXIS_SEC = 0.02;
+// Between two tasks; less is the work of the executor.
+const SHORTEST_IDLE_SEC = 1;
 const ROUNDING_SEC = 1e-5;
 const COLLAPSED_PX = 84;
 // Of all collapsed gaps together.
@@ -57,7 +59,9 @@ export function gapsOf(run: Run, rows: readonly Row[], now: number): Gap[] {
   }
   if (run.start_time == null) return before;
   const waits = merged(rows.flatMap(({ spans }) => spans.map(({ from, to }) => ({ from, to: to ?? end }))));
-  const idle = outside(busyPeriods(rows, end), { from: run.start_time, to: end });
+  const idle = outside(busyPeriods(rows, end), { from: run.start_time, to: end }).filter(
+    (each) => each.to - each.from >= SHORTEST_IDLE_SEC,
+  );
   return [
     ...before,
     ...idle.map((each): Gap => {

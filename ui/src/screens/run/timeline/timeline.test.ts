@@ -98,6 +98,11 @@ describe("gaps", () => {
     ]);
   });
 
+  it("are none between the tasks of a short run", () => {
+    const tasks = [done("a", 102, 102.01), done("b", 102.2, 102.21)];
+    expect(kinds(run({ end_time: 102.21 }), tasks)).toEqual([["queue", 100, 102]]);
+  });
+
   it("are none while another task executes", () => {
     const waits = [wait({ task: "a", kind: "sleep", created_at: 110, decided_at: 170 })];
     const tasks = [done("a", 102, 180), done("b", 105, 180)];
