@@ -74,7 +74,7 @@ async def test_a_team_shares_a_view(tab: Tab, browser: Browser, gateway: Running
         # Renamed, opened by its link, deleted.
         await colleague.page.get_by_role("button", name="View “Broken ones”").click()
         await colleague.page.get_by_role("menuitem", name="Rename…").click()
-        await colleague.page.get_by_label("Name").fill("夜間の失敗")
+        await colleague.page.get_by_role("textbox", name="Name").fill("夜間の失敗")
         await colleague.page.get_by_role("dialog").get_by_role("button", name="Save", exact=True).click()
         await expect(tabs(colleague).filter(has_text="夜間の失敗")).to_have_attribute("aria-current", "page")
         await colleague.open("/runs?open=夜間の失敗")

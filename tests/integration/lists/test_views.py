@@ -66,6 +66,7 @@ async def test_a_view_is_renamed(gateway: RunningGateway) -> None:
     renamed = await saved(http, "slow", **FAILED, name="Slowest", revision=view["revision"])
     assert (renamed["name"], renamed["filter"]) == ("Slowest", view["filter"])
     assert await names(http) == ["other", "Slowest"]
+    assert (await http.put("/views/slow", json={"name": "again"})).status_code == 404
 
 
 async def test_of_two_changes_at_two_gateways_one_wins(

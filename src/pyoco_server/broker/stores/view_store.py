@@ -41,9 +41,9 @@ class ViewStore:
     ) -> SavedView:
         """Create the view, or replace the one called `name`, which may get another name.
 
-        ViewConflict unless it has this revision, or if another view has the new name.
+        ViewConflict unless it has this revision, or if another view has the new name; ViewNotFound if there
+        is none to rename.
         """
-
         saved = view
 
         def make(before: SavedViews | None) -> SavedViews:
@@ -51,8 +51,11 @@ class ViewStore:
             record = before or SavedViews(tenant_id=tenant)
             current = record.find(name)
             _check(name, current, revision)
-            if view.name != name and record.find(view.name) is not None:
-                raise ViewConflict(f"there is another view {shortened(view.name)}; choose another name")
+            if view.name != name:
+                if current is None:
+                    raise _not_found(name)
+                if record.find(view.name) is not None:
+                    raise ViewConflict(f"there is another view {shortened(view.name)}; choose another name")
             if current is None and len(record.views) >= MAX_VIEWS:
                 problem = FieldProblem("name", f"there are {MAX_VIEWS} views already; delete one first", name)
                 raise InvalidRequest(problems=[problem])

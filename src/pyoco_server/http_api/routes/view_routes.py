@@ -41,7 +41,7 @@ async def get_view(request: Request, view_name: str) -> Response:
 @handles(endpoints.PUT_VIEW)
 async def put_view(request: Request, view_name: str) -> Response:
     body = await limited_body(request, _MAX_BYTES, field="", cure="shorten the texts of its filter")
-    asked = json_record(body or b"{}", types.ViewRequest)
+    asked = json_record(body, types.ViewRequest)
     new_name = view_name if asked.name is UNSET else asked.name
     _check_name("view_name", view_name)
     _check_name("name", new_name)
