@@ -12,7 +12,7 @@ from typing import Final
 from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE
 
-VERSION: Final = 14
+VERSION: Final = 15
 
 # Times that a list can be sorted by. A run without one has MISSING there, which sorts below all others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
