@@ -107,6 +107,8 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         config.signals_kv_bucket,
         *start_buckets,
         config.receipts_kv_bucket,
+        config.views_kv_bucket,
+        config.alerts_kv_bucket,
     )
     # Those that each gateway follows.
     followed = (
@@ -115,8 +117,10 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.schedules_kv_bucket}",
         f"KV_{config.signals_kv_bucket}",
         *(f"KV_{bucket}" for bucket in start_buckets),
+        f"KV_{config.alerts_kv_bucket}",
         config.event_stream,
         config.audit_stream,
+        config.audit_log_stream,
         config.hook_delivery_stream,
     )
     wheels = config.wheel_object_store_bucket
@@ -132,6 +136,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.schedules_kv_bucket}",
         f"KV_{config.signals_kv_bucket}",
         *(f"KV_{bucket}" for bucket in start_buckets),
+        f"KV_{config.alerts_kv_bucket}",
         f"KV_{config.receipts_kv_bucket}",
         config.audit_stream,
         config.hook_delivery_stream,
@@ -184,6 +189,7 @@ def _gateway_messages(config: NatsBackendConfig) -> list[str]:
         f"{config.wait_event_subject_prefix}.*.*.*",
         f"{config.event_subject_prefix}.*.*.*",
         f"{config.audit_subject_prefix}.>",
+        f"{config.audit_log_subject_prefix}.*.*",
         f"{config.hook_delivery_subject_prefix}.*.*.*.*",
         wake_up_subject("*"),
     ]
@@ -197,6 +203,7 @@ def _gateway_subscriptions(config: NatsBackendConfig, start_buckets: Sequence[st
         f"$KV.{config.schedules_kv_bucket}.>",
         f"$KV.{config.signals_kv_bucket}.>",
         *(f"$KV.{bucket}.>" for bucket in start_buckets),
+        f"$KV.{config.alerts_kv_bucket}.>",
         f"$KV.{config.workers_kv_bucket}.*",
         f"$KV.{config.auth_kv_bucket}.>",
         f"$O.{config.wheel_object_store_bucket}.M.>",

@@ -27,8 +27,16 @@ def _requests(function: str) -> str:
     return f"requests_command:{function}"
 
 
+def _views(function: str) -> str:
+    return f"views_command:{function}"
+
+
 def _hooks(function: str) -> str:
     return f"triggers.hooks_command:{function}"
+
+
+def _alerts(function: str) -> str:
+    return f"monitoring.alerts_command:{function}"
 
 
 COMMANDS: dict[str, Command | Group] = {
@@ -41,6 +49,19 @@ COMMANDS: dict[str, Command | Group] = {
     ),
     "list-vnext": Command(
         "List a page of matching runs, with the cursor of the next page.", "list_command:list_vnext"
+    ),
+    "views": Group(
+        "Save, show and delete views: named filters and orders of the list of runs, which a team shares.",
+        (
+            'pyoco-client views save "Failed tonight" --status FAILED --flow nightly --since 24h',
+            'pyoco-client list --view "Failed tonight"',
+        ),
+        {
+            "list": Command("List the saved views.", _views("list_views")),
+            "show": Command("Show a saved view.", _views("show_view")),
+            "save": Command("Create a view, or replace the one of this name.", _views("save")),
+            "delete": Command("Delete a view.", _views("delete")),
+        },
     ),
     "get": Command("Show the latest snapshot of a run and, if it has not ended, why.", "run_commands:get"),
     "watch": Command("Watch a run until it ends; exit 0 only if it is COMPLETED.", "watch_command:watch"),
@@ -237,6 +258,28 @@ COMMANDS: dict[str, Command | Group] = {
             "redeliver": Command("Process a kept delivery again.", _hooks("redeliver")),
         },
     ),
+    "alerts": Group(
+        "Report failed runs, long queues and missing workers to a webhook, Slack, Google Chat or mail.",
+        (
+            "pyoco-client alerts apply -f alerts.yaml",
+            "pyoco-client alerts test orders-failing",
+        ),
+        {
+            "list": Command("List alerts with their states.", _alerts("list_alerts")),
+            "show": Command("Show an alert, without its secrets.", _alerts("show_alert")),
+            "apply": Command("Create and replace alerts as in a file.", _alerts("apply")),
+            "test": Command(
+                "Send a test message now; exit 0 only if every channel took it.", _alerts("send_test")
+            ),
+            "mute": Command("Send no messages for a while, or until it is unmuted.", _alerts("mute")),
+            "unmute": Command("Send messages again.", _alerts("unmute")),
+            "delete": Command("Delete an alert and its history.", _alerts("delete")),
+            "history": Command(
+                "List when an alert has fired and was resolved, and what became of its messages.",
+                _alerts("history"),
+            ),
+        },
+    ),
     "requests": Group(
         "Create, execute, answer and follow agent requests (a gateway of `pyoco-server agent`).",
         (
@@ -277,6 +320,10 @@ COMMANDS: dict[str, Command | Group] = {
                 "Delete one dead letter, or all that match. Their runs stay.", "dlq_command:delete"
             ),
         },
+    ),
+    "audit": Command(
+        "List who did what: cancelled, reran, paused, answered, uploaded; newest first.",
+        "monitoring.audit_command:audit",
     ),
     "bulk": Group(
         "Cancel or rerun all matching runs, and track the progress.",

@@ -19,6 +19,7 @@ _STREAMS: Final = (
     "wait_event_stream",
     "event_stream",
     "audit_stream",
+    "audit_log_stream",
     "event_intake_stream",
     "hook_delivery_stream",
 )
@@ -39,6 +40,8 @@ _BUCKETS: Final = (
     "receipts_kv_bucket",
     "event_retries_kv_bucket",
     "requests_kv_bucket",
+    "views_kv_bucket",
+    "alerts_kv_bucket",
 )
 _SUBJECT_PREFIXES: Final = (
     "work_subject_prefix",
@@ -49,6 +52,7 @@ _SUBJECT_PREFIXES: Final = (
     "wait_event_subject_prefix",
     "event_subject_prefix",
     "audit_subject_prefix",
+    "audit_log_subject_prefix",
     "event_intake_subject_prefix",
     "hook_delivery_subject_prefix",
 )
@@ -61,6 +65,7 @@ def conflicts(rows: Iterable[tuple[Setting, Any]]) -> Iterator[FieldProblem]:
     yield from values.wrong_order("ack_progress_interval_sec", "consumer_ack_wait_sec")
     yield from values.wrong_order("worker_heartbeat_interval_sec", "worker_disconnect_timeout_sec")
     yield from values.incomplete_pair("nats_user", "nats_password")
+    yield from values.incomplete_pair("smtp_user", "smtp_password")
     yield from values.incomplete_pair("nats_tls_cert_file", "nats_tls_key_file")
     yield from values.incomplete_pair("http_tls_cert_file", "http_tls_key_file")
     yield from values.several_users()

@@ -49,9 +49,11 @@ _waits = partial(setting, "Waits for people")
 _signals = partial(setting, "Schedules, signals and events")
 _triggers = partial(setting, "Workflow events")
 _contract = partial(_triggers, prefix=CONTRACT_PREFIX)
+_audit = partial(setting, "Audit log")
 _agent = partial(setting, "Agent requests")
 _hooks = partial(setting, "Hooks")
 _secrets = partial(setting, "Secrets at rest")
+_alerts = partial(setting, "Alerts")
 _artifacts = partial(setting, "Artifacts")
 _run_logs = partial(setting, "Run logs")
 _gateway = partial(setting, "Gateway")
@@ -162,6 +164,7 @@ class NatsBackendConfig:
     )
     idempotency_kv_bucket: str = _runs("pyoco_idempotency", "The bucket of idempotency keys.", form=NAME)
     idempotency_ttl_sec: int = _runs(86400, "How long an Idempotency-Key is kept.", minimum=60)
+    views_kv_bucket: str = _runs("pyoco_views", "The bucket of saved views of the list of runs.", form=NAME)
     waits_kv_bucket: str = _waits("pyoco_waits", "The bucket of waits.", form=NAME)
     wait_event_stream: str = _waits(
         "PYOCO_WAIT_EVENTS",
@@ -206,6 +209,27 @@ class NatsBackendConfig:
     notify_max_age_sec: int = _waits(
         86400, "How long a notification is retried before it is dropped.", minimum=60
     )
+    alerts_kv_bucket: str = _alerts("pyoco_alerts", "The bucket of alerts and their history.", form=NAME)
+    alert_interval_sec: float = _alerts(
+        10.0, "How often the conditions of alerts are evaluated.", above=0, maximum=3600.0
+    )
+    alert_networks: str = _alerts(
+        "",
+        "Networks that are not public, and that messages of alerts may be sent to all the same, such as "
+        "10.0.0.0/8.",
+        form=NETWORKS,
+        comma_separated=True,
+    )
+    smtp_host: str = _alerts("", "The mail server for alerts; not set: alerts cannot be sent by mail.")
+    smtp_port: int = _alerts(587, "Its port.", minimum=1, maximum=65_535)
+    smtp_security: str = _alerts(
+        "starttls",
+        "How the connection to it is encrypted: starttls, tls from the beginning, or none.",
+        choices=("starttls", "tls", "none"),
+    )
+    smtp_user: str = _alerts("", "The user for it, with PYOCO_SMTP_PASSWORD.")
+    smtp_password: str = _alerts("", "The password of PYOCO_SMTP_USER.", secret=True)
+    smtp_from: str = _alerts("", "The sender of mail (default: pyoco-server at PYOCO_SMTP_HOST).")
     schedules_kv_bucket: str = _signals("pyoco_schedules", "The bucket of schedules.", form=NAME)
     signals_kv_bucket: str = _signals(
         "pyoco_signals", "The bucket of the signals that were sent to runs.", form=NAME
@@ -307,6 +331,18 @@ class NatsBackendConfig:
         "reports/audit_log.jsonl",
         "The file that audit rows are also written to, one JSON object a line; `off`: none. It is created "
         "with the first row, and can be deleted: it is written again.",
+    )
+    audit_log_stream: str = _audit("PYOCO_AUDIT_LOG", "The stream of the audit log.", form=NAME)
+    audit_log_subject_prefix: str = _audit(
+        "pyoco.audit_log",
+        "An entry of the audit log is published to this prefix, its tenant and its id.",
+        form=SUBJECT,
+    )
+    audit_log_max_age_sec: int = _audit(
+        63_072_000, "How long entries of the audit log are kept; 0: forever.", minimum=0
+    )
+    audit_log_max_bytes: int = _audit(
+        256 * _MIB, "Maximum size of the audit log; the oldest entries are removed first.", minimum=1
     )
     requests_kv_bucket: str = _agent("pyoco_requests", "The bucket of agent requests.", form=NAME)
     agent_repo: str = _agent(
@@ -586,7 +622,7 @@ class NatsBackendConfig:
     wheel_history_ttl_sec: int = _wheels(7776000, "How long that history is kept.", minimum=1)
 
     dashboard_lang: str = _dashboard(
-        "auto", "The language of the dashboard; auto: that of the server.", choices=("auto", "ja", "en")
+        "auto", "The language of the dashboard; auto: that of the browser.", choices=("auto", "ja", "en")
     )
 
     log_level: str = _logging(

@@ -4,17 +4,28 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_service import RequestService
 from pyoco_server.aio.timekeeper import Timekeeper
+from pyoco_server.alerts.alert_deliverer import AlertDeliverer
+from pyoco_server.alerts.alert_directory import AlertDirectory
+from pyoco_server.alerts.alert_evaluator import AlertEvaluator
+from pyoco_server.alerts.alert_sender import AlertSender
+from pyoco_server.alerts.alert_service import AlertService
+from pyoco_server.alerts.condition_reader import ConditionReader
+from pyoco_server.audit.audit_entry_feed import AuditEntryFeedReader, AuditLists
+from pyoco_server.audit.audit_entry_index import AuditEntryIndex
+from pyoco_server.audit.audit_log import AuditLog
 from pyoco_server.auth.api_key_cache import ApiKeyCache
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.server_clock import ServerClock
 from pyoco_server.broker.stores.bulk_records import BulkRecords
+from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
 from pyoco_server.broker.stores.run_hints import RunWatches
 from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
@@ -23,6 +34,7 @@ from pyoco_server.broker.stores.shared_secret import shared_secret
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.broker.stores.wheel_history import WheelHistory
+from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.catalogue.flow_directory import FlowDirectory
 from pyoco_server.catalogue.submit_checks import SubmitChecks
 from pyoco_server.http_api.metrics.run_timings import RunTimings
@@ -46,6 +58,7 @@ from pyoco_server.schedules.schedule_service import ScheduleService
 from pyoco_server.signals.event_sending import EventSender
 from pyoco_server.signals.signal_sending import SignalSender
 from pyoco_server.signals.wait_matching import WaitMatching
+from pyoco_server.triggers.secret_keys import box_of
 from pyoco_server.waits.human.answers.answering import AnswerHandler
 from pyoco_server.waits.human.inbox_hub import InboxHub
 from pyoco_server.waits.human.wait_changes import WaitChanges
@@ -249,6 +262,28 @@ class Signals(ServiceGroup):
         return {WaitKind.SIGNAL: self.signal_sender.sent, WaitKind.EVENT: self.event_sender.sent}
 
 
+class Alerts(ServiceGroup):
+    """Conditions of runs, queues and workers that are reported to people."""
+
+    def __init__(self, connection: Connection, timekeeper: Timekeeper, lists: RunLists) -> None:
+        config, clock, box = connection.config, timekeeper.now, box_of(connection.config)
+        store = AlertStore(connection)
+        self.directory = AlertDirectory(connection)
+        conditions = ConditionReader(config, lists, WorkerRegistry(connection).all)
+        sender = AlertSender(config, box)
+        self.evaluator = AlertEvaluator(
+            store, self.directory, conditions, clock=clock, interval_sec=config.alert_interval_sec
+        )
+        self.deliverer = AlertDeliverer(config, store, self.directory, sender, clock=clock)
+        for source in (self.evaluator, self.deliverer):
+            timekeeper.add(source)
+            self.directory.on_changes(partial(timekeeper.wake, source.name))
+        self.service = AlertService(
+            config, store, self.directory, conditions=conditions, sender=sender, box=box, clock=clock
+        )
+        self.parts = (self.directory, sender)
+
+
 class AgentRequests(ServiceGroup):
     """The requests of the repository that this gateway serves."""
 
@@ -266,6 +301,17 @@ class AgentRequests(ServiceGroup):
         queue.on_changes(lambda: timekeeper.wake(queue.name))
         changes.on_changes(queue.runs_changed)
         self.parts = (queue,)
+
+
+class Audit(ServiceGroup):
+    """The audit log: writing and listing it."""
+
+    def __init__(self, connection: Connection, runs: RunStore) -> None:
+        self.log = AuditLog(connection, runs)
+        index = AuditEntryIndex(Path(connection.config.index_dir))
+        feed = AuditEntryFeedReader(connection, index).feed
+        self.lists = AuditLists(index, feed)
+        self.parts = (index, feed)
 
 
 class SharedCursors:

@@ -16,6 +16,7 @@ from pyoco_server.http_client import wait_calls as waits_
 from pyoco_server.http_client import wheel_calls as wheels
 from pyoco_server.http_client import workflow_event_calls as events
 from pyoco_server.http_client.call_types import Pages, Request, Stream
+from pyoco_server.http_client.monitoring import alert_calls as alerts
 
 if TYPE_CHECKING:
     from pyoco_server.http_client.async_client import AsyncPyocoHttpClient
@@ -108,6 +109,10 @@ class ClientMethods:
     list_runs = Sent(runs.list_runs)
     list_runs_vnext = Sent(runs.list_runs_vnext)
     iter_runs = Iterated(runs.iter_runs)
+    list_views = Sent(runs.list_views)
+    get_view = Sent(runs.get_view)
+    save_view = Sent(runs.save_view)
+    delete_view = Sent(runs.delete_view)
     watch_run = Iterated(runs.watch_run)
     watch_runs = Iterated(runs.watch_runs)
     list_artifacts = Sent(runs.list_artifacts)
@@ -116,9 +121,11 @@ class ClientMethods:
     list_flows = Sent(operations.list_flows)
     iter_flows = Iterated(operations.iter_flows)
     get_flow = Sent(operations.get_flow)
+    get_run_graph = Sent(operations.get_run_graph)
     statistics = Sent(operations.statistics)
     list_workers = Sent(operations.list_workers)
     get_worker = Sent(operations.get_worker)
+    get_worker_setup = Sent(operations.get_worker_setup)
     update_worker = Sent(operations.update_worker)
     metrics = Sent(operations.metrics)
     health = Sent(operations.health)
@@ -135,6 +142,8 @@ class ClientMethods:
     list_bulk = Sent(operations.list_bulk)
     get_bulk = Sent(operations.get_bulk)
     stop_bulk = Sent(operations.stop_bulk)
+    list_audit = Sent(operations.list_audit)
+    iter_audit = Iterated(operations.iter_audit)
     list_wheels = Sent(wheels.list_wheels)
     wheel_history = Sent(wheels.wheel_history)
     upload_wheel = Sent(wheels.upload_wheel)
@@ -196,6 +205,16 @@ class ClientMethods:
     iter_deliveries = Iterated(hooks.iter_deliveries)
     get_delivery = Sent(hooks.get_delivery)
     redeliver = Sent(hooks.redeliver)
+    list_alerts = Sent(alerts.list_alerts)
+    iter_alerts = Iterated(alerts.iter_alerts)
+    get_alert = Sent(alerts.get_alert)
+    save_alert = Sent(alerts.save_alert)
+    check_alert = Sent(alerts.check_alert)
+    delete_alert = Sent(alerts.delete_alert)
+    send_test_alert = Sent(alerts.send_test_alert)
+    mute_alert = Sent(alerts.mute_alert)
+    unmute_alert = Sent(alerts.unmute_alert)
+    alert_history = Sent(alerts.alert_history)
     list_requests = Sent(requests.list_requests)
     create_request = Sent(requests.create_request)
     get_request = Sent(requests.get_request)

@@ -43,9 +43,12 @@ class RecordKind(StrEnum):
     RECEIPT = "receipt"
     RETRY_JOB = "retry_job"
     AUDIT_ROW = "audit_row"
+    AUDIT_ENTRY = "audit_entry"
     HOOK = "hook"
     HOOK_DELIVERY = "hook_delivery"
     REQUEST = "request"
+    VIEWS = "views"
+    ALERT = "alert"
 
 
 # A feed reports when these are replaced or removed.
@@ -60,6 +63,7 @@ _FOLLOWED: Final = frozenset(
         RecordKind.RETRY_JOB,
         RecordKind.HOOK,
         RecordKind.REQUEST,
+        RecordKind.ALERT,
     }
 )
 

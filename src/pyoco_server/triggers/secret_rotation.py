@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
 from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords, R
 from pyoco_server.errors import SecretUnreadable, UnreadableRecord
 from pyoco_server.records.hook_models import HOOK_PREFIX, HookRecord, decode_hook
+from pyoco_server.records.monitoring.alert_models import ALERT_PREFIX, AlertChannel, AlertRecord
 from pyoco_server.records.trigger_models import CHAT_PREFIX, ChatSettings, decode_chat_settings
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.triggers.secrets_at_rest import SecretBox
@@ -36,6 +38,7 @@ class SecretRotation:
         bucket = connection.config.triggers_kv_bucket
         self._box = box
         self._hooks = KeyedRecords(connection, bucket, RecordKind.HOOK, decode_hook)
+        self._alerts = AlertStore(connection)
         self._chat = KeyedRecords(connection, bucket, RecordKind.CHAT_SETTINGS, decode_chat_settings)
 
     async def run(self) -> RotationResult:
@@ -46,6 +49,8 @@ class SecretRotation:
             await self._rotate(self._hooks, key, self._renewed_hook, done)
         for key in await self._chat.keys(CHAT_PREFIX):
             await self._rotate(self._chat, key, self._renewed_settings, done)
+        for key in await self._alerts.keys(ALERT_PREFIX):
+            await self._rotate(self._alerts, key, self._renewed_alert, done)
         return done
 
     async def _rotate(self, store: KeyedRecords[R], key: str, renew: Renew[R], done: RotationResult) -> None:
@@ -79,6 +84,17 @@ class SecretRotation:
             structs.replace(each, encrypted=self._renewed(each.encrypted, counts)) for each in record.secrets
         ]
         return record if secrets == record.secrets else structs.replace(record, secrets=secrets)
+
+    def _renewed_alert(self, record: AlertRecord, counts: RotationResult) -> AlertRecord:
+        def renewed(channel: AlertChannel) -> AlertChannel:
+            url, secret = (
+                None if each is None else self._renewed(each, counts)
+                for each in (channel.url, channel.secret)
+            )
+            return structs.replace(channel, url=url, secret=secret)
+
+        channels = [renewed(each) for each in record.channels]
+        return record if channels == record.channels else structs.replace(record, channels=channels)
 
     def _renewed(self, encrypted: str, counts: RotationResult) -> str:
         """Under the first key."""

@@ -31,6 +31,7 @@ NOT_FOR_WORKERS = (
     ("$KV.pyoco_receipts.x", b"{}"),
     ("$KV.pyoco_event_retries.x", b"{}"),
     ("$KV.pyoco_requests.x", b"{}"),
+    ("$KV.pyoco_alerts.x", b"{}"),
     ("pyoco.events.x.x.x", b"{}"),
     ("pyoco.audit.x", b"{}"),
     ("pyoco.events_in.x", b"{}"),

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
+from pyoco_server.alerts.alert_deliverer import AlertDeliverer
+from pyoco_server.alerts.alert_evaluator import AlertEvaluator
 from pyoco_server.broker.jetstream.object_store import ObjectStore
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.bulk_records import BulkRecords
@@ -20,12 +22,14 @@ from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.event_store import EventStore
 from pyoco_server.broker.stores.idempotency_keys import IdempotencyKeys
 from pyoco_server.broker.stores.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.triggers.audit_store import AuditStore
 from pyoco_server.broker.stores.triggers.receipt_store import ReceiptStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.cli.server.server_command import main
+from pyoco_server.records.monitoring.alert_models import AlertRecord
 from pyoco_server.records.wait_models import WaitEventKind, WaitState
 from pyoco_server.runs.bulk.bulk_runner import BulkSteps
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
@@ -61,6 +65,10 @@ class CrashPoint:
         setattr(self.owner, self.name, last)
 
 
+def _has_claim(alert: AlertRecord) -> bool:
+    return any(message.attempts for each in alert.history for message in each.fired)
+
+
 CRASH_POINTS: dict[str, CrashPoint] = {
     "chunk": CrashPoint(ObjectStore, "_store_chunk"),
     "item": CrashPoint(BulkSteps, "take"),
@@ -93,6 +101,11 @@ CRASH_POINTS: dict[str, CrashPoint] = {
     "receipt accepted": CrashPoint(ReceiptStore, "replace"),
     "slot taken": CrashPoint(OverlapSlots, "take"),
     "run of a hook": CrashPoint(DurableStarter, "ensure_run"),
+    "alert fired": CrashPoint(AlertEvaluator, "_decide"),
+    "alert message claimed": CrashPoint(
+        AlertStore, "replace", lambda _, stored, record: _has_claim(record) and not _has_claim(stored.record)
+    ),
+    "alert message sent": CrashPoint(AlertDeliverer, "_send"),
     "repeated": CrashPoint(AnswerHandler, "_continue_run", before=True),
 }
 

@@ -108,6 +108,8 @@ def gateway_beside(nats_url: str, folder: Path) -> Iterator[str]:
         nats_request_timeout_sec=LIMIT_SEC,
         index_dir=str(folder / "index"),
         secrets_keys=new_key(),
+        alert_interval_sec=0.2,
+        alert_networks="127.0.0.0/8",
         load_dotenv=False,
     )
     with (

@@ -22,6 +22,7 @@ export type ScreenName =
   | "schedules"
   | "events"
   | "hooks"
+  | "alerts"
   | "workers"
   | "wheels"
   | "dlq"
@@ -67,6 +68,10 @@ export const SCREENS: readonly Screen[] = [
   screen("/hooks/:id", "hooks", () => import("../screens/hook")),
   screen("/hooks/:id/edit", "hooks", () => import("../screens/hookForm")),
   screen("/new-hook", "hooks", () => import("../screens/hookForm")),
+  screen("/alerts", "alerts", () => import("../screens/alerts")),
+  screen("/alerts/:id", "alerts", () => import("../screens/alert")),
+  screen("/alerts/:id/edit", "alerts", () => import("../screens/alertForm")),
+  screen("/new-alert", "alerts", () => import("../screens/alertForm")),
   screen("/workers", "workers", () => import("../screens/workers")),
   screen("/wheels", "wheels", () => import("../screens/wheels")),
   screen("/dlq", "dlq", () => import("../screens/dlq")),

@@ -1,6 +1,7 @@
 /** The entries of the navigation. */
 import {
   Activity,
+  BellRing,
   Bot,
   Boxes,
   Braces,
@@ -39,6 +40,7 @@ const ENTRIES: readonly NavEntry[] = [
   { name: "schedules", path: "/schedules", icon: CalendarClock, letter: "c" },
   { name: "events", path: "/events", icon: RadioTower, letter: "e" },
   { name: "hooks", path: "/hooks", icon: Webhook, letter: "o" },
+  { name: "alerts", path: "/alerts", icon: BellRing, letter: "l" },
   { name: "submit", path: "/submit", icon: Play, letter: "n" },
   { name: "workers", path: "/workers", icon: Server, letter: "w" },
   { name: "wheels", path: "/wheels", icon: Boxes, letter: "p" },

@@ -130,6 +130,13 @@ METRICS: Final = (
     _counter(
         "pyoco_notifications_total", "tries", "Attempts to deliver a notification, by outcome.", "outcome"
     ),
+    _gauge("pyoco_alerts", "alerts", "Stored alerts, by state: firing or ok.", "state"),
+    _counter(
+        "pyoco_alert_messages_total",
+        "tries",
+        "Attempts to deliver a message of an alert, by outcome.",
+        "outcome",
+    ),
     _counter(
         "pyoco_signals_total",
         "signals",
@@ -165,6 +172,22 @@ METRICS: Final = (
         "messages",
         "Google Chat messages about escalated workflow events and tests, by outcome.",
         "outcome",
+    ),
+    _counter(
+        "pyoco_audit_entries_total",
+        "entries",
+        "Entries of the audit log that this gateway has written, by outcome of the request.",
+        "outcome",
+    ),
+    _counter(
+        "pyoco_audit_entries_lost_total",
+        "entries",
+        "Entries of the audit log that this gateway could not store; their actions were done.",
+    ),
+    _counter(
+        "pyoco_audit_refusals_skipped_total",
+        "requests",
+        "Refused requests without an entry in the audit log: too many of one caller in a minute.",
     ),
     _gauge("pyoco_dlq_messages_total", "messages", "Stored dead letters."),
     _gauge("pyoco_dlq_bytes", "bytes", "Size of the stored dead letters."),

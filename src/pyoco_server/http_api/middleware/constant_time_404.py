@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 from pyoco_server.errors import (
     ActionNotFound,
+    AlertNotFound,
     BulkNotFound,
     DeadLetterNotFound,
     DeliveryNotFound,
@@ -24,6 +25,7 @@ from pyoco_server.errors import (
     RunNotFound,
     ScheduleNotFound,
     TemplateNotFound,
+    ViewNotFound,
     WaitNotFound,
 )
 
@@ -46,6 +48,8 @@ _TENANT_ERRORS: Final = (
     DeliveryNotFound,
     TemplateNotFound,
     ActionNotFound,
+    ViewNotFound,
+    AlertNotFound,
 )
 
 

@@ -9,12 +9,14 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Final
 
 import msgspec
 
 from pyoco_server.records.models import TERMINAL, RunStatus
 from pyoco_server.runs.index.filter_sql import Condition, among, where
+from pyoco_server.runs.index.index_schema import run_id_of
 from pyoco_server.runs.index.run_summary import RunItem
 
 # Looking up one time bucket of a group takes as long as grouping this many runs.
@@ -156,3 +158,95 @@ def _newest(db: sqlite3.Connection, groups: list[_Group]) -> RunItem:
     ]
     [(item,)] = db.execute("SELECT item FROM docs WHERE doc = ?", [max(newest)[1]])
     return _decode_item(item)
+
+
+# Of alerts, which ask again and again: each reads a few entries of an index, not the runs.
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRuns:
+    """The failed runs of some flows, each once."""
+
+    # At most as many as were asked for.
+    count: int
+    # The newest first.
+    run_ids: list[str]
+    flows: list[str]
+    # The revision up to which the index was read.
+    upto: int
+
+
+def failed_since(
+    db: sqlite3.Connection,
+    tenant: str | None,
+    flows: str,
+    *,
+    since: float,
+    after: int = 0,
+    most: int,
+    named: int,
+) -> FailedRuns:
+    """Failed runs of the flows that match, with revisions above `after`: at most `most`, and `named` ids."""
+    [(upto,)] = db.execute("SELECT revision FROM held")
+    # A bucket that was replaced begins with revision 1 again.
+    after = 0 if upto < after else after
+    found: list[tuple[float, bytes, str]] = []
+    for group in _of_flows(db, tenant, flows, [RunStatus.FAILED]):
+        rows = db.execute(
+            "SELECT updated_at, run_id FROM runs INDEXED BY grouped_by_updated_at"
+            " WHERE grp = ? AND updated_at >= ? AND revision > ? ORDER BY updated_at DESC LIMIT ?",
+            [group.id, since, after, most],
+        )
+        found += [(updated_at, run_id, group.flow) for updated_at, run_id in rows]
+    found.sort(reverse=True)
+    names = list(dict.fromkeys(flow for _, _, flow in found))
+    return FailedRuns(
+        min(len(found), most), [run_id_of(run) for _, run, _ in found[:named]], names[:named], upto
+    )
+
+
+def ended_since(db: sqlite3.Connection, tenant: str | None, flows: str, since: float) -> Counter[str]:
+    """How the runs of the flows that match have ended, by status."""
+    ended: Counter[str] = Counter()
+    for group in _of_flows(db, tenant, flows, [RunStatus.FAILED, RunStatus.COMPLETED]):
+        [(runs,)] = db.execute(
+            "SELECT count(*) FROM runs INDEXED BY grouped_by_updated_at WHERE grp = ? AND updated_at >= ?",
+            [group.id, since],
+        )
+        ended[group.status] += runs
+    return ended
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedRuns:
+    count: int
+    # Since when the oldest is in the queue; None: there is none.
+    oldest_at: float | None
+
+
+def queued_runs(db: sqlite3.Connection, tenant: str | None, tag: str) -> QueuedRuns:
+    """The queued runs of a tag; one that is queued is not written until it starts."""
+    groups = [each for each in _groups(db, tenant).values() if each.status == RunStatus.PENDING]
+    own = [group for group in groups if group.tag == tag]
+    oldest = [
+        db.execute(
+            "SELECT min(updated_at) FROM runs INDEXED BY grouped_by_updated_at WHERE grp = ?", [group.id]
+        ).fetchone()[0]
+        for group in own
+    ]
+    return QueuedRuns(
+        sum(group.runs for group in own), min((at for at in oldest if at is not None), default=None)
+    )
+
+
+def _of_flows(
+    db: sqlite3.Connection, tenant: str | None, flows: str, statuses: Sequence[RunStatus]
+) -> list[_Group]:
+    """The groups of the flows that match, in which `*` stands for any text."""
+    # Of fnmatch, only the star.
+    pattern = flows.replace("[", "[[]").replace("?", "[?]")
+    return [
+        group
+        for group in _groups(db, tenant).values()
+        if group.status in statuses and fnmatchcase(group.flow, pattern)
+    ]

@@ -81,6 +81,8 @@ CREATE TABLE docs (
     item BLOB NOT NULL,         -- the run in a list, as JSON
     text TEXT NOT NULL          -- the searched text
 );
+-- What a list shows of the params, if it is asked to. The params of a run never change.
+CREATE TABLE params (doc INTEGER PRIMARY KEY, preview TEXT NOT NULL);
 -- The tags of a run other than its group's.
 CREATE TABLE labels (
     label TEXT NOT NULL, updated_at REAL NOT NULL, revision INTEGER NOT NULL,

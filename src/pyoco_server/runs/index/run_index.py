@@ -3,16 +3,27 @@
 import json
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Raw
 
 from pyoco_server.records.artifact_models import ArtifactCounts
 from pyoco_server.runs.index import index_schema as schema
-from pyoco_server.runs.index.activity import Activity, Span, activity_in
+from pyoco_server.runs.index.activity import (
+    Activity,
+    FailedRuns,
+    QueuedRuns,
+    Span,
+    activity_in,
+    ended_since,
+    failed_since,
+    queued_runs,
+)
 from pyoco_server.runs.index.flow_statistics import (
     FlowHistory,
     FlowStatistics,
@@ -23,6 +34,7 @@ from pyoco_server.runs.index.index_schema import key_of, run_id_of
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
 from pyoco_server.runs.index.pagination import Sort, SortKey
 from pyoco_server.runs.index.period_statistics import PeriodStatistics, period_statistics
+from pyoco_server.runs.index.rerun_outcomes import Rerun, decisive_reruns
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_search import Search
 from pyoco_server.runs.index.run_summary import RunSummary
@@ -87,11 +99,12 @@ class RunIndex(SqliteIndex[IndexWriter]):
         limit: int,
         after: SortKey | None = None,
         total: bool = False,
+        with_params: bool = False,
     ) -> Page:
         def read(db: sqlite3.Connection) -> Page:
             search = Search(db, run_filter, sort)
             keys = search.page(limit + 1, after)
-            runs = _listed(db, keys[:limit])
+            runs = _listed(db, keys[:limit], with_params=with_params)
             counted = search.count(COUNTED + 1) if total else None
             exact = counted is None or counted <= COUNTED or search.counts_freely
             [(revision,)] = db.execute("SELECT revision FROM held")
@@ -123,6 +136,19 @@ class RunIndex(SqliteIndex[IndexWriter]):
 
     async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
         return await self._read(lambda db: activity_in(db, tenant, span, flows=flows))
+
+    async def failed_since(
+        self, tenant: str | None, flows: str, *, since: float, after: int, most: int, named: int
+    ) -> FailedRuns:
+        return await self._read(
+            lambda db: failed_since(db, tenant, flows, since=since, after=after, most=most, named=named)
+        )
+
+    async def ended_since(self, tenant: str | None, flows: str, since: float) -> Counter[str]:
+        return await self._read(lambda db: ended_since(db, tenant, flows, since))
+
+    async def queued_runs(self, tenant: str | None, tag: str) -> QueuedRuns:
+        return await self._read(lambda db: queued_runs(db, tenant, tag))
 
     async def statistics_by_flow(
         self, tenant: str | None, *, tag: str | None = None
@@ -169,20 +195,34 @@ class RunIndex(SqliteIndex[IndexWriter]):
 
         return await self._read(found)
 
+    async def decisive_reruns(self, run_ids: Iterable[str]) -> dict[str, Rerun]:
+        """Of each of these runs that was rerun: the rerun that has completed, or else the newest."""
+        asked = set(run_ids)
+        return await self._read(lambda db: decisive_reruns(db, asked)) if asked else {}
+
     async def _write_rollups(self) -> None:
         if self.ready and not self._used().rollups.are_written:
             await self._write(lambda: self._used().write_rollups())
 
 
-def _listed(db: sqlite3.Connection, keys: list[SortKey]) -> list[ListedRun]:
+def _listed(db: sqlite3.Connection, keys: list[SortKey], *, with_params: bool) -> list[ListedRun]:
+    preview = "(SELECT preview FROM params p WHERE p.doc = r.doc)" if with_params else "NULL"
     # One statement for the page: this thread may have to wait for the GIL at each statement.
     rows = db.execute(
-        "SELECT r.run_id, d.item FROM json_each(?) AS listed "
+        f"SELECT r.run_id, d.item, {preview} FROM json_each(?) AS listed "
         "CROSS JOIN runs r ON r.revision = listed.value CROSS JOIN docs d ON d.doc = r.doc "
         "ORDER BY listed.key",
         [json.dumps([key.revision for key in keys])],
     )
-    return [ListedRun(run_id_of(run), Raw(item), key) for (run, item), key in zip(rows, keys, strict=True)]
+    return [
+        ListedRun(run_id_of(run), Raw(_with_params(item, params)), key)
+        for (run, item, params), key in zip(rows, keys, strict=True)
+    ]
+
+
+def _with_params(item: bytes, params: str | None) -> bytes:
+    """The item as JSON with one more field; decoding it would take longer."""
+    return item if params is None else item[:-1] + b',"params_preview":' + msgspec.json.encode(params) + b"}"
 
 
 def _run_id(db: sqlite3.Connection, revision: int) -> str:

@@ -1,14 +1,16 @@
 """Lists of runs as of now: the index, after it has caught up with the bucket."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.records.artifact_models import ArtifactCounts
-from pyoco_server.runs.index.activity import Activity, Span
+from pyoco_server.runs.index.activity import Activity, FailedRuns, QueuedRuns, Span
 from pyoco_server.runs.index.flow_statistics import FlowHistory, FlowStatistics
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.pagination import Sort, SortKey
 from pyoco_server.runs.index.period_statistics import PeriodStatistics
+from pyoco_server.runs.index.rerun_outcomes import Rerun
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_index import Page, RunIndex
 
@@ -41,9 +43,12 @@ class RunLists:
         limit: int,
         after: SortKey | None = None,
         total: bool = False,
+        with_params: bool = False,
     ) -> Page:
         await self.caught_up()
-        return await self._index.page(run_filter, sort, limit=limit, after=after, total=total)
+        return await self._index.page(
+            run_filter, sort, limit=limit, after=after, total=total, with_params=with_params
+        )
 
     async def ids(self, run_filter: RunFilter, *, limit: int) -> list[str]:
         """The runs that were updated last."""
@@ -63,6 +68,22 @@ class RunLists:
     async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
         await self.caught_up()
         return await self._index.activity(tenant, span, flows=flows)
+
+    async def failed_since(
+        self, tenant: str | None, flows: str, *, since: float, after: int = 0, most: int, named: int
+    ) -> FailedRuns:
+        """Failed runs of the flows that match (`*` is any text), with revisions above `after`."""
+        await self.caught_up()
+        return await self._index.failed_since(tenant, flows, since=since, after=after, most=most, named=named)
+
+    async def ended_since(self, tenant: str | None, flows: str, since: float) -> Counter[str]:
+        """How many runs of the flows that match have failed and completed."""
+        await self.caught_up()
+        return await self._index.ended_since(tenant, flows, since)
+
+    async def queued_runs(self, tenant: str | None, tag: str) -> QueuedRuns:
+        await self.caught_up()
+        return await self._index.queued_runs(tenant, tag)
 
     async def statistics_by_flow(
         self, tenant: str | None, *, tag: str | None = None
@@ -94,6 +115,11 @@ class RunLists:
             await self._catch_up.wait_if_ready()
             tenants = await self._index.tenants_of(asked)
         return frozenset(run_id for run_id, owner in tenants.items() if owner == tenant)
+
+    async def decisive_reruns(self, run_ids: Iterable[str]) -> dict[str, Rerun]:
+        """Of each of these runs that was rerun: the rerun that has completed, or else the newest."""
+        await self.caught_up()
+        return await self._index.decisive_reruns(run_ids)
 
     async def statuses_of(self, run_ids: Iterable[str]) -> dict[str, str]:
         """The status of each of these runs, as far as the index has it; it may lag."""

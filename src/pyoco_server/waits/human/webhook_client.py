@@ -22,10 +22,13 @@ DeliveryResult = Literal["delivered", "failed", "gone"]
 
 
 class WebhookClient:
-    def __init__(self, config: NatsBackendConfig) -> None:
+    def __init__(self, config: NatsBackendConfig, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """`transport` is another way to the receivers, such as one that checks their addresses."""
         self._timeout_sec = config.notify_timeout_sec
         # A redirect is not followed: the signature is for this receiver.
-        self._http = httpx.AsyncClient(timeout=config.notify_timeout_sec, follow_redirects=False)
+        self._http = httpx.AsyncClient(
+            timeout=config.notify_timeout_sec, follow_redirects=False, transport=transport
+        )
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -1,1 +1,1 @@
-"""Commands for people who operate the server: statistics."""
+"""Commands about the system rather than about one run: statistics, alerts and the audit log."""

@@ -1,1 +1,1 @@
-"""Routes for people who operate the server: statistics."""
+"""Routes about the system rather than about one run: statistics, alerts and the audit log."""

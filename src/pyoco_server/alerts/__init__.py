@@ -1,0 +1,1 @@
+"""Alerts: conditions of runs, queues and workers that are reported to people."""

@@ -1,0 +1,1 @@
+"""Screens of what watches runs."""

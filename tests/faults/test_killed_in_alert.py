@@ -1,0 +1,89 @@
+"""A gateway killed (SIGKILL) while it fires an alert, at each point between its writes.
+
+The only gateway kills itself at that point, and another one is started then. The message is delivered, with
+one id: once if it was not sent before, and at most twice if it was.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import RunStatus
+from tests.faults.test_killed_in_answer import Deployment
+from tests.support.broker.connections import connected
+from tests.support.broker.stored_runs import ended, write
+from tests.support.places import ROOT
+from tests.support.programs import environment
+from tests.support.running.hook_senders import SECRETS_KEY
+from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.webhooks import WebhookReceiver, webhook_receiver
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def receiver() -> Iterator[WebhookReceiver]:
+    with webhook_receiver() as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def deployment(
+    shared_config: NatsBackendConfig, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Deployment]:
+    folder: Path = tmp_path_factory.mktemp("deployment")
+    env = environment(
+        PYOCO_NATS_URL=shared_config.nats_url,
+        PYTHONPATH=str(ROOT),
+        PYOCO_INDEX_DIR=str(folder / "index"),
+        PYOCO_SECRETS_KEYS=SECRETS_KEY,
+        PYOCO_ALERT_INTERVAL_SEC="0.1",
+        PYOCO_ALERT_NETWORKS="127.0.0.0/8",
+        # What a killed gateway was sending is sent again five seconds after this.
+        PYOCO_NOTIFY_TIMEOUT_SEC="1",
+    )
+    async with (
+        connected(shared_config) as connection,
+        httpx.AsyncClient(timeout=LIMIT_SEC, verify=False) as http,
+    ):
+        deployment = Deployment(folder, env, connection, http)
+        try:
+            yield deployment
+        finally:
+            if deployment.gateway is not None:
+                deployment.gateway.kill()
+
+
+@pytest.mark.parametrize(
+    ("crash_point", "sent_before"),
+    [("alert fired", 0), ("alert message claimed", 0), ("alert message sent", 1)],
+)
+async def test_an_alert_that_fires_is_delivered_by_the_next_gateway(
+    deployment: Deployment, receiver: WebhookReceiver, crash_point: str, sent_before: int
+) -> None:
+    await deployment.start_gateway(crash_point)
+    assert deployment.gateway is not None
+    name = crash_point.replace(" ", "-")
+    channel = {"name": "ops", "kind": "webhook", "url": receiver.url}
+    body = {"condition": "run_failed", "flow_name": name, "channels": [channel]}
+    saved = await deployment.http.put(f"/alerts/{name}", json=body)
+    assert saved.status_code == 200, saved.text
+    failed = ended(RunStatus.FAILED, at=saved.json()["created_at"] + 1, flow_name=name)
+    await write(RunStore(deployment.connection), failed)
+    await deployment.gateway.killed_itself()
+    assert len(receiver.requests) == sent_before
+    async with deployment.successor():
+
+        async def delivered() -> bool:
+            [newest] = (await deployment.get(f"/alerts/{name}/history"))["items"]
+            return bool(newest["fired"][0]["state"] == "delivered")
+
+        await eventually(delivered, describe="the message is delivered")
+    assert len(receiver.requests) == sent_before + 1
+    assert len(set(receiver.ids())) == 1
+    assert receiver.requests[-1].body["occurrence"]["run_ids"] == [failed.run_id]

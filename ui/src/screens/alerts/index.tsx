@@ -1,0 +1,172 @@
+/** The alerts: what each watches, and whether it fires. */
+import { BellRing, Plus, SearchX } from "lucide-react";
+import { useMay } from "../../api/access";
+import { useRead } from "../../api/queries";
+import { href, useQueryState } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import styles from "../../triggers/Triggers.module.css";
+import { CommandLine } from "../../ui/CommandLine";
+import { Button, ButtonLink } from "../../ui/controls";
+import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { FilterRow } from "../../ui/filters";
+import { Page } from "../../ui/Page";
+import { useRowKeys } from "../../ui/rowKeys";
+import { SearchField } from "../../ui/SearchField";
+import { Tags } from "../../ui/Tags";
+import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
+import { type Alert, alertHref, alertRef, readAlerts } from "./alertApi";
+import { messages } from "./messages";
+import { AlertState, Watched } from "./parts";
+
+const EVERY_MS = 5_000;
+const PAGE = "100";
+const APPLY = "pyoco-client alerts apply -f alerts.yaml";
+
+export default function AlertsScreen() {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const asked = Object.fromEntries(
+    ["q", "cursor"].flatMap((name) => {
+      const value = query.get(name);
+      return value ? [[name, value]] : [];
+    }),
+  );
+  const { data, error, isPending, refetch } = useRead(
+    ["alerts", JSON.stringify(asked)],
+    (signal) => readAlerts({ ...asked, limit: PAGE }, signal),
+    { keep: true, every: EVERY_MS },
+  );
+  const items = data?.items ?? [];
+  const further = data?.next_cursor ?? null;
+  const isFiltered = Object.keys(asked).length > 0;
+  return (
+    <Page title={t("title")} note={data && data.total > 0 && <Count {...data} />} actions={<Create />}>
+      {(isFiltered || items.length > 0) && (
+        <FilterRow>
+          <SearchField
+            label={t("search")}
+            placeholder={t("searchPlaceholder")}
+            value={query.get("q") ?? ""}
+            onSearch={(text) => {
+              change({ q: text.trim() || null, cursor: null });
+              return text.trim();
+            }}
+          />
+        </FilterRow>
+      )}
+      {error && <ProblemBox problem={error} onRetry={() => void refetch()} />}
+      {isPending && <Loading />}
+      {items.length > 0 && <AlertTable items={items} />}
+      {data && items.length === 0 && !error && <Nothing filtered={isFiltered} />}
+      {(query.has("cursor") || further !== null) && (
+        <nav className={styles.pages} aria-label={t("pages")}>
+          <Button disabled={!query.has("cursor")} onClick={() => change({ cursor: null })}>
+            {t("first")}
+          </Button>
+          <Button disabled={further === null} onClick={() => change({ cursor: further })}>
+            {t("further")}
+          </Button>
+        </nav>
+      )}
+    </Page>
+  );
+}
+
+function Count({ total, firing }: { total: number; firing: number }) {
+  const t = useMessages(messages);
+  const count = t("count", { count: total });
+  return firing > 0 ? `${count} · ${t("firingCount", { count: firing })}` : count;
+}
+
+function Create() {
+  const t = useMessages(messages);
+  if (!useMay("PUT /alerts/{alert_id}")) return <span className={styles.soft}>{t("needsScope")}</span>;
+  return (
+    <ButtonLink kind="primary" href={href("/new-alert")}>
+      <Plus size={14} aria-hidden />
+      {t("create")}
+    </ButtonLink>
+  );
+}
+
+function AlertTable({ items }: { items: readonly Alert[] }) {
+  const t = useMessages(messages);
+  const table = useRowKeys<HTMLTableElement>({ next: t("keyNext"), previous: t("keyPrevious") });
+  return (
+    <div className={styles.list}>
+      <table ref={table} className={styles.table} aria-label={t("list")}>
+        <thead>
+          <tr>
+            <th scope="col">{t("alert")}</th>
+            <th scope="col">{t("state")}</th>
+            <th scope="col">{t("condition")}</th>
+            <th scope="col">{t("watches")}</th>
+            <th scope="col">{t("channels")}</th>
+            <th scope="col">{t("lastFired")}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {items.map((alert) => (
+            <tr key={`${alert.tenant_id ?? ""} ${alert.alert_id}`} data-alert={alert.alert_id}>
+              <th scope="row">
+                <a href={alertHref(alertRef(alert))} data-row>
+                  <UserText text={alert.alert_id} />
+                </a>{" "}
+                {alert.tenant_id && <Tags tags={[alert.tenant_id]} />}
+                {alert.note && (
+                  <p className={styles.soft}>
+                    <UserText text={alert.note} />
+                  </p>
+                )}
+              </th>
+              <td>
+                <AlertState alert={alert} />
+              </td>
+              <td>{t(`condition.${alert.rule.condition}`)}</td>
+              <td>
+                <Watched alert={alert} />
+              </td>
+              <td>
+                <UserText text={alert.channels.map(({ name }) => name).join(", ")} />
+              </td>
+              <td>
+                {alert.last ? (
+                  <>
+                    <Ago at={alert.last.fired_at} />
+                    <p className={styles.soft}>
+                      <UserText text={alert.last.text} />
+                    </p>
+                  </>
+                ) : (
+                  t("never")
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Nothing({ filtered }: { filtered: boolean }) {
+  const t = useMessages(messages);
+  const [, change] = useQueryState();
+  if (filtered)
+    return (
+      <EmptyState
+        icon={SearchX}
+        title={t("nothingTitle")}
+        actions={<Button onClick={() => change({ q: null, cursor: null })}>{t("nothingClear")}</Button>}
+      >
+        {t("nothingText")}
+      </EmptyState>
+    );
+  return (
+    <EmptyState icon={BellRing} title={t("emptyTitle")} actions={<Create />}>
+      <p>{t("emptyText")}</p>
+      <CommandLine text={APPLY} />
+    </EmptyState>
+  );
+}
