@@ -100,7 +100,7 @@ def frame(tab: Tab) -> Locator:
 async def box_of(locator: Locator) -> dict[str, float]:
     box = await locator.bounding_box()
     assert box is not None
-    return dict(box)
+    return {name: box[name] for name in ("x", "y", "width", "height")}
 
 
 async def is_within(inner: Locator, outer: Locator) -> bool:

@@ -155,6 +155,7 @@ TAGS: Final = {
     "hooks": "Deliveries of other systems that start runs.",
     "requests": "Agent requests: coding work in the repository of this gateway (`pyoco-server agent`).",
     "alerts": "Conditions of runs, queues and workers that are reported to people.",
+    "statistics": "Figures of ended runs: throughput, success, durations and times in the queue.",
     "bulk": "One operation on many runs or dead letters.",
     "dlq": "Dead letters: runs that failed for good.",
     "workers": "Workers, and what they may do.",

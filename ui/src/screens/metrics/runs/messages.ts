@@ -127,8 +127,10 @@ export const messages = defineMessages({
     allRuns: "すべての run",
     "quantile.p50": "中央値（p50）",
     "quantile.p95": "95パーセンタイル（p95）",
-    "speed.slower": "{of}: {before}より遅くなっています。{quantile} {current}（前の期間 {previous}、{change}）",
-    "speed.faster": "{of}: {before}より速くなっています。{quantile} {current}（前の期間 {previous}、{change}）",
+    "speed.slower":
+      "{of}: {before}より遅くなっています。{quantile} {current}（前の期間 {previous}、{change}）",
+    "speed.faster":
+      "{of}: {before}より速くなっています。{quantile} {current}（前の期間 {previous}、{change}）",
     "speed.same": "{of}: {before}とほぼ同じ速さです。{quantile} {current}（前の期間 {previous}）",
     ended: "終了した run",
     "end.completed": "完了",
