@@ -1,4 +1,4 @@
-"""Endpoints of the gateway itself: health, metrics, the rights of a key, the dashboard."""
+"""Endpoints of the gateway itself: health, metrics, statistics, the rights of a key, the dashboard."""
 
 from typing import Any, Final
 
@@ -6,6 +6,7 @@ from pyoco_server.api import operation_types as ops
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS
 from pyoco_server.api.endpoints.endpoint_scopes import ANY_KEY, PUBLIC, READ, READ_OR_OPERATE
+from pyoco_server.api.statistics_types import Statistics, StatisticsQuery
 from pyoco_server.errors.error_table import Err
 
 METRICS_TEXT: Final = "text/plain; version=0.0.4"
@@ -57,6 +58,15 @@ OVERVIEW = Endpoint(
     ops.Overview,
     LIST_ERRORS,
     query=ops.OverviewQuery,
+)
+STATISTICS = Endpoint(
+    "GET /statistics",
+    READ,
+    "Throughput, success rate, durations and times in the queue of the runs that ended in a period, and in "
+    "the period before: in total, over time, per flow and per tag.",
+    Statistics,
+    LIST_ERRORS,
+    query=StatisticsQuery,
 )
 OPENAPI = Endpoint("GET /openapi.json", PUBLIC, "This document.", head=True, in_schema=False)
 DASHBOARD = Endpoint("GET /", PUBLIC, "The dashboard.", head=True, in_schema=False)

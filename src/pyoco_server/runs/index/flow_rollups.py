@@ -23,7 +23,7 @@ FIVE_MINUTES: Final = 300
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 # Runs are written in batches of up to this many, so that a row is rewritten once for each batch.
-_MOST_PENDING: Final = 2000
+_MOST_PENDING: Final = 8000
 _MOST_KNOWN: Final = 20_000
 
 _FIND: Final = BatchStatement(

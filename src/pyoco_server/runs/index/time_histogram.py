@@ -43,7 +43,7 @@ def packed(counts: int) -> bytes:
 
 
 def unpacked(data: bytes) -> int:
-    return int.from_bytes(data[2:], "little") << int.from_bytes(data[:2], "little") * _BITS
+    return int.from_bytes(data[2:], "little") << (data[0] | data[1] << 8) * _BITS if data else 0
 
 
 def quantiles_ms(counts: int, *shares: float) -> list[float | None]:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import statistics_types as types
-from pyoco_server.api.endpoints.statistics_endpoints import STATISTICS
+from pyoco_server.api.endpoints.system_endpoints import STATISTICS
 from pyoco_server.api.flow_types import FlowQuantiles, FlowSparkline
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
