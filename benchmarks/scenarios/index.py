@@ -3,12 +3,13 @@
 A page of 50 is asked for over HTTP, one request at a time, kind by kind; the bucket is filled by
 `benchmarks.harness.seed`. Times are the client's: the NATS request is in them that makes a list up to date.
 
-Statistics of flows are queried in an index of their own, with as many runs of 100 flows in the last 30 days:
-requests for them share a response for a while, and the bucket has the runs of a year.
+Statistics of flows and of periods are queried in an index of their own, with as many runs of 100 flows in the
+last 60 days: requests for them share a response for a while, and the bucket has the runs of a year.
 """
 
 import argparse
 import shutil
+import sqlite3
 import sys
 import tempfile
 import time
@@ -27,17 +28,20 @@ from benchmarks.harness.processes import memory_use
 from benchmarks.harness.seed import WORKERS, seed_runs, snapshots
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.routes.monitoring.statistics_routes import MOST_NAMES
 from pyoco_server.records.models import encode
 from pyoco_server.runs.index.flow_statistics import history_of_flow, statistics_by_flow
 from pyoco_server.runs.index.index_file import IndexFile
 from pyoco_server.runs.index.index_schema import SCHEMA
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
+from pyoco_server.runs.index.period_statistics import PERIODS, period_statistics
 from pyoco_server.runs.index.run_summary import summary_of
 
 SIZES: Final = (100_000, 1_000_000)
 PAGE_P99_MS: Final = 20.0
 METRICS_MS: Final = 50.0
 STATISTICS_MS: Final = 50.0
+PERIODS_MS: Final = 100.0
 MEMORY_MB: Final = 500.0
 RESTART_SEC: Final = 5.0
 
@@ -96,11 +100,12 @@ async def measure(nats_url: str, folder: Path, size: int) -> bool:
         memory = memory_use([gateway.pid]).main_mb
     size_mb = sum(path.stat().st_size for path in (folder / ".pyoco/index").iterdir()) / 1e6
     print(f"  gateway memory {memory:.0f} MB, index file {size_mb:.0f} MB")
-    statistics = _statistics(size)
+    statistics, periods = _statistics(size)
     verdicts = {
         f"every p99 under {PAGE_P99_MS:g} ms": worst < PAGE_P99_MS,
         f"metrics under {METRICS_MS:g} ms": metrics < METRICS_MS,
         f"statistics of flows under {STATISTICS_MS:g} ms": statistics < STATISTICS_MS,
+        f"statistics of periods under {PERIODS_MS:g} ms": periods < PERIODS_MS,
         f"memory under {MEMORY_MB:g} MB": memory < MEMORY_MB,
         f"restart under {RESTART_SEC:g} s": gateway.ready_sec < RESTART_SEC,
     }
@@ -121,32 +126,46 @@ async def _ask_all(port: int) -> float:
     return worst
 
 
-def _statistics(size: int) -> float:
-    """The largest p99 of the queries, in milliseconds."""
+def _statistics(size: int) -> tuple[float, float]:
+    """The largest p99 of the queries about flows, and of those about periods, in milliseconds."""
     with tempfile.TemporaryDirectory(prefix="pyoco-bench-flows-") as folder:
         file = IndexFile(Path(folder), SCHEMA)
         writer = IndexWriter(file.writer())
         writer.begin("a bucket")
-        runs = enumerate(snapshots(size, flows=_FLOWS, every_sec=30 * _DAY / size), start=1)
+        runs = enumerate(snapshots(size, flows=_FLOWS, every_sec=60 * _DAY / size), start=1)
         while batch := list(islice(runs, _AT_ONCE)):
             writes = [RunWrite(run.run_id, number, b"", summary_of(encode(run))) for number, run in batch]
             writer.apply(writes, upto=writes[-1].revision)
         writer.complete()
         writer.write_rollups()
         db = file.reader()
-        queries: dict[str, Callable[[], object]] = {
+        of_flows: dict[str, Callable[[], object]] = {
             f"{len(_FLOWS)} flows, 24 h": lambda: statistics_by_flow(db, time.time()),
             "one flow, 24 h, 7 d and 30 d": lambda: history_of_flow(db, _FLOWS[0], time.time()),
         }
-        worst = 0.0
-        for name, query in queries.items():
-            seconds = [_timed(query) for _ in range(_REQUESTS)]
-            figures = centiles("page", seconds)
-            worst = max(worst, figures["page_p99_ms"])
-            _print_times(name, figures, seconds[0])
+        of_periods: dict[str, Callable[[], object]] = {
+            **{f"{len(_FLOWS)} flows, two periods of {name}": _period_query(db, name) for name in PERIODS},
+            "one flow, two periods of 7d": _period_query(db, "7d", _FLOWS[0]),
+        }
+        worst = _worst(of_flows), _worst(of_periods)
         db.close()
         writer.close()
         file.release()
+    return worst
+
+
+def _period_query(db: sqlite3.Connection, period: str, flow: str | None = None) -> Callable[[], object]:
+    return lambda: period_statistics(db, period, time.time(), most=MOST_NAMES, flow=flow)
+
+
+def _worst(queries: dict[str, Callable[[], object]]) -> float:
+    """The largest p99, in milliseconds."""
+    worst = 0.0
+    for name, query in queries.items():
+        seconds = [_timed(query) for _ in range(_REQUESTS)]
+        figures = centiles("page", seconds)
+        worst = max(worst, figures["page_p99_ms"])
+        _print_times(name, figures, seconds[0])
     return worst
 
 

@@ -144,8 +144,8 @@ async def _until_queued(gateway: Gateway, count: int, due_at: float, status: Run
     latencies: list[float] = []
     async with asyncio.TaskGroup() as group:
         queued = group.create_task(_until_none(gateway, count, status))
-        for _ in range(_CONNECTIONS):
-            group.create_task(_submit_until(gateway, queued, latencies))
+        for number in range(_CONNECTIONS):
+            group.create_task(_submit_until(gateway, queued, latencies, number))
     took = time.time() - due_at
     p99 = centiles("submit", latencies)["submit_p99_ms"]
     cpu = cpu_seconds([gateway.pid]) - before
@@ -175,13 +175,17 @@ async def _submits(gateway: Gateway, until: float) -> float:
     """The p99 in milliseconds of submits at a steady rate."""
     latencies: list[float] = []
     over = asyncio.create_task(asyncio.sleep(max(0.0, until - time.time())))
-    await asyncio.gather(*(_submit_until(gateway, over, latencies) for _ in range(_CONNECTIONS)))
+    await asyncio.gather(*(_submit_until(gateway, over, latencies, number) for number in range(_CONNECTIONS)))
     return centiles("submit", latencies)["submit_p99_ms"]
 
 
-async def _submit_until(gateway: Gateway, over: "asyncio.Task[None]", latencies: list[float]) -> None:
+async def _submit_until(
+    gateway: Gateway, over: "asyncio.Task[None]", latencies: list[float], number: int
+) -> None:
     connection = await HttpConnection.open(gateway.port)
     request = post_request("/runs", _NOOP)
+    # The connections take turns: submits at the same moment would all meet the same delay.
+    await asyncio.sleep(number / _SUBMITS_A_SEC)
     next_at = time.perf_counter()
     while not over.done():
         next_at += _CONNECTIONS / _SUBMITS_A_SEC

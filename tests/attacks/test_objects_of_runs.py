@@ -83,10 +83,12 @@ async def test_the_objects_of_another_group_are_not_readable(
 @pytest.mark.parametrize(
     ("flow", "params", "paths", "number"),
     [
-        ("returning-bytes", {"size": 1_000_000}, ["result", "tasks/give_bytes/output"], 71),
-        ("writing-files", {"files": {"a.txt": "secret"}}, ["artifacts", "artifacts/a.txt"], 72),
+        ("sales", {}, ["/logs", "/logs?tail=5", "/logs?around=1-0", "/logs?before=9-0"], 5),
+        ("sales", {"day": "secret" * 5000}, ["?include=full", "?include=all"], 5),
+        ("returning-bytes", {"size": 1_000_000}, ["/result", "/tasks/give_bytes/output"], 71),
+        ("writing-files", {"files": {"a.txt": "secret"}}, ["/artifacts", "/artifacts/a.txt"], 72),
     ],
-    ids=["results", "artifacts"],
+    ids=["logs", "params", "results", "artifacts"],
 )
 async def test_a_changed_run_gives_its_objects_to_no_other_tenant(
     attacked: RunningGateway,
@@ -111,10 +113,10 @@ async def test_a_changed_run_gives_its_objects_to_no_other_tenant(
 
         await eventually(completed, describe="the run has ended")
         for path in paths:
-            assert (await gateway.http.get(f"/runs/{run_id}/{path}", headers=victim)).status_code == 200
-            assert_problem(await gateway.http.get(f"/runs/{run_id}/{path}", headers=mallory), 404, 5)
+            assert (await gateway.http.get(f"/runs/{run_id}{path}", headers=victim)).status_code == 200
+            assert_problem(await gateway.http.get(f"/runs/{run_id}{path}", headers=mallory), 404, 5)
         await attacker.write_run({**await attacker.read_run(run_id), "tenant_id": "mallory"})
         for path in paths:
-            refused = await gateway.http.get(f"/runs/{run_id}/{path}", headers=mallory)
+            refused = await gateway.http.get(f"/runs/{run_id}{path}", headers=mallory)
             assert_problem(refused, 404, number)
             assert "not as a gateway accepted it" in refused.json()["detail"]

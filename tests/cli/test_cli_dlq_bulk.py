@@ -1,6 +1,7 @@
 """`pyoco-client explain`, `dlq` and `bulk`."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,26 @@ def test_a_waiting_run_is_explained_with_what_to_do(client: ClientCommand, http:
 def test_an_ended_run_is_shown_without_an_explanation(client: ClientCommand, ended_run: str) -> None:
     assert "[completed]" not in client.table("get", "--run-id", ended_run)
     assert "completed" in client.table("explain", "--run-id", ended_run)
+
+
+def test_a_letter_is_closed_by_a_rerun_that_completes(
+    client: ClientCommand, http: PyocoHttpClient, tmp_path: Path
+) -> None:
+    # Each of its four tries fails, and the first of the rerun does not.
+    run_id = http.submit_run("retrying", {"book": str(tmp_path / "book"), "times": 4})["run_id"]
+    http.wait(run_id, 20)
+    eventually_sync(lambda: http.list_dlq(run_id=run_id)["items"], describe="its letter")
+    words = ("dlq", "list", "--run-id", run_id)
+    assert len(client.json(*words, "--state", "open")) == 1
+    assert client.json(*words, "--state", "closed") == []
+    (letter,) = client.json(*words)
+    again = client.json("dlq", "replay", "--seq", str(letter["seq"]))["run_id"]
+    http.wait(again, 20)
+    assert client.json(*words, "--state", "open") == []
+    (closed,) = client.json(*words, "--state", "closed")
+    assert closed["rerun"] == {"run_id": again, "status": "COMPLETED"}
+    assert "COMPLETED" in client.table(*words)
+    assert "yes: the rerun has completed" in client.table("dlq", "get", "--seq", str(letter["seq"]))
 
 
 def test_letters_are_listed_and_shown(client: ClientCommand, http: PyocoHttpClient) -> None:
@@ -119,7 +140,7 @@ def test_without_matches_nothing_is_started(client: ClientCommand) -> None:
 def test_without_a_terminal_yes_is_required(client: ClientCommand, http: PyocoHttpClient) -> None:
     (run_id,) = waiting_runs(http, "unasked")
     error = client.error("bulk", "cancel", "--tag", "unasked")
-    assert "cannot ask for confirmation without a terminal (cancel the matching runs)" in error
+    assert "cannot ask for confirmation without a terminal; add --yes" in error
     assert http.get_run(run_id)["status"] == "PENDING"
 
 

@@ -118,3 +118,23 @@ def test_an_error_of_the_gateway_names_field_and_value(client: ClientCommand) ->
     error = client.error("list-vnext", "--cursor", "nonsense")
     assert "ERR-PYOCO-0017" in error
     assert "cursor='nonsense'" in error
+
+
+def test_views_are_saved_listed_used_and_deleted(client: ClientCommand) -> None:
+    options = ("--flow", "nightly", "--since", "24h", "--sort", "duration")
+    saved = client.json("views", "save", "Nightly ones", *options)
+    assert (saved["filter"]["flow"], saved["sort"], saved["revision"] > 0) == ("nightly", "duration", True)
+    assert len(client.json("list", "--view", "Nightly ones")) == 4
+    # Options replace those of the view.
+    [run] = client.json("list", "--view", "Nightly ones", "--flow", "hourly")
+    assert run["flow_name"] == "hourly"
+    assert [view["name"] for view in client.json("views", "list")] == ["Nightly ones"]
+    renamed = client.json("views", "save", "Nightly ones", "--rename", "Nights")
+    assert (renamed["name"], renamed["filter"], renamed["sort"]) == ("Nights", saved["filter"], "duration")
+    shown = client.table("views", "show", "Nights")
+    assert "flow=nightly since=24h" in shown
+    assert "duration desc" in shown
+    assert "ERR-PYOCO-0078" in client.error("views", "delete", "Nights", "--revision", "1")
+    assert client.json("views", "delete", "Nights") == {"name": "Nights", "deleted": True}
+    assert "ERR-PYOCO-0077" in client.error("list", "--view", "Nights")
+    assert "without / or" in client.error("views", "show", "a/b")

@@ -74,6 +74,17 @@ def test_options_select_lines(client: ClientCommand, printed: SyncPrintingRun) -
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d load \| one", with_time)
 
 
+def test_the_lines_around_one(client: ClientCommand, run: SyncPrintingRun) -> None:
+    run.prints(*(f"row {at}" for at in range(100)))
+    shown = client("logs", run.run_id, "--output", "json", "--search", "row 50").stdout
+    line = json.loads(shown)["id"]
+    around = client("logs", run.run_id, "--around", line).stdout.splitlines()
+    assert (around[0], around[-1], len(around)) == ("load | row 30", "load | row 70", 41)
+    assert "use --around without --follow and --tail" in client.error(
+        "logs", run.run_id, "--around", line, "--tail", "3"
+    )
+
+
 def test_following_ends_with_the_run_and_its_status(client: ClientCommand, run: SyncPrintingRun) -> None:
     run.prints("early", "later")
     with client.start(*follow(run, "--tail", "1")) as program:

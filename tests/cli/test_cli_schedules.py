@@ -37,7 +37,7 @@ def test_schedules_are_listed(client: ClientCommand) -> None:
     create(client, "listed-2", "--every", "30m", "--paused")
     rows = client.table("schedules", "list", "--search", "listed").splitlines()
     assert [row.split()[0] for row in rows] == ["Schedule", "listed-1", "listed-2"]
-    assert "every 30 min (UTC)" in rows[2]
+    assert "every 30m (UTC)" in rows[2]
     assert "paused" in rows[2]
     found = client.json("schedules", "list", "--search", "listed", "--active")
     assert [each["schedule_id"] for each in found] == ["listed-1"]

@@ -1,5 +1,7 @@
 """`pyoco-client workers`, `worker` and `metrics`, with real workers."""
 
+import re
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -43,7 +45,14 @@ def test_workers_are_listed(client: ClientCommand) -> None:
     narrow = client.table("workers")
     assert narrow.splitlines()[1].split()[:5] == ["steady", "IDLE", "0/1", "cpu,", "linux"]
     assert "Version" not in narrow
-    assert "Version" in client.table("workers", columns=140)
+    assert "Memory" in narrow
+    wide = client.table("workers", columns=180)
+    assert "Version" in wide
+    assert socket.gethostname() in wide
+    shown = client.table("worker", "--worker-id", "steady", columns=120)
+    assert re.search(rf"host +{re.escape(socket.gethostname())}, ", shown)
+    assert " started" in shown
+    assert "noop" in shown, "the flows of its folder"
 
 
 def test_workers_are_filtered_by_state(client: ClientCommand) -> None:

@@ -127,7 +127,7 @@ def test_a_killed_worker_is_restarted(everything: Dev) -> None:
     everything.completes_a_run()
     worker = everything.child("pyoco_server.cli.worker_command")
     os.kill(worker, signal.SIGKILL)
-    everything.program.writes("The worker stopped (killed by SIGKILL); restarting in 0.5 s.")
+    everything.program.writes("The worker stopped (killed by SIGKILL); restarting in 500ms.")
     everything.program.writes("The worker is running again.")
     assert everything.child("pyoco_server.cli.worker_command") != worker
     everything.completes_a_run()

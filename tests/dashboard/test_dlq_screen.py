@@ -1,7 +1,8 @@
-"""Dead letters: filters in the URL, replay and delete, one or all matching."""
+"""Dead letters: filters in the URL, replay and delete; one, the selected ones or all matching."""
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,6 +127,7 @@ async def test_a_letter_is_replayed_and_deleted(tab: Tab, worker: PyocoNatsWorke
     await tab.resize(WIDE)
     await tab.screenshot("dlq-letter")
     await tab.is_accessible()
+    await dialog.get_by_label("Delete the letter now").check()
     await dialog.get_by_role("button", name="Replay", exact=True).click()
     await tab.page.get_by_role("link", name="Open the new run").click()
     await expect(tab.page).not_to_have_url(f"{tab.url}/#/runs/{failed}")
@@ -153,9 +155,13 @@ async def test_all_that_match_are_counted_first(tab: Tab) -> None:
     await tab.page.get_by_role("button", name="All matching").click()
     await tab.page.get_by_role("menuitem", name="Replay all matching…").click()
     dialog = tab.page.get_by_role("dialog", name="Replay all matching letters")
-    await expect(dialog).to_contain_text("2 matching letters")
+    await expect(dialog).to_contain_text("2 letters will be replayed")
+    # They are named.
+    await expect(dialog.locator("[data-touched]")).to_have_count(2)
+    await expect(dialog).to_contain_text("Timed out")
     await tab.screenshot("dlq-bulk-replay")
     await tab.is_accessible()
+    await dialog.get_by_label("Delete the letters now").check()
     await dialog.get_by_role("button", name="Replay 2").click()
     await expect(dialog).to_contain_text("2 done")
     await dialog.get_by_role("button", name="Close").last.click()
@@ -168,8 +174,89 @@ async def test_all_that_match_are_counted_first(tab: Tab) -> None:
     await tab.page.get_by_role("button", name="All matching").click()
     await tab.page.get_by_role("menuitem", name="Delete all matching…").click()
     dialog = tab.page.get_by_role("dialog", name="Delete all matching letters")
-    await expect(dialog).to_contain_text("this includes every dead letter")
+    await expect(dialog).to_contain_text("this includes every open dead letter")
     await dialog.get_by_role("button", name="Delete 9").click()
     await expect(dialog).to_contain_text("9 done")
     await dialog.get_by_role("button", name="Close").last.click()
     await expect(tab.page.get_by_role("heading", name="No dead letters")).to_be_visible()
+
+
+async def test_the_page_says_what_it_is_for(tab: Tab) -> None:
+    await tab.open("/dlq")
+    await expect(tab.page.get_by_text("so that none is lost")).to_be_visible()
+    await expect(tab.page.get_by_text("There is nothing to do now")).to_be_visible()
+
+
+async def test_selected_letters_are_counted_and_named_before_they_are_touched(tab: Tab) -> None:
+    await some_letters(tab, 8)
+    await put(tab, DeadLetter(timestamp=time.time(), reason="invalid_job", error="this is no job"))
+    await tab.open("/dlq")
+    await expect(rows(tab)).to_have_count(9)
+    everything = tab.page.get_by_label("Select all letters of this page")
+    await everything.check()
+    bar = tab.page.get_by_role("region", name="9 selected")
+    # One names no run.
+    await expect(bar.get_by_role("button", name="Replay 8…")).to_be_enabled()
+    await tab.screenshots("dlq-selected")
+    await tab.set_language("en")
+    await everything.check()
+    await everything.uncheck()
+    await expect(tab.page.get_by_text("selected")).to_have_count(0)
+
+    for seq in (2, 5):
+        await tab.page.get_by_role("checkbox", name=f"Select letter {seq} of").check()
+    await expect(everything).to_have_js_property("indeterminate", True)
+    await tab.page.get_by_role("button", name="Delete 2…").click()
+    dialog = tab.page.get_by_role("dialog", name="Delete the selected letters")
+    await expect(dialog).to_contain_text("2 letters will be deleted")
+    named = dialog.locator("[data-touched]")
+    assert {await each.get_attribute("data-touched") for each in await named.all()} == {"2", "5"}
+    await tab.screenshot("dlq-delete-selected")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Delete 2", exact=True).click()
+    await expect(dialog).to_contain_text("2 done")
+    await dialog.get_by_role("button", name="Close").last.click()
+    await expect(rows(tab)).to_have_count(7)
+    await expect(tab.page.get_by_text("selected")).to_have_count(0)
+
+
+async def test_a_letter_shows_params_and_traceback_and_closes_when_its_rerun_completes(
+    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
+) -> None:
+    # Each of its four tries fails, and the first of the rerun does not.
+    failed = await tab.gateway.submit("retrying", params={"book": str(tmp_path / "book"), "times": 4})
+    await tab.gateway.ends(failed)
+    await has_letter(tab, 1)
+    await tab.open("/dlq?seq=1")
+    dialog = tab.page.get_by_role("dialog", name="Dead letter 1")
+    await expect(dialog.get_by_role("region", name="Traceback")).to_contain_text("raise ValueError")
+    await expect(dialog.get_by_role("region", name="Params")).to_contain_text('"times": 4')
+    await tab.screenshots("dlq-traceback")
+    await tab.set_language("en")
+    await dialog.get_by_role("button", name="Replay", exact=True).click()
+    await tab.page.get_by_role("link", name="Open the new run").click()
+    await expect(tab.page).to_have_url(re.compile("/#/runs/[0-9a-f-]{36}$"))
+    again = tab.page.url.rsplit("/", 1)[1]
+    assert (await tab.gateway.ends(again))["status"] == "COMPLETED"
+
+    await tab.open("/dlq")
+    await expect(tab.page.get_by_role("heading", name="No dead letters")).to_be_visible()
+    await tab.page.get_by_text("Closed", exact=True).click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/dlq?state=closed")
+    await expect(rows(tab)).to_have_count(1)
+    await rows(tab).click()
+    await expect(dialog).to_contain_text("Closed: the rerun has completed.")
+    await tab.screenshot("dlq-closed")
+    await tab.is_accessible()
+    await dialog.get_by_role("link", name=again[:8]).click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/runs/{again}")
+
+
+async def test_home_does_not_count_closed_letters(tab: Tab) -> None:
+    failed = await some_letters(tab, 12)
+    await tab.open("/")
+    await expect(tab.page.get_by_text("12 dead letters in the last hour")).to_be_visible()
+    reruns = [ended(RunStatus.COMPLETED, at=time.time(), origin_run_id=run_id) for run_id in failed[:3]]
+    await write_many(tab.gateway.inside.connection, reruns)
+    await tab.page.reload()
+    await expect(tab.page.get_by_text("9 dead letters in the last hour")).to_be_visible()

@@ -1,6 +1,7 @@
 """The home screen: warnings, figures, the chart, and the first steps on a fresh server."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,6 +125,74 @@ async def test_warnings_come_first_and_each_figure_links_to_its_runs(tab: Tab) -
     await figures.get_by_role("link", name="Failed").click()
     await expect(page).to_have_url(f"{tab.url}/#/runs?status=FAILED&since=24h")
     await expect(page.get_by_role("button", name=f"Failed {failed}")).to_be_visible()
+
+
+async def test_cards_name_their_period_and_queues_are_above_the_fold(tab: Tab) -> None:
+    await a_busy_day(tab, time.time())
+    page = tab.page
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    await tab.open("/")
+    figures = page.get_by_role("list", name="Runs and workers at a glance")
+    await expect(figures).to_contain_text("Failed, last 24 h")
+    await expect(figures).to_contain_text("Completed, last 24 h")
+    queues = page.locator("section").filter(has=page.get_by_role("heading", name="Queues"))
+    # Two that wait, that of the running ones, and the heading.
+    await expect(queues.get_by_role("row")).to_have_count(4)
+    await expect(warning(tab, "letters")).to_be_visible()
+    box = await queues.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 900, "also below six warnings"
+    await tab.screenshot("home-1440")
+    await page.get_by_text("1 hour", exact=True).click()
+    await expect(figures).to_contain_text("Failed, last hour")
+
+
+async def test_failing_flows_are_shown_by_rate_and_count(tab: Tab) -> None:
+    page, now = tab.page, time.time()
+    runs = [
+        *(ended(RunStatus.FAILED, at=now - 60, flow_name="busy") for _ in range(3)),
+        *(ended(at=now - 90, flow_name="busy") for _ in range(9)),
+        ended(RunStatus.FAILED, at=now - 60, flow_name="broken"),
+    ]
+    await write_many(tab.gateway.inside.connection, runs)
+    await tab.open("/")
+    card = page.locator("section").filter(has=page.get_by_role("heading", name="Failing flows"))
+    first = card.get_by_role("listitem").first
+    await expect(first).to_contain_text("busy25% 3 of 12 failed")
+    await expect(first.get_by_role("img", name="How runs of busy ended over time")).to_be_visible()
+    await card.get_by_text("Rate", exact=True).click()
+    await expect(first).to_contain_text("broken100% 1 of 1 failed")
+    await expect(page.get_by_text("No open questions", exact=True)).to_be_visible()
+    await tab.is_accessible()
+    await first.get_by_role("link", name="1 of 1 failed").click()
+    await expect(page).to_have_url(f"{tab.url}/#/runs?status=FAILED&since=24h&flow=broken")
+    await expect(page.locator("[data-run]")).to_have_count(1)
+
+
+async def test_running_is_one_number_on_every_screen(
+    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
+) -> None:
+    """Runs that wait for a person or sleep are not running, wherever one looks."""
+    page, gateway = tab.page, tab.gateway
+    asking = await gateway.submit("ask")
+    sleeping = await gateway.submit("nap", params={"notes": str(tmp_path / "notes")})
+    await gateway.reaches(asking, RunStatus.WAITING_HUMAN)
+    await gateway.reaches(sleeping, RunStatus.WAITING)
+    running = await gateway.submit("waiting", params={"path": str(tmp_path / "go on")})
+    await gateway.reaches(running, RunStatus.RUNNING)
+    await tab.open("/")
+    figures = page.get_by_role("list", name="Runs and workers at a glance")
+    await expect(figures.get_by_role("link", name="Running")).to_contain_text("1")
+    await expect(figures.get_by_role("link", name="Workers")).to_contain_text("1 of 2 slots busy")
+    queue = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="default"))
+    await expect(queue.get_by_role("cell").nth(2).get_by_role("link")).to_have_text("1")
+    await expect(page.get_by_role("columnheader", name="Running")).to_be_visible()
+    await tab.open("/runs?status=RUNNING")
+    await expect(page.locator("[data-run]")).to_have_count(1)
+    await tab.open("/workers")
+    await expect(page.get_by_text("1 of 2 slots busy")).to_be_visible()
+    (tmp_path / "go on").touch()
+    await gateway.ends(running)
 
 
 async def test_a_bar_links_to_its_runs_and_keeps_the_focus_when_a_minute_passes(tab: Tab) -> None:

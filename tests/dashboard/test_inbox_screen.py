@@ -301,7 +301,7 @@ async def test_back_restores_the_scroll_position(tab: Tab) -> None:
     await expect(box).to_be_visible()
     await box.evaluate("box => box.scrollTo(0, 500)")
     await tab.page.get_by_text("Question 9?").click()
-    await expect(tab.page.get_by_role("heading", name="Question 9?")).to_be_visible()
+    await expect(tab.page.get_by_role("article", name="Question 9?")).to_be_visible()
     await tab.page.go_back()
     await expect(tab.page.get_by_text("Question 9?")).to_be_visible()
     await expect(box).to_have_js_property("scrollTop", 500)
@@ -515,3 +515,83 @@ async def test_the_inbox_reconnects_after_a_restart(
                 await expect(row(tab, after)).to_be_visible()
                 await expect(row(tab, before)).to_be_visible()
                 await expect(answer_box(tab)).to_have_value("half an ans")
+
+
+async def test_answered_questions_say_who_answered_what_and_when(tab: Tab) -> None:
+    paid = await a_question(tab.gateway, "Pay 120 EUR to Ada?", schema={"type": "integer"})
+    release = await a_question(tab.gateway, "Release 4.2?", proposal={"percent": 5})
+    late = await a_question(tab.gateway, "Too late?")
+    digest = (await release.wait()).proposal_digest
+    rejection = {"decision": "rejected", "note": "not on a Friday", "digest": digest}
+    for asked_in, answer in ((paid, {"payload": 120}), (release, rejection)):
+        sent = await tab.gateway.http.post(f"/waits/{asked_in.wait_id}/respond", json=answer)
+        assert sent.status_code == 200, sent.text
+    withdrawn = await tab.gateway.http.post(f"/waits/{late.wait_id}/withdraw", json={"reason": "obsolete"})
+    assert withdrawn.status_code == 200, withdrawn.text
+    await tab.open("/inbox")
+    await tab.page.get_by_text("Answered", exact=True).click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/inbox?view=answered")
+    closed = tab.page.locator("[data-closed]")
+    await expect(closed).to_have_count(2)
+    # The last answer first.
+    await expect(closed.first).to_contain_text(re.compile("Release 4.2.*Rejected.*by 127.0.0.1"))
+    await expect(closed.last).to_contain_text(re.compile("Pay 120 EUR.*Answered.*120"))
+    await closed.first.click()
+    article = tab.page.get_by_role("article")
+    await expect(article).to_contain_text("not on a Friday")
+    await tab.screenshots("inbox-answered")
+    await tab.set_language("en")
+    await tab.open("/inbox?view=unanswered")
+    await expect(closed).to_have_count(1)
+    await expect(closed).to_contain_text("Withdrawn")
+
+
+async def test_a_message_is_a_text_and_not_a_heading(tab: Tab) -> None:
+    await a_question(tab.gateway, "# URGENT\n\nIs this right?")
+    await tab.open("/inbox")
+    article = tab.page.get_by_role("article")
+    await expect(article).to_contain_text("# URGENT")
+    await expect(tab.page.get_by_role("heading", name="URGENT")).to_have_count(0)
+    sizes = "element => parseFloat(getComputedStyle(element).fontSize)"
+    message = await article.get_by_text("# URGENT").evaluate(sizes)
+    assert message < await tab.page.locator("h1").evaluate(sizes)
+
+
+LONG_TEXT = "\n".join(f"{number}. The invoice was checked against the order." for number in range(1, 40))
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (NARROW, 844)])
+async def test_the_answer_is_above_the_fold_however_long_the_question_is(
+    tab: Tab, width: int, height: int
+) -> None:
+    await tab.page.set_viewport_size({"width": width, "height": height})
+    proposal = {f"line_{number}": f"value {number}" for number in range(60)}
+    long_proposal = await a_question(tab.gateway, LONG_TEXT, proposal=proposal, timeout_sec=300)
+    long_form = await a_question(tab.gateway, LONG_TEXT, schema=RELEASE, timeout_sec=600)
+    for asked_in, submit in ((long_proposal, "Approve this"), (long_form, "Send the answer")):
+        place = f"/waits/{asked_in.wait_id}" if width == NARROW else f"/inbox?wait={asked_in.wait_id}"
+        await tab.open(place)
+        await expect(button(tab, submit)).to_be_in_viewport(ratio=1)
+        await tab.screenshot(f"inbox-fold-{submit.split()[0]}-{width}")
+    await expect(tab.page.get_by_text("Channel", exact=True)).to_be_in_viewport()
+    await tab.is_accessible()
+    await button(tab, "Show the whole message").click()
+    await expect(tab.page.get_by_role("article").get_by_text("39. The invoice")).to_be_visible()
+    await expect(button(tab, "Show less")).to_be_visible()
+
+
+async def test_a_phone_goes_from_one_question_to_the_next(tab: Tab) -> None:
+    first = await a_question(tab.gateway, "First?", schema={"type": "boolean"}, timeout_sec=300)
+    second = await a_question(tab.gateway, "Second?", timeout_sec=600)
+    await tab.resize(NARROW)
+    await tab.open(f"/waits/{first.wait_id}")
+    following = tab.page.get_by_role("link", name="Next question")
+    await expect(following).to_be_in_viewport(ratio=1)
+    await tab.page.get_by_label("Yes", exact=True).check()
+    await button(tab, "Send the answer").click()
+    await expect(tab.page.get_by_role("article")).to_contain_text("Answered")
+    await following.click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/waits/{second.wait_id}")
+    await expect(tab.page.get_by_role("article")).to_contain_text("Second?")
+    # It is the only one that is left.
+    await expect(following).to_have_count(0)

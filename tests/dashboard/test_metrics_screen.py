@@ -1,4 +1,4 @@
-"""The metrics screen: rates, queues, slots and latencies, for an operator and for a tenant."""
+"""The metrics screen: runs of a period beside the one before, and what the gateway measures."""
 
 import re
 import time
@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Locator, expect
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.models import RunSnapshot, RunStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab, opened_tab
 from tests.support.broker.stored_runs import ended, write_many
@@ -21,15 +21,90 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def figure(tab: Tab, label: str) -> Locator:
-    return (
-        tab.page.get_by_role("list", name="Metrics at a glance")
-        .get_by_role("listitem")
-        .filter(has_text=label)
-    )
+    figures = tab.page.get_by_role("list", name=re.compile("Metrics at a glance|Figures of the period"))
+    return figures.get_by_role("listitem").filter(has_text=label)
 
 
 def row(tab: Tab, name: str) -> Locator:
     return tab.page.get_by_role("row").filter(has=tab.page.get_by_role("rowheader", name=name, exact=True))
+
+
+def two_weeks(now: float) -> list[RunSnapshot]:
+    """Three flows, of which one takes twice as long and fails sometimes since a week."""
+    runs: list[RunSnapshot] = []
+    for hours in range(0, 14 * 24, 4):
+        at = now - hours * 3600 - 90
+        is_new = hours < 6.5 * 24
+        for flow, took in (("nightly_load", 20.0 if is_new else 10.0), ("mail", 2.0), ("report", 45.0)):
+            failed = is_new and flow == "nightly_load" and hours % 24 == 8
+            times = {"start_time": at - took, "submitted_at": at - took - 1.5}
+            status = RunStatus.FAILED if failed else RunStatus.COMPLETED
+            tag = "gpu" if flow == "report" else "default"
+            runs.append(ended(status, at=at, flow_name=flow, tag=tag, **times))
+    return runs
+
+
+async def test_a_flow_that_got_slower_is_seen_at_a_glance(tab: Tab) -> None:
+    page, now = tab.page, time.time()
+    runs = two_weeks(now)
+    await write_many(tab.gateway.inside.connection, runs)
+    await put_record(
+        tab.gateway.inside.connection, a_record("steady", seen_at=4e9, slots=4, slots_busy=1, tags=["gpu"])
+    )
+    await tab.open("/metrics")
+    await page.get_by_text("7 days", exact=True).click()
+    await expect(row(tab, "nightly_load").locator("[data-verdict]")).to_have_text(
+        re.compile(r"^\+100% was 10 s$")
+    )
+    await expect(row(tab, "mail").locator("[data-verdict]")).to_contain_text("about the same")
+    await expect(figure(tab, "Busy slots")).to_contain_text("1 of 4")
+    await page.get_by_role("button", name="p95 change").first.click()
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("nightly_load")
+    await tab.screenshots("metrics")
+    await tab.set_language("en")
+
+    await page.get_by_label("Flow", exact=True).select_option("nightly_load")
+    await expect(page.locator("[data-speed=slower]")).to_have_text(
+        "nightly_load: slower than in the 7 days before. p50 20 s, was 10 s (+100%)."
+    )
+    await expect(figure(tab, "Duration p50")).to_contain_text("+100% was 10 s")
+    await expect(row(tab, "mail")).to_have_count(0)
+    await tab.screenshot("metrics-flow")
+    await tab.is_accessible()
+
+
+async def test_an_interval_shows_its_values_and_links_to_its_runs(tab: Tab) -> None:
+    page, now = tab.page, time.time()
+    runs = two_weeks(now)
+    await write_many(tab.gateway.inside.connection, runs)
+    await tab.open("/metrics?period=7d&flow=nightly_load")
+    durations = page.get_by_role("list", name="Duration over time").get_by_role("link")
+    newest = max(run.updated_at for run in runs)
+    start = newest // 21_600 * 21_600
+    own = [
+        run.run_id
+        for run in runs
+        if run.flow_name == "nightly_load" and start <= run.updated_at < start + 21_600
+    ]
+    interval = durations.and_(page.locator(f"a[href*='updated_after={start:.0f}&']"))
+    # Without an interval the legend has the values of the whole period.
+    card = page.locator("section").filter(has=page.get_by_role("heading", name="Duration"))
+    await expect(card).to_contain_text("last 7 days")
+    await interval.hover()
+    await expect(card).not_to_contain_text("last 7 days")
+    await expect(card).to_contain_text(re.compile(r"p50 20 s.*p95 20 s.*p95 before 10 s"))
+    await durations.last.focus()
+    await page.keyboard.press("ArrowLeft")
+    await expect(durations.nth(-2)).to_be_focused()
+
+    await page.get_by_text("Values as a table").click()
+    table = page.get_by_role("region", name="Values as a table")
+    ended_there = table.locator(f"a[href*='updated_after={start:.0f}&']")
+    await expect(ended_there).to_have_text(str(len(own)))
+    await interval.click()
+    await expect(page.locator("[data-run]")).to_have_count(len(own))
+    for run_id in own:
+        await expect(page.locator(f"[data-run='{run_id}']")).to_be_visible()
 
 
 async def test_the_operator_sees_rates_queues_latencies_and_the_gateway(
@@ -42,7 +117,7 @@ async def test_the_operator_sees_rates_queues_latencies_and_the_gateway(
         await tab.gateway.run("noop")
     await tab.gateway.run("failing")
     await tab.gateway.submit("noop", tag="gpu")
-    await tab.open("/metrics")
+    await tab.open("/metrics?view=gateway")
     await expect(row(tab, "noop").get_by_role("cell").nth(0)).to_have_text("3")
     await expect(row(tab, "failing").get_by_role("cell").nth(1)).to_have_text("1")
     # A duration, not a dash.
@@ -55,7 +130,7 @@ async def test_the_operator_sees_rates_queues_latencies_and_the_gateway(
     await expect(row(tab, "/runs")).to_be_visible()
     await expect(tab.page.get_by_text("connected", exact=True)).to_be_visible()
     await expect(tab.page.get_by_role("img", name="Ended runs per minute, last hour")).to_be_visible()
-    await tab.screenshots("metrics")
+    await tab.screenshots("metrics-gateway")
 
 
 async def test_a_tenant_sees_its_own_metrics(
@@ -74,6 +149,10 @@ async def test_a_tenant_sees_its_own_metrics(
             runs = [ended(RunStatus.FAILED, at=time.time(), flow_name=flow, tenant_id=tenant)]
             await write_many(inside.connection, runs)
         await tab.open("/metrics")
+        await expect(row(tab, "ours")).to_be_visible()
+        await expect(row(tab, "theirs")).to_have_count(0)
+        await expect(figure(tab, "Success rate")).to_contain_text("0%")
+        await tab.page.get_by_role("radio", name="This gateway").check()
         await expect(row(tab, "ours")).to_be_visible()
         await expect(row(tab, "theirs")).to_have_count(0)
         await expect(tab.page.get_by_text("These are the metrics of your tenant")).to_be_visible()

@@ -9,12 +9,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Locator, Route, expect
+from playwright.async_api import Route, expect
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import EarlierAttempt, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
+from tests.dashboard.run_page import details, part, status, task_in
 from tests.support.broker.stored_runs import ended, write_many
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
@@ -33,23 +34,6 @@ async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> A
 async def worker(gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
     async with serving_worker(gateway.inside.config, concurrency=2) as serving:
         yield serving
-
-
-def part(tab: Tab, name: str) -> Locator:
-    """One of the screen's parts: Flow, Timeline, Log."""
-    return tab.page.get_by_role("region", name=name, exact=True).first
-
-
-def task_in(tab: Tab, name: str, task: str) -> Locator:
-    return part(tab, name).locator(f"[data-task='{task}']")
-
-
-def details(tab: Tab) -> Locator:
-    return tab.page.get_by_role("complementary", name="Details")
-
-
-def status(tab: Tab) -> Locator:
-    return tab.page.locator("header [data-status]")
 
 
 async def test_a_run_is_followed_from_its_submission_to_its_end(
@@ -181,8 +165,12 @@ async def test_the_log_is_searched_filtered_and_downloaded(
 
     await tab.page.keyboard.press("/")
     await tab.page.keyboard.type("line 77")
+    await expect(log).to_contain_text("1 of 11 matches")
     await tab.page.keyboard.press("Enter")
-    await expect(log).to_contain_text("11 lines")
+    await expect(log).to_contain_text("2 of 11 matches")
+    await log.get_by_role("button", name="Only matches").click()
+    await log.get_by_label("Lines around each match").select_option("0")
+    await expect(log.get_by_text("11 lines", exact=True)).to_be_visible()
     await expect(log.locator("mark").first).to_have_text("line 77")
     await expect(tab.page).to_have_url(re.compile(r"search=line\+77"))
     async with tab.page.expect_download() as download:
@@ -384,7 +372,7 @@ async def test_the_history_keeps_the_attempts_of_workers_that_died(tab: Tab) -> 
     for event in (lost, restarted):
         await expect(event.locator("time")).to_be_visible()
     timeline = part(tab, "Timeline")
-    await expect(timeline.locator("[data-attempt='1']")).to_contain_text("worker lost")
+    await expect(timeline.locator("[data-attempt='1']")).to_contain_text("first-worker lost at ")
     await expect(timeline.locator("[data-attempt='2']")).to_contain_text("second-worker")
     await tab.screenshots("run-attempts")
 

@@ -78,7 +78,7 @@ async def test_the_list_shows_when_and_pauses_and_triggers_in_place(tab: Tab) ->
     page = tab.page
     await expect(row(tab, "list-nightly")).to_contain_text("Every day at 02:00")
     await expect(row(tab, "list-nightly")).to_contain_text("Asia/Tokyo")
-    await expect(row(tab, "list-minutes")).to_contain_text("Every 15 m")
+    await expect(row(tab, "list-minutes")).to_contain_text("Every 15m")
     await expect(row(tab, "list-launch")).to_contain_text("Paused")
     await expect(row(tab, "list-launch")).to_contain_text("after the move")
     await expect(page.get_by_text("3 schedules")).to_be_visible()

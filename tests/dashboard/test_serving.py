@@ -78,7 +78,7 @@ async def test_pages_do_not_shadow_the_api(gateway: RunningGateway) -> None:
         ("auto", "C", "en"),
     ],
 )
-async def test_the_page_has_its_language(
+async def test_without_accept_language_the_page_has_the_language_of_the_server(
     config: NatsBackendConfig,
     dashboard_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -89,6 +89,19 @@ async def test_the_page_has_its_language(
     monkeypatch.setenv("LC_ALL", environment)
     async with running_gateway(replace(config, dashboard_lang=setting), ready=False) as gateway:
         assert f'<html lang="{language}" ' in (await gateway.http.get("/")).text
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [("ja", "ja"), ("ja-JP,ja;q=0.9,en;q=0.8", "ja"), ("en-US,en;q=0.9,ja;q=0.8", "en"), ("fr,de", "en")],
+)
+async def test_the_page_has_the_language_of_the_browser(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, accepted: str, language: str
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C" if language == "ja" else "ja_JP.UTF-8")
+    page = await gateway.http.get("/", headers={"Accept-Language": accepted})
+    assert f'<html lang="{language}" ' in page.text
+    assert "Accept-Language" in page.headers["Vary"]
 
 
 async def test_the_page_names_the_header_of_the_key(

@@ -100,7 +100,7 @@ async def test_what_a_key_may_not_do_is_said_beforehand(keyed_tab: Tab, keyed: N
             await (expect(item).to_be_enabled() if may else expect(item).to_be_disabled())
         await page.keyboard.press("Escape")
         await keyed_tab.open(f"/waits/{wait.wait_id}")
-        await expect(page.get_by_role("heading", name=wait.message)).to_be_visible()
+        await expect(page.get_by_role("article", name=wait.message)).to_be_visible()
         await expect(page.get_by_text("that needs the scope answer")).to_have_count(0 if may else 1)
         await expect(page.locator("form")).to_have_count(1 if may else 0)
         await keyed_tab.is_accessible()

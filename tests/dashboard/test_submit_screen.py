@@ -150,7 +150,7 @@ async def test_a_flow_yaml_is_corrected_and_submitted(tab: Tab) -> None:
     await expect(editor(tab, "yaml")).to_have_value(re.compile("use: pyoco/human"))
     await write(tab, "yaml", WRONG_YAML)
     await page.keyboard.press("ControlOrMeta+Enter")
-    problems = page.get_by_role("alert").filter(has_text="to fix")
+    problems = page.get_by_role("alert").filter(has_text="1 problem")
     await expect(problems).to_contain_text("colour")
     await expect(page.locator("[data-editor=yaml] [data-wrong]")).to_have_text("colour")
     await problems.get_by_role("button", name="Line 7, column").click()

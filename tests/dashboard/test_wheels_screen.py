@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.records.models import InstalledWheel, WheelSyncResult, WheelSyncState
+from pyoco_server.records.models import (
+    FailedWheel,
+    InstalledWheel,
+    SkippedWheel,
+    WheelSyncResult,
+    WheelSyncState,
+    WorkerHost,
+)
 from tests.dashboard.browser import Tab
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.samples.wheel_uploads import registered
@@ -131,3 +138,43 @@ async def test_the_registry_and_its_history(tab: Tab) -> None:
     await tab.open(f"/wheels?view=history&wheel={newest}&action=delete")
     await expect(tab.page.get_by_role("row")).to_have_count(2)
     await expect(tab.page.get_by_role("row").last).to_contain_text("Deleted")
+
+
+async def have_workers_that_cannot_install(tab: Tab, name: str) -> None:
+    host = WorkerHost(name="rack-7", system="Linux x86_64", python="3.11.2", cpus=4)
+    python = SkippedWheel(name=name, reason="in English", needs="python", expected=">=3.99")
+    failed = FailedWheel(name=name, reason="pip ended with code 1: No space left on device (not installed)")
+    syncs = {
+        "no-python": WheelSyncState(enabled=True, skipped_incompatible=[python]),
+        "no-space": WheelSyncState(enabled=True, failed_wheels=[failed], selected_wheels=[name]),
+        "slow": WheelSyncState(enabled=True, selected_wheels=[name]),
+        "without": WheelSyncState(),
+    }
+    for worker_id, sync in syncs.items():
+        record = a_record(worker_id, seen_at=time.time() + 60, host=host, wheel_sync=sync)
+        await put_record(tab.gateway.inside.connection, record)
+
+
+async def test_a_wheel_says_which_workers_cannot_install_it_and_why(tab: Tab) -> None:
+    wheel = await registered(tab.gateway, "shop", "1.10.0")
+    name = wheel["name"]
+    await have_a_worker_with(tab, wheel)
+    await have_workers_that_cannot_install(tab, name)
+    await tab.open("/wheels")
+    await expect(row(tab, name)).to_contain_text("2 workers cannot install it")
+    await expect(row(tab, name)).to_contain_text("pending on 1 worker")
+    await expect(tab.page.get_by_text("1 online worker installs no wheels")).to_be_visible()
+    await row(tab, name).get_by_text("2 workers cannot install it").click()
+    refused = row(tab, name).locator("[data-refused]")
+    await expect(refused.filter(has_text="no-python")).to_contain_text(
+        "It needs Python >=3.99; this worker has 3.11.2."
+    )
+    await expect(refused.filter(has_text="no-space")).to_contain_text("No space left on device")
+    await expect(row(tab, name)).to_contain_text("cpu-1 has it installed")
+    await tab.screenshot("wheels-refused")
+    await tab.is_accessible()
+    await tab.set_language("ja")
+    await row(tab, name).get_by_text("2台のワーカーにはインストールできません").click()
+    await expect(refused.filter(has_text="no-python")).to_contain_text("Python >=3.99 が必要です。")
+    await refused.get_by_role("link", name="no-space").click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/workers?worker=no-space")

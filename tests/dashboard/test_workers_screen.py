@@ -1,5 +1,8 @@
 """The workers screen: state, details, pause, hide and drain."""
 
+import platform
+import re
+import socket
 import time
 from pathlib import Path
 
@@ -96,7 +99,10 @@ async def test_without_workers_the_command_to_start_one_is_shown(tab: Tab) -> No
     await tab.is_accessible()
     await tab.page.get_by_role("button", name="Copy").click()
     await expect(tab.page.get_by_role("button", name="Copied")).to_be_visible()
-    assert await tab.page.evaluate("navigator.clipboard.readText()") == "pyoco-worker --flows ./flows"
+    command = await tab.page.evaluate("navigator.clipboard.readText()")
+    # For this installation, with placeholders for the credentials of the worker.
+    assert " --flows ./flows --nats-url nats://" in command
+    assert tab.gateway.inside.config.nats_url not in command or "@" not in command
     await put_record(tab.gateway.inside.connection, a_record("late", seen_at=time.time()))
     await expect(row(tab, "late")).to_contain_text("Idle")
 
@@ -134,6 +140,44 @@ async def test_the_state_of_each_worker_is_shown(tab: Tab, worker: PyocoNatsWork
     await tab.gateway.ends(run_id)
     await tab.open("/workers")
     await expect(row(tab)).to_contain_text("No runs")
+
+
+async def test_flows_host_and_history_of_a_worker(tab: Tab, worker: PyocoNatsWorker) -> None:
+    await tab.open("/workers")
+    await expect(row(tab)).to_contain_text(socket.gethostname())
+    await choose(tab, "Pause")
+    await expect(row(tab)).to_contain_text("Paused")
+    await tab.page.get_by_role("button", name="worker", exact=True).click()
+    details = row(tab)
+    await expect(details).to_contain_text(platform.python_version())
+    await expect(details).to_contain_text(re.compile(r"[0-9.]+ [MG]B in \d+ processes"))
+    await expect(details.get_by_role("meter", name="Memory of the host")).to_be_visible()
+    events = details.locator("[data-event]")
+    await expect(events).to_have_count(2)
+    await expect(events.first).to_contain_text("Paused")
+    await expect(events.last).to_contain_text("Started")
+    await tab.screenshots("workers-details")
+    await tab.set_language("en")
+    # The address keeps what is open, and a flow can be searched for.
+    await tab.page.get_by_role("searchbox").fill("retrying")
+    await row(tab).get_by_role("link", name="retrying", exact=True).click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/flows/retrying")
+
+
+async def test_a_worker_of_an_earlier_version_is_shown_without_them(tab: Tab) -> None:
+    now = time.time()
+    old = a_record("old", seen_at=now - 900, version="0.0.9", pyoco_version="0.6.1")
+    await put_record(tab.gateway.inside.connection, old)
+    await tab.open("/workers?worker=old")
+    await expect(row(tab, "old")).to_contain_text("does not report its host")
+    # A worker that has died has reported nothing.
+    await expect(row(tab, "old").locator("[data-event]")).to_contain_text("Last heartbeat, then disconnected")
+    await tab.page.get_by_role("button", name="Add a worker").click()
+    dialog = tab.page.get_by_role("dialog", name="Add a worker")
+    await expect(dialog).to_contain_text("--nats-url nats://")
+    await expect(dialog.get_by_role("button", name="Copy")).to_be_visible()
+    await tab.screenshot("workers-add")
+    await tab.is_accessible()
 
 
 async def test_pause_hide_and_drain(tab: Tab, worker: PyocoNatsWorker) -> None:

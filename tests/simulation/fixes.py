@@ -19,7 +19,7 @@ _BROKER: Final = "pyoco_server.broker"
 @dataclass(frozen=True, slots=True)
 class Fix:
     name: str
-    # The item of the issue, or the commit of a later fix.
+    # The item of the issue, the commit of a later fix, or `mutation`.
     item: str
     # What happens without it.
     defect: str
@@ -423,6 +423,49 @@ FIXES += (
                 f"{_WAITS}.human.reopen:retry_run",
                 "if found.generation < again.generation:",
                 "if not _was_retried(found, asked):",
+            ),
+        ),
+    ),
+    Fix(
+        "withdrawal-lost",
+        "new",
+        "a refused submit is executed, if NATS has lost its withdrawal in a power failure",
+        ("lost_tail",),
+        (
+            Substitution(
+                f"{_RUNS}.lifecycle.withdrawal:Withdrawer._repeat",
+                "elif withdrawn.interruptions != self._connection.interruptions:",
+                "elif False:",
+            ),
+        ),
+    ),
+)
+
+# Nobody has made these mistakes: they show that a scenario without a fix above finds something.
+FIXES += (
+    Fix(
+        "hook-message-acknowledged-first",
+        "mutation",
+        "a message of a hook is lost when its gateway dies between the ack and the run",
+        ("hooks",),
+        (
+            Substitution(
+                "pyoco_server.triggers.hooks.hook_intake:HookIntake._start",
+                "    try:\n        await self._receiver.process",
+                "    await message.delivery.ack()\n    try:\n        await self._receiver.process",
+            ),
+        ),
+    ),
+    Fix(
+        "hook-without-its-slot",
+        "mutation",
+        "two deliveries to a hook that rejects overlaps start a run each",
+        ("hooks",),
+        (
+            Substitution(
+                "pyoco_server.triggers.hooks.hook_receiver:HookReceiver._open_run",
+                "return await self._slots.take(hook.tenant_id, hook.owner, run_id, now=self._clock())",
+                "return None",
             ),
         ),
     ),

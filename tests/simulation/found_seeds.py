@@ -8,6 +8,9 @@ from typing import Final
 
 # By scenario: the seeds, and what was broken.
 FOUND: Final = {
-    "lost_tail": {27: "a parked run waited for a wait that NATS had lost"},
+    "lost_tail": {
+        27: "a parked run waited for a wait that NATS had lost",
+        66: "a refused submit was executed, because NATS had lost its withdrawal",
+    },
     "retry": {1039: "a retry was answered with 503, although the run had waited and failed again"},
 }

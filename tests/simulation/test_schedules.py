@@ -50,7 +50,7 @@ def test_invariants_hold_in_every_schedule(name: str) -> None:
 
 
 def test_write_that_breaks_an_invariant_fails_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "check_run_write", lambda run_id, *_: iter(["this write is wrong"]))
+    monkeypatch.setattr(recording, "check_run_write", lambda *_, **__: iter(["this write is wrong"]))
     assert run_schedule(SCENARIOS["submit"], 3).failure == "this write is wrong"
 
 

@@ -11,6 +11,7 @@ FLOW_LIMIT_MAX: Final = 1000
 FLOW_LIMIT_DEFAULT: Final = 100
 
 FlowWindow = Literal["24h", "7d", "30d"]
+GraphSource = Literal["run", "flow_yaml", "tag", "other_tags"]
 JsonSchema = Annotated[
     dict[str, Any], Meta(description="A JSON Schema (draft 2020-12) of the params of a run: an object.")
 ]
@@ -102,6 +103,16 @@ class FlowTask(Struct, kw_only=True):
     description: str
     # The tasks directly before it, as in `task_records` of a run.
     after: list[str]
+
+
+class RunGraph(Struct, kw_only=True):
+    """The tasks that a run has, or will have when a worker takes it."""
+
+    run_id: RunId
+    # From the run itself, from its flow.yaml, from the workers with its tag, or from other live workers;
+    # null: nobody knows the flow.
+    source: GraphSource | None
+    tasks: list[FlowTask]
 
 
 class FlowEdge(Struct, kw_only=True):

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import inspect
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
+from pyoco_server.records.causes import CauseKind
 from pyoco_server.records.hook_models import HOOK_ID_EXPECTED
 from pyoco_server.records.models import (
     FLOW_NAME_EXPECTED,
@@ -51,6 +52,11 @@ _EXPECTED: Final = {
     "spec.jitter_sec": "expected a number of seconds without quotes, such as 30",
     "catchup_window_sec": "expected a number of seconds without quotes, such as 3600, or null",
     "remaining_runs": "expected a whole number without quotes, such as 10, or null for no limit",
+    # Of a saved view.
+    "filter.cause": f"expected one of {', '.join(CauseKind)}, or one with an id, such as schedule:nightly",
+    "filter.origin": RUN_ID_EXPECTED,
+    "filter.since": "expected one of 1h, 24h, 7d, 30d, or null",
+    "filter.workflow_yaml_sha256": "expected the 64 hexadecimal digits of a SHA-256, in lower case",
 }
 # Their values are never shown.
 _SECRET: Final = frozenset({"secret", "webhook_url", "url", "channels"})
@@ -98,10 +104,9 @@ def _names_at(kind: type[msgspec.Struct] | None, path: str) -> list[str]:
 
 
 def _choices_at(kind: type[msgspec.Struct] | None, path: str) -> list[str]:
-    """The values of the enumeration at this path; none: there is something else."""
+    """The values that may stand at this path; none: there is something else."""
     info = _type_at(kind, path) if path else None
-    choices = None if info is None else _choices_in(info)
-    return [] if choices is None else [str(each.value) for each in choices.cls]
+    return [] if info is None else _choices_in(info)
 
 
 def _type_at(kind: type[msgspec.Struct] | None, path: str) -> inspect.Type | None:
@@ -110,22 +115,39 @@ def _type_at(kind: type[msgspec.Struct] | None, path: str) -> inspect.Type | Non
     [info] = inspect.multi_type_info([kind])
     for index, key in _STEP.findall(path):
         record = _record_in(info)
-        found = [each.type for each in record.fields if each.encode_name == key] if record else []
-        if index or not found:
+        if index:
+            found = _items_in(info)
+        else:
+            found = [each.type for each in record.fields if each.encode_name == key] if record else []
+        if not found:
             return None
         info = found[0]
     return info
 
 
-def _choices_in(info: inspect.Type) -> inspect.EnumType | None:
+def _items_in(info: inspect.Type) -> list[inspect.Type]:
+    """The type of the items of a list; none: it is no list."""
+    match info:
+        case inspect.Metadata():
+            return _items_in(info.type)
+        case inspect.UnionType():
+            return [found for each in info.types for found in _items_in(each)]
+        case inspect.ListType():
+            return [info.item_type]
+    return []
+
+
+def _choices_in(info: inspect.Type) -> list[str]:
     match info:
         case inspect.Metadata():
             return _choices_in(info.type)
         case inspect.UnionType():
-            return next(filter(None, map(_choices_in, info.types)), None)
+            return next(filter(None, map(_choices_in, info.types)), [])
         case inspect.EnumType():
-            return info
-    return None
+            return [str(each.value) for each in info.cls]
+        case inspect.LiteralType():
+            return [str(each) for each in info.values]
+    return []
 
 
 def _record_in(info: inspect.Type) -> inspect.StructType | None:

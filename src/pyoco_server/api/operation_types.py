@@ -4,8 +4,19 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from pyoco_server.api.flow_types import FlowSparkline
 from pyoco_server.api.run_types import KeepAnswers, RerunAccepted
-from pyoco_server.records.models import RerunMode, RunId, RunStatus, Tag, WheelSyncState, WorkerState
+from pyoco_server.records.models import (
+    RerunMode,
+    RunId,
+    RunStatus,
+    Tag,
+    WheelSyncState,
+    WorkerEvent,
+    WorkerHost,
+    WorkerState,
+    WorkerUsage,
+)
 from pyoco_server.records.operation_models import (
     LAST_SEQUENCE,
     MAX_BULK_ITEMS,
@@ -25,6 +36,17 @@ _Reasons = Annotated[
     ),
 ]
 _Time = Annotated[float, Meta(ge=0, le=1e12)]
+_Sequences = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9]{1,19}( *, *[0-9]{1,19}){0,499}$(?!\n)",
+        description="The letters with these numbers, separated by commas.",
+    ),
+]
+_LetterState = Annotated[
+    Literal["open", "closed"],
+    Meta(description="`closed`: a rerun of their run has completed; `open`: the others."),
+]
 _ONLY_TRUE: Final = Meta(
     description="Finish current runs, then exit. It cannot be undone.", extra_json_schema={"enum": [True]}
 )
@@ -43,6 +65,8 @@ class LetterQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     since: _Time | None = None
     until: _Time | None = None
     q: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    seq: _Sequences | None = None
+    state: _LetterState | None = None
 
 
 class LetterPageQuery(LetterQuery, kw_only=True, forbid_unknown_fields=True):
@@ -50,6 +74,13 @@ class LetterPageQuery(LetterQuery, kw_only=True, forbid_unknown_fields=True):
 
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
     cursor: Annotated[int, Meta(ge=1, le=LAST_SEQUENCE, description="From `next_cursor`.")] | None = None
+
+
+class LetterRerun(Struct, kw_only=True):
+    """The rerun of a letter's run that has completed; if there is none, the one that changed last."""
+
+    run_id: RunId
+    status: RunStatus
 
 
 class LetterView(Struct, kw_only=True):
@@ -69,6 +100,10 @@ class LetterView(Struct, kw_only=True):
     tenant_id: str | None
     # Whether it names a run that could be repeated.
     replayable: bool
+    # None: its run was not rerun, or the index of runs is being filled.
+    rerun: LetterRerun | None
+    # Whether that rerun has completed: there is nothing left to do.
+    closed: bool
 
 
 class LettersView(Struct, kw_only=True):
@@ -191,6 +226,11 @@ class WorkerView(Struct, kw_only=True):
     pyoco_version: str
     # The wheels that it has installed.
     wheel_sync: WheelSyncState
+    # Null: it has not reported them (yet).
+    host: WorkerHost | None
+    usage: WorkerUsage | None
+    # The newest events, the oldest of them first; only in `GET /workers/{worker_id}`.
+    history: list[WorkerEvent]
 
 
 class WorkerPatch(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -199,6 +239,16 @@ class WorkerPatch(Struct, kw_only=True, forbid_unknown_fields=True):
     hidden: Annotated[bool, Meta(description="Leave it out of lists.")] | UnsetType = UNSET
     paused: Annotated[bool, Meta(description="Take no new runs until it is `false`.")] | UnsetType = UNSET
     drain: Annotated[bool, _ONLY_TRUE] | UnsetType = UNSET
+
+
+class WorkerSetup(Struct, kw_only=True):
+    """How a worker is added to this installation."""
+
+    # A line for a shell, with placeholders where a worker needs credentials of its own.
+    command: str
+    needs_credentials: bool
+    # Whether its NATS address is one of the gateway's machine.
+    local: bool
 
 
 class WorkerChanged(Struct, kw_only=True):
@@ -273,12 +323,18 @@ class FailingFlow(Struct, kw_only=True):
     last_run_id: str
     last_failed_at: float
     last_error: str | None
+    # How its runs ended in each interval of the window.
+    sparkline: FlowSparkline
 
 
 class QueueView(Struct, kw_only=True):
     """The queue of one tag."""
 
     tag: str
+    # Runs of the caller's tenant, or of all, with these statuses: as lists count them.
+    pending: int
+    running: int
+    # Jobs in NATS: not delivered yet, and delivered but not acknowledged.
     waiting: int
     in_work: int
     oldest_sec: float

@@ -33,7 +33,8 @@ WatchTimeout = Annotated[
     int, Meta(ge=1, le=WATCH_MAX_SEC, description="End the stream after so many seconds.")
 ]
 RunOrder = Literal["desc", "asc"]
-RunListInclude = Literal["full", "all"]
+RunListInclude = Literal["full", "all", "params"]
+RunListWatchInclude = Literal["params"]
 RunInclude = Literal["records", "full", "all"]
 LogStream = Literal["stdout", "stderr", "note"]
 
@@ -268,7 +269,11 @@ class RunListQuery(RunFilterQuery, kw_only=True):
         RUN_LIMIT_DEFAULT
     )
     include: Annotated[
-        list[RunListInclude] | UnsetType, Meta(description="Return whole snapshots, with `task_records`.")
+        list[RunListInclude] | UnsetType,
+        Meta(
+            description="`full`: return whole snapshots, with `task_records`. `params`: items with a "
+            "`params_preview`."
+        ),
     ] = UNSET
     cursor: Annotated[
         Cursor | UnsetType,
@@ -284,6 +289,9 @@ class RunListWatchQuery(RunFilterQuery, kw_only=True):
     after: Annotated[
         Annotated[str, Meta(pattern="^[0-9a-f]{8}-[0-9]{1,18}$")] | UnsetType,
         Meta(description="The `X-Pyoco-Revision` of a list: what changed after it. Default: from now on."),
+    ] = UNSET
+    include: Annotated[
+        list[RunListWatchInclude] | UnsetType, Meta(description="Items with a `params_preview`.")
     ] = UNSET
     timeout_sec: WatchTimeout | UnsetType = UNSET
 
@@ -369,7 +377,8 @@ class PyocoLogEntry(Struct, kw_only=True):
 
 
 class LogsView(Struct, kw_only=True):
-    """A page of a run's log. `next_after` is the `after` of the next page."""
+    """A page of a run's log. `next_after` is the `after` of the next page, `previous_before` the `before` of
+    the previous one."""
 
     run_id: RunId
     run_status: RunStatus
@@ -377,6 +386,8 @@ class LogsView(Struct, kw_only=True):
     next_after: str | None
     # The run has ended, and there are no lines after these.
     complete: bool
+    # If `before` or `around` is given; null: these are the first lines of the log.
+    previous_before: str | UnsetType | None = UNSET
     # For `pyoco runs logs`: up to 5000 lines, if none of `after`, `limit`, `stream` and `search` is given.
     logs: list[PyocoLogEntry] | UnsetType = UNSET
 
@@ -388,8 +399,9 @@ class LogEnd(Struct, kw_only=True):
 
 
 class ActionView(Struct, kw_only=True):
-    """What a person can do: in words, as a command line, and as a request."""
+    """What a person can do: a stable code, in words, as a command line, and as a request."""
 
+    code: str
     text: str
     command: str | None
     request: str | None

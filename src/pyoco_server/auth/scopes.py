@@ -16,6 +16,8 @@ class Scope(StrEnum):
     OPERATE = "operate"
     WORKERS = "workers"
     WHEELS = "wheels"
+    # The audit log: who did what.
+    AUDIT = "audit"
     ADMIN = "admin"
 
 

@@ -107,6 +107,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         config.signals_kv_bucket,
         *start_buckets,
         config.receipts_kv_bucket,
+        config.views_kv_bucket,
         config.alerts_kv_bucket,
     )
     # Those that each gateway follows.
@@ -119,6 +120,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
         f"KV_{config.alerts_kv_bucket}",
         config.event_stream,
         config.audit_stream,
+        config.audit_log_stream,
         config.hook_delivery_stream,
     )
     wheels = config.wheel_object_store_bucket
@@ -187,6 +189,7 @@ def _gateway_messages(config: NatsBackendConfig) -> list[str]:
         f"{config.wait_event_subject_prefix}.*.*.*",
         f"{config.event_subject_prefix}.*.*.*",
         f"{config.audit_subject_prefix}.>",
+        f"{config.audit_log_subject_prefix}.*.*",
         f"{config.hook_delivery_subject_prefix}.*.*.*.*",
         wake_up_subject("*"),
     ]

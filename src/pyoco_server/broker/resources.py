@@ -52,10 +52,11 @@ async def ensure_worker_resources(connection: Connection) -> None:
 
 
 async def ensure_api_keys(connection: Connection) -> None:
-    """The same for the bucket of API keys alone."""
+    """The same for the bucket of API keys, and the audit log of what is done with them."""
     await _check_server(connection)
     config = connection.config
-    await _ensure(connection, [_bucket(config, config.auth_kv_bucket)])
+    needed = (f"KV_{config.auth_kv_bucket}", config.audit_log_stream)
+    await _ensure(connection, [stream for stream in resources(config) if stream.name in needed])
 
 
 async def _ensure(connection: Connection, streams: list[StreamConfig]) -> None:
@@ -157,7 +158,17 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _bucket(config, config.signals_kv_bucket),
         *_trigger_resources(config),
         _bucket(config, config.requests_kv_bucket),
+        _bucket(config, config.views_kv_bucket),
         _bucket(config, config.alerts_kv_bucket),
+        _stream(
+            config,
+            config.audit_log_stream,
+            [f"{config.audit_log_subject_prefix}.*.*"],
+            # Each entry has a subject of its own, and is never replaced or deleted by a gateway.
+            max_msgs_per_subject=1,
+            max_age=config.audit_log_max_age_sec,
+            max_bytes=config.audit_log_max_bytes,
+        ),
         _stream(
             config,
             f"OBJ_{wheels}",

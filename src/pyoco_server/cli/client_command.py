@@ -27,6 +27,10 @@ def _requests(function: str) -> str:
     return f"requests_command:{function}"
 
 
+def _views(function: str) -> str:
+    return f"views_command:{function}"
+
+
 def _hooks(function: str) -> str:
     return f"triggers.hooks_command:{function}"
 
@@ -45,6 +49,19 @@ COMMANDS: dict[str, Command | Group] = {
     ),
     "list-vnext": Command(
         "List a page of matching runs, with the cursor of the next page.", "list_command:list_vnext"
+    ),
+    "views": Group(
+        "Save, show and delete views: named filters and orders of the list of runs, which a team shares.",
+        (
+            'pyoco-client views save "Failed tonight" --status FAILED --flow nightly --since 24h',
+            'pyoco-client list --view "Failed tonight"',
+        ),
+        {
+            "list": Command("List the saved views.", _views("list_views")),
+            "show": Command("Show a saved view.", _views("show_view")),
+            "save": Command("Create a view, or replace the one of this name.", _views("save")),
+            "delete": Command("Delete a view.", _views("delete")),
+        },
     ),
     "get": Command("Show the latest snapshot of a run and, if it has not ended, why.", "run_commands:get"),
     "watch": Command("Watch a run until it ends; exit 0 only if it is COMPLETED.", "watch_command:watch"),
@@ -99,6 +116,10 @@ COMMANDS: dict[str, Command | Group] = {
     "worker": Command(
         "Show one worker, after pausing, resuming, draining, hiding or unhiding it if requested.",
         "workers_command:worker",
+    ),
+    "stats": Command(
+        "Show throughput, success rate, durations and queue times of a period, and of the one before.",
+        "monitoring.stats_command:stats",
     ),
     "health": Command(
         "Show whether the gateway, NATS and the index are ready; exit 0 only if they are.",
@@ -299,6 +320,10 @@ COMMANDS: dict[str, Command | Group] = {
                 "Delete one dead letter, or all that match. Their runs stay.", "dlq_command:delete"
             ),
         },
+    ),
+    "audit": Command(
+        "List who did what: cancelled, reran, paused, answered, uploaded; newest first.",
+        "monitoring.audit_command:audit",
     ),
     "bulk": Group(
         "Cancel or rerun all matching runs, and track the progress.",

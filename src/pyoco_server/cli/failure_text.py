@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
+from pyoco_server.cli.translation import localized_usage_error
 from pyoco_server.cli.views.console import discard_output
 from pyoco_server.config import safe_url
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, PyocoError
@@ -15,9 +16,11 @@ def failure_text(error: Exception, named_command: Callable[[], tuple[str, list[s
     """The message about this error; None when it is a bug of ours."""
     lang = system_language()
     if isinstance(error, typer.TyperException):
-        return _usage_text(error.format_message(), *named_command(), lang)
+        return _usage_text(localized_usage_error(error.format_message()), *named_command(), lang)
     if isinstance(error, InvalidCliArgument):
-        cause = error.detail or "".join(f"\n  - {problem}" for problem in error.problems)
+        cause = localized_usage_error(error.detail) or "".join(
+            f"\n  - {problem}" for problem in error.problems
+        )
         return _usage_text(cause, *named_command(), lang)
     if isinstance(error, PyocoHttpError):
         return _http_error_text(error, lang)

@@ -16,6 +16,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from pyoco_server.cli.translation import LocalizedHelp, localized
+
 Function = TypeVar("Function", bound=Callable[..., None])
 
 _EXAMPLES: Final = "\b\nExamples:\n"
@@ -76,7 +78,7 @@ def examples(*lines: str) -> Callable[[Function], Function]:
 
 
 def lazy_group(table: Table, package: str) -> type[TyperGroup]:
-    class LazyGroup(TyperGroup):
+    class LazyGroup(LocalizedHelp, TyperGroup):
         def __init__(self, **settings: Any) -> None:
             super().__init__(**settings)
             self.commands = _LoadedCommands(table, package)
@@ -99,7 +101,7 @@ def lazy_group(table: Table, package: str) -> type[TyperGroup]:
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             """As Click does it, but with the whole help of each command."""
             with formatter.section("Commands"):
-                formatter.write_dl([(name, row.help) for name, row in table.items()])
+                formatter.write_dl([(name, localized(row.help)) for name, row in table.items()])
 
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
             name, listed, rest = super().resolve_command(ctx, args)
@@ -132,7 +134,7 @@ def _load(name: str, row: Command | Group, package: str) -> Any:
     return get_command(app)
 
 
-class FastCommand(TyperCommand):
+class FastCommand(LocalizedHelp, TyperCommand):
     """Parses plain options without pydantic, which Typer would import."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -19,6 +19,7 @@ _STREAMS: Final = (
     "wait_event_stream",
     "event_stream",
     "audit_stream",
+    "audit_log_stream",
     "event_intake_stream",
     "hook_delivery_stream",
 )
@@ -39,6 +40,7 @@ _BUCKETS: Final = (
     "receipts_kv_bucket",
     "event_retries_kv_bucket",
     "requests_kv_bucket",
+    "views_kv_bucket",
     "alerts_kv_bucket",
 )
 _SUBJECT_PREFIXES: Final = (
@@ -50,6 +52,7 @@ _SUBJECT_PREFIXES: Final = (
     "wait_event_subject_prefix",
     "event_subject_prefix",
     "audit_subject_prefix",
+    "audit_log_subject_prefix",
     "event_intake_subject_prefix",
     "hook_delivery_subject_prefix",
 )

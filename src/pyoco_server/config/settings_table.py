@@ -49,6 +49,7 @@ _waits = partial(setting, "Waits for people")
 _signals = partial(setting, "Schedules, signals and events")
 _triggers = partial(setting, "Workflow events")
 _contract = partial(_triggers, prefix=CONTRACT_PREFIX)
+_audit = partial(setting, "Audit log")
 _agent = partial(setting, "Agent requests")
 _hooks = partial(setting, "Hooks")
 _secrets = partial(setting, "Secrets at rest")
@@ -163,6 +164,7 @@ class NatsBackendConfig:
     )
     idempotency_kv_bucket: str = _runs("pyoco_idempotency", "The bucket of idempotency keys.", form=NAME)
     idempotency_ttl_sec: int = _runs(86400, "How long an Idempotency-Key is kept.", minimum=60)
+    views_kv_bucket: str = _runs("pyoco_views", "The bucket of saved views of the list of runs.", form=NAME)
     waits_kv_bucket: str = _waits("pyoco_waits", "The bucket of waits.", form=NAME)
     wait_event_stream: str = _waits(
         "PYOCO_WAIT_EVENTS",
@@ -329,6 +331,18 @@ class NatsBackendConfig:
         "reports/audit_log.jsonl",
         "The file that audit rows are also written to, one JSON object a line; `off`: none. It is created "
         "with the first row, and can be deleted: it is written again.",
+    )
+    audit_log_stream: str = _audit("PYOCO_AUDIT_LOG", "The stream of the audit log.", form=NAME)
+    audit_log_subject_prefix: str = _audit(
+        "pyoco.audit_log",
+        "An entry of the audit log is published to this prefix, its tenant and its id.",
+        form=SUBJECT,
+    )
+    audit_log_max_age_sec: int = _audit(
+        63_072_000, "How long entries of the audit log are kept; 0: forever.", minimum=0
+    )
+    audit_log_max_bytes: int = _audit(
+        256 * _MIB, "Maximum size of the audit log; the oldest entries are removed first.", minimum=1
     )
     requests_kv_bucket: str = _agent("pyoco_requests", "The bucket of agent requests.", form=NAME)
     agent_repo: str = _agent(
@@ -608,7 +622,7 @@ class NatsBackendConfig:
     wheel_history_ttl_sec: int = _wheels(7776000, "How long that history is kept.", minimum=1)
 
     dashboard_lang: str = _dashboard(
-        "auto", "The language of the dashboard; auto: that of the server.", choices=("auto", "ja", "en")
+        "auto", "The language of the dashboard; auto: that of the browser.", choices=("auto", "ja", "en")
     )
 
     log_level: str = _logging(

@@ -68,6 +68,8 @@
     ├── NotRedeliverable        ERR-PYOCO-0067   409
     ├── ChatWebhookInvalid      ERR-PYOCO-0069   400
     ├── ActionNotFound          ERR-PYOCO-0070   404
+    ├── ViewNotFound            ERR-PYOCO-0077   404
+    ├── ViewConflict            ERR-PYOCO-0078   409
     ├── AlertNotFound           ERR-PYOCO-0073   404
     ├── AlertConflict           ERR-PYOCO-0074   409
     └── InvalidCliArgument      ERR-PYOCO-0018
@@ -509,6 +511,14 @@ class ChatWebhookInvalid(PyocoError):
 
 class ActionNotFound(PyocoError):
     error = Err.ACTION_NOT_FOUND
+
+
+class ViewNotFound(PyocoError):
+    error = Err.VIEW_NOT_FOUND
+
+
+class ViewConflict(PyocoError):
+    error = Err.VIEW_CONFLICT
 
 
 class AlertNotFound(PyocoError):

@@ -668,6 +668,24 @@ class Err:
         cure_ja="名前を確認してください（GET /runs/{run_id}/artifacts で、保存されたファイルと"
         "保存されなかったファイルを確認できます）。ファイルは、それを書き込んだタスクの終了時に保存されます。",
     )
+    VIEW_NOT_FOUND: Final = ErrorSpec(
+        number=77,
+        status=404,
+        en="There is no such view",
+        ja="ビューが見つかりません",
+        cure_en="Check its name: GET /views lists the existing ones.",
+        cure_ja="名前を確認してください（GET /views で一覧を取得できます）。",
+    )
+    VIEW_CONFLICT: Final = ErrorSpec(
+        number=78,
+        status=409,
+        en="The view exists already, or was changed meanwhile",
+        ja="ビューが既に存在するか、ほかの操作で変更されています",
+        cure_en="Read it again (GET /views/{name}) and send your change with its revision; for a new view, "
+        "choose another name.",
+        cure_ja="GET /views/{name} で取得し直し、現在の revision を指定して変更してください。"
+        "新しく作成する場合は、別の名前を指定してください。",
+    )
     ALERT_NOT_FOUND: Final = ErrorSpec(
         number=73,
         status=404,

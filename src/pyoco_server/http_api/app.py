@@ -14,6 +14,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import mcp_routes  # noqa: F401
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.metrics import metrics_routes  # noqa: F401
+from pyoco_server.http_api.middleware.audit_recording import AuditMiddleware
 from pyoco_server.http_api.middleware.authentication import AuthenticationMiddleware
 from pyoco_server.http_api.middleware.origin_check import OriginMiddleware
 from pyoco_server.http_api.middleware.query_tokens import QueryTokenMiddleware
@@ -40,13 +41,18 @@ from pyoco_server.http_api.routes import (  # noqa: F401
     run_routes,
     schedule_routes,
     signal_routes,
+    view_routes,
     wait_routes,
     worker_routes,
     workflow_event_routes,
     workflow_template_routes,
 )
 from pyoco_server.http_api.routes.files import artifact_routes, wheel_routes  # noqa: F401
-from pyoco_server.http_api.routes.monitoring import alert_routes  # noqa: F401
+from pyoco_server.http_api.routes.monitoring import (  # noqa: F401
+    alert_routes,
+    audit_routes,
+    statistics_routes,
+)
 from pyoco_server.http_api.routes.submit_routes import submit_run
 from pyoco_server.http_api.routing import add_routes
 from pyoco_server.http_api.streams import list_watch_routes, run_watch_routes, wait_watch_routes  # noqa: F401
@@ -88,7 +94,10 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             header=config.http_api_key_header,
             operator_tenant=config.http_operator_tenant,
         )
+        app.add_middleware(AuditMiddleware, keys_required=True)
     else:
+        # Inside of the check: pages of others write no entries.
+        app.add_middleware(AuditMiddleware, keys_required=False)
         app.add_middleware(
             OriginMiddleware,
             allowed_hosts=config.http_allowed_hosts,

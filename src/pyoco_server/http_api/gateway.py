@@ -17,6 +17,7 @@ from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.letter_counts import LetterCounts
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
+from pyoco_server.broker.stores.view_store import ViewStore
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import services, trigger_services
@@ -91,6 +92,7 @@ class Gateway:
             )
         )
         self.alerts = self._add_service(services.Alerts(self.connection, self.timekeeper, self.listing.lists))
+        self.audit = self._add_service(services.Audit(self.connection, self.runs.store))
         self.agent = self._serve_repository()
         # Last: its sources are parts of the others.
         self._add_service(self.timekeeper)
@@ -100,8 +102,10 @@ class Gateway:
         self.dead_letters = DeadLetters(self.connection)
         self.letter_counts = LetterCounts(self.connection, self.dead_letters)
         self.workers = WorkerRegistry(self.connection)
+        self.views = ViewStore(self.connection, clock=self.clock.now)
         self.requests = RequestCounts()
         self.overviews: services.SharedResults[bytes] = services.SharedResults()
+        self.statistics: services.SharedResults[bytes] = services.SharedResults()
 
     def _serve_repository(self) -> services.AgentRequests | None:
         """Agent requests, if this gateway serves a repository (PYOCO_AGENT_REPO)."""

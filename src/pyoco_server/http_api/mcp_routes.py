@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from pyoco_server.api.endpoints.system_endpoints import MCP
 from pyoco_server.http_api.gateway import gateway_of
+from pyoco_server.http_api.middleware.audit_recording import mark_mcp
 from pyoco_server.http_api.middleware.rate_limits import mark_counted
 from pyoco_server.http_api.requests.bodies import limited_body
 from pyoco_server.http_api.routing import handles
@@ -108,6 +109,7 @@ class _OwnApp:
         headers += [(b"accept", b"application/json"), _JSON]
         scope = {name: message[name] for name in _COPIED if name in message}
         mark_counted(scope)
+        mark_mcp(scope)
         return {
             **scope,
             "method": call.endpoint.method,

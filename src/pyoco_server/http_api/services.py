@@ -17,6 +17,9 @@ from pyoco_server.alerts.alert_evaluator import AlertEvaluator
 from pyoco_server.alerts.alert_sender import AlertSender
 from pyoco_server.alerts.alert_service import AlertService
 from pyoco_server.alerts.condition_reader import ConditionReader
+from pyoco_server.audit.audit_entry_feed import AuditEntryFeedReader, AuditLists
+from pyoco_server.audit.audit_entry_index import AuditEntryIndex
+from pyoco_server.audit.audit_log import AuditLog
 from pyoco_server.auth.api_key_cache import ApiKeyCache
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
@@ -298,6 +301,17 @@ class AgentRequests(ServiceGroup):
         queue.on_changes(lambda: timekeeper.wake(queue.name))
         changes.on_changes(queue.runs_changed)
         self.parts = (queue,)
+
+
+class Audit(ServiceGroup):
+    """The audit log: writing and listing it."""
+
+    def __init__(self, connection: Connection, runs: RunStore) -> None:
+        self.log = AuditLog(connection, runs)
+        index = AuditEntryIndex(Path(connection.config.index_dir))
+        feed = AuditEntryFeedReader(connection, index).feed
+        self.lists = AuditLists(index, feed)
+        self.parts = (index, feed)
 
 
 class SharedCursors:

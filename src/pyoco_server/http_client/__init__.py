@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyoco_server.http_client.client_errors import GatewayUnreachable, PyocoHttpError, RunFailed
 from pyoco_server.http_client.filter_params import (
+    AuditFilter,
     BulkConsent,
     HookFilter,
     LetterFilter,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncPyocoHttpClient",
+    "AuditFilter",
     "BulkConsent",
     "GatewayUnreachable",
     "HookFilter",

@@ -25,6 +25,23 @@ class LetterFilter(TypedDict, total=False):
     since: float | None
     until: float | None
     q: str | None
+    seq: Sequence[int]
+    # `open`, or `closed`: a rerun of their run has completed.
+    state: str | None
+
+
+class AuditFilter(TypedDict, total=False):
+    """Entries of the audit log. Times are unix seconds; `actor` is the id or name of an API key, an address
+    or `anonymous`, `action` such as `run.cancel` or `run`, `outcome` `accepted`, `refused` or `failed`.
+    """
+
+    actor: str | None
+    action: str | None
+    target: str | None
+    run_id: str | None
+    outcome: str | None
+    since: float | None
+    until: float | None
 
 
 class BulkConsent(TypedDict, total=False):

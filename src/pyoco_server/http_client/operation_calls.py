@@ -1,13 +1,15 @@
-"""Calls about flows, workers, metrics, dead letters and bulk operations: methods of both clients."""
+"""Calls about flows, statistics, workers, the audit log, dead letters and bulk operations."""
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client.call_types import ClientEndpoint, Pages, Query, Request, call, given
-from pyoco_server.http_client.filter_params import BulkConsent, LetterFilter, RunFilter
+from pyoco_server.http_client.filter_params import AuditFilter, BulkConsent, LetterFilter, RunFilter
 from pyoco_server.http_client.response_types import (
+    AuditEntry,
+    AuditPage,
     BulkAnswer,
     BulkList,
     BulkOperation,
@@ -20,9 +22,14 @@ from pyoco_server.http_client.response_types import (
     Letter,
     LetterPage,
     ReplayedLetter,
+    RunGraph,
+    Statistics,
     Worker,
     WorkerChange,
+    WorkerSetup,
 )
+
+Period = Literal["1h", "24h", "7d", "30d"]
 
 
 def list_flows(
@@ -48,6 +55,21 @@ def get_flow(flow_name: str, tag: str | None = None) -> Request[FlowView]:
     return call(api.GET_FLOW, given(tag=tag), flow_name=flow_name)
 
 
+def get_run_graph(run_id: str) -> Request[RunGraph]:
+    """The tasks of a run and the order between them, also before it has started."""
+    return call(api.GET_RUN_GRAPH, run_id=run_id)
+
+
+def statistics(
+    period: Period | None = None, *, flow: str | None = None, tag: str | None = None
+) -> Request[Statistics]:
+    """The runs that ended in a period (24h unless given), and in the period before: rates and durations.
+
+    In total, per bucket of time, per flow and per tag; of one `flow` or one `tag` if given.
+    """
+    return call(api.STATISTICS, given(period=period, flow=flow, tag=tag))
+
+
 def list_workers(
     *,
     scope: str | None = None,
@@ -63,6 +85,11 @@ def list_workers(
 def get_worker(worker_id: str) -> Request[Worker]:
     """One worker, hidden or not, whatever its state."""
     return call(api.GET_WORKER, worker_id=worker_id)
+
+
+def get_worker_setup() -> Request[WorkerSetup]:
+    """The command that adds a worker to the installation of this gateway."""
+    return call(api.GET_WORKER_SETUP)
 
 
 def update_worker(
@@ -188,6 +215,18 @@ def stop_bulk(bulk_id: str) -> Request[BulkOperation]:
     return call(api.STOP_BULK, body={}, bulk_id=bulk_id)
 
 
+def list_audit(
+    limit: int | None = None, cursor: str | None = None, **selected: Unpack[AuditFilter]
+) -> Request[AuditPage]:
+    """A page of the audit log, the newest first: who did what. It needs the scope `audit`."""
+    return call(api.LIST_AUDIT, given(limit=limit, cursor=cursor, **selected))
+
+
+def iter_audit(page_size: int = 200, **selected: Unpack[AuditFilter]) -> Pages[AuditEntry]:
+    """Every entry of the audit log that matches, page after page."""
+    return Pages(page=lambda cursor: list_audit(page_size, cursor, **selected))
+
+
 def _bulk(
     endpoint: ClientEndpoint, query: Query, body: dict[str, Any], key: str | None
 ) -> Request[BulkAnswer]:
@@ -196,4 +235,5 @@ def _bulk(
 
 def _letter_query(wanted: LetterFilter) -> dict[str, Any]:
     reasons = ",".join(wanted.get("reason", ()))
-    return given(**{**wanted, "reason": reasons or None})
+    seqs = ",".join(map(str, wanted.get("seq", ())))
+    return given(**{**wanted, "reason": reasons or None, "seq": seqs or None})

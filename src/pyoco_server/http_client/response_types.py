@@ -23,8 +23,8 @@ RunItem = TypedDict("RunItem", {
     "reason": str | None, "error": str | None, "cancel_requested_at": float | None,
     "origin_run_id": str | None, "cause": NotRequired[Cause], "start_at": NotRequired[float],
     "workflow_yaml_sha256": str | None, "tenant_id": str | None, "tasks_total": int, "tasks_over": int,
-    "artifacts": NotRequired[ArtifactCounts], "wait_message": str | None, "wait_schema": str | None,
-    "wait_deadline_at": float | None, "open_waits": int, "id": NotRequired[str],
+    "params_preview": NotRequired[str], "artifacts": NotRequired[ArtifactCounts], "wait_message": str | None,
+    "wait_schema": str | None, "wait_deadline_at": float | None, "open_waits": int, "id": NotRequired[str],
 })
 RunPage = TypedDict("RunPage", {
     "items": list[RunItem], "next_cursor": str | None, "total": NotRequired[int],
@@ -85,9 +85,9 @@ PyocoLogEntry = TypedDict("PyocoLogEntry", {
 })
 LogPage = TypedDict("LogPage", {
     "run_id": str, "run_status": str, "lines": list[LogLine], "next_after": str | None, "complete": bool,
-    "logs": NotRequired[list[PyocoLogEntry]],
+    "previous_before": NotRequired[str | None], "logs": NotRequired[list[PyocoLogEntry]],
 })
-Action = TypedDict("Action", {"text": str, "command": str | None, "request": str | None})
+Action = TypedDict("Action", {"code": str, "text": str, "command": str | None, "request": str | None})
 NextStep = TypedDict("NextStep", {"by_itself": str, "actions": list[Action]})
 Finding = TypedDict("Finding", {"code": str, "message": str, "evidence": dict[str, Any], "next": NextStep})
 Explanation = TypedDict("Explanation", {
@@ -160,7 +160,7 @@ WaitItem = TypedDict("WaitItem", {
     "message": str, "state": str, "created_at": float, "deadline_at": float | None, "arming": int,
     "tenant_id": str | None, "assignees": list[str], "proposal_digest": str | None, "required": int,
     "approvals": int, "decided_at": float | None, "decided_by": Actor | None, "decision": str | None,
-    "kind": str, "topic": str | None,
+    "kind": str, "topic": str | None, "answer": str | None,
 })
 WaitPage = TypedDict("WaitPage", {"items": list[WaitItem], "next_cursor": str | None, "total": int})
 Vote = TypedDict("Vote", {
@@ -373,10 +373,12 @@ DoctorCheck = TypedDict("DoctorCheck", {
     "fix": NotRequired[str | None],
 })
 DoctorReport = TypedDict("DoctorReport", {"checks": list[DoctorCheck]})
+LetterRerun = TypedDict("LetterRerun", {"run_id": str, "status": str})
 Letter = TypedDict("Letter", {
     "seq": int, "timestamp": float, "reason": str, "error": str | None, "run_id": str | None,
     "flow_name": str | None, "tag": str | None, "tags": list[str] | None, "worker_id": str | None,
     "num_delivered": int | None, "subject": str | None, "tenant_id": str | None, "replayable": bool,
+    "rerun": LetterRerun | None, "closed": bool,
 })
 LetterPage = TypedDict("LetterPage", {"items": list[Letter], "next_cursor": str | None})
 DeletedLetter = TypedDict("DeletedLetter", {"seq": int, "deleted": bool})
@@ -396,16 +398,32 @@ BulkAnswer = TypedDict("BulkAnswer", {
     "operation": BulkOperation | None,
 })
 BulkList = TypedDict("BulkList", {"items": list[BulkOperation]})
-SkippedWheel = TypedDict("SkippedWheel", {"name": str, "reason": str})
+SkippedWheel = TypedDict("SkippedWheel", {
+    "name": str, "reason": str, "needs": str | None, "expected": str | None,
+})
+FailedWheel = TypedDict("FailedWheel", {"name": str, "reason": str})
 InstalledWheel = TypedDict("InstalledWheel", {
-    "name": str, "package": str, "version": str, "nuid": str, "sha256_hex": str | None, "installed_at": float,
+    "name": str, "package": str, "version": str, "nuid": str, "sha256_hex": str | None,
+    "installed_at": float, "missing": list[str],
 })
 WheelSync = TypedDict("WheelSync", {
     "enabled": bool, "last_result": str, "error": str | None, "last_attempt_at": float | None,
     "last_success_at": float | None, "last_synced_at": float | None, "selected_count": int,
     "updated_count": int, "removed_count": int, "skipped_incompatible_count": int,
     "selected_wheels": list[str], "updated_wheels": list[str], "removed_wheels": list[str],
-    "skipped_incompatible": list[SkippedWheel], "installed_wheels": list[InstalledWheel],
+    "skipped_incompatible": list[SkippedWheel], "failed_wheels": list[FailedWheel],
+    "installed_wheels": list[InstalledWheel],
+})
+WorkerHost = TypedDict("WorkerHost", {
+    "name": str, "system": str, "python": str, "cpus": int, "memory_bytes": int | None,
+})
+WorkerUsage = TypedDict("WorkerUsage", {
+    "at": float, "processes": int, "cpu_cores": float | None, "memory_bytes": int | None,
+    "host_cpu": float | None, "host_memory_bytes": int | None,
+})
+WorkerEvent = TypedDict("WorkerEvent", {
+    "at": float, "kind": str, "by": NotRequired[str | None], "tenant_id": NotRequired[str | None],
+    "reason": NotRequired[str | None],
 })
 Worker = TypedDict("Worker", {
     "worker_id": str, "instance_id": str, "state": str, "hidden": bool, "paused": bool, "draining": bool,
@@ -414,8 +432,10 @@ Worker = TypedDict("Worker", {
     "current_run_id": str | None, "current_run_ids": list[str], "last_run_id": str | None,
     "last_run_status": str | None, "last_run_started_at": float | None, "last_run_finished_at": float | None,
     "stopped_at": float | None, "stop_reason": str | None, "version": str, "pyoco_version": str,
-    "wheel_sync": WheelSync,
+    "wheel_sync": WheelSync, "host": WorkerHost | None, "usage": WorkerUsage | None,
+    "history": list[WorkerEvent],
 })
+WorkerSetup = TypedDict("WorkerSetup", {"command": str, "needs_credentials": bool, "local": bool})
 WorkerChange = TypedDict("WorkerChange", {
     "worker_id": str, "hidden": bool, "paused": bool, "draining": bool, "state": str, "updated_at": float,
 })
@@ -446,6 +466,9 @@ FlowView = TypedDict("FlowView", {
     "graph": FlowGraph, "workers": list[FlowWorker], "statistics": NotRequired[dict[str, FlowStatistics]],
     "last_failures": list[FlowFailure],
 })
+RunGraph = TypedDict("RunGraph", {
+    "run_id": str, "source": Literal['flow_yaml', 'other_tags', 'run', 'tag'] | None, "tasks": list[FlowTask],
+})
 Wheel = TypedDict("Wheel", {
     "name": str, "size_bytes": int, "bucket": str, "nuid": str, "modified": float, "sha256_hex": str | None,
     "tags": list[str],
@@ -461,6 +484,36 @@ WheelEvent = TypedDict("WheelEvent", {
     "source": Source,
 })
 DeletedWheel = TypedDict("DeletedWheel", {"name": str, "deleted": bool})
+ViewFilter = TypedDict("ViewFilter", {
+    "status": list[str], "flow": str | None, "tag": str | None, "worker": str | None, "origin": str | None,
+    "cause": str | None, "workflow_yaml_sha256": str | None, "since": str | None,
+    "updated_after": float | None, "updated_before": float | None, "submitted_after": float | None,
+    "submitted_before": float | None, "q": str | None,
+})
+View = TypedDict("View", {
+    "name": str, "filter": ViewFilter, "sort": str, "order": str, "columns": list[str], "revision": int,
+    "created_at": float, "updated_at": float, "created_by": str | None, "updated_by": str | None,
+})
+ViewList = TypedDict("ViewList", {"views": list[View]})
+ViewDeleted = TypedDict("ViewDeleted", {"name": str, "deleted": bool})
+RunFigures = TypedDict("RunFigures", {
+    "completed": int, "failed": int, "cancelled": int, "per_hour": float, "success_rate": float | None,
+    "duration_ms": FlowQuantiles, "queue_ms": FlowQuantiles,
+})
+FlowComparison = TypedDict("FlowComparison", {
+    "flow_name": str, "current": RunFigures, "previous": RunFigures, "sparkline": FlowSparkline,
+})
+SlotCounts = TypedDict("SlotCounts", {"workers": int, "slots": int, "slots_busy": int})
+TagComparison = TypedDict("TagComparison", {
+    "tag": str, "current": RunFigures, "previous": RunFigures, "sparkline": FlowSparkline,
+    "slots": SlotCounts,
+})
+Statistics = TypedDict("Statistics", {
+    "period": Literal['1h', '24h', '30d', '7d'], "at": float, "since": int, "previous_since": int,
+    "bucket_sec": int, "current": RunFigures, "previous": RunFigures, "buckets": list[RunFigures],
+    "previous_buckets": list[RunFigures], "flows": list[FlowComparison], "flow_count": int,
+    "tags": list[TagComparison], "tag_count": int, "slots": SlotCounts,
+})
 AlertRule = TypedDict("AlertRule", {
     "condition": str, "flow_name": str | None, "tag": str | None, "count": int | None,
     "percent": float | None, "min_runs": int | None, "window_sec": float | None, "after_sec": float | None,
@@ -495,6 +548,17 @@ AlertDeleted = TypedDict("AlertDeleted", {"alert_id": str, "deleted": bool})
 TestedChannel = TypedDict("TestedChannel", {"channel": str, "ok": bool, "error": str})
 AlertTested = TypedDict("AlertTested", {"channels": list[TestedChannel]})
 AlertHistory = TypedDict("AlertHistory", {"items": list[AlertOccurrence]})
+AuditActor = TypedDict("AuditActor", {
+    "tenant_id": str | None, "api_key_id": str | None, "name": str | None, "ip": str | None,
+    "user_agent": str | None, "on_behalf_of": str | None,
+})
+AuditTarget = TypedDict("AuditTarget", {"kind": str, "id": str | None, "name": str | None})
+AuditEntry = TypedDict("AuditEntry", {
+    "id": str, "at": float, "tenant_id": str | None, "actor": AuditActor, "via": str, "action": str,
+    "target": AuditTarget, "run_id": str | None, "outcome": str, "status": int, "err_id": str | None,
+    "request_id": str, "details": dict[str, str | int | float | bool | list[str]],
+})
+AuditPage = TypedDict("AuditPage", {"items": list[AuditEntry], "next_cursor": str | None})
 NatsHealth = TypedDict("NatsHealth", {
     "status": str, "ready": bool, "since": NotRequired[float], "detail": NotRequired[str],
 })
@@ -517,10 +581,11 @@ KeyAccess = TypedDict("KeyAccess", {
 EndedRuns = TypedDict("EndedRuns", {"at": float, "completed": int, "failed": int, "cancelled": int})
 FailingFlow = TypedDict("FailingFlow", {
     "flow_name": str, "completed": int, "failed": int, "cancelled": int, "last_run_id": str,
-    "last_failed_at": float, "last_error": str | None,
+    "last_failed_at": float, "last_error": str | None, "sparkline": FlowSparkline,
 })
 QueueView = TypedDict("QueueView", {
-    "tag": str, "waiting": int, "in_work": int, "oldest_sec": float, "workers": int, "workers_held": int,
+    "tag": str, "pending": int, "running": int, "waiting": int, "in_work": int, "oldest_sec": float,
+    "workers": int, "workers_held": int,
 })
 WorkerCounts = TypedDict("WorkerCounts", {
     "alive": int, "paused": int, "draining": int, "disconnected": int, "slots": int, "slots_busy": int,

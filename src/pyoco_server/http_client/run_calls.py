@@ -24,6 +24,9 @@ from pyoco_server.http_client.response_types import (
     Run,
     RunItem,
     Tasks,
+    View,
+    ViewDeleted,
+    ViewList,
 )
 from pyoco_server.http_client.response_types import RunPage as RunPageBody
 
@@ -191,6 +194,42 @@ def list_runs_vnext(
     return call(api.LIST_RUNS, query, read=_page_in)
 
 
+def list_views() -> Request[ViewList]:
+    """The saved views of the list of runs, which all keys of the tenant share."""
+    return call(api.LIST_VIEWS)
+
+
+def get_view(name: str) -> Request[View]:
+    """One saved view."""
+    return call(api.GET_VIEW, view_name=name)
+
+
+def save_view(
+    name: str,
+    *,
+    filter: Mapping[str, Any] | None = None,
+    sort: str | None = None,
+    order: str | None = None,
+    columns: Sequence[str] | None = None,
+    new_name: str | None = None,
+    revision: int | None = None,
+) -> Request[View]:
+    """Create a view, or replace it: a `filter` as in `{"status": ["FAILED"], "since": "24h"}`, and an order.
+
+    `new_name` renames it. With the `revision` that was read, a change by somebody else in between is a 409
+    and nothing is changed; 0 creates it only.
+    """
+    body = given(filter=filter, sort=sort, order=order, columns=columns, name=new_name, revision=revision)
+    # Once more would be a conflict with itself.
+    repeatable = revision is None and new_name is None
+    return call(api.PUT_VIEW, body=body, repeatable=repeatable, view_name=name)
+
+
+def delete_view(name: str, *, revision: int | None = None) -> Request[ViewDeleted]:
+    """Delete a view."""
+    return call(api.DELETE_VIEW, given(revision=revision), view_name=name)
+
+
 def iter_runs(page_size: int = 200, **selected: Unpack[RunListing]) -> Pages[RunItem]:
     """Every run that matches, page after page; the last submitted first, unless `sort` says otherwise."""
     # In this order a run that changes meanwhile keeps its place.
@@ -232,10 +271,20 @@ def list_artifacts(run_id: str) -> Request[Artifacts]:
 
 
 def get_logs(
-    run_id: str, *, after: str | None = None, limit: int | None = None, **selected: Unpack[LogFilter]
+    run_id: str,
+    *,
+    after: str | None = None,
+    before: str | None = None,
+    around: str | None = None,
+    limit: int | None = None,
+    **selected: Unpack[LogFilter],
 ) -> Request[LogPage]:
-    """A page of what a run printed; its `next_after` is the `after` of the next page."""
-    return call(api.GET_LOGS, given(after=after, limit=limit, **selected), run_id=run_id)
+    """A page of what a run printed: its first lines, or those after, before or around the line with an id.
+
+    `next_after` is the `after` of the next page, `previous_before` the `before` of the previous one.
+    """
+    place = given(after=after, before=before, around=around, limit=limit, **selected)
+    return call(api.GET_LOGS, place, run_id=run_id)
 
 
 def iter_logs(run_id: str, *, after: str | None = None, **selected: Unpack[LogFilter]) -> Pages[LogLine]:

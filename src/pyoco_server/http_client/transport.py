@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import httpx
 
@@ -12,6 +12,9 @@ from pyoco_server.http_client.call_types import Request, header_value
 from pyoco_server.http_client.client_errors import GatewayUnreachable, NoEventStream, PyocoHttpError
 from pyoco_server.http_client.event_stream import MEDIA_TYPE
 from pyoco_server.http_client.retry_policy import Retries
+from pyoco_server.version import __version__
+
+USER_AGENT: Final = f"pyoco-python/{__version__}"
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 T = TypeVar("T")
@@ -32,14 +35,18 @@ class ClientBase(Generic[Http]):
         timeout: float = 30.0,
         retries: int = 2,
         patience_sec: float = 30.0,
+        user_agent: str = USER_AGENT,
     ) -> None:
         """`timeout` limits one response, in seconds.
 
         `retries` is how often a request that may be repeated is sent again when the gateway is away for a
         moment. `patience_sec` is how long a wait or a stream outlives such an outage; a submit waits for
-        NATS for at most 12 seconds of it.
+        NATS for at most 12 seconds of it. `user_agent` names the program in the audit log.
         """
-        headers: dict[str, str] = {"Accept-Language": language}
+        headers: dict[str, str] = {
+            "Accept-Language": language,
+            "User-Agent": header_value(user_agent, "user agent"),
+        }
         if api_key:
             headers[api_key_header] = header_value(api_key, "API key")
         self.base_url = base_url.rstrip("/")

@@ -6,7 +6,7 @@ older worker can share a bucket.
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Annotated, Any, Final, TypeVar
@@ -57,6 +57,7 @@ RunTimeout = Annotated[
 ]
 RunId = Annotated[str, Meta(pattern=RUN_ID_PATTERN, description="A lower-case UUID.")]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+NonNegative = Annotated[float, Meta(ge=0, le=1e9)]
 StoredTag = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,64}$(?!\n)")]
 StoredName = Annotated[str, Meta(max_length=200)]
 
@@ -499,10 +500,23 @@ class InstalledWheel(Struct, kw_only=True):
     nuid: str
     sha256_hex: str | None
     installed_at: Timestamp
+    # What it requires, and neither the worker's Python nor another of its wheels has.
+    missing: list[str] = []
 
 
 class SkippedWheel(Struct, kw_only=True):
     """A wheel that is selected for a worker, and incompatible with its Python or system."""
+
+    name: str
+    reason: str
+    # What it needs, and the worker does not have: `python` or `platform`. None in earlier versions.
+    needs: str | None = None
+    # The version of Python, or the tags of the wheel's name.
+    expected: str | None = None
+
+
+class FailedWheel(Struct, kw_only=True):
+    """A wheel that a worker could not install."""
 
     name: str
     reason: str
@@ -534,6 +548,8 @@ class WheelSyncState(Struct, kw_only=True):
     updated_wheels: list[str] = []
     removed_wheels: list[str] = []
     skipped_incompatible: list[SkippedWheel] = []
+    # Of the last sync; it is tried again.
+    failed_wheels: list[FailedWheel] = []
     installed_wheels: list[InstalledWheel] = []
 
 
@@ -547,6 +563,69 @@ class CatalogueReference(Struct, kw_only=True, frozen=True):
     # SHA-256 of the encoded catalogue. It becomes a token of a subject.
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
     flows: Count
+
+
+class WorkerHost(Struct, kw_only=True, frozen=True):
+    """Where a worker runs."""
+
+    name: str
+    # Such as `Linux x86_64`.
+    system: str
+    python: str
+    cpus: Count
+    # None: not reported by the system.
+    memory_bytes: Count | None = None
+
+
+class WorkerUsage(Struct, kw_only=True, frozen=True):
+    """CPU and memory since the last measurement. None: not known yet, or not reported by the system."""
+
+    at: Timestamp
+    # Of the worker and all processes of its runs.
+    processes: Count = 0
+    # 1.0 is one core.
+    cpu_cores: NonNegative | None = None
+    # Resident. Memory that processes share counts for each of them.
+    memory_bytes: Count | None = None
+    # Of the whole host; 1.0 is all its cores.
+    host_cpu: NonNegative | None = None
+    host_memory_bytes: Count | None = None
+
+
+class WorkerEventKind(OpenStrEnum):
+    STARTED = "started"
+    STOPPED = "stopped"
+    # It was silent for longer than the disconnect timeout; the time is that of its last heartbeat.
+    DISCONNECTED = "disconnected"
+    RECONNECTED = "reconnected"
+    # Commands of operators.
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    DRAIN_REQUESTED = "drain_requested"
+    HIDDEN = "hidden"
+    SHOWN = "shown"
+
+
+class WorkerEvent(Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What happened to a worker."""
+
+    at: Timestamp
+    kind: WorkerEventKind
+    # Who did it: the name or the id of the API key, and its tenant. None: without an API key, or nobody.
+    by: str | None = None
+    tenant_id: str | None = None
+    # Why it stopped.
+    reason: str | None = None
+
+
+# The record is written with each heartbeat.
+MAX_WORKER_EVENTS: Final = 20
+
+
+def with_events(history: Iterable[WorkerEvent], *events: WorkerEvent) -> list[WorkerEvent]:
+    """The newest events of both, each once, the oldest first."""
+    known = dict.fromkeys((*history, *events))
+    return sorted(known, key=lambda event: event.at)[-MAX_WORKER_EVENTS:]
 
 
 class WorkerRecord(Struct, kw_only=True):
@@ -584,6 +663,10 @@ class WorkerRecord(Struct, kw_only=True):
     version: str = ""
     pyoco_version: str = ""
     wheel_sync: WheelSyncState = msgspec.field(default_factory=WheelSyncState)
+    # None and empty where a worker of an earlier version has written the record.
+    host: WorkerHost | None = None
+    usage: WorkerUsage | None = None
+    history: list[WorkerEvent] = []
 
     def observed_state(
         self, *, disconnect_timeout_sec: float, now: float | None = None, lost: bool = False

@@ -1,12 +1,17 @@
-"""The records of bulk operations and of the wheel history."""
+"""The records of bulk operations, of the wheel history, of saved views and of the audit log."""
 
+import re
 from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
+from pyoco_server.records.decoding import json_record
+from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.models import Count, RerunMode
 from pyoco_server.records.moments import Timestamp
+from pyoco_server.records.open_enum import OpenStrEnum
+from pyoco_server.records.wait_models import Actor
 
 # How many items one bulk operation may have.
 MAX_BULK_ITEMS: Final = 100_000
@@ -86,6 +91,13 @@ class BulkItem(Struct, frozen=True):
     digest: str | None = None
 
 
+class LetterState(StrEnum):
+    """Of a dead letter: closed when a rerun of its run has completed."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
 class WheelAction(StrEnum):
     UPLOAD = "upload"
     DELETE = "delete"
@@ -123,3 +135,134 @@ class WheelEvent(Struct, kw_only=True):
     replace: bool | None
     actor: WheelActor
     source: Source
+
+
+VIEW_NAME_CHARS: Final = 80
+VIEW_NAME_EXPECTED: Final = (
+    f"expected 1 to {VIEW_NAME_CHARS} printable characters with a letter or a digit, without / or \\, and "
+    "without a space at either end"
+)
+# It is part of a path, where `.` and `..` alone have a meaning.
+_VIEW_NAME: Final = re.compile(r"(?=.*\w)[^/\\]+")
+
+
+def is_view_name(name: str) -> bool:
+    return (
+        len(name) <= VIEW_NAME_CHARS
+        and _VIEW_NAME.fullmatch(name) is not None
+        and name.isprintable()
+        and name == name.strip()
+    )
+
+
+class ViewFilter(Struct, kw_only=True, omit_defaults=True):
+    """The filters of `GET /runs`; none of them: all runs."""
+
+    status: list[str] = []
+    flow: str | None = None
+    tag: str | None = None
+    worker: str | None = None
+    origin: str | None = None
+    cause: str | None = None
+    workflow_yaml_sha256: str | None = None
+    # `1h`, `24h`, `7d` or `30d`: updated within this time before the list is read.
+    since: str | None = None
+    updated_after: float | None = None
+    updated_before: float | None = None
+    submitted_after: float | None = None
+    submitted_before: float | None = None
+    q: str | None = None
+
+
+class SavedView(Struct, kw_only=True, omit_defaults=True):
+    """A named list of runs."""
+
+    name: str
+    filter: ViewFilter
+    sort: str = "updated_at"
+    order: str = "desc"
+    # Empty: the usual ones.
+    columns: list[str] = []
+    # Changes with each change of the view, and never returns to an earlier value.
+    revision: Count
+    created_at: Timestamp
+    updated_at: Timestamp
+    # The names of the API keys; None where no API keys are required.
+    created_by: str | None = None
+    updated_by: str | None = None
+
+
+class SavedViews(Struct, kw_only=True, omit_defaults=True):
+    """All views of a tenant, so that names and their number are checked with each write.
+
+    Bucket `pyoco_views`, key `<tenant or =>`.
+    """
+
+    tenant_id: str | None = None
+    # By name.
+    views: list[SavedView] = []
+    # How often any of them was saved.
+    changes: Count = 0
+
+    @property
+    def key(self) -> str:
+        return self.tenant_id or NO_TENANT
+
+    def find(self, name: str) -> SavedView | None:
+        return next((view for view in self.views if view.name == name), None)
+
+
+decode_views = json_record(SavedViews)
+
+
+class AuditOutcome(OpenStrEnum):
+    ACCEPTED = "accepted"
+    # The request was wrong, or not allowed: a status from 400 on.
+    REFUSED = "refused"
+    # From 500 on: perhaps the action was done nevertheless.
+    FAILED = "failed"
+
+
+class AuditVia(OpenStrEnum):
+    """By which program, as its request says; it is not verified."""
+
+    API = "api"
+    CLI = "cli"
+    PYTHON = "python"
+    DASHBOARD = "dashboard"
+    MCP = "mcp"
+    # `pyoco-server-admin`, which has no gateway between itself and NATS.
+    ADMIN = "admin"
+
+
+class AuditTarget(Struct, kw_only=True, omit_defaults=True):
+    # Such as `run`, `schedule` or `worker`.
+    kind: str
+    id: str | None = None
+    # Of a run or a wait, the name of its flow.
+    name: str | None = None
+
+
+class AuditEntry(Struct, kw_only=True, omit_defaults=True):
+    """One action of somebody: a message of `<audit log prefix>.<tenant or =>.<id>`. It is never changed."""
+
+    id: str
+    at: Timestamp
+    # Of the target, else of the actor; None where no API keys are required.
+    tenant_id: str | None = None
+    actor: Actor
+    via: AuditVia = AuditVia.API
+    # Such as `run.cancel`.
+    action: str
+    target: AuditTarget
+    run_id: str | None = None
+    outcome: AuditOutcome
+    # Of the response; 0 for an action that was no request.
+    status: int
+    err_id: str | None = None
+    # Of the header X-Request-Id, or made by the gateway.
+    request_id: str
+    details: dict[str, str | int | float | bool | list[str]] = {}
+
+
+decode_audit_entry = json_record(AuditEntry)

@@ -43,9 +43,11 @@ class RecordKind(StrEnum):
     RECEIPT = "receipt"
     RETRY_JOB = "retry_job"
     AUDIT_ROW = "audit_row"
+    AUDIT_ENTRY = "audit_entry"
     HOOK = "hook"
     HOOK_DELIVERY = "hook_delivery"
     REQUEST = "request"
+    VIEWS = "views"
     ALERT = "alert"
 
 

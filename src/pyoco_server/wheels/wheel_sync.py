@@ -25,7 +25,14 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import InstalledWheel, SkippedWheel, WheelSyncResult, WheelSyncState
+from pyoco_server.records.models import (
+    FailedWheel,
+    InstalledWheel,
+    SkippedWheel,
+    WheelSyncResult,
+    WheelSyncState,
+)
+from pyoco_server.wheels.wheel_dependencies import missing_requirements
 from pyoco_server.wheels.wheel_registry import StoredWheel, WheelRegistry
 from pyoco_server.wheels.wheel_site import FolderLocked, WheelSite
 
@@ -91,7 +98,7 @@ class WheelSync:
             self._failed([str(error) or type(error).__name__])
             return False
         if failures:
-            self._failed(failures)
+            self._failed([f"{each.name}: {each.reason}" for each in failures])
         else:
             self.state.last_result, self.state.error = WheelSyncResult.OK, None
             self.state.last_success_at = time.time()
@@ -103,7 +110,7 @@ class WheelSync:
             used = [wheel.nuid for wheel in self._installed.values()]
             await asyncio.to_thread(self._site.remove_except, [*used, *(Path(path).name for path in in_use)])
 
-    async def _run(self, registry: WheelRegistry) -> tuple[list[str], bool]:
+    async def _run(self, registry: WheelRegistry) -> tuple[list[FailedWheel], bool]:
         await self._open()
         newest = await registry.newest_record()
         if self._is_synchronised and newest == self._newest:
@@ -112,8 +119,10 @@ class WheelSync:
         failures, updated = await self._install_new(registry, selection)
         removed = self._drop_unselected(selection)
         if updated or removed:
+            await asyncio.to_thread(self._find_missing_requirements)
             await asyncio.to_thread(self._site.activate, self._installed.values())
         self._newest, self._is_synchronised = newest, not failures
+        self.state.failed_wheels = failures[:_MAX_LISTED]
         self._report(selection, updated, removed)
         return failures, bool(updated or removed)
 
@@ -125,8 +134,8 @@ class WheelSync:
 
     async def _install_new(
         self, registry: WheelRegistry, selection: Selection
-    ) -> tuple[list[str], list[str]]:
-        failures: list[str] = []
+    ) -> tuple[list[FailedWheel], list[str]]:
+        failures: list[FailedWheel] = []
         updated: list[str] = []
         for wheel in selection.chosen:
             earlier = self._installed.get(wheel.name.package)
@@ -136,7 +145,8 @@ class WheelSync:
                 await self._install(registry, wheel)
             except (InstallFailed, NatsUnavailable, OSError) as error:
                 stays = f"version {earlier.version} stays" if earlier else "not installed"
-                failures.append(f"{wheel.name.file_name}: {error} ({stays})")
+                reason = f"{error} ({stays})"[:_MAX_ERROR_CHARS]
+                failures.append(FailedWheel(name=wheel.name.file_name, reason=reason))
                 continue
             self._installed[wheel.name.package] = _installed(wheel)
             updated.append(wheel.name.file_name)
@@ -161,6 +171,14 @@ class WheelSync:
         for wheel in gone:
             del self._installed[wheel.package]
         return [wheel.name for wheel in gone]
+
+    def _find_missing_requirements(self) -> None:
+        """Each time: a wheel may bring what another one has missed."""
+        versions = {wheel.package: wheel.version for wheel in self._installed.values()}
+        for wheel in self._installed.values():
+            wheel.missing = missing_requirements(self._site.code_folder(wheel.nuid), versions)
+            if wheel.missing:
+                log.warning("%s requires what is not installed: %s", wheel.name, ", ".join(wheel.missing))
 
     def _report(self, selection: Selection, updated: list[str], removed: list[str]) -> None:
         state = self.state
@@ -226,8 +244,8 @@ def select(wheels: Iterable[StoredWheel], worker_tags: Sequence[str]) -> Selecti
     for wheel in wheels:
         if wheel.tags and not set(wheel.tags) & set(worker_tags):
             continue
-        if reason := _incompatibility(wheel):
-            incompatible.append(SkippedWheel(name=wheel.name.file_name, reason=reason))
+        if (skipped := _incompatibility(wheel)) is not None:
+            incompatible.append(skipped)
             continue
         package = wheel.name.package
         if package not in chosen or chosen[package].name.version < wheel.name.version:
@@ -235,14 +253,17 @@ def select(wheels: Iterable[StoredWheel], worker_tags: Sequence[str]) -> Selecti
     return Selection([chosen[package] for package in sorted(chosen)], incompatible)
 
 
-def _incompatibility(wheel: StoredWheel) -> str:
-    """Why it cannot be installed here; empty when it can."""
+def _incompatibility(wheel: StoredWheel) -> SkippedWheel | None:
+    """Why it cannot be installed here; None when it can."""
+    name = wheel.name.file_name
     if not wheel.name.compatible_with & _own_tags():
-        _, _, tags = wheel.name.file_name.removesuffix(".whl").split("-", 2)
-        return f"this worker cannot install {tags}"
+        _, _, tags = name.removesuffix(".whl").split("-", 2)
+        reason = f"this worker cannot install {tags}"
+        return SkippedWheel(name=name, reason=reason, needs="platform", expected=tags)
     if not wheel.requires_python.contains(_OWN_PYTHON, prereleases=True):
-        return f"it is for Python {wheel.requires_python}, and this worker has {_OWN_PYTHON}"
-    return ""
+        reason = f"it is for Python {wheel.requires_python}, and this worker has {_OWN_PYTHON}"
+        return SkippedWheel(name=name, reason=reason, needs="python", expected=str(wheel.requires_python))
+    return None
 
 
 async def pip_install(wheel: Path, target: Path, *, temporary: Path, timeout_sec: float) -> None:

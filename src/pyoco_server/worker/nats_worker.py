@@ -28,6 +28,7 @@ from pyoco_server.worker.flows.folder_fingerprint import fingerprint_of
 from pyoco_server.worker.ipc.protocol import Ready, Setup
 from pyoco_server.worker.session.flow_reports import FlowReports
 from pyoco_server.worker.session.presence import OperatorCommands, Presence
+from pyoco_server.worker.session.resource_usage import UsageMeter
 from pyoco_server.worker.session.slots import DedicatedSlot, PooledSlots, Slots
 from pyoco_server.worker.session.wheel_updates import WheelUpdates, first_sync
 from pyoco_server.worker.session.worker_services import WorkerServices
@@ -90,7 +91,14 @@ class PyocoNatsWorker:
         executor = ThreadExecutor(flow_resolver, config)
         executor.use_code(wheels.folders)
         parts = await _WorkerParts.connect(
-            config, [executor], worker_id, tags, wheels, run_dir=None, timeout_sec=timeout_sec
+            config,
+            [executor],
+            worker_id,
+            tags,
+            wheels,
+            run_dir=None,
+            timeout_sec=timeout_sec,
+            meter=UsageMeter(),
         )
         return cls(parts, DedicatedSlot(parts.services, parts.intake, parts.wheels, executor))
 
@@ -129,7 +137,14 @@ class PyocoNatsWorker:
                 for executor in executors[1:]:
                     group.create_task(executor.start())
             parts = await _WorkerParts.connect(
-                config, executors, worker_id, tags, wheels, run_dir=run_dir, timeout_sec=timeout_sec
+                config,
+                executors,
+                worker_id,
+                tags,
+                wheels,
+                run_dir=run_dir,
+                timeout_sec=timeout_sec,
+                meter=UsageMeter(),
             )
         except BaseException:
             await _end_processes(executors, template)
@@ -282,6 +297,7 @@ class _WorkerParts:
         *,
         run_dir: Path | None,
         timeout_sec: float | None,
+        meter: UsageMeter | None = None,
     ) -> "_WorkerParts":
         connection = Connection(config, name=f"pyoco-worker:{worker_id}", coalesce_writes=True)
         connection.add_hook(lambda: ensure_worker_resources(connection))
@@ -293,7 +309,12 @@ class _WorkerParts:
             await Journal(connection).check_writable(tags)
             commands = OperatorCommands(intake)
             presence = Presence(
-                connection, worker_id=worker_id, tags=tags, slots=len(executors), on_record=commands.apply
+                connection,
+                worker_id=worker_id,
+                tags=tags,
+                slots=len(executors),
+                on_record=commands.apply,
+                meter=meter,
             )
             reports = FlowReports(connection, presence)
             reports.report(_found_flows(executors))

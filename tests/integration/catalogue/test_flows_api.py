@@ -133,6 +133,39 @@ async def test_a_flow_is_described_with_its_workers(gateway: RunningGateway, tmp
         assert listed["parameters"] == flow["parameters"]
 
 
+async def test_the_graph_of_a_run_is_known_before_it_starts(gateway: RunningGateway, tmp_path: Path) -> None:
+    async def graph(run_id: str) -> tuple[str | None, dict[str, list[str]]]:
+        found = (await gateway.http.get(f"/runs/{run_id}/graph")).json()
+        assert found["run_id"] == run_id
+        return found["source"], {task["name"]: task["after"] for task in found["tasks"]}
+
+    later = {"delay_sec": 600}
+    own = await gateway.submit("greet", **later)
+    other = await gateway.submit("greet", tag="gpu", **later)
+    unknown = await gateway.submit("nowhere", **later)
+    assert await graph(own) == (None, {})
+    folder = folder_with(tmp_path / "flows", greetings=GREET)
+    async with serving_worker(gateway.inside.config, flows=folder):
+        await flow_is(gateway, "greet", lambda flow: bool(flow["workers"]))
+        expected = {"say": [], "shout": ["say"]}
+        assert await graph(own) == ("tag", expected)
+        assert await graph(other) == ("other_tags", expected)
+        assert await graph(unknown) == (None, {})
+        # A flow.yaml brings a flow of its own, whatever its name.
+        graph_text = "load >> switch(on=mode){fast: save; default: clean >> store}"
+        source = f"flow: {{graph: '{graph_text}', defaults: {{mode: fast}}}}\ntasks: {{}}"
+        submitted = await gateway.submit_yaml(source, flow_name="greet", delay_sec="600")
+        assert await graph(submitted.json()["run_id"]) == (
+            "flow_yaml",
+            {"load": [], "save": ["load"], "clean": ["load"], "store": ["clean"]},
+        )
+        ended = await gateway.submit("greet", params={"name": "Ada"})
+        await gateway.ends(ended)
+        assert await graph(ended) == ("run", expected)
+    missing = await gateway.http.get("/runs/00000000-0000-4000-8000-000000000000/graph")
+    assert missing.status_code == 404
+
+
 async def test_a_changed_folder_changes_the_catalogue_without_a_run(
     gateway: RunningGateway, tmp_path: Path
 ) -> None:

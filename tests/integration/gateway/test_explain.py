@@ -65,12 +65,19 @@ async def test_explain_a_run_without_a_worker_in_both_languages(
             "by_itself": "The run stays in the queue and starts as soon as a worker can take it.",
             "actions": [
                 {
+                    "code": "start_worker",
                     "text": "Start a worker with this tag",
                     "command": "pyoco-worker --tag gpu --flows DIR",
                     "request": None,
                 },
-                {"text": "Check the workers", "command": "pyoco-client workers", "request": "GET /workers"},
                 {
+                    "code": "workers",
+                    "text": "Check the workers",
+                    "command": "pyoco-client workers",
+                    "request": "GET /workers",
+                },
+                {
+                    "code": "cancel",
                     "text": "Cancel the run",
                     "command": f"pyoco-client cancel {run_id}",
                     "request": f"POST /runs/{run_id}/cancel",
@@ -131,6 +138,8 @@ async def explains_a_failed_run(gateway: RunningGateway, run_id: str) -> None:
     [failed] = finding["evidence"]["failed_tasks"]
     assert failed["task"] == "fail"
     assert "no {x}" in failed["error"]
+    assert finding["message"] == f"Task fail failed: {failed['error']}"
+    assert finding["next"]["by_itself"] == "This run is finished. Nothing happens unless you rerun it."
     commands = [action["command"] for action in finding["next"]["actions"]]
     assert f"pyoco-client rerun {run_id} --from failed" in commands
 

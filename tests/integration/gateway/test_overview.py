@@ -51,6 +51,9 @@ async def test_runs_are_counted_where_they_ended(
         assert stretch["failed"] == len(within)
     assert sum(stretch["completed"] for stretch in found["ended"]) == 1
     etl, mail = found["failing"]
+    sparkline = etl.pop("sparkline")
+    assert [sum(sparkline[end]) for end in ("completed", "failed", "cancelled")] == [1, 2, 0]
+    assert all(len(counts) == len(found["ended"]) for counts in sparkline.values())
     assert etl == {
         "flow_name": "etl",
         "completed": 1,
@@ -112,6 +115,39 @@ async def test_queues_say_how_old_they_are_and_who_serves_them(gateway: RunningG
         **{"alive": 2, "paused": 1, "draining": 0, "disconnected": 1},
         **{"slots": 5, "slots_busy": 1},
     }
+
+
+async def test_queues_count_the_runs_that_lists_have(gateway: RunningGateway) -> None:
+    """Also while workers have more jobs than they execute, and for runs that are parked."""
+    now = time.time()
+    await put_record(gateway.inside.connection, a_record("a", tags=["gpu"], seen_at=now, slots=4))
+    runs = [
+        snapshot(tag="gpu", status=status, updated_at=now)
+        for status in (RunStatus.RUNNING, RunStatus.RUNNING, RunStatus.WAITING_HUMAN, RunStatus.WAITING)
+    ]
+    await write(gateway.inside.runs.store, *runs)
+    await gateway.submit("noop", tag="gpu")
+    found = await overview(gateway)
+    [queue] = found["queues"]
+    assert (queue["tag"], queue["running"], queue["pending"]) == ("gpu", 2, 1)
+    for status, count in (("RUNNING", queue["running"]), ("PENDING", queue["pending"])):
+        listed = await gateway.http.get("/runs", params={"tag": "gpu", "status": status, "total": "true"})
+        assert listed.json()["total"] == found["statuses"][status] == count
+
+
+async def test_flows_that_fail_most_often_are_named_beside_those_with_most_failures(
+    gateway: RunningGateway,
+) -> None:
+    now = time.time()
+    runs = [
+        ended(status, at=now - 1, flow_name=f"busy-{number:02}")
+        for number in range(10)
+        for status in (RunStatus.FAILED, RunStatus.FAILED, RunStatus.COMPLETED)
+    ]
+    await write(gateway.inside.runs.store, *runs, ended(RunStatus.FAILED, at=now - 1, flow_name="always"))
+    found = await overview(gateway)
+    busy = sorted({run.flow_name for run in runs})
+    assert [flow["flow_name"] for flow in found["failing"]] == [*busy, "always"]
 
 
 async def test_each_tenant_sees_its_own_overview(config: NatsBackendConfig) -> None:

@@ -1,6 +1,7 @@
 """`/workers`: listing, hiding, pausing and draining workers."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,6 +36,7 @@ MORE_FIELDS = {
     *("paused", "draining", "last_progress_at", "slots", "slots_busy", "current_run_ids"),
     "executor_error",
     *("last_run_started_at", "last_run_finished_at", "version", "pyoco_version"),
+    *("host", "usage", "history"),
 }
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -95,8 +97,16 @@ async def test_a_worker_has_all_its_fields_and_keeps_what_it_was_asked(config: N
         async with serving_worker(config, worker_id="w-1", tags=["cpu", "gpu"], concurrency=2):
             [reported] = (await gateway.http.get("/workers")).json()
             assert set(reported) == SPEC_FIELDS | MORE_FIELDS
-            times = {"last_seen_at": 0, "last_heartbeat_at": 0}
-            assert await worker(gateway, "w-1") | times == reported | times
+            assert reported["history"] == []
+            changing: dict[str, Any] = {
+                "last_seen_at": 0,
+                "last_heartbeat_at": 0,
+                "usage": None,
+                "history": [],
+            }
+            assert await worker(gateway, "w-1") | changing == reported | changing
+            assert reported["host"]["name"] == socket.gethostname()
+            assert reported["usage"]["processes"] >= 3, "the worker and its two executors"
             assert (reported["state"], reported["tags"]) == ("IDLE", ["cpu", "gpu"])
             assert (reported["slots"], reported["slots_busy"], reported["current_run_ids"]) == (2, 0, [])
             assert (reported["hidden"], reported["paused"], reported["draining"]) == (False, False, False)
@@ -277,3 +287,58 @@ async def test_without_nats_the_answer_is_503(own_nats: NatsServer, config: Nats
         ]
         for response in responses:
             assert_problem(response, 503, 3)
+
+
+def events(found: dict[str, Any]) -> list[str]:
+    return [event["kind"] for event in found["history"]]
+
+
+async def test_the_history_says_when_a_worker_came_and_left_and_what_it_was_asked(
+    config: NatsBackendConfig,
+) -> None:
+    async with running_gateway(config) as gateway:
+        async with serving_worker(config, worker_id="w-1") as serving:
+            for wish in ({"paused": True}, {"paused": True}, {"hidden": True}, {"paused": False}):
+                await ask(gateway, "w-1", **wish)
+            # The next heartbeat of the worker keeps what the gateway has written.
+            since = (await worker(gateway, "w-1"))["last_heartbeat_at"]
+
+            async def heard_since() -> bool:
+                return bool((await worker(gateway, "w-1"))["last_heartbeat_at"] > since)
+
+            await eventually(heard_since, describe="a heartbeat of the worker")
+            await ask(gateway, "w-1", drain=True)
+            await eventually(lambda: serving.drain_requested, describe="the worker knows of it")
+        async with serving_worker(config, worker_id="w-1"):
+            found = await worker_is(gateway, "w-1", state="IDLE")
+        expected = ["started", "paused", "hidden", "resumed", "drain_requested", "stopped", "started"]
+        assert events(found) == expected
+        assert found["history"][5]["reason"] == "drained"
+        times = [event["at"] for event in found["history"]]
+        assert times == sorted(times)
+
+
+async def test_a_worker_that_died_is_in_the_history_of_the_next_one(config: NatsBackendConfig) -> None:
+    async with connected(config) as connection:
+        await put_record(connection, a_record("w-1", seen_at=1000.0, instance_id="the one before"))
+        own = OwnRecord(connection, a_record("w-1", seen_at=time.time()))
+        await own.save()
+        assert [(event.kind, event.at) for event in own.record.history] == [("disconnected", 1000.0)]
+        # Not again with each write, and not of another worker with the same id.
+        await put_record(connection, a_record("w-1", seen_at=2000.0, instance_id="another"))
+        await own.save()
+        assert [event.at for event in own.record.history] == [1000.0]
+
+
+async def test_the_history_is_bounded(five: RunningGateway) -> None:
+    for number in range(30):
+        await ask(five, "idle", paused=number % 2 == 0)
+    found = await worker(five, "idle")
+    assert len(found["history"]) == 20
+    assert found["history"][-1]["kind"] == "resumed"
+
+
+async def test_the_command_that_adds_a_worker_is_shown(five: RunningGateway) -> None:
+    response = await five.http.get("/worker-setup")
+    assert response.status_code == 200
+    assert response.json()["command"].startswith("pyoco-worker --flows ./flows --nats-url nats://")

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -58,6 +59,10 @@ def names(reading: EventReader) -> list[str]:
     return [event.name for event in reading.events]
 
 
+def _has_begun(reading: EventReader) -> bool:
+    return names(reading) == ["heartbeat"]
+
+
 async def receives(reading: EventReader, *expected: tuple[str, str]) -> None:
     await eventually(lambda: received(reading) == list(expected), describe=f"received {expected}")
 
@@ -83,6 +88,21 @@ async def test_a_heartbeat_comes_first_then_changes(gateway: RunningGateway) -> 
         [item] = [item for item in (await listed(gateway))[0] if item["run_id"] == new.run_id]
         assert last["snapshot"] == item
         assert last.keys() == {"run_id", "snapshot", "ts"}
+
+
+async def test_params_are_watched_if_asked_for(gateway: RunningGateway) -> None:
+    await listed(gateway)
+    async with (
+        reading_events(gateway.http, "/runs/watch?include=params") as asked,
+        reading_events(gateway.http, "/runs/watch") as usual,
+    ):
+        for reading in (asked, usual):
+            await eventually(partial(_has_begun, reading), describe="a heartbeat")
+        run = await written(gateway.inside.connection, params={"day": "2026-11-17"})
+        for reading in (asked, usual):
+            await receives(reading, (run.run_id, "PENDING"))
+    assert json.loads(asked.events[-1].data)["snapshot"]["params_preview"] == '{"day":"2026-11-17"}'
+    assert "params_preview" not in json.loads(usual.events[-1].data)["snapshot"]
 
 
 async def test_nothing_is_lost_between_the_list_and_the_watch(gateway: RunningGateway) -> None:

@@ -283,3 +283,31 @@ async def test_an_invalid_query_is_reported_without_nats(
         own_nats.start()
         await gateway.inside.connection.wait_ready(LIMIT_SEC)
         assert await listed(gateway) == []
+
+
+async def test_params_are_listed_if_asked_for(gateway: RunningGateway) -> None:
+    """As JSON, cut after 300 characters; the usual list does not have them."""
+    runs = [
+        ended(at=3000.0, params={"day": "2026-11-17", "region": "eu"}),
+        ended(at=2000.0, params={"text": "é" * 500}),
+        ended(at=1000.0),
+    ]
+    await write_many(gateway.inside.connection, runs)
+    assert all("params_preview" not in item for item in await listed(gateway))
+    short, long, none = await listed(gateway, include="params")
+    assert short["params_preview"] == '{"day":"2026-11-17","region":"eu"}'
+    assert long["params_preview"] == '{"text":"' + "é" * 291
+    assert "params_preview" not in none
+    assert {name: short[name] for name in SUMMARY} == {
+        name: item for name, item in (await listed(gateway))[0].items() if name in SUMMARY
+    }
+    whole = await listed(gateway, include="params,full")
+    assert whole[0]["params"] == {"day": "2026-11-17", "region": "eu"}
+    # An ended run that is written again keeps them.
+    stored = await gateway.inside.runs.store.get_from_leader(runs[0].run_id)
+    assert stored is not None
+    await gateway.inside.runs.store.replace(
+        structs.replace(stored.snapshot, updated_at=4000.0), revision=stored.revision
+    )
+    [again, *_] = await listed(gateway, include="params")
+    assert (again["updated_at"], again["params_preview"]) == (4000.0, short["params_preview"])

@@ -66,6 +66,44 @@ async def test_a_silent_run_has_an_empty_log(gateway: RunningGateway, run: Print
     assert await logs(gateway, run) == {**empty, "run_status": "COMPLETED", "complete": True}
 
 
+async def test_the_lines_around_one_are_read_without_the_others(
+    gateway: RunningGateway, run: PrintingRun
+) -> None:
+    for batch in range(5):
+        await run.prints(*(f"line {10 * batch + index}" for index in range(10)))
+        # Other runs print too: sequences are those of all of them.
+        await (await begun(gateway.inside.connection)).prints("of another run")
+    ids = [line["id"] for line in (await logs(gateway, run))["lines"]]
+    page = await logs(gateway, run, around=ids[20], limit=5)
+    assert texts(page) == ["line 18", "line 19", "line 20", "line 21", "line 22"]
+    assert "logs" not in page
+    earlier = await logs(gateway, run, before=page["previous_before"], limit=20)
+    assert texts(earlier) == [f"line {index}" for index in range(18)]
+    assert (earlier["previous_before"], earlier["complete"]) == (None, False)
+    later = await logs(gateway, run, after=page["next_after"], limit=1)
+    assert texts(later) == ["line 23"]
+    first = await logs(gateway, run, around=ids[0], limit=5)
+    assert (texts(first)[0], first["previous_before"]) == ("line 0", None)
+    found = await logs(gateway, run, before=ids[30], search="5", limit=2)
+    assert texts(found) == ["line 15", "line 25"]
+
+
+@pytest.mark.parametrize("query", [{"after": "1-0"}, {"tail": 2}, {"follow": "1"}, {"around": "2-0"}])
+async def test_one_place_of_the_log_is_read_at_a_time(
+    gateway: RunningGateway, run: PrintingRun, query: dict[str, Any]
+) -> None:
+    refused = await gateway.http.get(f"/runs/{run.run_id}/logs", params={"before": "1-0", **query})
+    assert refused.status_code == 422
+    assert "only one of" in refused.json()["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("field", ["before", "around"])
+async def test_the_id_of_a_line_is_checked(gateway: RunningGateway, run: PrintingRun, field: str) -> None:
+    refused = await gateway.http.get(f"/runs/{run.run_id}/logs", params={field: "12"})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["field"] == field
+
+
 async def test_pages_continue_after_the_given_line(gateway: RunningGateway, run: PrintingRun) -> None:
     await run.prints("a", "b", "c")
     await run.prints("d")

@@ -11,15 +11,17 @@ from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores import dead_letters
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import DeadLetter, RunStatus, TaskStatus, new_run_id
+from pyoco_server.records.models import DeadLetter, RunSnapshot, RunStatus, TaskStatus, new_run_id
 from pyoco_server.runs.bulk import letter_operations
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, matching_letters
 from tests.integration.submit.test_rerun import YAML, YAML_DIGEST, end
 from tests.integration.submit.test_submit import queued_job
 from tests.support.broker.nats_server import NatsServer
+from tests.support.broker.stored_runs import ended, write_many
 from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
+from tests.support.waiting import eventually
 
 
 def letter(**fields: Any) -> DeadLetter:
@@ -67,6 +69,8 @@ async def test_a_failed_run_leaves_a_letter(config: NatsBackendConfig, gateway: 
         "subject": "pyoco.work.default",
         "tenant_id": None,
         "replayable": True,
+        "rerun": None,
+        "closed": False,
     }
     one = await gateway.http.get("/dlq/1")
     assert one.json() == (await dlq(gateway))["items"][0]
@@ -99,6 +103,11 @@ async def test_every_filter_selects_its_letters(gateway: RunningGateway) -> None
         ({"q": RUN_ID[:13]}, [1]),
         ({"q": "repor"}, [2]),
         ({"q": "w1", "tag": "gpu"}, []),
+        ({"seq": "3"}, [3]),
+        ({"seq": "1, 3,99"}, [3, 1]),
+        ({"seq": "1,2", "flow": "etl"}, [1]),
+        ({"state": "open"}, [3, 2, 1]),
+        ({"state": "closed"}, []),
     ):
         assert await seqs(gateway, **query) == found, query
 
@@ -124,6 +133,11 @@ async def test_every_filter_selects_its_letters(gateway: RunningGateway) -> None
         ({"cursor": "0"}, "cursor"),
         ({"cursor": str(2**64)}, "cursor"),
         ({"raeson": "timeout"}, "raeson"),
+        ({"seq": ""}, "seq"),
+        ({"seq": "1,x"}, "seq"),
+        ({"seq": "-1"}, "seq"),
+        ({"seq": ",".join(["1"] * 501)}, "seq"),
+        ({"state": "done"}, "state"),
         ([("tag", "a"), ("tag", "b")], "tag"),
     ],
 )
@@ -291,3 +305,65 @@ async def test_every_request_is_a_503_without_nats(own_nats: NatsServer, config:
             ("POST", "/dlq/1/replay"),
         ):
             assert_problem(await gateway.http.request(method, path), 503, 3)
+
+
+async def with_runs(gateway: RunningGateway, *runs: RunSnapshot) -> None:
+    """These runs, and a letter for each that failed."""
+    await write_many(gateway.inside.connection, list(runs))
+    failed = [run for run in runs if run.status is RunStatus.FAILED]
+    await put(gateway, *(letter(run_id=run.run_id, flow_name=run.flow_name) for run in failed))
+
+
+async def test_a_letter_is_closed_when_a_rerun_of_its_run_has_completed(gateway: RunningGateway) -> None:
+    first, alone = ended(RunStatus.FAILED), ended(RunStatus.FAILED)
+    again = ended(RunStatus.FAILED, at=2000.0, origin_run_id=first.run_id)
+    await with_runs(gateway, first, alone, again)
+    items = {item["run_id"]: item for item in (await dlq(gateway, state="open"))["items"]}
+    assert items[first.run_id]["rerun"] == {"run_id": again.run_id, "status": "FAILED"}
+    assert items[alone.run_id]["rerun"] is None
+    assert not any(item["closed"] for item in items.values())
+
+    # A rerun of the rerun closes the letters of both; what is rerun after that opens neither again.
+    good = ended(RunStatus.COMPLETED, at=3000.0, origin_run_id=again.run_id)
+    bad = ended(RunStatus.CANCELLED, at=4000.0, origin_run_id=first.run_id)
+    await write_many(gateway.inside.connection, [good, bad])
+    closed = (await dlq(gateway, state="closed"))["items"]
+    assert {item["run_id"] for item in closed} == {first.run_id, again.run_id}
+    assert [item["rerun"] for item in closed] == [{"run_id": good.run_id, "status": "COMPLETED"}] * 2
+    [still_open] = (await dlq(gateway, state="open"))["items"]
+    assert (still_open["run_id"], still_open["closed"]) == (alone.run_id, False)
+    one = await gateway.http.get(f"/dlq/{closed[0]['seq']}")
+    assert one.json() == closed[0]
+
+
+async def test_pages_of_open_letters_have_no_closed_ones(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_NARROW", 2)
+    monkeypatch.setattr(dead_letters, "_BATCH", 2)
+    failed = [ended(RunStatus.FAILED, at=float(1000 + number)) for number in range(7)]
+    reruns = [ended(at=3000.0, origin_run_id=run.run_id) for run in failed[::2]]
+    await with_runs(gateway, *failed, *reruns)
+    found, cursor, pages = [], None, 0
+    while pages == 0 or cursor is not None:
+        page = await dlq(gateway, state="open", limit=2, **({"cursor": cursor} if cursor else {}))
+        found += [item["run_id"] for item in page["items"]]
+        cursor, pages = page["next_cursor"], pages + 1
+    assert sorted(found) == sorted(run.run_id for run in failed[1::2])
+
+
+async def test_selected_letters_are_deleted_and_no_others(gateway: RunningGateway) -> None:
+    done, left = ended(RunStatus.FAILED), ended(RunStatus.FAILED)
+    await with_runs(gateway, done, left, ended(at=2000.0, origin_run_id=done.run_id))
+    await put(gateway, letter(), letter())
+    counted = await gateway.http.post("/dlq/delete", params={"seq": "3,4"}, json={"dry_run": True})
+    assert counted.json()["matched"] == 2
+    closed = await gateway.http.post("/dlq/delete", params={"state": "closed"}, json={"dry_run": True})
+    assert (closed.json()["matched"], closed.json()["sample"]) == (1, ["1"])
+    deleted = await gateway.http.post("/dlq/delete", params={"seq": "3,4"}, json={"expected_count": 2})
+    assert deleted.status_code == 200, deleted.text
+
+    async def both_are_gone() -> bool:
+        return await seqs(gateway) == [2, 1]
+
+    await eventually(both_are_gone, describe="the two letters are deleted")

@@ -15,17 +15,18 @@ from msgspec import structs
 
 from pyoco_server.aio.deadlines import TimeBudget
 from pyoco_server.broker.jetstream.object_store import ObjectStore
-from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
 from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import Job, pending_snapshot
+from pyoco_server.records.models import Job, RunSnapshot, pending_snapshot
 from pyoco_server.records.operation_models import BulkItem, BulkRecord
 from pyoco_server.records.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle import cancel_request as cancel
+from pyoco_server.runs.lifecycle import withdrawal
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.withdrawal import Withdrawer
 from pyoco_server.waits.continuation import Continuations
@@ -43,7 +44,7 @@ from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.waiting_runs import waiting_run
 from tests.support.running.workers import serving_worker
 from tests.support.samples.wheels import wheel_bytes
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import LIMIT_SEC, eventually, eventually_equals
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -150,6 +151,48 @@ class TestSubmit:
         detail = assert_problem(answer, 503, 3)["detail"]
         assert "whether it was stored is not known" in detail
         assert "Idempotency-Key" in detail
+
+
+class TestLostWithdrawal:
+    @pytest.mark.parametrize("key", [None, "order-1"])
+    async def test_a_withdrawal_that_nats_has_lost_is_repeated(
+        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
+    ) -> None:
+        submitter, connection = own_gateway.inside.runs.submitter, own_gateway.inside.connection
+        create, written = submitter._store.create, dict[str, bytes]()
+
+        async def unheard(snapshot: RunSnapshot, *, encoded: bytes) -> int:
+            await create(snapshot, encoded=encoded)
+            written[f"$KV.{connection.config.runs_kv_bucket}.{snapshot.run_id}"] = encoded
+            raise NatsUnavailable(LOST)
+
+        headers = {} if key is None else {"Idempotency-Key": key}
+        with monkeypatch.context() as patched:
+            patched.setattr(submitter._store, "create", unheard)
+            answer = await own_gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
+        assert_problem(answer, 503, 3)
+        await eventually(lambda: submitter.withdrawer._withdrawn, describe="it is withdrawn")
+        again = await own_gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
+        accepted = {again.json()["run_id"]}
+        assert await stored_run_ids(own_gateway) == accepted
+        # As a server has it that has lost its newest messages in a power failure.
+        [(subject, snapshot)] = written.items()
+        await publish_acked(connection, subject, snapshot)
+        assert len(await stored_run_ids(own_gateway)) == 2
+        connection.interruptions += 1
+        await eventually_equals(
+            lambda: stored_run_ids(own_gateway), accepted, describe="the refused run is withdrawn again"
+        )
+
+    async def test_a_withdrawal_is_forgotten_when_it_cannot_be_lost_any_more(
+        self, own_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        submitter = own_gateway.inside.runs.submitter
+        lose_ack(monkeypatch, submitter._store, "create")
+        assert_problem(await own_gateway.http.post("/runs", json={"flow_name": "noop"}), 503, 3)
+        await eventually(lambda: submitter.withdrawer._withdrawn, describe="it is withdrawn")
+        monkeypatch.setattr(withdrawal, "_REPEATED_SEC", 0.0)
+        await eventually(lambda: not submitter.withdrawer._withdrawn, describe="it is forgotten")
 
 
 class TestBulk:

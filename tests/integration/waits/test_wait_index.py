@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
@@ -17,6 +18,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.records.models import WaitKind, new_run_id
 from pyoco_server.records.wait_models import NO_DEADLINE, WaitRecord, WaitState
+from pyoco_server.runs.index.pagination import SortKey
 from pyoco_server.waits.index.wait_feed import WaitFeedReader
 from pyoco_server.waits.index.wait_index import (
     NEW_FOR_TOPICS,
@@ -103,6 +105,29 @@ async def test_responses_reveal_nothing_of_other_tenants(index: WaitIndex) -> No
         assert (await index.open_of(tenant)).count == expected
     assert (await index.open_of("acme")).oldest_at == 5.0
     assert (await index.open_of("rival")).oldest_at is None
+
+
+async def test_closed_waits_are_listed_by_their_decision_with_its_answer(index: WaitIndex) -> None:
+    old, young, still_open = (wait(name, created_at=at) for name, at in (("a", 1.0), ("b", 2.0), ("c", 3.0)))
+    first = structs.replace(decided(young, payload={"amount": 5}), decided_at=10.0)
+    last = structs.replace(decided(old, payload="yes\n" + "x" * 500), decided_at=20.0)
+    expired = structs.replace(decided(wait("d"), WaitState.EXPIRED), decided_at=15.0)
+    await put(index, old, young, still_open, last, first, expired)
+
+    async def listed(*states: WaitState, **page: Any) -> tuple[list[tuple[str, str | None]], SortKey | None]:
+        found = await index.list(WaitFilter(states=frozenset(states)), limit=2, **page)
+        items = [msgspec.json.decode(raw) for raw in found.items]
+        return [(item["name"], item["answer"]) for item in items], found.next_after
+
+    items, more = await listed(WaitState.ANSWERED)
+    assert [name for name, _ in items] == ["a", "b"]
+    assert items[1] == ("b", '{"amount":5}')
+    assert items[0][1] is not None
+    assert (len(items[0][1]), items[0][1][:4], more) == (200, "yes\n", None)
+    both, more = await listed(WaitState.ANSWERED, WaitState.EXPIRED)
+    assert [name for name, _ in both] == ["a", "d"]
+    assert await listed(WaitState.ANSWERED, WaitState.EXPIRED, after=more) == ([("b", '{"amount":5}')], None)
+    assert (await listed(WaitState.OPEN))[0] == [("c", None)]
 
 
 async def test_deleted_waits_are_dropped_and_returned(index: WaitIndex) -> None:

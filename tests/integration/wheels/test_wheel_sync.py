@@ -186,7 +186,10 @@ async def test_wheels_for_another_platform_or_python_are_skipped_and_the_older_o
     assert platform == {
         "name": "greetings-0.2.0-cp27-cp27mu-win32.whl",
         "reason": "this worker cannot install cp27-cp27mu-win32",
+        "needs": "platform",
+        "expected": "cp27-cp27mu-win32",
     }
+    assert (python["needs"], python["expected"]) == ("python", ">=99")
     assert python["name"] == "greetings-0.3.0-py3-none-any.whl"
     assert python["reason"].startswith("it is for Python >=99, and this worker has 3.")
 
@@ -206,14 +209,34 @@ async def test_a_failed_installation_leaves_the_old_code_and_says_so(
         assert "version 0.1.0 stays" in failed["error"]
         assert "nowhere" in failed["error"]
         assert [each["version"] for each in failed["installed_wheels"]] == ["0.1.0", "1.0"]
+        [refused] = failed["failed_wheels"]
+        assert refused["name"] == NEW
+        assert "nowhere" in refused["reason"]
         assert await greeting(gateway) == "old"
         # A good one mends it.
         await registered(gateway, version="0.3.0", content=greetings("0.3.0", "newer"))
         mended = await synced(gateway, last_result="ok", error=None)
         assert mended["last_success_at"] >= failed["last_attempt_at"]
+        assert mended["failed_wheels"] == []
         assert await greeting(gateway) == "newer"
     errors = [record for record in caplog.records if getattr(record, "err_id", "") == "ERR-PYOCO-0024"]
     assert errors
+
+
+@pytest.mark.usefixtures("without_pip")
+async def test_dependencies_that_nothing_brings_are_reported(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    needs = "Metadata-Version: 2.1\nName: greetings\nVersion: 0.1.0\nRequires-Dist: other>=1\n"
+    info = {"greetings-0.1.0.dist-info/METADATA": f"{needs}Requires-Dist: msgspec\n"}
+    await registered(gateway, content=wheel_bytes(metadata=info["greetings-0.1.0.dist-info/METADATA"]))
+    async with serving_worker(config):
+        reported = await synced(gateway, last_result="ok")
+        [installed] = reported["installed_wheels"]
+        assert installed["missing"] == ["other>=1"]
+        await registered(gateway, "other", "1.0")
+        complete = await synced(gateway, last_result="ok", updated_wheels=["other-1.0-py3-none-any.whl"])
+        assert [each["missing"] for each in complete["installed_wheels"]] == [[], []]
 
 
 async def test_an_installation_that_takes_too_long_is_ended(

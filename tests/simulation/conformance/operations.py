@@ -1,4 +1,9 @@
-"""Operations on a server, and their answers in a form that can be compared."""
+"""Operations on a server, and their answers in a form that can be compared.
+
+JetStream answers some operations before their effects can be seen everywhere: it tells a consumer of a new
+message after the ack of its publish, and ends the deliveries of a deleted message by themselves. Each such
+operation waits until these effects have happened, so that the next one finds the same on both servers.
+"""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -18,6 +23,8 @@ _STATUS: Final = ("Status", "Description")
 _PULL_ENDS: Final = ("404", "408", "409", "503")
 _STATE: Final = ("messages", "first_seq", "last_seq", "num_subjects", "subjects", "consumer_count")
 _CONSUMER: Final = ("num_ack_pending", "num_redelivered", "num_pending")
+_ADVISORY: Final = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK"
+_ALL: Final = 1000
 
 SECOND_NS: Final = 1_000_000_000
 # As `broker/resources.py` makes them, with short names.
@@ -32,10 +39,25 @@ STREAMS: Final[Mapping[str, dict[str, Any]]] = {
     "LOG": {"subjects": ["log.>"], "duplicate_window": 120 * SECOND_NS},
     "CAPPED": {"subjects": ["capped.*"], "max_msgs": 3, "max_msgs_per_subject": 2},
     "WORK": {"subjects": ["work.>"], "retention": "workqueue", "duplicate_window": 120 * SECOND_NS},
-    "SHORT": {"subjects": ["short.*"], "duplicate_window": SECOND_NS // 10, "max_age": SECOND_NS},
+    "SHORT": {"subjects": ["short.*"], "duplicate_window": 2 * SECOND_NS // 5, "max_age": SECOND_NS},
     "OBJ": {"subjects": ["$O.>"], "allow_rollup_hdrs": True, "discard": "new"},
-    "ADVISORIES": {"subjects": ["$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK.*"]},
+    "ADVISORIES": {"subjects": [f"{_ADVISORY}.*"]},
 }
+
+
+@dataclass(frozen=True, slots=True)
+class BegunPull:
+    batch: int
+    # Filled as they come.
+    found: list[Message]
+
+    @property
+    def delivered(self) -> list[Message]:
+        return [message for message in self.found if message.status is None]
+
+    @property
+    def waits(self) -> bool:
+        return len(self.delivered) < self.batch and not any(each.status in _PULL_ENDS for each in self.found)
 
 
 @dataclass(slots=True)
@@ -45,7 +67,10 @@ class Session:
     target: Target
     # The reply subjects of deliveries, in order.
     deliveries: list[str] = field(default_factory=list)
-    begun: list[list[Message]] = field(default_factory=list)
+    begun: list[BegunPull] = field(default_factory=list)
+    # Advisories, if it listens to them.
+    listens: bool = False
+    heard: list[Message] = field(default_factory=list)
 
     async def create(self, consumer: Mapping[str, object], *, storage: str = "memory") -> None:
         for name, config in STREAMS.items():
@@ -69,14 +94,19 @@ class Session:
         if reply.status is not None:
             return reply.status
         ack = msgspec.json.decode(reply.data)
+        await self._settle(ack.get("stream"))
         return ack.get("error") or {name: ack.get(name) for name in ("stream", "seq", "duplicate")}
 
     async def purge(self, stream: str, query: Mapping[str, object]) -> Answer:
-        return _plain(await self._call(f"STREAM.PURGE.{stream}", dict(query)), "success", "purged")
+        answer = await self._call(f"STREAM.PURGE.{stream}", dict(query))
+        await self._settle(stream)
+        return _plain(answer, "success", "purged")
 
     async def delete(self, stream: str, sequence: int) -> Answer:
         query = {"seq": sequence, "no_erase": True}
-        return _plain(await self._call(f"STREAM.MSG.DELETE.{stream}", query), "success")
+        answer = await self._call(f"STREAM.MSG.DELETE.{stream}", query)
+        await self._settle(stream)
+        return _plain(answer, "success")
 
     # Reading
 
@@ -128,12 +158,15 @@ class Session:
     async def begin_pull(self, batch: int, expires_sec: float) -> None:
         query = {"batch": batch, "expires": int(expires_sec * SECOND_NS)}
         subject = "$JS.API.CONSUMER.MSG.NEXT.WORK.w"
-        self.begun.append(await self.target.begin(subject, msgspec.json.encode(query)))
+        found = await self.target.begin(subject, msgspec.json.encode(query))
+        self.begun.append(BegunPull(batch, found))
+        await self._settle("WORK")
 
     async def end_pulls(self) -> Answer:
         """What has come for the pulls that were begun."""
+        await self._settle("WORK")
         begun, self.begun = self.begun, []
-        return [[self._delivered(message) for message in found] for found in begun]
+        return [[self._delivered(message) for message in pull.found] for pull in begun]
 
     async def acknowledge(self, which: int, payload: bytes) -> Answer:
         """Of a delivery so far; None if there is none."""
@@ -149,19 +182,51 @@ class Session:
         facts = {name: answer[name] for name in _CONSUMER}
         return facts | {name: delivered[name] for name in ("consumer_seq", "stream_seq")}
 
+    async def listen(self) -> None:
+        """Subscribe to advisories, which are stored nevertheless."""
+        self.listens = True
+        self.heard = await self.target.listen(f"{_ADVISORY}.*")
+
     async def advisories(self) -> Answer:
-        """Which messages have used up their deliveries."""
-        found = []
-        query = {"next_by_subj": ">", "seq": 1, "batch": 100}
-        subject = "$JS.API.DIRECT.GET.ADVISORIES"
-        payload = msgspec.json.encode(query)
-        for reply in await self.target.replies(
-            subject, payload, None, lambda all_: all_[-1].status is not None
-        ):
-            if reply.status is None:
-                advisory = msgspec.json.decode(reply.data)
-                found.append((advisory["stream_seq"], advisory["deliveries"]))
-        return found
+        """Which messages have used up their deliveries: as it is stored, and as it is heard."""
+        # Stored and heard after the advisories that the server has published so far.
+        await self.target.replies(f"{_ADVISORY}.end", b"", None, lambda _: True)
+        stored = await self._stored("ADVISORIES")
+        if not self.listens:
+            return _advisories(stored)
+        await self.target.wait_for(self._has_heard_the_end)
+        return _advisories(stored), _advisories(self.heard)
+
+    async def _has_heard_the_end(self) -> bool:
+        return any(message.subject == f"{_ADVISORY}.end" for message in self.heard[-1:])
+
+    # What an operation waits for
+
+    async def _settle(self, stream: str | None) -> None:
+        if stream == "WORK":
+            await self.target.wait_for(self._is_settled)
+
+    async def _is_settled(self) -> bool:
+        """Whether the consumer has noticed everything that has happened to its stream."""
+        info = await self._call("CONSUMER.INFO.WORK.w")
+        pattern = info["config"].get("filter_subject") or ">"
+        stored = {int(each.headers["Nats-Sequence"]) for each in await self._stored("WORK", pattern)}
+        pulled = [message.reply for pull in self.begun for message in pull.delivered]
+        delivered = [int(delivery_tokens(reply)[1]) for reply in [*self.deliveries, *pulled]]
+        exhausted = {each["stream_seq"] for each in _advisories(await self._stored("ADVISORIES"))}
+        expected = {
+            "num_pending": len([each for each in stored if each > info["delivered"]["stream_seq"]]),
+            "num_ack_pending": len(stored.intersection(delivered) - exhausted),
+            "num_waiting": len([pull for pull in self.begun if pull.waits]),
+        }
+        is_received = info["delivered"]["consumer_seq"] == len(delivered)
+        return is_received and all(info[name] == count for name, count in expected.items())
+
+    async def _stored(self, stream: str, pattern: str = ">") -> list[Message]:
+        query = {"next_by_subj": pattern, "seq": 1, "batch": _ALL}
+        subject, payload = f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(query)
+        found = await self.target.replies(subject, payload, None, lambda all_: all_[-1].status is not None)
+        return found[:-1]
 
     async def wait(self, seconds: float) -> None:
         await self.target.wait(seconds)
@@ -175,6 +240,13 @@ class Session:
 
 def _plain(answer: dict[str, Any], *names: str) -> Answer:
     return answer.get("error") or {name: answer.get(name) for name in names}
+
+
+def _advisories(found: list[Message]) -> list[dict[str, Any]]:
+    """Without ids and times."""
+    advisories = [msgspec.json.decode(each.data) for each in found if each.data]
+    own = ("id", "timestamp")
+    return [{name: value for name, value in each.items() if name not in own} for each in advisories]
 
 
 def _read(reply: Message) -> Answer:

@@ -1,7 +1,8 @@
 """The two servers that get the same operations: a real nats-server, and the simulated one."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from nats.aio.client import Client
@@ -13,6 +14,8 @@ from tests.simulation.jetstream.server import SimulatedServer
 
 _ANSWER_SEC: Final = 5.0
 _INBOX: Final = "_INBOX.conformance"
+# When simulated time begins.
+_BEGAN_NS: Final = 1_900_000_000_000_000_000
 
 
 class Target(Protocol):
@@ -30,12 +33,25 @@ class Target(Protocol):
         """Publish; the list is filled with the replies as they come."""
         ...
 
+    async def listen(self, pattern: str) -> list[Message]:
+        """Subscribe; the list is filled with the messages as they come."""
+        ...
+
+    async def wait_for(self, is_true: Callable[[], Awaitable[bool]]) -> None:
+        """Return when it is true."""
+        ...
+
     async def wait(self, seconds: float) -> None: ...
+
+    def now(self) -> float:
+        """In seconds since it was made."""
+        ...
 
 
 class RealTarget:
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._began = time.monotonic()
 
     async def replies(
         self,
@@ -61,42 +77,58 @@ class RealTarget:
         return found
 
     async def begin(self, subject: str, payload: bytes) -> list[Message]:
+        inbox = self._client.new_inbox()
+        found = await self.listen(inbox)
+        await self._client.publish(subject, payload, reply=inbox)
+        return found
+
+    async def listen(self, pattern: str) -> list[Message]:
         found: list[Message] = []
 
         async def receive(msg: Msg) -> None:
             found.append(Message.from_headers(msg.subject, msg.reply, msg.headers, msg.data))
 
-        inbox = self._client.new_inbox()
-        await self._client.subscribe(inbox, cb=receive)
-        await self._client.publish(subject, payload, reply=inbox)
+        await self._client.subscribe(pattern, cb=receive)
         await self._client.flush()
         return found
 
+    async def wait_for(self, is_true: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(_ANSWER_SEC):
+            while not await is_true():
+                pass
+
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def now(self) -> float:
+        return time.monotonic() - self._began
 
 
 class SimulatedTarget:
     """Without a network: everything is answered at once."""
 
     def __init__(self) -> None:
-        self._now_ns = 1_900_000_000_000_000_000
+        self._now_ns = _BEGAN_NS
         self._timers: list[tuple[int, Callable[[], None]]] = []
         self.server = SimulatedServer(lambda: self._now_ns, self._call_at)
         self._received: list[Message] = []
         self._inboxes = 0
-        # The replies to what was begun, by subscription.
-        self._begun: dict[int, list[Message]] = {}
+        # By subscription.
+        self._heard: dict[int, list[Message]] = {}
 
     def deliver(self, subscription: int, message: Message) -> None:
-        self._begun.get(subscription, self._received).append(message)
+        self._heard.get(subscription, self._received).append(message)
 
     async def begin(self, subject: str, payload: bytes) -> list[Message]:
-        self._inboxes += 1
-        inbox = f"{_INBOX}.{self._inboxes}"
-        found = self._begun[self._inboxes] = []
-        self.server.subscriptions.add(self, self._inboxes, inbox)
+        inbox = f"{_INBOX}.{self._inboxes + 1}"
+        found = await self.listen(inbox)
         self.server.receive(self, subject, payload, b"", inbox)
+        return found
+
+    async def listen(self, pattern: str) -> list[Message]:
+        self._inboxes += 1
+        found = self._heard[self._inboxes] = []
+        self.server.subscriptions.add(self, self._inboxes, pattern)
         return found
 
     async def replies(
@@ -120,6 +152,12 @@ class SimulatedTarget:
         self._received.clear()
         self.server.subscriptions.remove(self, self._inboxes)
         return found
+
+    async def wait_for(self, is_true: Callable[[], Awaitable[bool]]) -> None:
+        assert await is_true()
+
+    def now(self) -> float:
+        return (self._now_ns - _BEGAN_NS) / 1e9
 
     async def wait(self, seconds: float) -> None:
         until = self._now_ns + int(seconds * 1e9)

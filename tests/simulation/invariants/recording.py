@@ -80,8 +80,13 @@ class Recorder:
             self._runs[run_id] = stored.sequence, after
         write = RunWrite(run_id=run_id, revision=stored.sequence, at=self._world.now, snapshot=after)
         self._evidence.run_writes.append(write)
-        for problem in check_run_write(run_id, None if before is None else before[1], after):
+        stored_before = None if before is None else before[1]
+        for problem in check_run_write(run_id, stored_before, after, lost_writes=self._has_lost_writes):
             raise InvariantBroken(problem)
+
+    @property
+    def _has_lost_writes(self) -> bool:
+        return any(each.fault is WorldFault.POWER_FAILURE for each in self._world.faults.log)
 
     def _on_wait(self, stored: Stored) -> None:
         # A server that has lost its newest messages uses their sequences again.
@@ -118,7 +123,7 @@ class Recorder:
         """When everything has settled."""
         world, config, found = self._world, self._config, self._evidence
         found.now = world.wall
-        found.lost_writes = any(each.fault is WorldFault.POWER_FAILURE for each in world.faults.log)
+        found.lost_writes = self._has_lost_writes
         found.executions = world.executions
         found.requests, found.followed, found.purged = users.requests, users.followed, users.purged
         runs = self._values(config.runs_kv_bucket)

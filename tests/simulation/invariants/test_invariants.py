@@ -495,3 +495,6 @@ def test_lost_writes_excuse_what_was_promised_about_them() -> None:
     lost = Evidence(requests=[asked("submit", Response.DONE)])
     assert list(request_invariants.an_accepted_run_exists(lost))
     assert not list(request_invariants.an_accepted_run_exists(replace(lost, lost_writes=True)))
+    later, reused = run(RunStatus.RUNNING, delivery=(3, 1)), run(RunStatus.RUNNING, delivery=(1, 1))
+    assert list(run_invariants.check_run_write(RUN, later, reused))
+    assert not list(run_invariants.check_run_write(RUN, later, reused, lost_writes=True))

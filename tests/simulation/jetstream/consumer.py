@@ -59,6 +59,8 @@ class Consumer:
     outside: Outside
     # The next stream sequence to look at.
     next_sequence: int = 1
+    # Up to which sequence it was told of messages.
+    told_sequence: int = 0
     # The numbers of the last delivery.
     consumer_sequence: int = 0
     stream_sequence: int = 0
@@ -100,15 +102,23 @@ class Consumer:
 
     @property
     def num_pending(self) -> int:
-        """How many messages were never delivered."""
+        """How many messages were never delivered, of those that it was told of."""
+        pending = self._count_from(self.next_sequence)
+        if self.told_sequence >= self.stream.last_sequence:
+            return pending
+        return pending - self._count_from(max(self.next_sequence, self.told_sequence + 1))
+
+    def _count_from(self, sequence: int) -> int:
         [pattern, *more] = self.patterns
         if not more:
-            return self.stream.count(self.next_sequence, pattern)
-        return sum(
-            1
-            for each in self.stream.after(self.next_sequence, ">")
-            if any(matches(one, each.subject) for one in self.patterns)
-        )
+            return self.stream.count(sequence, pattern)
+        return sum(1 for each in self.stream.after(sequence, ">") if self.wants(each.subject))
+
+    def tell(self, sequence: int) -> None:
+        """A message was stored; a pull that does not wait finds none that the consumer was not told of."""
+        self.told_sequence = max(self.told_sequence, sequence)
+        if self.waiting:
+            self.work()
 
     # Pulls
 
@@ -290,7 +300,12 @@ class Consumer:
     def _check_pending(self, now_ns: int) -> None:
         due = sorted(sequence for sequence, each in self.pending.items() if each.due_ns <= now_ns)
         for sequence in due:
-            self._again(sequence)
+            if self.max_deliver == 1 and sequence not in self.redeliver:
+                # Of several deliveries, it is noticed only when there would be one more.
+                del self.pending[sequence]
+                self.outside.advise(self, sequence, 1)
+            else:
+                self._again(sequence)
 
     def _again(self, sequence: int) -> None:
         if self.stream.at(sequence) is None:

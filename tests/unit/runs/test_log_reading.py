@@ -11,7 +11,15 @@ from pyoco_server.errors import InvalidRequest, NatsUnavailable
 from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
 from pyoco_server.records.models import LogLine
 from pyoco_server.runs.watch import log_reading
-from pyoco_server.runs.watch.log_reading import START, LogFilter, LogPage, LogPosition, LogReader
+from pyoco_server.runs.watch.log_reading import (
+    START,
+    LogFilter,
+    LogPage,
+    LogPosition,
+    LogReader,
+    PlacedLine,
+    lines_before,
+)
 
 
 class LogInMemory(RunLogs):
@@ -185,3 +193,58 @@ def test_events_are_parsed_in_any_chunking(cuts: list[int]) -> None:
         ServerSentEvent("line", '{"text": "a\u2028b\x85c\x0bd"}', "1-0"),
         ServerSentEvent("tick", "1\n2", "1-0"),
     ]
+
+
+def placed(log: LogInMemory, line_filter: LogFilter) -> list[PlacedLine]:
+    return [
+        PlacedLine(LogPosition(batch.sequence, index), each)
+        for batch in log.batches
+        for index, each in enumerate(batch.lines)
+        if line_filter.matches(each)
+    ]
+
+
+@given(
+    batches=st.lists(st.lists(LINES, max_size=4), max_size=8),
+    line_filter=FILTERS,
+    limit=st.integers(1, 5),
+    step=st.integers(1, 10),
+)
+async def test_paging_backwards_returns_each_matching_line_once(
+    batches: list[list[LogLine]], line_filter: LogFilter, limit: int, step: int
+) -> None:
+    log, found = LogInMemory(*batches), list[PlacedLine]()
+    before: LogPosition | None = LogPosition(1000, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_reading, "_FIRST_STEP", step)
+        while before is not None:
+            page = await lines_before(log, "run", before, limit, line_filter)
+            assert len(page.lines) <= limit
+            assert page.start is None or page.start < before
+            found[:0] = page.lines
+            before = page.start
+    assert found == placed(log, line_filter)
+
+
+@given(batches=st.lists(st.lists(LINES, min_size=1, max_size=4), min_size=1, max_size=8), data=st.data())
+async def test_the_lines_before_and_from_a_line_are_the_log(
+    batches: list[list[LogLine]], data: st.DataObject
+) -> None:
+    log = LogInMemory(*batches)
+    all_lines = placed(log, LogFilter())
+    chosen = data.draw(st.sampled_from(all_lines))
+    earlier = await lines_before(log, "run", chosen.position, 1000, LogFilter())
+    later = await LogReader(log, "run", after=chosen.position.just_before).page(1000, ended=True)
+    assert earlier.start is None
+    assert later.lines[0] == chosen
+    assert earlier.lines + later.lines == all_lines
+
+
+async def test_reading_backwards_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reading, "MAX_BATCHES", 3)
+    monkeypatch.setattr(log_reading, "_FIRST_STEP", 3)
+    log = LogInMemory(*[[line("x")] for _ in range(20)])
+    page = await lines_before(log, "run", LogPosition(61, 0), 5, LogFilter(search="y"))
+    assert page.lines == []
+    assert page.start is not None
+    assert log.reads < 8

@@ -13,7 +13,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper, switch
 
 from pyoco_server.records.models import JournalEntry
-from pyoco_server.worker.engine.flow_graph import in_order, predecessors
+from pyoco_server.runs.flow_yaml.flow_order import in_order, predecessors
 from tests.flows import basics, durable
 from tests.support.running.flow_runs import FlowUnderTest
 

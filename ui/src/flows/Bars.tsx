@@ -25,8 +25,13 @@ export function SuccessBar({ statistics }: { statistics: FlowStatistics | undefi
 
 const ENDS = ["completed", "cancelled", "failed"] as const;
 
+interface SparklineProps {
+  statistics: Pick<FlowStatistics, "since" | "bucket_sec" | "sparkline">;
+  label: string;
+}
+
 /** A bar per part of the window, as high as the number of runs that ended in it. */
-export function Sparkline({ statistics, label }: { statistics: FlowStatistics; label: string }) {
+export function Sparkline({ statistics, label }: SparklineProps) {
   const t = useMessages(messages);
   const language = useLanguage();
   const { sparkline, since, bucket_sec: step } = statistics;

@@ -2,7 +2,7 @@
 import { useMemo, useState } from "react";
 import { useMessages } from "../i18n/messages";
 import { visible } from "../lib/visible";
-import { type Field, fieldOf } from "../schemaForm/fields";
+import { type Field, fieldOf, isShown } from "../schemaForm/fields";
 import type { Json, Schema } from "../schemaForm/json";
 import { SchemaForm } from "../schemaForm/SchemaForm";
 import type { Problems } from "../schemaForm/validation";
@@ -54,20 +54,6 @@ export function ParamsEditor({ schema, value, problems, onChange }: ParamsEditor
       <SchemaForm field={field} value={value} problems={problems} onChange={onChange} />
     </div>
   );
-}
-
-/** Whether a form has a field at this path, which then shows the error. */
-function isShown(field: Field, place: string): boolean {
-  if (place === "") return true;
-  const [name = "", ...rest] = place.split(".");
-  const { shape } = field;
-  const inner =
-    shape.kind === "object"
-      ? shape.fields.find((each) => each.name === name)
-      : shape.kind === "list" && /^\d+$/.test(name)
-        ? shape.item
-        : undefined;
-  return inner !== undefined && isShown(inner, rest.join("."));
 }
 
 function isWithoutParams(schema: Schema | null): boolean {

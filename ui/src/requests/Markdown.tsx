@@ -1,6 +1,7 @@
 /** Markdown as React elements: no HTML is interpreted, nothing is loaded, and links lead to http(s) only. */
 import { Fragment, type ReactNode } from "react";
 import { visible } from "../lib/visible";
+import { TextTable } from "../ui/TextTable";
 import styles from "./Markdown.module.css";
 import { type Block, blocksOf, type Inline, type Item, inlinesOf } from "./markdownText";
 
@@ -42,7 +43,11 @@ function view(block: Block, above: number[]): ReactNode {
         <ul>{block.items.map(item)}</ul>
       );
     case "table":
-      return <Table head={block.head} rows={block.rows} />;
+      return (
+        <div className={styles.table}>
+          <TextTable head={block.head} rows={block.rows} cell={inline} />
+        </div>
+      );
     case "line":
       return <hr />;
     case "text":
@@ -57,35 +62,6 @@ function item({ text, checked, blocks: inside }: Item, index: number): ReactNode
       {inline(text)}
       {blocks(inside, [])}
     </li>
-  );
-}
-
-function Table({ head, rows }: { head: readonly string[]; rows: readonly (readonly string[])[] }) {
-  const keyed = (cells: readonly string[]) => cells.map((cell, index) => [`${index}`, cell] as const);
-  return (
-    <div className={styles.table}>
-      <table>
-        <thead>
-          <tr>
-            {keyed(head).map(([key, cell]) => (
-              <th key={key} scope="col">
-                {inline(cell)}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: the rows of a text have no other name.
-            <tr key={index}>
-              {keyed(row).map(([key, cell]) => (
-                <td key={key}>{inline(cell)}</td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }
 

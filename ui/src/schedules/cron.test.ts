@@ -43,7 +43,7 @@ describe("a spec in words", () => {
   });
 
   it("has intervals and moments", () => {
-    expect(specText(spec({ every_sec: 5400 }), "en")).toBe("Every 1 h 30 m");
+    expect(specText(spec({ every_sec: 5400 }), "en")).toBe("Every 1h 30m");
     expect(specText(spec({ every_sec: 30 }), "ja")).toBe("30秒ごと");
     expect(specText(spec({ at: [1, 2, 3] }), "en")).toBe("3 moments");
     expect(specText(spec({ cron: ["@hourly", "0 2 * * *"] }), "en")).toBe(

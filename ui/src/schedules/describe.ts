@@ -1,7 +1,7 @@
 /** When a schedule starts runs, in words. */
 import type { Language } from "../i18n/language";
 import { listText, type Translate, translator } from "../i18n/messages";
-import { duration } from "../i18n/time";
+import { interval } from "../i18n/time";
 import { type CronShape, cronShape } from "./cron";
 import { messages } from "./messages";
 import type { Spec } from "./schedule";
@@ -15,7 +15,7 @@ export function specText(spec: Spec, language: Language): string {
     const shape = cronShape(each);
     return shape ? cronText(shape, t, language) : each;
   });
-  if (spec.every_sec) parts.push(t("every", { time: wholeDuration(spec.every_sec, language) }));
+  if (spec.every_sec) parts.push(t("every", { time: interval(spec.every_sec, language) }));
   if (spec.at?.length) parts.push(t("moments", { count: spec.at.length }));
   return parts.join(language === "ja" ? "、" : "; ") || t("nothing");
 }
@@ -54,7 +54,3 @@ const weekdayName = (day: number, language: Language): string =>
   new Intl.DateTimeFormat(language, { weekday: "short", timeZone: "UTC" }).format(
     new Date(Date.UTC(2024, 8, 1 + day)),
   );
-
-/** Without tenths: "5 s", not "5.0 s". */
-const wholeDuration = (seconds: number, language: Language): string =>
-  duration(seconds, language).replace(/\.0(?=\D)/, "");

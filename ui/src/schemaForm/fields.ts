@@ -202,3 +202,17 @@ export function schemaLike(value: unknown): Schema {
   const members = Object.entries(value).map(([name, each]) => [name, schemaLike(each)]);
   return { type: "object", properties: Object.fromEntries(members), required: Object.keys(value) };
 }
+
+/** Whether a form has a field at this path, which then shows the error. */
+export function isShown(field: Field, place: string): boolean {
+  if (place === "") return true;
+  const [name = "", ...rest] = place.split(".");
+  const { shape } = field;
+  const inner =
+    shape.kind === "object"
+      ? shape.fields.find((each) => each.name === name)
+      : shape.kind === "list" && /^\d+$/.test(name)
+        ? shape.item
+        : undefined;
+  return inner !== undefined && isShown(inner, rest.join("."));
+}

@@ -51,8 +51,8 @@ function OpenDialog({
     const dialog = ref.current;
     const before = document.activeElement;
     dialog?.showModal();
-    // The browser would focus the close button.
-    (dialog?.querySelector<HTMLElement>("input, textarea, select") ?? dialog)?.focus();
+    // The browser would focus the close button. A long dialog is read from its top.
+    (dialog?.querySelector<HTMLElement>("input, textarea, select") ?? dialog)?.focus({ preventScroll: true });
     return () => {
       dialog?.close();
       if (before instanceof HTMLElement) before.focus();

@@ -8,6 +8,8 @@ import { UserText } from "./UserText";
 
 interface PageProps {
   title: string;
+  /** Above the heading, such as breadcrumbs. */
+  above?: ReactNode;
   /** Next to the heading, such as a count. */
   note?: ReactNode;
   actions?: ReactNode;
@@ -16,12 +18,13 @@ interface PageProps {
   full?: boolean;
 }
 
-export function Page({ title, note, actions, children, full }: PageProps) {
+export function Page({ title, above, note, actions, children, full }: PageProps) {
   useEffect(() => {
     document.title = `${visible(title)} · Pyoco`;
   }, [title]);
   return (
     <div className={joined(styles.page, full && styles.full)}>
+      {above}
       <header className={styles.head}>
         <div className={styles.title}>
           <h1>

@@ -14,10 +14,13 @@ const buttonClass = (kind: Kind, iconOnly: boolean, className?: string) =>
 
 interface ButtonProps extends ComponentProps<"button"> {
   kind?: Kind;
+  /** It cannot be undone, although it does not look so: armed as a primary one is. */
+  decides?: boolean;
 }
 
 export function Button({
   kind = "normal",
+  decides = kind === "primary" || kind === "danger",
   className,
   type = "button",
   onClick,
@@ -25,7 +28,7 @@ export function Button({
   ...rest
 }: ButtonProps) {
   const isArmed = useIsArmed();
-  const waits = !isArmed && (kind === "primary" || kind === "danger");
+  const waits = !isArmed && decides;
   return (
     <button
       type={type}
@@ -39,7 +42,7 @@ export function Button({
   );
 }
 
-interface IconButtonProps extends Omit<ButtonProps, "children"> {
+interface IconButtonProps extends Omit<ButtonProps, "children" | "decides"> {
   /** Announced, and shown on hover. */
   label: string;
   icon: ReactNode;

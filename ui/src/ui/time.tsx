@@ -17,7 +17,7 @@ export function Ago({ at }: { at: number | null | undefined }) {
   );
 }
 
-/** "Starts in 2 hr." */
+/** "Starts in 2h" */
 export function StartsIn({ at }: { at: number }) {
   const language = useLanguage();
   const t = useMessages(messages);

@@ -2,6 +2,7 @@
 
 from pyoco_server.api import operation_types as ops
 from pyoco_server.api import run_types as runs
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import OPERATE, READ_OR_OPERATE
@@ -18,7 +19,6 @@ _BULK_ERRORS = (
     NATS,
     Err.INDEX_NOT_READY,
 )
-_LETTER_BULK_ERRORS = tuple(error for error in _BULK_ERRORS if error is not Err.INDEX_NOT_READY)
 
 BULK_CANCEL = Endpoint(
     "POST /bulk/cancel",
@@ -29,6 +29,7 @@ BULK_CANCEL = Endpoint(
     Body(ops.BulkCancelRequest),
     runs.RunFilterQuery,
     creates="bulk operation",
+    audit=AuditRule("bulk.cancel", ("operation.bulk_id",), request=("reason",), response=("matched",)),
 )
 BULK_RERUN = Endpoint(
     "POST /bulk/rerun",
@@ -39,26 +40,29 @@ BULK_RERUN = Endpoint(
     Body(ops.BulkRerunRequest),
     runs.RunFilterQuery,
     creates="bulk operation",
+    audit=AuditRule("bulk.rerun", ("operation.bulk_id",), request=("mode",), response=("matched",)),
 )
 REPLAY_LETTERS = Endpoint(
     "POST /dlq/replay",
     OPERATE,
     "Replay every dead letter that matches the query, with the filters of `GET /dlq`.",
     ops.BulkAnswer,
-    _LETTER_BULK_ERRORS,
+    _BULK_ERRORS,
     Body(ops.BulkReplayRequest),
     ops.LetterQuery,
     creates="bulk operation",
+    audit=AuditRule("bulk.replay", ("operation.bulk_id",), request=("mode", "delete"), response=("matched",)),
 )
 DELETE_LETTERS = Endpoint(
     "POST /dlq/delete",
     OPERATE,
     "Delete every dead letter that matches the query, with the filters of `GET /dlq`.",
     ops.BulkAnswer,
-    _LETTER_BULK_ERRORS,
+    _BULK_ERRORS,
     Body(ops.BulkRequest),
     ops.LetterQuery,
     creates="bulk operation",
+    audit=AuditRule("bulk.delete_letters", ("operation.bulk_id",), response=("matched",)),
 )
 LIST_BULK = Endpoint("GET /bulk", READ_OR_OPERATE, "The newest bulk operations.", ops.BulkList, (NATS,))
 GET_BULK = Endpoint(
@@ -75,4 +79,5 @@ STOP_BULK = Endpoint(
     BulkRecord,
     (Err.BULK_NOT_FOUND, UNREADABLE, NATS),
     repeatable=True,
+    audit=AuditRule("bulk.stop", ("bulk_id",), response=("action", "matched", "done")),
 )

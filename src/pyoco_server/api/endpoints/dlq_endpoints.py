@@ -1,8 +1,9 @@
 """Endpoints of dead letters."""
 
 from pyoco_server.api import operation_types as ops
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
-from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE
+from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import OPERATE, READ_OR_OPERATE
 from pyoco_server.errors.error_table import Err
 
@@ -11,7 +12,7 @@ LIST_LETTERS = Endpoint(
     READ_OR_OPERATE,
     "The dead letters that match, newest first.",
     ops.LettersView,
-    (Err.INVALID_LIST_QUERY, NATS),
+    LIST_ERRORS,
     query=ops.LetterPageQuery,
 )
 GET_LETTER = Endpoint(
@@ -28,6 +29,7 @@ DELETE_LETTER = Endpoint(
     "Delete one dead letter; its run is kept.",
     ops.LetterDeleted,
     (Err.DEAD_LETTER_NOT_FOUND, NATS),
+    audit=AuditRule("dead_letter.delete", ("seq",)),
 )
 REPLAY_LETTER = Endpoint(
     "POST /dlq/{seq}/replay",
@@ -46,4 +48,7 @@ REPLAY_LETTER = Endpoint(
     ),
     Body(ops.ReplayRequest, required=False),
     creates="run",
+    audit=AuditRule(
+        "dead_letter.replay", ("seq",), run="origin_run_id", request=("mode",), response=("run_id", "deleted")
+    ),
 )

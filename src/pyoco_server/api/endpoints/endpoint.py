@@ -1,18 +1,23 @@
 """The record of an endpoint: routing, scopes, 405, OpenAPI, client calls and the reference follow from it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, zip_longest
 from typing import Any, Final
 
 from msgspec import Struct
 
 from pyoco_server.agent.agent_errors import AgentCode
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.auth.scopes import Scope
 from pyoco_server.errors.error_table import ErrorSpec
 
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
+# Why an endpoint that is no GET is not audited.
+CHANGES_NOTHING: Final = "It changes nothing."
 # Of agent requests.
 JSON_UTF8: Final = "application/json; charset=utf-8"
 
@@ -81,6 +86,9 @@ class Endpoint:
     websocket: bool = False
     # The parameter of the path that may contain slashes.
     with_slashes: str = ""
+    # What the audit log keeps of it; every endpoint that is no GET has either this or a reason.
+    audit: AuditRule | None = None
+    not_audited: str = ""
 
     @cached_property
     def method(self) -> str:
@@ -95,6 +103,18 @@ class Endpoint:
         """The path for the router."""
         name = self.with_slashes
         return self.path.replace(f"{{{name}}}", f"{{{name}:path}}") if name else self.path
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        parts = re.split(r"\{(\w+)(?::path)?\}", self.path)
+        texts = [re.escape(text) for text in parts[::2]]
+        groups = [f"(?P<{name}>{'.*' if name == self.with_slashes else '[^/]+'})" for name in parts[1::2]]
+        return re.compile("".join(chain.from_iterable(zip_longest(texts, groups, fillvalue=""))), re.DOTALL)
+
+    def path_params(self, path: str) -> dict[str, str]:
+        """The values of the parameters in the path of a request to this endpoint."""
+        found = self._pattern.fullmatch(path)
+        return {} if found is None else found.groupdict()
 
     @cached_property
     def tag(self) -> str:
@@ -126,6 +146,7 @@ def is_agent_path(path: str) -> bool:
 # The groups of the reference, in their order.
 TAGS: Final = {
     "runs": "Submit, list, follow, cancel and rerun runs.",
+    "views": "Saved views of the list of runs.",
     "flows": "The flows of the workers: parameters, tasks, versions and statistics.",
     "schedules": "Runs that start at times.",
     "waits": "Questions of runs to people, and their answers.",
@@ -134,15 +155,18 @@ TAGS: Final = {
     "hooks": "Deliveries of other systems that start runs.",
     "requests": "Agent requests: coding work in the repository of this gateway (`pyoco-server agent`).",
     "alerts": "Conditions of runs, queues and workers that are reported to people.",
+    "statistics": "Figures of ended runs: throughput, success, durations and times in the queue.",
     "bulk": "One operation on many runs or dead letters.",
     "dlq": "Dead letters: runs that failed for good.",
     "workers": "Workers, and what they may do.",
     "wheels": "Code for the workers.",
     "mcp": "Tools for agents (Model Context Protocol).",
+    "audit": "Who did what.",
     "system": "Health, metrics, and the rights of an API key.",
 }
 _TAG_OF_PATH: Final = {
     "resume": "waits",
+    "worker-setup": "workers",
     **dict.fromkeys(("v1", "ws"), "requests"),
     **dict.fromkeys(("workflow-templates", "workflow-actions"), "workflow-events"),
     **dict.fromkeys(("health", "key", "metrics", "overview"), "system"),

@@ -4,6 +4,7 @@ from typing import Final
 
 from pyoco_server.api.endpoints import (
     alert_endpoints,
+    audit_endpoints,
     bulk_endpoints,
     dlq_endpoints,
     flow_endpoints,
@@ -12,7 +13,9 @@ from pyoco_server.api.endpoints import (
     run_endpoints,
     schedule_endpoints,
     signal_endpoints,
+    statistics_endpoints,
     system_endpoints,
+    view_endpoints,
     wait_endpoints,
     wheel_endpoints,
     worker_endpoints,
@@ -33,7 +36,10 @@ _AREAS: Final = (
     worker_endpoints,
     flow_endpoints,
     wheel_endpoints,
+    view_endpoints,
+    statistics_endpoints,
     alert_endpoints,
+    audit_endpoints,
     system_endpoints,
 )
 ENDPOINT_BY_NAME: Final = {

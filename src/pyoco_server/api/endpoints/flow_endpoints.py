@@ -2,7 +2,7 @@
 
 from pyoco_server.api import flow_types as flows
 from pyoco_server.api.endpoints.endpoint import Endpoint
-from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS
+from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, RUN_ERRORS
 from pyoco_server.api.endpoints.endpoint_scopes import READ
 from pyoco_server.errors.error_table import Err
 
@@ -22,4 +22,11 @@ GET_FLOW = Endpoint(
     (Err.FLOW_NOT_FOUND, *LIST_ERRORS),
     query=flows.FlowQuery,
     with_slashes="flow_name",
+)
+GET_RUN_GRAPH = Endpoint(
+    "GET /runs/{run_id}/graph",
+    READ,
+    "The tasks of a run and the order between them, also before it has started.",
+    flows.RunGraph,
+    RUN_ERRORS,
 )

@@ -3,7 +3,8 @@
 from typing import Any
 
 from pyoco_server.api import hook_types as hooks
-from pyoco_server.api.endpoints.endpoint import Body, Endpoint
+from pyoco_server.api.endpoints.audit_rule import AuditRule
+from pyoco_server.api.endpoints.endpoint import CHANGES_NOTHING, Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import CHANGE_TRIGGERS, PUBLIC, READ_EVENTS
 from pyoco_server.errors import DeliveryTooLarge
@@ -34,6 +35,7 @@ RECEIVE_HOOK = Endpoint(
     also={200: "Nothing was started: `reason` says why."},
     optional_key=True,
     for_senders=True,
+    not_audited="The deliveries of a hook are kept with it.",
 )
 LIST_HOOKS = Endpoint(
     "GET /hooks",
@@ -52,6 +54,7 @@ CREATE_HOOK = Endpoint(
     Body(hooks.HookRequest),
     status=201,
     ok_text="The hook is stored.",
+    audit=AuditRule("hook.create", ("hook_id",), response=("kind", "flow_name")),
 )
 GET_HOOK = Endpoint(
     "GET /hooks/{hook_id}",
@@ -69,6 +72,7 @@ PATCH_HOOK = Endpoint(
     (*_HOOK_CHANGE_ERRORS, Err.WORKFLOW_TOO_LARGE),
     Body(hooks.HookPatch, min_fields=1),
     hooks.HookTenantQuery,
+    audit=AuditRule("hook.update", ("hook_id",), changes=True),
 )
 # Not repeatable: the 404 of a second request would not say whether the first one has deleted it.
 DELETE_HOOK = Endpoint(
@@ -78,6 +82,7 @@ DELETE_HOOK = Endpoint(
     hooks.HookDeleted,
     _HOOK_CHANGE_ERRORS,
     query=hooks.DeleteHookQuery,
+    audit=AuditRule("hook.delete", ("hook_id",)),
 )
 ROTATE_HOOK = Endpoint(
     "POST /hooks/{hook_id}/rotate",
@@ -87,6 +92,7 @@ ROTATE_HOOK = Endpoint(
     (*_HOOK_CHANGE_ERRORS, Err.NO_SECRETS_KEY),
     Body(hooks.RotateRequest, required=False),
     hooks.HookTenantQuery,
+    audit=AuditRule("hook.rotate", ("hook_id",), request=("keep_sec",)),
 )
 FINISH_ROTATION = Endpoint(
     "POST /hooks/{hook_id}/rotate/finish",
@@ -96,6 +102,7 @@ FINISH_ROTATION = Endpoint(
     _HOOK_CHANGE_ERRORS,
     query=hooks.HookTenantQuery,
     repeatable=True,
+    audit=AuditRule("hook.finish_rotation", ("hook_id",)),
 )
 TEST_HOOK = Endpoint(
     "POST /hooks/{hook_id}/test",
@@ -106,6 +113,7 @@ TEST_HOOK = Endpoint(
     Body(hooks.SampleDelivery),
     hooks.HookTenantQuery,
     repeatable=True,
+    not_audited=CHANGES_NOTHING,
 )
 LIST_DELIVERIES = Endpoint(
     "GET /hooks/{hook_id}/deliveries",
@@ -132,4 +140,5 @@ REDELIVER = Endpoint(
     Body(hooks.RedeliverRequest, required=False),
     hooks.HookTenantQuery,
     creates="run",
+    audit=AuditRule("hook.redeliver", ("hook_id",), request=("new_run",), response=("run_id",)),
 )

@@ -4,7 +4,8 @@ from typing import Final
 
 from pyoco_server.agent.agent_errors import AgentCode as Code
 from pyoco_server.api import request_types as types
-from pyoco_server.api.endpoints.endpoint import Body, Endpoint, Events
+from pyoco_server.api.endpoints.audit_rule import AuditRule
+from pyoco_server.api.endpoints.endpoint import CHANGES_NOTHING, Body, Endpoint, Events
 from pyoco_server.api.endpoints.endpoint_scopes import ANSWER, READ_OR_OPERATE, SUBMIT, SUBMIT_OR_OPERATE
 
 BASE: Final = "/api/v1"
@@ -49,6 +50,7 @@ CREATE_REQUEST = Endpoint(
     body=Body(types.NewRequestBody),
     status=201,
     ok_text="The file of the request is written.",
+    audit=AuditRule("request.create", ("request.id",), ("request.title",)),
 )
 GET_REQUEST = Endpoint(
     f"GET {_REQUEST}",
@@ -71,6 +73,7 @@ PATCH_REQUEST = Endpoint(
         Code.FILE_NOT_WRITABLE,
     ),
     body=Body(types.RequestPatch, min_fields=1),
+    audit=AuditRule("request.update", ("request_id",), ("request.title",), changes=True),
 )
 DELETE_REQUEST = Endpoint(
     f"DELETE {_REQUEST}",
@@ -79,6 +82,7 @@ DELETE_REQUEST = Endpoint(
     codes=(*_FOUND, Code.ALREADY_RUNNING, Code.FILE_NOT_WRITABLE),
     status=204,
     ok_text="Deleted",
+    audit=AuditRule("request.delete", ("request_id",)),
 )
 ENQUEUE_REQUEST = Endpoint(
     f"POST {_REQUEST}/enqueue",
@@ -90,6 +94,7 @@ ENQUEUE_REQUEST = Endpoint(
     status=202,
     ok_text="It is in the queue.",
     repeatable=True,
+    audit=AuditRule("request.enqueue", ("request_id",), ("request.title",)),
 )
 STOP_REQUEST = Endpoint(
     f"POST {_REQUEST}/stop",
@@ -100,6 +105,7 @@ STOP_REQUEST = Endpoint(
     status=202,
     ok_text="The stop is stored.",
     repeatable=True,
+    audit=AuditRule("request.stop", ("request_id",), ("request.title",), run="request.pyoco_run_id"),
 )
 RESUME_REQUEST = Endpoint(
     f"POST {_REQUEST}/resume",
@@ -111,6 +117,7 @@ RESUME_REQUEST = Endpoint(
     body=Body(types.ResumeBody),
     status=202,
     ok_text="The answer is stored.",
+    audit=AuditRule("request.answer", ("request_id",), ("request.title",), run="request.pyoco_run_id"),
 )
 RERUN_REQUEST = Endpoint(
     f"POST {_REQUEST}/rerun",
@@ -121,6 +128,7 @@ RERUN_REQUEST = Endpoint(
     status=202,
     ok_text="It is in the queue.",
     repeatable=True,
+    audit=AuditRule("request.rerun", ("request_id",), ("request.title",)),
 )
 LATEST_REQUEST_RUN = Endpoint(
     f"GET {_REQUEST}/runs/latest",
@@ -158,6 +166,7 @@ DOCTOR = Endpoint(
     "Check what an agent needs on this machine: git, the repository, the coding CLI. Nothing is changed.",
     types.DoctorReport,
     repeatable=True,
+    not_audited=CHANGES_NOTHING,
 )
 # A handshake of a WebSocket. Any other GET is refused: 426.
 FOLLOW_REQUEST = Endpoint(

@@ -4,6 +4,7 @@ from typing import Final
 
 from pyoco_server.api import run_types as runs
 from pyoco_server.api import wait_types as waits
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import BYTES, Body, Endpoint, Events
 from pyoco_server.api.endpoints.endpoint_errors import (
     LIST_ERRORS,
@@ -31,6 +32,7 @@ SUBMIT_RUN = Endpoint(
     Body(runs.RunSubmitRequest),
     runs.SubmitQuery,
     creates="run",
+    not_audited="The run has who submitted it.",
 )
 SUBMIT_RUN_YAML = Endpoint(
     "POST /runs/yaml",
@@ -40,6 +42,7 @@ SUBMIT_RUN_YAML = Endpoint(
     _SUBMIT_ERRORS,
     Body(runs.RunSubmitYamlFields, file="workflow", file_text="A flow.yaml."),
     creates="run",
+    not_audited="The run has who submitted it.",
 )
 LIST_RUNS = Endpoint(
     "GET /runs",
@@ -136,6 +139,7 @@ CANCEL_RUN = Endpoint(
     (*RUN_ERRORS, Err.RUN_CONFLICT),
     Body(runs.CancelRequest, required=False),
     repeatable=True,
+    audit=AuditRule("run.cancel", ("run_id",), ("flow_name",), request=("reason",)),
 )
 RERUN = Endpoint(
     "POST /runs/{run_id}/rerun",
@@ -149,6 +153,12 @@ RERUN = Endpoint(
     Body(runs.RerunRequest, required=False),
     runs.SubmitQuery,
     creates="run",
+    audit=AuditRule(
+        "run.rerun",
+        ("run_id",),
+        request=("mode", "task", "keep_answers"),
+        response=("run_id", "params_changed"),
+    ),
 )
 EXPLAIN_RUN = Endpoint(
     "GET /runs/{run_id}/explain",
@@ -186,4 +196,5 @@ RETRY_RUN = Endpoint(
     (Err.RUN_NOT_FOUND, Err.WAIT_CONFLICT, UNREADABLE, Err.UNVERIFIED_RUN, Err.INVALID_REQUEST, NATS),
     Body(waits.RetryRequest, required=False),
     repeatable=True,
+    audit=AuditRule("run.retry", ("run_id",), ("flow_name",)),
 )

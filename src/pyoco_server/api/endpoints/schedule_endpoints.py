@@ -1,7 +1,8 @@
 """Endpoints of schedules and backfills."""
 
 from pyoco_server.api import schedule_types as schedules
-from pyoco_server.api.endpoints.endpoint import Body, Endpoint
+from pyoco_server.api.endpoints.audit_rule import AuditRule
+from pyoco_server.api.endpoints.endpoint import CHANGES_NOTHING, Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import PAUSE, PREVIEW, READ, SUBMIT
 from pyoco_server.errors.error_table import Err
@@ -27,6 +28,7 @@ CREATE_SCHEDULE = Endpoint(
     creates="schedule",
     status=201,
     ok_text="The schedule is stored.",
+    audit=AuditRule("schedule.create", ("schedule_id",), response=("flow_name",)),
 )
 PREVIEW_SCHEDULE = Endpoint(
     "POST /schedules/preview",
@@ -36,6 +38,7 @@ PREVIEW_SCHEDULE = Endpoint(
     (Err.INVALID_REQUEST,),
     Body(schedules.PreviewRequest),
     repeatable=True,
+    not_audited=CHANGES_NOTHING,
 )
 GET_SCHEDULE = Endpoint(
     "GET /schedules/{schedule_id}",
@@ -54,6 +57,7 @@ PATCH_SCHEDULE = Endpoint(
     (*_SCHEDULE_CHANGE_ERRORS, Err.WORKFLOW_TOO_LARGE),
     Body(schedules.SchedulePatch, min_fields=1),
     schedules.TenantQuery,
+    audit=AuditRule("schedule.update", ("schedule_id",), changes=True),
 )
 # Not repeatable: the 404 of a second request would not say whether the first one has deleted it.
 DELETE_SCHEDULE = Endpoint(
@@ -63,6 +67,7 @@ DELETE_SCHEDULE = Endpoint(
     schedules.ScheduleDeleted,
     _SCHEDULE_CHANGE_ERRORS,
     query=schedules.DeleteScheduleQuery,
+    audit=AuditRule("schedule.delete", ("schedule_id",)),
 )
 PAUSE_SCHEDULE = Endpoint(
     "POST /schedules/{schedule_id}/pause",
@@ -74,6 +79,7 @@ PAUSE_SCHEDULE = Endpoint(
     Body(schedules.PauseRequest, required=False),
     schedules.TenantQuery,
     repeatable=True,
+    audit=AuditRule("schedule.pause", ("schedule_id",), request=("note",)),
 )
 RESUME_SCHEDULE = Endpoint(
     "POST /schedules/{schedule_id}/resume",
@@ -84,6 +90,7 @@ RESUME_SCHEDULE = Endpoint(
     Body(schedules.PauseRequest, required=False),
     schedules.TenantQuery,
     repeatable=True,
+    audit=AuditRule("schedule.resume", ("schedule_id",), request=("note",)),
 )
 TRIGGER_SCHEDULE = Endpoint(
     "POST /schedules/{schedule_id}/trigger",
@@ -94,6 +101,7 @@ TRIGGER_SCHEDULE = Endpoint(
     Body(schedules.TriggerRequest, required=False),
     schedules.TenantQuery,
     creates="run",
+    audit=AuditRule("schedule.trigger", ("schedule_id",), run="run_id", response=("outcome",)),
 )
 BACKFILL_SCHEDULE = Endpoint(
     "POST /schedules/{schedule_id}/backfill",
@@ -104,6 +112,7 @@ BACKFILL_SCHEDULE = Endpoint(
     Body(schedules.BackfillRequest),
     schedules.TenantQuery,
     creates="backfill",
+    audit=AuditRule("schedule.backfill", ("schedule_id",), response=("backfill_id", "count")),
 )
 LIST_BACKFILLS = Endpoint(
     "GET /schedules/{schedule_id}/backfills",
@@ -121,6 +130,7 @@ CANCEL_BACKFILL = Endpoint(
     schedules.BackfillCancelled,
     (*_SCHEDULE_CHANGE_ERRORS, Err.BACKFILL_NOT_FOUND),
     query=schedules.TenantQuery,
+    audit=AuditRule("schedule.cancel_backfill", ("schedule_id",), response=("started", "skipped")),
 )
 NEXT_TIMES = Endpoint(
     "GET /schedules/{schedule_id}/next",

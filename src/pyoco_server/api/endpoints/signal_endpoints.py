@@ -3,6 +3,7 @@
 from typing import Any
 
 from pyoco_server.api import signal_types as signals
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import NATS, RUN_ERRORS
 from pyoco_server.api.endpoints.endpoint_scopes import READ, SUBMIT_OR_OPERATE
@@ -18,6 +19,7 @@ SEND_SIGNAL = Endpoint(
     Body(Any, required=False),
     creates="signal",
     status=202,
+    audit=AuditRule("run.signal", ("run_id",), response=("signal_id",)),
 )
 LIST_SIGNALS = Endpoint(
     "GET /runs/{run_id}/signals",
@@ -36,4 +38,5 @@ SEND_EVENT = Endpoint(
     # The client gives each event an id.
     repeatable=True,
     status=202,
+    audit=AuditRule("event.send", ("name",), response=("event_id", "duplicate")),
 )

@@ -40,6 +40,7 @@ MCP = Endpoint(
         404: "The method does not exist: a JSON-RPC error, in the protocol 2026-07-28.",
         406: "The client does not accept JSON: a JSON-RPC error.",
     },
+    not_audited="Each call of a tool is a request of its own, and audited as such.",
 )
 METRICS = Endpoint(
     "GET /metrics",

@@ -1,6 +1,7 @@
 """Endpoints of waits and their answers."""
 
 from pyoco_server.api import wait_types as waits
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint, Events
 from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import ANSWER, OPERATE, READ_WAITS
@@ -61,6 +62,7 @@ RESPOND = Endpoint(
     (Err.WAIT_NOT_FOUND, *_ANSWER_ERRORS),
     Body(waits.RespondRequest),
     repeatable=True,
+    audit=AuditRule("wait.answer", ("wait_id",), run="run_id", request=("decision", "on_behalf_of")),
 )
 WITHDRAW_WAIT = Endpoint(
     "POST /waits/{wait_id}/withdraw",
@@ -71,6 +73,7 @@ WITHDRAW_WAIT = Endpoint(
     _WAIT_CHANGE_ERRORS,
     Body(waits.WithdrawRequest),
     repeatable=True,
+    audit=AuditRule("wait.withdraw", ("wait_id",), run="run_id", request=("reason",)),
 )
 EXTEND_WAIT = Endpoint(
     "POST /waits/{wait_id}/extend",
@@ -80,6 +83,7 @@ EXTEND_WAIT = Endpoint(
     _WAIT_CHANGE_ERRORS,
     Body(waits.ExtendRequest),
     repeatable=True,
+    audit=AuditRule("wait.extend", ("wait_id",), run="run_id", request=("deadline_at", "reason")),
 )
 REASSIGN_WAIT = Endpoint(
     "POST /waits/{wait_id}/reassign",
@@ -89,6 +93,7 @@ REASSIGN_WAIT = Endpoint(
     _WAIT_CHANGE_ERRORS,
     Body(waits.ReassignRequest),
     repeatable=True,
+    audit=AuditRule("wait.reassign", ("wait_id",), run="run_id", request=("assignees", "reason")),
 )
 RESUME = Endpoint(
     "POST /resume",
@@ -98,4 +103,5 @@ RESUME = Endpoint(
     (Err.RUN_NOT_FOUND, *_ANSWER_ERRORS),
     Body(waits.ResumeRequest),
     repeatable=True,
+    audit=AuditRule("run.answer", ("runId", "run_id"), request=("onBehalfOf", "on_behalf_of")),
 )

@@ -1,6 +1,7 @@
 """Endpoints of wheels."""
 
 from pyoco_server.api import operation_types as ops
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import BYTES, Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import NATS, RANGE_HEADERS, RANGE_NOT_SATISFIABLE
 from pyoco_server.api.endpoints.endpoint_scopes import WHEELS
@@ -26,6 +27,7 @@ UPLOAD_WHEEL = Endpoint(
     ops.WheelView,
     (Err.WHEEL_VERSION_REJECTED, WheelTooLarge.error, Err.INVALID_REQUEST, NATS, Err.UPLOADS_BUSY),
     Body(ops.WheelFields, file="wheel", file_text="A wheel, under its own name."),
+    audit=AuditRule("wheel.upload", ("name",), response=("size_bytes", "tags")),
 )
 DOWNLOAD_WHEEL = Endpoint(
     "GET /wheels/{wheel_name}",
@@ -44,4 +46,5 @@ DELETE_WHEEL = Endpoint(
     "Delete a wheel from the registry; workers uninstall it.",
     ops.WheelDeleted,
     (Err.WHEEL_NOT_FOUND, NATS),
+    audit=AuditRule("wheel.delete", ("wheel_name",)),
 )

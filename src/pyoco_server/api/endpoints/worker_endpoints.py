@@ -1,6 +1,7 @@
 """Endpoints of workers."""
 
 from pyoco_server.api import operation_types as ops
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import READ_WORKERS, WORKERS
@@ -21,6 +22,15 @@ GET_WORKER = Endpoint(
     ops.WorkerView,
     (Err.WORKER_NOT_FOUND, UNREADABLE, NATS),
 )
+GET_WORKER_SETUP = Endpoint(
+    "GET /worker-setup",
+    WORKERS,
+    "The command that adds a worker to this installation, without any secret. "
+    "With an operator tenant, only for its keys.",
+    ops.WorkerSetup,
+    (),
+    operators_only=True,
+)
 PATCH_WORKER = Endpoint(
     "PATCH /workers/{worker_id}",
     WORKERS,
@@ -31,4 +41,5 @@ PATCH_WORKER = Endpoint(
     Body(ops.WorkerPatch, min_fields=1),
     repeatable=True,
     operators_only=True,
+    audit=AuditRule("worker.update", ("worker_id",), request=("hidden", "paused", "drain")),
 )

@@ -1,7 +1,8 @@
 """Endpoints of workflow events, templates and actions."""
 
 from pyoco_server.api import trigger_types as triggers
-from pyoco_server.api.endpoints.endpoint import Body, Endpoint
+from pyoco_server.api.endpoints.audit_rule import AuditRule
+from pyoco_server.api.endpoints.endpoint import CHANGES_NOTHING, Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import CHANGE_TRIGGERS, READ_EVENTS, SEND_EVENTS
 from pyoco_server.errors.error_table import Err
@@ -31,6 +32,7 @@ SEND_WORKFLOW_EVENT = Endpoint(
     triggers.TokenQuery,
     for_senders=True,
     event_token=True,
+    not_audited="Each event has a row of its own.",
 )
 EVENT_SUMMARY = Endpoint(
     "GET /api/workflow-events/summary",
@@ -59,6 +61,7 @@ DRAIN_RETRY_JOBS = Endpoint(
     Body(triggers.DrainRequest, required=False),
     triggers.TokenQuery,
     event_token=True,
+    audit=AuditRule("retry_queue.drain", request=("limit", "force"), response=("processed",)),
 )
 GET_NOTIFICATION_SETTINGS = Endpoint(
     "GET /api/workflow-events/notification-settings",
@@ -79,6 +82,7 @@ SAVE_NOTIFICATION_SETTINGS = Endpoint(
     triggers.TokenQuery,
     repeatable=True,
     event_token=True,
+    audit=AuditRule("chat_webhook.change", response=("configured",)),
 )
 TEST_NOTIFICATION = Endpoint(
     "POST /api/workflow-events/notification-settings/test",
@@ -92,6 +96,7 @@ TEST_NOTIFICATION = Endpoint(
         502: "Google Chat cannot be reached.",
     },
     event_token=True,
+    audit=AuditRule("chat_webhook.test", response=("sent", "http_status")),
 )
 LIST_TEMPLATES = Endpoint(
     "GET /api/workflow-templates",
@@ -108,6 +113,7 @@ SAVE_TEMPLATE = Endpoint(
     triggers.TemplateSaved,
     (Err.TEMPLATE_CONFLICT, *_TEMPLATE_ERRORS),
     Body(triggers.TemplateRequest),
+    audit=AuditRule("template.save", ("template.id", "id"), ("template.name",), response=("created",)),
 )
 GET_TEMPLATE = Endpoint(
     "GET /api/workflow-templates/{template_id}",
@@ -123,6 +129,7 @@ DELETE_TEMPLATE = Endpoint(
     "Delete a workflow template; its runs and its receipts stay.",
     triggers.TemplateDeleted,
     _TEMPLATE_ERRORS,
+    audit=AuditRule("template.delete", ("template_id",)),
 )
 TEST_TEMPLATE = Endpoint(
     "POST /api/workflow-templates/{template_id}/test",
@@ -132,6 +139,7 @@ TEST_TEMPLATE = Endpoint(
     _TEMPLATE_ERRORS,
     Body(triggers.WorkflowEventRequest, required=False),
     repeatable=True,
+    not_audited=CHANGES_NOTHING,
 )
 LIST_ACTIONS = Endpoint(
     "GET /api/workflow-actions",
@@ -155,6 +163,7 @@ PUT_ACTION = Endpoint(
     (*_ACTION_ERRORS, Err.WORKFLOW_TOO_LARGE),
     Body(triggers.WorkflowActionRequest),
     repeatable=True,
+    audit=AuditRule("action.save", ("key",), response=("created", "action.flow_name")),
 )
 # Not repeatable, as above.
 DELETE_ACTION = Endpoint(
@@ -163,4 +172,5 @@ DELETE_ACTION = Endpoint(
     "Delete an action.",
     triggers.WorkflowActionDeleted,
     _ACTION_ERRORS,
+    audit=AuditRule("action.delete", ("key",)),
 )

@@ -31,8 +31,8 @@ class ApiRefused(Exception):
         if self.err_code == _NO_STORAGE:
             description += (
                 "; free disk space on the NATS server, or lower PYOCO_DLQ_MAX_BYTES, "
-                "PYOCO_RUN_LOG_MAX_BYTES, PYOCO_EVENT_MAX_BYTES, PYOCO_AUDIT_MAX_BYTES or "
-                "PYOCO_HOOK_DELIVERY_MAX_BYTES"
+                "PYOCO_RUN_LOG_MAX_BYTES, PYOCO_EVENT_MAX_BYTES, PYOCO_AUDIT_MAX_BYTES, "
+                "PYOCO_AUDIT_LOG_MAX_BYTES or PYOCO_HOOK_DELIVERY_MAX_BYTES"
             )
         super().__init__(description)
 

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from pyoco_server.aio.turns import in_turns
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import (
     MessageInfo,
@@ -23,10 +24,13 @@ from pyoco_server.broker.jetstream.stream_reads import (
     info_at,
     read_batch,
     stream_state,
+    unix_ns,
 )
 from pyoco_server.broker.queue.work_queue import head_of
 
 _BATCH_BYTES: Final = 4 * 1024 * 1024
+# Few at a time: a submit waits for the replies that have arrived before its own.
+_BATCH_MESSAGES: Final = 128
 # How many of the newest jobs are compared at a time and in all; reading is quicker beyond that.
 _CONCURRENT_REQUESTS: Final = 32
 _MOST_COMPARED: Final = 1024
@@ -55,10 +59,11 @@ class _Position(NamedTuple):
     """Where a job was read."""
 
     sequence: int
-    stored_ns: int
+    # When it was stored, by the server's clock.
+    timestamp: str
 
 
-_NOT_READ: Final = _Position(0, 0)
+_NOT_READ: Final = _Position(0, "")
 
 
 class QueuedRuns:
@@ -103,12 +108,14 @@ class QueuedRuns:
     async def read(self) -> AsyncIterator[None]:
         """Read what was published since the last call; yields after each batch."""
         while batch := await self._next_batch():
-            for message in batch:
-                head = head_of(message.data)
-                job = _QueuedJob(head.generation, message.subject, is_read=True)
-                self._add(head.run_id, job, _Position(message.sequence, message.stored_ns))
+            async for part in in_turns(batch):
+                for message in part:
+                    head = head_of(message.data)
+                    job = _QueuedJob(head.generation, message.subject, is_read=True)
+                    self._add(head.run_id, job, _Position(message.sequence, message.timestamp))
             self._after = batch[-1].sequence
             yield
+            await self._connection.urgent.give_way()
 
     def add(self, run_id: str, subject: str, *, generation: int) -> None:
         """A job was published for the run."""
@@ -150,7 +157,12 @@ class QueuedRuns:
         while True:
             await self._compare_history()
             batch = await read_batch(
-                self._connection, self._stream, self._all, after=self._after, max_bytes=_BATCH_BYTES
+                self._connection,
+                self._stream,
+                self._all,
+                after=self._after,
+                limit=_BATCH_MESSAGES,
+                max_bytes=_BATCH_BYTES,
             )
             if self._interruptions == self._connection.interruptions:
                 return batch
@@ -172,7 +184,7 @@ class QueuedRuns:
     async def _go_back_to_one_of(self, jobs: list[tuple[str, _Position]]) -> bool:
         infos = await asyncio.gather(*(self._stored(position) for _, position in jobs))
         for (run_id, position), info in zip(jobs, infos, strict=True):
-            if info is not None and info.stored_ns == position.stored_ns:
+            if info is not None and info.stored_ns == unix_ns(position.timestamp):
                 self._after = position.sequence
                 return True
             # The run may have another job by now.

@@ -21,7 +21,7 @@ from pyoco_server.records.decoding import json_record
 from pyoco_server.records.hook_models import HOOK_PREFIX, decode_hook
 from pyoco_server.records.models import DeadLetter, decode_snapshot, decode_worker
 from pyoco_server.records.monitoring.alert_models import decode_alert
-from pyoco_server.records.operation_models import BulkRecord, WheelEvent
+from pyoco_server.records.operation_models import BulkRecord, WheelEvent, decode_views
 from pyoco_server.records.request_models import decode_request
 from pyoco_server.records.schedule_models import decode_schedule
 from pyoco_server.records.signal_models import decode_mailbox
@@ -89,6 +89,7 @@ def _buckets(config: NatsBackendConfig) -> dict[RecordKind, _Bucket]:
         ),
         RecordKind.RETRY_JOB: _Bucket(config.event_retries_kv_bucket, decode_retry_job, "key"),
         RecordKind.REQUEST: _Bucket(config.requests_kv_bucket, decode_request, "key"),
+        RecordKind.VIEWS: _Bucket(config.views_kv_bucket, decode_views, "key"),
         RecordKind.ALERT: _Bucket(config.alerts_kv_bucket, decode_alert, "key"),
         RecordKind.RECEIPT: _Bucket(
             config.receipts_kv_bucket, decode_receipt, large=True, prefix=("template.", "hook.")
@@ -111,6 +112,7 @@ REMOVABLE: Final = (
     RecordKind.CHAT_SETTINGS,
     RecordKind.RETRY_JOB,
     RecordKind.REQUEST,
+    RecordKind.VIEWS,
     RecordKind.ALERT,
     RecordKind.RECEIPT,
     RecordKind.DEAD_LETTER,

@@ -10,12 +10,14 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from pyoco_server.audit.key_entries import key_entry
 from pyoco_server.auth.key_administration import KeyAdministration, KeyState, state_of
 from pyoco_server.auth.scopes import Scope, parse_scopes
 from pyoco_server.auth.tokens import KEY_ID_EXPECTED, Token, is_key_id
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyRecord
+from pyoco_server.broker.stores.monitoring.audit_entry_store import AuditEntryStore
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.client_options import OutputForm
 from pyoco_server.cli.options.command_settings import settings_with
@@ -37,6 +39,7 @@ from pyoco_server.cli.views.console import (
 )
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import TAG_PATTERN
 
 T = TypeVar("T")
@@ -114,6 +117,8 @@ def create(
         lambda keys: keys.create(
             tenant, name=name, scopes=granted, groups=group or (), expires_at=expires_at
         ),
+        action="key.create",
+        changed=lambda created: created[0],
     )
     _show_secret(record, token, output, config)
 
@@ -135,7 +140,12 @@ def list_keys(
 
 @examples("pyoco-server-admin api-key revoke --key-id 0123456789abcdef")
 def revoke(*, key_id: KeyId, output: OutputForm = None, nats_url: NatsUrl = None) -> None:
-    record = _administer(settings_with(nats_url=nats_url), lambda keys: keys.revoke(key_id))
+    record = _administer(
+        settings_with(nats_url=nats_url),
+        lambda keys: keys.revoke(key_id),
+        action="key.revoke",
+        changed=lambda revoked: revoked,
+    )
     show(_view(record), output, _key_view)
 
 
@@ -155,22 +165,46 @@ def rotate(
     nats_url: NatsUrl = None,
 ) -> None:
     config = settings_with(nats_url=nats_url)
-    record, token = _administer(config, lambda keys: keys.rotate(key_id, overlap_sec=overlap or 0.0))
+    record, token = _administer(
+        config,
+        lambda keys: keys.rotate(key_id, overlap_sec=overlap or 0.0),
+        action="key.rotate",
+        changed=lambda rotated: rotated[0],
+    )
     _show_secret(record, token, output, config)
 
 
-def _administer(config: NatsBackendConfig, work: Callable[[KeyAdministration], Awaitable[T]]) -> T:
+def _administer(
+    config: NatsBackendConfig,
+    work: Callable[[KeyAdministration], Awaitable[T]],
+    *,
+    action: str = "",
+    changed: Callable[[T], ApiKeyRecord] | None = None,
+) -> T:
+    """The result of the work; of a key that it has `changed`, the audit log gets an entry."""
+
     async def connected() -> T:
         connection = Connection(config, name="pyoco-server-admin")
         connection.add_hook(lambda: ensure_api_keys(connection))
         await connection.start()
         try:
             await connection.wait_ready(_CONNECT_SEC)
-            return await work(KeyAdministration(connection))
+            result = await work(KeyAdministration(connection))
+            if changed is not None:
+                await _write_entry(connection, action, changed(result))
+            return result
         finally:
             await connection.close()
 
     return asyncio.run(connected())
+
+
+async def _write_entry(connection: Connection, action: str, record: ApiKeyRecord) -> None:
+    """The change of the key stands, also when this fails."""
+    try:
+        await AuditEntryStore(connection).publish(key_entry(action, record))
+    except NatsUnavailable as error:
+        print_note(f"The key was changed, but the audit log has no entry of it: {error}")
 
 
 def _view(record: ApiKeyRecord) -> dict[str, Any]:

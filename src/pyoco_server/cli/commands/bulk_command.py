@@ -15,6 +15,7 @@ from pyoco_server.cli.forms.dialogue import TerminalDialogue, confirmed
 from pyoco_server.cli.options.client_options import OutputForm, RepeatKey, client_command
 from pyoco_server.cli.options.filter_options import run_filter
 from pyoco_server.cli.options.shared_options import flag, text_option
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import Output, pairs, print_note, printable, show, stderr_console
 from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.list_views import operations_view
@@ -60,7 +61,7 @@ def cancel(
     run_bulk(
         client,
         lambda **consent: client.bulk_cancel(filters, reason, **consent),
-        "cancel the matching runs",
+        "Cancel the matching runs ({count})?",
         bulk,
     )
 
@@ -84,7 +85,7 @@ def rerun(
     run_bulk(
         client,
         lambda **consent: client.bulk_rerun(filters, start, keep_answers=keep_answers, **consent),
-        "rerun the matching runs",
+        "Rerun the matching runs ({count})?",
         bulk,
     )
 
@@ -115,24 +116,22 @@ def _require_filter(filters: RunFilter) -> None:
 def run_bulk(
     client: PyocoHttpClient,
     request: Callable[..., BulkAnswer],
-    action: str,
+    question: str,
     bulk: BulkOptions,
 ) -> None:
     """Count the matches, ask for confirmation, start the operation."""
     if not (bulk.dry_run or bulk.yes or sys.stdin.isatty()):
         raise InvalidCliArgument(
-            f"cannot ask for confirmation without a terminal ({action}); add --yes, "
-            "or --dry-run to only count"
+            "cannot ask for confirmation without a terminal; add --yes, or --dry-run to only count"
         )
     counted = request(**BulkConsent(dry_run=True))
     # With a key this may be a repetition, whose matches of the first time no longer match.
     if bulk.dry_run or not (counted["matched"] or bulk.idempotency_key):
         show(counted, bulk.output, _counted_view)
         return
-    if not bulk.yes and not confirmed(
-        TerminalDialogue(), f"{action.capitalize()} ({counted['matched']})?", default=False
-    ):
-        raise CommandFailed("Nothing was done.")
+    asked = localized(question).format(count=counted["matched"])
+    if not bulk.yes and not confirmed(TerminalDialogue(), asked, default=False):
+        raise CommandFailed(localized("Nothing was done."))
     started = request(idempotency_key=bulk.idempotency_key, **BulkConsent(token=counted["token"] or ""))
     operation = started["operation"]
     assert operation is not None

@@ -34,6 +34,7 @@ SingleSeq = Annotated[int | None, option("Only this letter, instead of filters."
     "pyoco-client dlq list",
     "pyoco-client dlq list --reason execution_error --flow nightly --since 24h",
     "pyoco-client dlq list --search timeout --all --output json",
+    "pyoco-client dlq list --state open",
     filters=letter_filter,
 )
 def list_letters(
@@ -89,7 +90,7 @@ def replay(
     run_bulk(
         client,
         lambda **consent: client.bulk_replay_dlq(filters, start, delete=delete_letter, **consent),
-        "replay the matching dead letters",
+        "Replay the matching dead letters ({count})?",
         bulk,
     )
 
@@ -120,7 +121,7 @@ def delete(
     run_bulk(
         client,
         lambda **consent: client.bulk_delete_dlq(filters, **consent),
-        "delete the matching dead letters",
+        "Delete the matching dead letters ({count})?",
         bulk,
     )
 
@@ -147,5 +148,7 @@ def _letter_view(letter: Letter) -> RenderableType:
         ("delivered", letter["num_delivered"] and f"{letter['num_delivered']} times"),
         ("subject", letter["subject"]),
         ("replayable", "yes" if letter["replayable"] else "no"),
+        ("rerun", (rerun := letter.get("rerun")) and f"{rerun['run_id']} {rerun['status']}"),
+        ("closed", letter.get("closed") and "yes: the rerun has completed"),
     ]
     return pairs((name, printable(str(value))) for name, value in rows if value)

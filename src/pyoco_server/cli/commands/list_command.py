@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 from pyoco_server.cli.options.client_options import (
     PAGE_SIZE,
@@ -15,12 +15,13 @@ from pyoco_server.cli.options.client_options import (
 )
 from pyoco_server.cli.options.filter_options import run_filter
 from pyoco_server.cli.options.shared_options import flag, option, text_option
+from pyoco_server.cli.options.time_formats import parse_time
 from pyoco_server.cli.views.console import Output, output_form, print_note, show
 from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.list_views import runs_view
 from pyoco_server.cli.views.run_views import asks_somebody
 from pyoco_server.http_client import PyocoHttpClient, RunFilter, RunListing
-from pyoco_server.http_client.response_types import RunItem
+from pyoco_server.http_client.response_types import RunItem, View
 from pyoco_server.runs.index.pagination import SortField
 
 
@@ -41,6 +42,10 @@ SortOrder = Annotated[
     Order | None,
     option("desc (default): largest or newest first; asc: the reverse.", "ORDER", show_default=False),
 ]
+ViewName = Annotated[
+    str | None,
+    text_option("The filters and the order of this saved view; other options replace its own.", "NAME"),
+]
 Full = Annotated[bool, flag("--full", "Return full snapshots, including task records.")]
 
 
@@ -48,12 +53,14 @@ Full = Annotated[bool, flag("--full", "Return full snapshots, including task rec
     "pyoco-client list",
     "pyoco-client list --status FAILED --flow nightly --updated-after 24h",
     "pyoco-client list --search timeout --sort duration --all --output json",
+    'pyoco-client list --view "Failed tonight"',
     filters=run_filter,
 )
 def list_runs(
     client: PyocoHttpClient,
     *,
     filters: RunFilter,
+    view: ViewName = None,
     sort: SortBy = None,
     order: SortOrder = None,
     full: Full = False,
@@ -63,10 +70,13 @@ def list_runs(
 ) -> None:
     check_limit_or_all(limit, all_pages)
     listing = _listing(filters, sort, order, full)
+    if view is not None:
+        own = {name: value for name, value in listing.items() if value}
+        listing = cast(RunListing, {**_listing_of(client.get_view(view)), **own})
     if limit is None and not all_pages:
         runs = client.list_runs(**listing)
     else:
-        if limit is not None and sort is None:
+        if limit is not None and listing.get("sort") is None:
             # The pages are in the order of submission unless a sort is given.
             listing["sort"] = SortField.UPDATED_AT
         runs = list(islice(client.iter_runs(min(limit or PAGE_SIZE, PAGE_SIZE), **listing), limit))
@@ -111,6 +121,15 @@ def _note_questions(runs: Sequence[RunItem], output: Output | None) -> None:
     if waiting and output_form(output) is Output.TABLE:
         wait = "waits" if waiting == 1 else "wait"
         print_note(f"{waiting} of them {wait} for an answer: {with_server('pyoco-client waits')}")
+
+
+def _listing_of(view: View) -> RunListing:
+    """What a saved view lists now."""
+    chosen: dict[str, Any] = dict(view["filter"])
+    since = chosen.pop("since")
+    if since is not None:
+        chosen["updated_after"] = parse_time(since)
+    return cast(RunListing, {**chosen, "sort": view["sort"], "order": view["order"]})
 
 
 def _listing(filters: RunFilter, sort: SortField | None, order: Order | None, full: bool) -> RunListing:

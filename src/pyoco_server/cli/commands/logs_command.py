@@ -19,6 +19,7 @@ from pyoco_server.cli.options.client_options import (
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.views.console import print_note, printable, stdout_console
 from pyoco_server.cli.views.copied_commands import with_server
+from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import LogFilter, PyocoHttpClient
 
 Line = Mapping[str, Any]
@@ -27,6 +28,7 @@ Line = Mapping[str, Any]
 _MARKS: Final = {"stdout": "|", "stderr": "!", "note": "#"}
 _TEXT_STYLES: Final = {"stderr": "red", "note": "dim"}
 _TASK_STYLES: Final = ("cyan", "green", "blue", "magenta", "yellow")
+_LINES_AROUND: Final = 41
 _UNKNOWN_TASK: Final = "-"
 # Colour codes are removed: `printable` would leave them unreadable.
 _COLOUR_CODE: Final = re.compile("\x1b\\[[0-9;:]*m")
@@ -47,6 +49,7 @@ class LogStream(StrEnum):
     "pyoco-client logs $RUN_ID",
     "pyoco-client logs $RUN_ID --follow --tail 20",
     "pyoco-client logs $RUN_ID --task load --stream stderr --search timeout",
+    "pyoco-client logs $RUN_ID --around 12-0 --timestamps",
 )
 def logs(
     client: PyocoHttpClient,
@@ -62,14 +65,20 @@ def logs(
         str | None, text_option("Only lines containing this text (case-insensitive).", "TEXT")
     ] = None,
     tail: Annotated[int | None, option("Start with the last N lines.", "N", min=0)] = None,
+    around: Annotated[
+        str | None,
+        text_option("Only the line with this id and those around it; `--output json` shows ids.", "ID"),
+    ] = None,
     timestamps: Annotated[bool, flag("--timestamps", "Show the time of each line.")] = False,
     output: Annotated[LogForm, option("text, or json: one object per line.", "FORM")] = LogForm.TEXT,
 ) -> None:
     run_id = required_run_id(run, run_id)
     filters = LogFilter(task=task or [], stream=[str(each) for each in stream or []], search=search)
+    if around is not None and (follow or tail is not None):
+        raise InvalidCliArgument("use --around without --follow and --tail")
     printer = _LinePrinter(output, timestamps=timestamps)
     try:
-        for line in _lines(client, run_id, filters, tail=tail, follow=follow):
+        for line in _lines(client, run_id, filters, around=around, tail=tail, follow=follow):
             printer.show(line)
     except KeyboardInterrupt:
         if follow:
@@ -78,8 +87,17 @@ def logs(
 
 
 def _lines(
-    client: PyocoHttpClient, run_id: str, filters: LogFilter, *, tail: int | None, follow: bool
+    client: PyocoHttpClient,
+    run_id: str,
+    filters: LogFilter,
+    *,
+    around: str | None,
+    tail: int | None,
+    follow: bool,
 ) -> Iterator[Line]:
+    if around is not None:
+        yield from client.get_logs(run_id, around=around, limit=_LINES_AROUND, **filters)["lines"]
+        return
     after: str | None = None
     if tail is not None:
         newest: deque[Line] = deque(maxlen=tail)

@@ -16,7 +16,7 @@ from pyoco_server.mcp_tools.tool_calls import HttpCall, HttpReply
 
 @examples("pyoco-client mcp", "pyoco-client mcp --server http://127.0.0.1:8000")
 def mcp(ctx: typer.Context, server: Server = None, api_key: ApiKey = None) -> None:
-    link = new_client(_Gateway, ctx, server, api_key)
+    link = new_client(_Gateway, ctx, server, api_key, program="pyoco-client-mcp")
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve(link))
 

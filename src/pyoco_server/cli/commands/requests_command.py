@@ -8,6 +8,7 @@ import typer
 
 from pyoco_server.cli.options.client_options import OutputForm, client_command
 from pyoco_server.cli.options.shared_options import flag, option, text_option
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, print_note, printable, show, stdout_console
 from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.request_views import doctor_view, request_detail_view, request_view, requests_view
@@ -246,7 +247,7 @@ def _asked(client: PyocoHttpClient, request_id: str) -> tuple[str, str]:
             else "say the answer with --answer TEXT, or with --answer - on the standard input"
         )
     print_note(question["text"])
-    return typer.prompt("Answer"), question["wait_id"]
+    return typer.prompt(localized("Answer")), question["wait_id"]
 
 
 def _write(text: str) -> None:

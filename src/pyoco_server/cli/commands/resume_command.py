@@ -22,6 +22,7 @@ from pyoco_server.cli.options.client_options import (
 )
 from pyoco_server.cli.options.json_option import given_json
 from pyoco_server.cli.options.shared_options import option, text_option
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, show, stderr_console
 from pyoco_server.cli.views.copied_commands import with_server
 from pyoco_server.cli.views.run_views import Json
@@ -164,8 +165,8 @@ def _reviewed_digest(client: PyocoHttpClient, wait_id: str, decision: Decision) 
     unseen = decision is Decision.APPROVED and wait["proposal_digest"] is not None
     if unseen and wait["state"] == WaitState.OPEN and sys.stdin.isatty():
         stderr_console().print(question_view(wait))
-        if not confirmed(TerminalDialogue(), "Approve this?", default=False):
-            raise CommandFailed(_NOTHING_SENT)
+        if not confirmed(TerminalDialogue(), localized("Approve this?"), default=False):
+            raise CommandFailed(localized(_NOTHING_SENT))
     return wait["proposal_digest"]
 
 
@@ -209,7 +210,7 @@ def _prompt_for_answer(
             )
         except PyocoHttpError as error:
             if error.word != "invalid_answer":
-                dialogue.print("Your answer was not accepted. You sent:")
+                dialogue.print(localized("Your answer was not accepted. You sent:"))
                 _show(dialogue, draft)
                 raise
             for problem in error.errors:
@@ -223,8 +224,8 @@ def drafted(dialogue: Dialogue, wait: Wait, earlier: Draft) -> Draft:
         raise CommandFailed("The schema of this wait is `false`: it accepts no answer")
     if wait["proposal_digest"] is None:
         return Draft(AnswerForm(dialogue, schema).fill(earlier.payload), note=earlier.note)
-    words = ["approve it", "edit it", "reject it"]
-    decision = list(Decision)[picked(dialogue, "What do you decide?", words)]
+    words = [localized(word) for word in ("approve it", "edit it", "reject it")]
+    decision = list(Decision)[picked(dialogue, localized("What do you decide?"), words)]
     proposal = wait.get("proposal")
     payload = UNSET
     if decision is Decision.EDITED:
@@ -232,7 +233,8 @@ def drafted(dialogue: Dialogue, wait: Wait, earlier: Draft) -> Draft:
         payload = AnswerForm(dialogue, shape_of(proposal) if schema is None else schema).fill(initial)
     note = earlier.note
     if decision is Decision.REJECTED:
-        note = dialogue.ask(f"Why? (Enter: {'no note' if note is None else 'as before'})").strip() or note
+        question = "Why? (Enter: no note)" if note is None else "Why? (Enter: as before)"
+        note = dialogue.ask(localized(question)).strip() or note
     return Draft(payload, decision, note)
 
 
@@ -261,32 +263,36 @@ def _chosen(dialogue: Dialogue | None, run_id: str, found: list[WaitItem]) -> st
         raise InvalidCliArgument(
             f"the run {run_id} is waiting for {len(found)} answers; add --wait-id:{waits}"
         )
-    dialogue.print(f"The run is waiting for {len(found)} answers.")
+    dialogue.print(localized("The run is waiting for {count} answers.").format(count=len(found)))
     words = [f"{wait['task']} / {wait['name']}: {wait['message']}" for wait in found]
-    return found[picked(dialogue, "Which one?", words)]["wait_id"]
+    return found[picked(dialogue, localized("Which one?"), words)]["wait_id"]
 
 
 def _nothing_open(client: PyocoHttpClient, run_id: str) -> CommandFailed:
     run = client.get_run(run_id)
     if run["reason"] == Reason.HUMAN_TIMEOUT:
-        return CommandFailed(f"The question expired, and the run is FAILED.{_ask_again(run_id)}")
+        return CommandFailed(localized("The question expired, and the run is FAILED.") + _ask_again(run_id))
     if run["reason"] == Reason.HUMAN_WITHDRAWN:
-        return CommandFailed(f"The question was withdrawn, and the run is FAILED.{_ask_again(run_id)}")
-    return CommandFailed(f"The run is {run['status']}; no answer is expected.")
+        return CommandFailed(
+            localized("The question was withdrawn, and the run is FAILED.") + _ask_again(run_id)
+        )
+    return CommandFailed(
+        localized("The run is {status}; no answer is expected.").format(status=run["status"])
+    )
 
 
 def _ask_again(run_id: str) -> str:
-    return f"\n  Ask again with: {with_server(f'pyoco-client retry {run_id}')}"
+    return f"\n  {localized('Ask again with')}: {with_server(f'pyoco-client retry {run_id}')}"
 
 
 def _is_confirmed(dialogue: Dialogue, draft: Draft) -> bool:
     """True: send it; False: change it."""
-    dialogue.print("Your answer:")
+    dialogue.print(localized("Your answer:"))
     _show(dialogue, draft)
-    words = ["send it", "change it", "quit without an answer"]
-    choice = picked(dialogue, "What now?", words, default=0)
+    words = [localized(word) for word in ("send it", "change it", "quit without an answer")]
+    choice = picked(dialogue, localized("What now?"), words, default=0)
     if words[choice] == words[-1]:
-        raise CommandFailed(_NOTHING_SENT)
+        raise CommandFailed(localized(_NOTHING_SENT))
     return choice == 0
 
 

@@ -1,19 +1,23 @@
 """`pyoco-client workers`, `worker` and `metrics`."""
 
+from contextlib import suppress
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from rich.console import RenderableType
 
 from pyoco_server.cli.options.client_options import OutputForm, client_command
 from pyoco_server.cli.options.shared_options import flag, one_of, option, text_option
-from pyoco_server.cli.options.time_formats import ago
-from pyoco_server.cli.views.console import pairs, printable, show, stdout_console
-from pyoco_server.cli.views.list_views import worker_state, workers_view
+from pyoco_server.cli.options.time_formats import ago, local_time
+from pyoco_server.cli.translation import localized
+from pyoco_server.cli.views.console import pairs, print_note, printable, show, stdout_console
+from pyoco_server.cli.views.list_views import format_size, worker_state, workers_view
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.http_client.response_types import Worker
+from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
+from pyoco_server.http_client.response_types import Worker, WorkerEvent, WorkerUsage
 from pyoco_server.records.models import WorkerState
+
+_GENERAL_COMMAND: Final = "pyoco-worker --flows ./flows --nats-url nats://HOST:4222"
 
 
 class Scope(StrEnum):
@@ -54,6 +58,16 @@ def workers(
 ) -> None:
     found = client.list_workers(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
     show(found, output, workers_view)
+    if not found and scope is None and state is None:
+        _note_how_to_add_one(client)
+
+
+def _note_how_to_add_one(client: PyocoHttpClient) -> None:
+    command = _GENERAL_COMMAND
+    # Not for every key, and not of an earlier gateway.
+    with suppress(PyocoHttpError):
+        command = client.get_worker_setup()["command"]
+    print_note(localized("Start a worker: {command}").format(command=command))
 
 
 @client_command(
@@ -98,6 +112,8 @@ def worker_view(worker: Worker) -> RenderableType:
         ("slots", f"{worker['slots_busy']} of {worker['slots']} busy"),
         ("executor error", printable(worker.get("executor_error") or "")),
         ("tags", printable(", ".join(worker["tags"]))),
+        *_host_rows(worker),
+        ("flows", printable(", ".join(worker["flows"]))),
         ("last seen", ago(worker["last_seen_at"])),
         ("last progress", ago(worker["last_progress_at"])),
         *(("run", printable(run_id)) for run_id in worker["current_run_ids"]),
@@ -105,8 +121,40 @@ def worker_view(worker: Worker) -> RenderableType:
         ("stopped", printable(f"{ago(worker['stopped_at'])} {worker['stop_reason'] or ''}".strip())),
         *_wheel_rows(worker),
         ("version", printable(f"pyoco-server {worker['version']}, pyoco {worker['pyoco_version']}")),
+        *(("history", printable(_event_text(event))) for event in worker.get("history", [])),
     ]
     return pairs((name, value) for name, value in rows if value)
+
+
+def _host_rows(worker: Worker) -> list[tuple[str, RenderableType]]:
+    host, usage = worker.get("host"), worker.get("usage")
+    rows: list[tuple[str, RenderableType]] = []
+    if host is not None:
+        parts = [host["name"], host["system"], f"Python {host['python']}", f"{host['cpus']} CPUs"]
+        if host["memory_bytes"] is not None:
+            parts.append(format_size(host["memory_bytes"]))
+        rows.append(("host", printable(", ".join(parts))))
+    if usage is not None:
+        rows += [("cpu", _cpu_text(usage)), ("memory", _memory_text(usage))]
+    return rows
+
+
+def _cpu_text(usage: WorkerUsage) -> str:
+    cores, host = usage["cpu_cores"], usage["host_cpu"]
+    own = "" if cores is None else f"{cores:.2f} cores"
+    return own if host is None else f"{own} (host {host:.0%} busy)".strip()
+
+
+def _memory_text(usage: WorkerUsage) -> str:
+    size, host = usage["memory_bytes"], usage["host_memory_bytes"]
+    own = "" if size is None else f"{format_size(size)} in {usage['processes']} processes"
+    return own if host is None else f"{own} (host {format_size(host)} in use)".strip()
+
+
+def _event_text(event: WorkerEvent) -> str:
+    by = f" by {event['by']}" if event.get("by") else ""
+    reason = f" ({event['reason']})" if event.get("reason") else ""
+    return f"{local_time(event['at'])} {event['kind'].replace('_', ' ')}{by}{reason}"
 
 
 def _wheel_rows(worker: Worker) -> list[tuple[str, RenderableType]]:

@@ -13,11 +13,11 @@ from msgspec import UNSET
 
 from pyoco_server.cli.forms.dialogue import Dialogue, confirmed, index_of, picked, show_choices, yes_or_no
 from pyoco_server.cli.forms.schema_parts import Field, Kind, SchemaPart
+from pyoco_server.cli.translation import localized
 from pyoco_server.errors import FieldProblem, shortened
 
 _MAX_BRIEF_CHARACTERS: Final = 100
 _LEAVE_OUT: Final = "-"
-_WHOLE: Final = "answer"
 
 
 class AnswerForm:
@@ -43,7 +43,7 @@ class AnswerForm:
                 self._describe(part)
                 answer = prompt(part, "", current)
             else:
-                answer = self._plain(Field(_WHOLE, part, required=True), _WHOLE, current)
+                answer = self._plain(Field(_whole(), part, required=True), _whole(), current)
             problems = part.problems(answer)
             if not problems:
                 return answer
@@ -60,11 +60,14 @@ class AnswerForm:
         self._describe(field.part)
         if current is not UNSET:
             words = ["keep", "change"] if field.required else ["keep", "change", "leave out"]
-            choice = words[picked(self._dialogue, f"{label} = {brief(current)}", words, default=0)]
+            shown_words = [localized(word) for word in words]
+            choice = words[picked(self._dialogue, f"{label} = {brief(current)}", shown_words, default=0)]
             if choice != "change":
                 return current if choice == "keep" else UNSET
         elif (not field.required or field.part.nullable) and not confirmed(
-            self._dialogue, f"Give {label} ({field.part.hint}, optional)?", default=False
+            self._dialogue,
+            localized("Give {label} ({hint}, optional)?").format(label=label, hint=field.part.hint),
+            default=False,
         ):
             return None if field.required else UNSET
         return prompt(field.part, label, current)
@@ -111,7 +114,8 @@ class AnswerForm:
         entries = part.entries
         value = dict(current) if isinstance(current, dict) else {}
         while True:
-            name = self._dialogue.ask(f"{label or _WHOLE}: name of an entry (Enter: done)").strip()
+            question = localized("name of an entry (Enter: done)")
+            name = self._dialogue.ask(f"{label or _whole()}: {question}").strip()
             if name:
                 field = Field(name, entries, required=name not in value)
                 given = self._field(field, _child_label(label, name), value.get(name, UNSET))
@@ -147,9 +151,8 @@ class AnswerForm:
             return True
         if part.max_items is not None and count >= part.max_items:
             return False
-        return confirmed(
-            self._dialogue, f"{label or _WHOLE}: add an item ({part.items.hint})?", default=False
-        )
+        question = localized("add an item ({hint})?").format(hint=part.items.hint)
+        return confirmed(self._dialogue, f"{label or _whole()}: {question}", default=False)
 
     def _alternatives(self, part: SchemaPart, label: str, current: Any) -> Any:
         options = part.alternatives
@@ -158,12 +161,15 @@ class AnswerForm:
             index for index, each in enumerate(options) if current is not UNSET and not each.problems(current)
         ]
         chosen = picked(
-            self._dialogue, f"{label or _WHOLE}: which?", words, default=fitting[0] if fitting else None
+            self._dialogue,
+            f"{label or _whole()}: {localized('which?')}",
+            words,
+            default=fitting[0] if fitting else None,
         )
         kept = current if chosen in fitting else UNSET
         if prompt := self._prompts.get(options[chosen].kind):
             return prompt(options[chosen], label, kept)
-        return self._plain(Field("", options[chosen], required=True), label or _WHOLE, kept)
+        return self._plain(Field("", options[chosen], required=True), label or _whole(), kept)
 
     def _describe(self, part: SchemaPart) -> None:
         if part.description:
@@ -174,12 +180,17 @@ class AnswerForm:
             self._dialogue.print(f"! {problem}")
 
 
+def _whole() -> str:
+    """The name of the whole answer in prompts."""
+    return localized("answer")
+
+
 def _question(field: Field, label: str, current: Any) -> str:
     details = [field.part.hint]
     if not field.required:
-        details.append("optional" if current is UNSET else f"{_LEAVE_OUT} leaves it out")
+        details.append(localized("optional" if current is UNSET else "- leaves it out"))
     elif field.part.nullable:
-        details.append("or null")
+        details.append(localized("or null"))
     return f"{label} ({', '.join(details)})" + ("" if current is UNSET else f" [{brief(current)}]")
 
 
@@ -224,7 +235,7 @@ def choice_words(part: SchemaPart) -> list[str]:
 def json_or_text(text: str) -> Any:
     """JSON if it is JSON, otherwise text; what starts like an object, a list or a string must be JSON."""
     if not text:
-        raise ValueError('nothing was typed; type "" for an empty text, or null')
+        raise ValueError(localized('nothing was typed; type "" for an empty text, or null'))
     try:
         value = json.loads(text, parse_constant=_not_json)
     except (ValueError, RecursionError) as error:
@@ -263,19 +274,19 @@ def _text(text: str) -> Any:
 
 
 def _whole_number(text: str) -> int:
-    number = _number(text, "a whole number such as 12")
+    number = _number(text, "expected a whole number such as 12")
     if number != int(number):
-        raise ValueError(f"{text!r}: expected a whole number such as 12")
+        raise ValueError(f"{text!r}: {localized('expected a whole number such as 12')}")
     return int(number)
 
 
-def _number(text: str, expected: str = "a number such as 12 or 3.5") -> int | float:
+def _number(text: str, expected: str = "expected a number such as 12 or 3.5") -> int | float:
     try:
         number = json.loads(text)
     except (ValueError, RecursionError):
         number = None
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        raise ValueError(f"{shortened(text)}: expected {expected}")
+        raise ValueError(f"{shortened(text)}: {localized(expected)}")
     return number
 
 

@@ -6,6 +6,7 @@ from typing import Protocol
 import typer
 
 from pyoco_server.cli.forms.typed_lines import typed_line
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import print_note, printable
 
 
@@ -67,8 +68,12 @@ def index_of(text: str, words: Sequence[str]) -> int:
     matches = [index for index, word in enumerate(words) if text and word.lower().startswith(text.lower())]
     if len(matches) == 1:
         return matches[0]
-    expected = f"a number from 1 to {len(words)}, or one of them" if _has_numbers(words) else "one of them"
-    raise ValueError(f"{text!r}: expected {expected}: {', '.join(words)}")
+    expected = (
+        "expected a number from 1 to {count}, or one of them"
+        if _has_numbers(words)
+        else "expected one of them"
+    )
+    raise ValueError(f"{text!r}: {localized(expected).format(count=len(words))}: {', '.join(words)}")
 
 
 def yes_or_no(text: str) -> bool:
@@ -77,7 +82,7 @@ def yes_or_no(text: str) -> bool:
         return True
     if word in ("n", "no", "false"):
         return False
-    raise ValueError(f"{text!r}: expected y (yes) or n (no)")
+    raise ValueError(f"{text!r}: {localized('expected y (yes) or n (no)')}")
 
 
 def _has_numbers(words: Sequence[str]) -> bool:

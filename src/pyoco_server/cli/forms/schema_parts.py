@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from pyoco_server.cli.translation import localized
 from pyoco_server.errors import FieldProblem
 
 Schema = dict[str, Any]
@@ -133,11 +134,11 @@ class SchemaPart:
     def hint(self) -> str:
         """What is expected, in a few words."""
         if self.kind is Kind.CHOICE:
-            return "one of these"
+            return localized("one of these")
         if self.kind in (Kind.ANY, Kind.ALTERNATIVES):
             words = [each.hint for each in self.alternatives]
-            return " or ".join(dict.fromkeys(words)) or "JSON, or text"
-        return ", ".join([_WORDS[self.kind], *_limits(self._resolved)])
+            return localized(" or ").join(dict.fromkeys(words)) or localized("JSON, or text")
+        return ", ".join([localized(_WORDS[self.kind]), *_limits(self._resolved)])
 
     def problems(self, value: Any, at: str = "") -> list[FieldProblem]:
         """The validation errors of a value of this part at the given path."""
@@ -240,11 +241,11 @@ def _limits(schema: Schema) -> Iterator[str]:
         yield str(schema["format"])
     least, most = schema.get("minimum"), schema.get("maximum")
     if least is not None and most is not None:
-        yield f"{least} to {most}"
+        yield localized("{least} to {most}").format(least=least, most=most)
     elif least is not None:
-        yield f"at least {least}"
+        yield localized("at least {least}").format(least=least)
     elif most is not None:
-        yield f"at most {most}"
+        yield localized("at most {most}").format(most=most)
 
 
 def _has_foreign_reference(schema: Any) -> bool:

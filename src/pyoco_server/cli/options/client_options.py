@@ -25,6 +25,7 @@ from pyoco_server.errors.error_table import system_language
 from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.records.models import RUN_TIMEOUT_MAX_SEC, is_run_id
 from pyoco_server.records.wait_models import is_wait_id
+from pyoco_server.version import __version__
 
 Client = TypeVar("Client")
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -209,8 +210,14 @@ def open_client(ctx: typer.Context, server: str | None, api_key: str | None) -> 
 
 
 def new_client(
-    client_class: Callable[..., Client], ctx: typer.Context, server: str | None, api_key: str | None
+    client_class: Callable[..., Client],
+    ctx: typer.Context,
+    server: str | None,
+    api_key: str | None,
+    *,
+    program: str = "pyoco-client",
 ) -> Client:
+    """`program` is what the audit log calls it."""
     before = ctx.find_root().obj
     assert isinstance(before, GatewayAddress)
     config = NatsBackendConfig.from_env()
@@ -222,6 +229,7 @@ def new_client(
             api_key=api_key or before.api_key or config.api_key or None,
             api_key_header=config.http_api_key_header,
             language=system_language(),
+            user_agent=f"{program}/{__version__}",
         )
     except ValueError as error:
         raise InvalidCliArgument(str(error)) from error

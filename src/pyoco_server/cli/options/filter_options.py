@@ -6,9 +6,10 @@ import typer
 
 from pyoco_server.cli.options.shared_options import one_of, option, text_option
 from pyoco_server.cli.options.time_formats import parse_time
-from pyoco_server.http_client import LetterFilter, RunFilter, ScheduleFilter, WaitFilter
+from pyoco_server.http_client import AuditFilter, LetterFilter, RunFilter, ScheduleFilter, WaitFilter
 from pyoco_server.records.causes import CauseKind
 from pyoco_server.records.models import Reason, RunStatus, WaitKind
+from pyoco_server.records.operation_models import LetterState
 from pyoco_server.records.wait_models import WaitState
 
 
@@ -94,8 +95,18 @@ def letter_filter(
         float | None, _time("Only letters after this time: 2h (ago), 2026-01-31T09:00 or unix seconds.")
     ] = None,
     until: Annotated[float | None, _time("Only letters up to this time.")] = None,
+    state: Annotated[
+        str | None,
+        option(
+            "Only open letters, or only closed ones: those whose run was rerun with success.",
+            "STATE",
+            parser=one_of(LetterState, str.lower),
+            autocompletion=lambda: list(LetterState),
+        ),
+    ] = None,
 ) -> LetterFilter:
     return LetterFilter(
+        state=state,
         reason=reason or [],
         flow=flow,
         tag=tag,
@@ -104,6 +115,38 @@ def letter_filter(
         q=search,
         since=since,
         until=until,
+    )
+
+
+def audit_filter(
+    *,
+    actor: Annotated[
+        str | None, text_option("Only actions of this API key (id or name), address or `anonymous`.", "WHO")
+    ] = None,
+    action: Annotated[
+        str | None, text_option("Only this action, such as run.cancel; `run`: all on runs.", "WORD")
+    ] = None,
+    target: Annotated[
+        str | None, text_option("Only actions on this schedule, worker, wheel, flow and so on.", "NAME")
+    ] = None,
+    run: Annotated[
+        str | None, text_option("Only actions on this run or its questions.", "RUN_ID", "--run")
+    ] = None,
+    outcome: Annotated[
+        str | None,
+        text_option(
+            "Only `accepted`, `refused` or `failed` requests.",
+            "WORD",
+            autocompletion=lambda: ["accepted", "refused", "failed"],
+        ),
+    ] = None,
+    since: Annotated[
+        float | None, _time("Only actions since this time: 2h (ago), 2026-01-31T09:00 or unix seconds.")
+    ] = None,
+    until: Annotated[float | None, _time("Only actions before this time.")] = None,
+) -> AuditFilter:
+    return AuditFilter(
+        actor=actor, action=action, target=target, run_id=run, outcome=outcome, since=since, until=until
     )
 
 

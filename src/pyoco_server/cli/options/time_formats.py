@@ -7,6 +7,8 @@ from typing import Final
 
 import typer
 
+from pyoco_server.errors.error_table import system_language
+from pyoco_server.records.durations import age_text, duration_text, interval_text, rough_text, until_text
 from pyoco_server.records.moments import parse_moment
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -49,36 +51,26 @@ def parse_duration(text: str) -> float:
 def ago(unix_seconds: float | None, now: float | None = None) -> str:
     if unix_seconds is None:
         return ""
-    return f"{_one_unit((time.time() if now is None else now) - unix_seconds)} ago"
+    return age_text((time.time() if now is None else now) - unix_seconds, system_language())
 
 
 def time_left(unix_seconds: float, now: float | None = None) -> str:
     seconds = unix_seconds - (time.time() if now is None else now)
-    return f"{_one_unit(seconds)} left" if seconds > 0 else "time is up"
+    if system_language() == "ja":
+        return f"残り{rough_text(seconds, 'ja')}" if seconds > 0 else "期限切れ"
+    return f"{rough_text(seconds)} left" if seconds > 0 else "time is up"
 
 
 def time_until(unix_seconds: float, now: float | None = None) -> str:
-    return f"in {_one_unit(unix_seconds - (time.time() if now is None else now))}"
-
-
-def _one_unit(seconds: float) -> str:
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f}{unit}"
-    return f"{max(0.0, seconds):.0f}s"
+    return until_text(unix_seconds - (time.time() if now is None else now), system_language())
 
 
 def duration(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}:{rest:02} min"
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02} h"
+    return "" if seconds is None else duration_text(seconds, system_language())
+
+
+def interval(seconds: float) -> str:
+    return interval_text(seconds, system_language())
 
 
 def local_time(unix_seconds: float) -> str:

@@ -27,6 +27,7 @@ from pyoco_server.broker.embedded.store_restart import StoreRestarter
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.command_settings import is_set, settings_with
 from pyoco_server.cli.options.shared_options import Concurrency, DashboardLang, FlowsFolder, option
+from pyoco_server.cli.options.time_formats import interval
 from pyoco_server.cli.server.dev_schedules import DevSchedules
 from pyoco_server.cli.server.listening import (
     DEFAULT_NATS_PORT,
@@ -346,7 +347,7 @@ async def running_stack(
         yield await stop.before(last.enter_async_context(stack))
         drain_sec = options.config.drain_timeout_sec
         screen.print_event(
-            f"Shutting down: runs have {drain_sec:g} s to finish. Press Ctrl-C again to quit now."
+            f"Shutting down: runs have {interval(drain_sec)} to finish. Press Ctrl-C again to quit now."
         )
     kept = "" if stack.nats is None else f" Data is kept in {stack.nats.data_dir}."
     screen.print_event(f"Stopped.{kept}")

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pyoco_server.broker.embedded.embedded_server import stop_process
 from pyoco_server.broker.embedded.server_guard import guarded_command
 from pyoco_server.cli.entry import CommandFailed
+from pyoco_server.cli.options.time_formats import interval
 
 Facts = dict[str, Any]
 
@@ -94,7 +95,7 @@ class Child:
         if running is None:
             return
         if not await stop_process(running.process, timeout_sec):
-            self._on_event(f"The {self.name} did not stop within {timeout_sec:g} s and was killed.")
+            self._on_event(f"The {self.name} did not stop within {interval(timeout_sec)} and was killed.")
         await self._reap(running)
 
     async def _supervise(self) -> None:
@@ -107,7 +108,9 @@ class Child:
             await self._reap(running)
             if time.monotonic() - running.started > _SETTLED_SEC:
                 backoff = _MIN_BACKOFF_SEC
-            self._on_event(f"The {self.name} stopped ({_exit_text(code)}); restarting in {backoff:g} s.")
+            self._on_event(
+                f"The {self.name} stopped ({_exit_text(code)}); restarting in {interval(backoff)}."
+            )
             await asyncio.sleep(backoff)
             backoff = min(backoff * 2, _MAX_BACKOFF_SEC)
             self._running = await self._relaunch()

@@ -54,9 +54,31 @@ def _error_or_question(run: RunItem) -> Text:
     return Text(printable(" ".join(message.split()) + left), style=STATE_STYLES[RunStatus.WAITING_HUMAN])
 
 
+def worker_host(worker: Worker) -> str:
+    host = worker.get("host")
+    return host["name"] if host else ""
+
+
+def worker_cpu(worker: Worker) -> str:
+    """In cores: 1.5 is one core and a half."""
+    usage = worker.get("usage")
+    return "" if usage is None or usage["cpu_cores"] is None else f"{usage['cpu_cores']:.2f}"
+
+
+def worker_memory(worker: Worker) -> str:
+    usage = worker.get("usage")
+    return "" if usage is None or usage["memory_bytes"] is None else format_size(usage["memory_bytes"])
+
+
 def _shown_runs(worker: Worker) -> str:
     first, *others = worker["current_run_ids"] or [""]
     return printable(f"{first} and {len(others)} more" if others else first)
+
+
+def _rerun(letter: Letter) -> Text:
+    """The status of the rerun of its run; COMPLETED: the letter is closed."""
+    rerun = letter.get("rerun")
+    return Text("") if rerun is None else state(rerun["status"])
 
 
 def format_size(size: float) -> str:
@@ -86,6 +108,10 @@ _WORKERS: Final[Columns] = {
     "State": worker_state,
     "Slots": lambda worker: f"{worker['slots_busy']}/{worker['slots']}",
     "Tags": lambda worker: printable(", ".join(worker["tags"])),
+    "Flows": lambda worker: str(len(worker["flows"])),
+    "Host": lambda worker: printable(worker_host(worker)),
+    "CPU": worker_cpu,
+    "Memory": worker_memory,
     "Current runs": _shown_runs,
     "Last run": lambda worker: printable(worker["last_run_status"] or ""),
     "Last seen": lambda worker: ago(worker["last_seen_at"]),
@@ -97,6 +123,7 @@ _LETTERS: Final[Columns] = {
     "Reason": lambda letter: printable(letter["reason"]),
     "Flow": lambda letter: printable(letter["flow_name"] or ""),
     "Run": lambda letter: printable(letter["run_id"] or ""),
+    "Rerun": _rerun,
     "Error": lambda letter: _error(letter["error"]),
 }
 _OPERATIONS: Final[Columns] = {
@@ -158,7 +185,7 @@ def runs_view(runs: Sequence[RunItem]) -> RenderableType:
 
 
 def workers_view(workers: Sequence[Worker]) -> RenderableType:
-    return list_view(workers, _WORKERS, only_wide={"Current runs", "Last run", "Version"})
+    return list_view(workers, _WORKERS, only_wide={"Current runs", "Last run", "Version", "Host", "Flows"})
 
 
 def letters_view(letters: Sequence[Letter]) -> RenderableType:

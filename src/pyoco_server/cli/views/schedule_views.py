@@ -10,7 +10,7 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from pyoco_server.cli.options.time_formats import ago, local_time, time_until
+from pyoco_server.cli.options.time_formats import ago, interval, local_time, time_until
 from pyoco_server.cli.schedules.schedule_apply import Applied
 from pyoco_server.cli.schedules.schedule_diff import FieldChange
 from pyoco_server.cli.views.console import pairs, printable
@@ -40,7 +40,7 @@ def when_text(spec: Any) -> str:
     """The spec in one line."""
     parts = [f"cron {each}" for each in spec.get("cron", [])]
     if spec.get("every_sec") is not None:
-        parts.append(f"every {_duration(spec['every_sec'])}")
+        parts.append(f"every {interval(spec['every_sec'])}")
     moments = spec.get("at", [])
     if moments:
         parts.append(f"at {len(moments)} moment{'' if len(moments) == 1 else 's'}")
@@ -141,13 +141,6 @@ def _yaml_diff(change: FieldChange) -> Iterator[str]:
 
 def _value(value: Any) -> str:
     return "(none)" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length and seconds % length == 0:
-            return f"{seconds / length:g} {unit}"
-    return f"{seconds:g} s"
 
 
 def _problem(schedule: ScheduleItem) -> Text:

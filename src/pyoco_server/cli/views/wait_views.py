@@ -23,8 +23,20 @@ _WAITS: Final[Columns] = {
     "Deadline": lambda wait: (
         _time_left(wait["deadline_at"]) if wait["state"] == "open" else ago(wait["decided_at"])
     ),
+    "Answer": lambda wait: printable(_answer(wait)),
     "Question": lambda wait: printable(" ".join(wait["message"].split())),
 }
+_ANSWER_CHARS: Final = 40
+
+
+def _answer(wait: WaitItem) -> str:
+    """How it was decided, by whom, and the beginning of the answer."""
+    if wait["state"] == "open":
+        return ""
+    # A gateway of an earlier version lists no answers.
+    parts = (wait["decision"], _actor_name(wait["decided_by"]), wait.get("answer"))
+    text = " ".join(" ".join(part for part in parts if part).split())
+    return text if len(text) <= _ANSWER_CHARS else f"{text[: _ANSWER_CHARS - 1]}…"
 
 
 def _time_left(deadline_at: float | None) -> str:
@@ -32,7 +44,9 @@ def _time_left(deadline_at: float | None) -> str:
 
 
 def waits_view(waits: Sequence[WaitItem]) -> RenderableType:
-    return list_view(waits, _WAITS, only_wide={"State", "Flow", "Assignees"})
+    are_open = all(wait["state"] == "open" for wait in waits)
+    columns = {name: cell for name, cell in _WAITS.items() if name != "Answer" or not are_open}
+    return list_view(waits, columns, only_wide={"State", "Flow", "Assignees"})
 
 
 def question_view(wait: Wait) -> RenderableType:
@@ -53,7 +67,7 @@ def wait_view(wait: Wait) -> RenderableType:
     return pairs(_details(wait))
 
 
-def decided_text(wait: WaitItem) -> str:
+def decided_text(wait: Wait | WaitItem) -> str:
     """The outcome of a wait as a clause."""
     when = "" if wait["decided_at"] is None else f" at {local_time(wait['decided_at'])}"
     who = _actor_name(wait["decided_by"])

@@ -173,6 +173,22 @@ METRICS: Final = (
         "Google Chat messages about escalated workflow events and tests, by outcome.",
         "outcome",
     ),
+    _counter(
+        "pyoco_audit_entries_total",
+        "entries",
+        "Entries of the audit log that this gateway has written, by outcome of the request.",
+        "outcome",
+    ),
+    _counter(
+        "pyoco_audit_entries_lost_total",
+        "entries",
+        "Entries of the audit log that this gateway could not store; their actions were done.",
+    ),
+    _counter(
+        "pyoco_audit_refusals_skipped_total",
+        "requests",
+        "Refused requests without an entry in the audit log: too many of one caller in a minute.",
+    ),
     _gauge("pyoco_dlq_messages_total", "messages", "Stored dead letters."),
     _gauge("pyoco_dlq_bytes", "bytes", "Size of the stored dead letters."),
     _counter("pyoco_sweep_actions_total", "actions", "Actions of the sweep of this gateway.", "action"),

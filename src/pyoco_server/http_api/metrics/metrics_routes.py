@@ -16,6 +16,7 @@ from starlette.responses import Response
 from pyoco_server.agent.request_file import RequestStatus
 from pyoco_server.agent.requests.request_service import RequestService
 from pyoco_server.api.endpoints.system_endpoints import METRICS
+from pyoco_server.audit.audit_log import AuditLog
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.queue.queue_depths import QueueDepths
@@ -29,6 +30,7 @@ from pyoco_server.http_api.services import RunListing, Schedules, Waits
 from pyoco_server.http_api.trigger_services import WorkflowEventParts
 from pyoco_server.records.hook_models import DeliveryStatus
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
+from pyoco_server.records.operation_models import AuditOutcome
 from pyoco_server.records.schedule_models import Outcome
 from pyoco_server.records.workflow_event_models import RetryStatus
 from pyoco_server.runs.lifecycle.tenancy import visible_to
@@ -212,6 +214,13 @@ def _add_alerts(gateway: Gateway, page: MetricPage) -> None:
         page.put("pyoco_alert_messages_total", count, outcome)
 
 
+def _add_audit(log: AuditLog, page: MetricPage) -> None:
+    for outcome in AuditOutcome:
+        page.put("pyoco_audit_entries_total", log.written[outcome], outcome)
+    page.put("pyoco_audit_entries_lost_total", log.lost)
+    page.put("pyoco_audit_refusals_skipped_total", log.skipped)
+
+
 def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
     """What needs no request to NATS."""
     for action, count in gateway.sweeper.actions.items():
@@ -219,6 +228,7 @@ def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
     page.put("pyoco_unverified_runs_total", gateway.runs.submitter.signatures.refused)
     for state, count in gateway.takeover.counts.items():
         page.put("pyoco_runs_handed_over_total", count, state)
+    _add_audit(gateway.audit.log, page)
     page.put("pyoco_sweep_rounds_total", gateway.sweeper.rounds)
     page.put("pyoco_sweep_leader", gateway.sweeper.lease.held)
     for outcome, count in gateway.notifications.outcomes.items():

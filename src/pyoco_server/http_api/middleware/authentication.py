@@ -51,10 +51,12 @@ class AuthenticationMiddleware:
                 await keys.confirm()
             if keys.must_derive(text):
                 await keys.derive(text)
-            grant = _granted(keys.check(text), endpoint, method)
+            grant = keys.check(text)
+            # Also of a request that is refused: the audit log has who sent it.
+            set_principal(scope, grant)
+            _check_scopes(grant, endpoint, method)
             if endpoint is not None and endpoint.operators_only:
                 _require_operator(grant, endpoint, self._operator_tenant)
-            set_principal(scope, grant)
         except PyocoError as error:
             if endpoint is not None:
                 # For the count of requests: the router has not seen this one.
@@ -97,10 +99,10 @@ def missing_key(header: str) -> ApiKeyMissing:
     return missing
 
 
-def _granted(grant: Grant, endpoint: Endpoint | None, method: str) -> Grant:
-    """The grant, if it is enough for the endpoint; else ScopeMissing."""
+def _check_scopes(grant: Grant, endpoint: Endpoint | None, method: str) -> None:
+    """ScopeMissing, unless the grant is enough for the endpoint."""
     if endpoint is None or endpoint.allows(grant.scopes):
-        return grant
+        return
     needed = " or ".join(f"`{scope}`" for scope in endpoint.scope_names)
     raise ScopeMissing(
         f"{method} {endpoint.path} needs the scope {needed}, and the key {grant.key_id} has {_listed(grant)}"

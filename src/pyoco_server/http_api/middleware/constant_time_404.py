@@ -25,6 +25,7 @@ from pyoco_server.errors import (
     RunNotFound,
     ScheduleNotFound,
     TemplateNotFound,
+    ViewNotFound,
     WaitNotFound,
 )
 
@@ -47,6 +48,7 @@ _TENANT_ERRORS: Final = (
     DeliveryNotFound,
     TemplateNotFound,
     ActionNotFound,
+    ViewNotFound,
     AlertNotFound,
 )
 

@@ -104,7 +104,8 @@ def filter_in(reader: QueryReader, caller: Caller) -> RunFilter:
 
 def _time_range(reader: QueryReader, name: str) -> TimeRange:
     return TimeRange(
-        after=reader.one(f"{name}_after", _time, None), before=reader.one(f"{name}_before", _time, None)
+        after=reader.one(f"{name}_after", time_value, None),
+        before=reader.one(f"{name}_before", time_value, None),
     )
 
 
@@ -147,7 +148,7 @@ def _cause(text: str) -> str:
     return text_value(text)
 
 
-def _time(text: str) -> float:
+def time_value(text: str) -> float:
     try:
         at = float(text)
     except ValueError:

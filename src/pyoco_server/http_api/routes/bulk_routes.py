@@ -45,7 +45,7 @@ async def rerun_matching(request: Request) -> Response:
 
 @handles(endpoints.REPLAY_LETTERS)
 async def replay_matching(request: Request) -> Response:
-    selection = bulk.MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
+    selection = _matching_letters(request)
     body = await _body(request, ops.BulkReplayRequest)
     check_mode(body.mode)
     spec = bulk.BulkSpec(
@@ -56,7 +56,7 @@ async def replay_matching(request: Request) -> Response:
 
 @handles(endpoints.DELETE_LETTERS)
 async def delete_matching(request: Request) -> Response:
-    selection = bulk.MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
+    selection = _matching_letters(request)
     body = await _body(request, ops.BulkRequest)
     spec = bulk.BulkSpec(action=BulkAction.DELETE_LETTERS, query=_query(request))
     return await _respond(request, body, spec, selection)
@@ -80,6 +80,12 @@ async def get_bulk(request: Request, bulk_id: str) -> Response:
 @handles(endpoints.STOP_BULK)
 async def stop_bulk(request: Request, bulk_id: str) -> Response:
     return json_response(await bulk.stop(gateway_of(request).bulk.records, bulk_id, caller_of(request)))
+
+
+def _matching_letters(request: Request) -> bulk.MatchingLetters:
+    gateway = gateway_of(request)
+    reruns = gateway.listing.lists.decisive_reruns
+    return bulk.MatchingLetters(gateway.dead_letters, letter_filter_of(request), reruns)
 
 
 async def _body(request: Request, kind: type[T]) -> T:

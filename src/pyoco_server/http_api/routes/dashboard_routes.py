@@ -6,6 +6,7 @@ needs before its first request is in its <html> tag: the language, and the heade
 
 import hashlib
 import mimetypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -17,7 +18,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from pyoco_server.api.endpoints.system_endpoints import DASHBOARD, DASHBOARD_FILE, DOCS
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors.error_table import system_language
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.responses.http_problems import preferred_language
@@ -58,8 +58,9 @@ class File:
         caching = _FOREVER if name.startswith(_HASHED) else _ASK_FIRST
         return cls(content, compressed, media_type, caching, f'"{hashlib.sha256(content).hexdigest()[:20]}"')
 
-    def response(self, request: Request) -> Response:
-        headers = {"Cache-Control": self.caching, "ETag": self.etag, "Vary": "Accept-Encoding"}
+    def response(self, request: Request, *, varies: Sequence[str] = ()) -> Response:
+        vary = ", ".join(("Accept-Encoding", *varies))
+        headers = {"Cache-Control": self.caching, "ETag": self.etag, "Vary": vary}
         if request.headers.get("if-none-match") == self.etag:
             return Response(status_code=304, headers=headers)
         if self.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
@@ -92,8 +93,8 @@ async def index(request: Request) -> Response:
     built = load(FOLDER).get(_INDEX)
     if built is None:
         raise HTTPException(404, _NOT_BUILT[preferred_language(request.headers.get("accept-language"))])
-    page = built.content.replace(_TAG.encode(), _html_tag(gateway_of(request).config).encode(), 1)
-    return File.of(_INDEX, page, compressed=None).response(request)
+    page = built.content.replace(_TAG.encode(), _html_tag(request).encode(), 1)
+    return File.of(_INDEX, page, compressed=None).response(request, varies=("Accept-Language",))
 
 
 @handles(DOCS, plain=True)
@@ -111,9 +112,10 @@ async def file(request: Request) -> Response:
     return found.response(request)
 
 
-def _html_tag(config: NatsBackendConfig) -> str:
+def _html_tag(request: Request) -> str:
+    config = gateway_of(request).config
     attributes = {
-        "lang": system_language() if config.dashboard_lang == "auto" else config.dashboard_lang,
+        "lang": _language(request) if config.dashboard_lang == "auto" else config.dashboard_lang,
         "data-auth": config.http_auth_mode,
         "data-api-key-header": config.http_api_key_header,
         "data-version": __version__,
@@ -121,3 +123,9 @@ def _html_tag(config: NatsBackendConfig) -> str:
     }
     text = " ".join(f'{name}="{escape(value)}"' for name, value in attributes.items())
     return f"<html {text}>"
+
+
+def _language(request: Request) -> str:
+    """That of the browser; of the server, for a client that names none."""
+    accepted = request.headers.get("accept-language")
+    return preferred_language(accepted) if accepted else system_language()

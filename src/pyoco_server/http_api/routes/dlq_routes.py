@@ -1,5 +1,8 @@
 """Dead letters: list them; read, delete and replay one."""
 
+from collections.abc import Mapping
+from contextlib import suppress
+
 from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
@@ -7,7 +10,7 @@ from starlette.responses import Response
 from pyoco_server.api import operation_types as ops
 from pyoco_server.api.endpoints.dlq_endpoints import DELETE_LETTER, GET_LETTER, LIST_LETTERS, REPLAY_LETTER
 from pyoco_server.broker.stores.dead_letters import StoredLetter
-from pyoco_server.errors import FieldProblem, InvalidListQuery, InvalidRequest
+from pyoco_server.errors import FieldProblem, IndexNotReady, InvalidListQuery, InvalidRequest
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import optional_record
@@ -16,13 +19,16 @@ from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import TAG_EXPECTED, RerunMode
+from pyoco_server.records.operation_models import LetterState
 from pyoco_server.runs.bulk.letter_operations import (
     LetterFilter,
     find_letter,
     letter_page,
     remove_letter_of,
     replay_job,
+    reruns_of,
 )
+from pyoco_server.runs.index.rerun_outcomes import Rerun
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
 # What a parameter may be, for the error message.
@@ -35,6 +41,8 @@ _EXPECTED = {
     "since": "expected a time in unix seconds, such as 1760000000.5",
     "until": "expected a time in unix seconds, such as 1760000000.5",
     "q": "expected 1 to 200 characters",
+    "seq": "expected up to 500 numbers of letters, separated by commas",
+    "state": "expected open or closed",
 }
 _EXPECTED_OF_PAGE = {
     **_EXPECTED,
@@ -46,19 +54,26 @@ _EXPECTED_OF_PAGE = {
 @handles(LIST_LETTERS)
 async def list_letters(request: Request) -> Response:
     query = query_record(request, ops.LetterPageQuery, _EXPECTED_OF_PAGE, InvalidListQuery)
+    gateway = gateway_of(request)
     page = await letter_page(
-        gateway_of(request).dead_letters,
+        gateway.dead_letters,
         _filter(query, caller_of(request)),
         before=query.cursor,
         limit=query.limit,
+        reruns=gateway.listing.lists.decisive_reruns,
     )
     cursor = None if page.before is None else str(page.before)
-    return json_response(ops.LettersView(items=[_view(each) for each in page.letters], next_cursor=cursor))
+    items = [_view(each, page.reruns) for each in page.letters]
+    return json_response(ops.LettersView(items=items, next_cursor=cursor))
 
 
 @handles(GET_LETTER)
 async def get_letter(request: Request, seq: str) -> Response:
-    return json_response(_view(await _find(request, seq)))
+    stored = await _find(request, seq)
+    known: dict[str, Rerun] = {}
+    with suppress(IndexNotReady):
+        known = await reruns_of([stored], gateway_of(request).listing.lists.decisive_reruns)
+    return json_response(_view(stored, known))
 
 
 @handles(DELETE_LETTER)
@@ -116,6 +131,8 @@ def _filter(query: ops.LetterQuery, caller: Caller) -> LetterFilter:
         since=query.since,
         until=query.until,
         q=query.q,
+        seqs=frozenset() if query.seq is None else frozenset(map(int, query.seq.split(","))),
+        closed=None if query.state is None else LetterState(query.state) is LetterState.CLOSED,
     )
 
 
@@ -130,6 +147,13 @@ async def _find(request: Request, seq: str) -> StoredLetter:
     return await find_letter(gateway_of(request).dead_letters, seq, caller_of(request))
 
 
-def _view(stored: StoredLetter) -> ops.LetterView:
+def _view(stored: StoredLetter, reruns: Mapping[str, Rerun]) -> ops.LetterView:
     letter = stored.letter
-    return ops.LetterView(seq=stored.seq, replayable=letter.run_id is not None, **structs.asdict(letter))
+    rerun = reruns.get(letter.run_id or "")
+    return ops.LetterView(
+        seq=stored.seq,
+        replayable=letter.run_id is not None,
+        rerun=None if rerun is None else ops.LetterRerun(run_id=rerun.run_id, status=rerun.status),
+        closed=rerun is not None and rerun.completed,
+        **structs.asdict(letter),
+    )

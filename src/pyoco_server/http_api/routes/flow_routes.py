@@ -1,16 +1,18 @@
-"""Flows: list those that workers have or that have runs, and read one."""
+"""Flows: list those that workers have or that have runs, read one, and the graph of a run."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, cast
 
+import msgspec
 from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import flow_types as flows
-from pyoco_server.api.endpoints.flow_endpoints import GET_FLOW, LIST_FLOWS
+from pyoco_server.api.endpoints.flow_endpoints import GET_FLOW, GET_RUN_GRAPH, LIST_FLOWS
+from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.catalogue.live_flows import LiveFlows, WorkerGroup
 from pyoco_server.errors import FlowNotFound, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
@@ -23,10 +25,13 @@ from pyoco_server.http_api.requests.query import (
     whole_number,
 )
 from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.routes.run_routes import visible_run
+from pyoco_server.http_api.routes.submit_routes import checked_flow
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.flow_models import FlowDescription
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.models import RunSnapshot, RunStatus
 from pyoco_server.runs.flow_yaml import did_you_mean
+from pyoco_server.runs.flow_yaml.flow_order import planned_tasks
 from pyoco_server.runs.index.flow_statistics import FlowHistory, FlowStatistics
 from pyoco_server.runs.index.pagination import SortKey
 from pyoco_server.runs.index.run_summary import RunItem
@@ -73,6 +78,40 @@ async def get_flow(request: Request, flow_name: str) -> Response:
         hint = did_you_mean(flow_name, live.names)
         raise FlowNotFound(f"no live worker has the flow {shortened(flow_name)}, and it has no runs{hint}")
     return json_response(_view(gateway, flow_name, having, history))
+
+
+@handles(GET_RUN_GRAPH)
+async def get_run_graph(request: Request, run_id: str) -> Response:
+    gateway, run = gateway_of(request), await visible_run(request, run_id)
+    if run.tasks:
+        return json_response(flows.RunGraph(run_id=run_id, source="run", tasks=list(_tasks_of_run(run))))
+    if run.workflow_yaml_sha256 is not None:
+        # It brings a flow of its own, whatever its name.
+        tasks = await _tasks_of_yaml(gateway, run, run.workflow_yaml_sha256)
+        return json_response(
+            flows.RunGraph(run_id=run_id, source="flow_yaml" if tasks else None, tasks=tasks)
+        )
+    live = await _live_flows(gateway)
+    expected = _tasks(_shown(run.flow_name, live.having(run.flow_name, run.tag)))
+    other = _tasks(_shown(run.flow_name, live.having(run.flow_name, None)))
+    source: flows.GraphSource | None = "tag" if expected else "other_tags" if other else None
+    return json_response(flows.RunGraph(run_id=run_id, source=source, tasks=expected or other))
+
+
+async def _tasks_of_yaml(gateway: Gateway, run: RunSnapshot, digest: str) -> list[flows.FlowTask]:
+    """None if the file is not stored any more."""
+    document = await Journal(gateway.connection).document(run.tag, run.run_id, digest)
+    if document is None:
+        return []
+    planned = planned_tasks(await checked_flow(document.encode()))
+    return [flows.FlowTask(name=name, description="", after=after) for name, after in planned.items()]
+
+
+def _tasks_of_run(run: RunSnapshot) -> Iterator[flows.FlowTask]:
+    records = run.task_records or {}
+    for name in run.tasks:
+        record = msgspec.json.decode(records[name]) if name in records else {}
+        yield flows.FlowTask(name=name, description="", after=record.get("after", []))
 
 
 async def _live_flows(gateway: Gateway) -> LiveFlows:
@@ -155,15 +194,18 @@ def _view(
         parameters=_parameters(shown),
         problem=shown.problem,
         file=shown.file or None,
-        tasks=[
-            flows.FlowTask(name=task.name, description=task.description, after=task.after)
-            for task in shown.tasks
-        ],
+        tasks=_tasks(shown),
         graph=flows.FlowGraph(nodes=[task.name for task in shown.tasks], edges=edges),
         workers=list(_workers(gateway, having)),
         statistics=UNSET if history is None else _windows(history.windows.values()),
         last_failures=[] if history is None else list(map(_failure, history.last_failures)),
     )
+
+
+def _tasks(shown: FlowDescription) -> list[flows.FlowTask]:
+    return [
+        flows.FlowTask(name=task.name, description=task.description, after=task.after) for task in shown.tasks
+    ]
 
 
 def _windows(statistics: Iterable[FlowStatistics]) -> dict[flows.FlowWindow, flows.FlowStatistics]:

@@ -11,13 +11,14 @@ from starlette.responses import Response
 
 from pyoco_server.api import operation_types as ops
 from pyoco_server.api.endpoints.system_endpoints import OVERVIEW
+from pyoco_server.api.flow_types import FlowSparkline
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import QueryReader, choice
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
-from pyoco_server.runs.index.activity import FlowActivity, Span
+from pyoco_server.runs.index.activity import Activity, FlowActivity, Span
 
 # How long a window is, and each of its intervals.
 WINDOWS: Final[dict[str, tuple[int, int]]] = {
@@ -52,8 +53,13 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> ops.Overvi
     workers = await gateway.workers.all()
     # A tenant sees no tags that only other tenants use; those of workers are visible to everybody.
     served = {tag for worker in workers for tag in worker.tags}
-    among = None if tenant is None else activity.tags | served
+    among = None if tenant is None else activity.by_tag.keys() | served
     depths = await QueueDepths(gateway.connection).read(MOST_QUEUES, among)
+    named = {depth.tag for depth in depths}
+    # Runs of tags that have neither jobs nor had a worker are counted too.
+    depths += [QueueDepth(tag) for tag in sorted(_with_open_runs(activity) - named)][
+        : MOST_QUEUES - len(named)
+    ]
     living = [record for record in workers if gateway.state_of(record).alive]
     return ops.Overview(
         at=now,
@@ -65,11 +71,16 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> ops.Overvi
             ops.EndedRuns(at=start, **_by_status(counts))
             for start, counts in zip(span.starts, activity.ended, strict=True)
         ],
-        failing=[_failing(flow) for flow in activity.failing],
-        queues=[_queue(depth, living) for depth in depths],
+        failing=[_failing(flow, len(span.starts)) for flow in activity.failing],
+        queues=[_queue(depth, activity.by_tag[depth.tag], living) for depth in depths],
         workers=_worker_counts(gateway, workers, living),
         unreadable=_unreadable(gateway) if tenant is None else UNSET,
     )
+
+
+def _with_open_runs(activity: Activity) -> set[str]:
+    statuses = (RunStatus.PENDING, RunStatus.RUNNING)
+    return {tag for tag, counts in activity.by_tag.items() if any(counts[status] for status in statuses)}
 
 
 def _by_status(counts: Counter[str]) -> dict[str, int]:
@@ -77,7 +88,11 @@ def _by_status(counts: Counter[str]) -> dict[str, int]:
     return {status.lower(): counts[status] for status in statuses}
 
 
-def _failing(flow: FlowActivity) -> ops.FailingFlow:
+def _per_bucket(flow: FlowActivity, status: RunStatus, buckets: int) -> list[int]:
+    return [flow.by_bucket[bucket, status] for bucket in range(buckets)]
+
+
+def _failing(flow: FlowActivity, buckets: int) -> ops.FailingFlow:
     assert flow.last_failed is not None, "it has failed"
     return ops.FailingFlow(
         flow_name=flow.flow_name,
@@ -85,14 +100,21 @@ def _failing(flow: FlowActivity) -> ops.FailingFlow:
         last_run_id=flow.last_failed.run_id,
         last_failed_at=flow.last_failed.updated_at,
         last_error=flow.last_failed.error,
+        sparkline=FlowSparkline(
+            completed=_per_bucket(flow, RunStatus.COMPLETED, buckets),
+            failed=_per_bucket(flow, RunStatus.FAILED, buckets),
+            cancelled=_per_bucket(flow, RunStatus.CANCELLED, buckets),
+        ),
     )
 
 
-def _queue(depth: QueueDepth, living: list[WorkerRecord]) -> ops.QueueView:
+def _queue(depth: QueueDepth, runs: Counter[str], living: list[WorkerRecord]) -> ops.QueueView:
     serving = [record for record in living if depth.tag in record.tags]
     held = sum(record.paused or record.draining for record in serving)
     return ops.QueueView(
         tag=depth.tag,
+        pending=runs[RunStatus.PENDING],
+        running=runs[RunStatus.RUNNING],
         waiting=depth.waiting,
         in_work=depth.in_work,
         oldest_sec=depth.oldest_sec,

@@ -50,10 +50,19 @@ async def list_runs(request: Request) -> Response:
     total = reader.one("total", yes_or_no, False)
     paged = reader.one("paged", yes_or_no, False)
     limit = reader.one("limit", whole_number(1, run_types.RUN_LIMIT_MAX), run_types.RUN_LIMIT_DEFAULT)
-    whole_snapshots = bool(reader.each("include", choice(*get_args(run_types.RunListInclude))))
+    include = {*reader.each("include", choice(*get_args(run_types.RunListInclude)))}
     reader.check()
 
-    page = await gateway.listing.lists.page(selected, sort, limit=limit, after=after, total=total)
+    # A whole snapshot has its params.
+    whole_snapshots = bool(include - {"params"})
+    page = await gateway.listing.lists.page(
+        selected,
+        sort,
+        limit=limit,
+        after=after,
+        total=total,
+        with_params="params" in include and not whole_snapshots,
+    )
     items = await _snapshots(gateway, page.runs) if whole_snapshots else [run.item for run in page.runs]
     body: Any = items
     if paged or total or after is not None or selected.updated.after is not None:

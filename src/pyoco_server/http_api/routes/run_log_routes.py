@@ -1,9 +1,10 @@
 """The log of a run, as pages or followed as server-sent events."""
 
 from collections import deque
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from fastapi import Header, Query
 from starlette.requests import Request
@@ -11,12 +12,13 @@ from starlette.responses import Response
 
 from pyoco_server.api.endpoints.run_endpoints import GET_LOGS
 from pyoco_server.api.run_types import LineView, LogEnd, LogStream, LogsView, PyocoLogEntry
-from pyoco_server.errors import FieldProblem, InvalidRequest
+from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.responses import json_response
-from pyoco_server.http_api.routes.run_routes import visible_run
+from pyoco_server.http_api.routes.run_routes import owned_run
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import MEDIA_TYPE, Event, EventSource, EventStream, with_keepalives
+from pyoco_server.records.models import RunSnapshot
 from pyoco_server.runs.watch.log_following import LogFollower
 from pyoco_server.runs.watch.log_reading import (
     START,
@@ -25,6 +27,7 @@ from pyoco_server.runs.watch.log_reading import (
     LogPosition,
     LogReader,
     PlacedLine,
+    lines_before,
 )
 
 # Of one response.
@@ -42,6 +45,13 @@ async def get_logs(
     task: Annotated[list[str], Query(description="Only lines of these tasks.")] = [],  # noqa: B006
     stream: Annotated[list[LogStream], Query(description="Only lines of these streams.")] = [],  # noqa: B006
     after: Annotated[str | None, Query(description="Only lines after the one with this id.")] = None,
+    before: Annotated[
+        str | None, Query(description="Only the last lines before the one with this id; not for following.")
+    ] = None,
+    around: Annotated[
+        str | None,
+        Query(description="The line with this id, and as many before it as after it; not for following."),
+    ] = None,
     limit: Annotated[
         int | None,
         Query(ge=1, le=_MAX_LINES, description="How many lines at most, 1000 by default; not for following."),
@@ -56,18 +66,19 @@ async def get_logs(
 ) -> Response:
     gateway = gateway_of(request)
     followed = follow or _accepts_events(request)
-    if tail is not None and (followed or after is not None or limit is not None):
-        message = "cannot be combined with `after`, `limit` or following"
-        raise InvalidRequest(problems=[FieldProblem("tail", message, value=str(tail))])
+    places = {"tail": tail, "before": before, "around": around, "after": after}
+    _check_places(places, followed=followed, limit=limit)
     position = START if after is None else LogPosition.parse(after, field="after")
     if followed and last_event_id:
         # A browser that reconnects sends its first URL again, and this newer position.
         position = LogPosition.parse(last_event_id, field="Last-Event-ID")
-    snapshot = await visible_run(request, run_id)
+    snapshot = await owned_run(request, run_id)
+    selected = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)
+    if (near := _near(before, around)) is not None:
+        return json_response(await _lines_near(gateway, snapshot, near, selected, limit or _PAGE_LINES))
     if position != START and not await gateway.runs.logs.has_batch(run_id, position.sequence):
         # The line is no longer stored: it is too old, or a backup without it was restored.
         position = START
-    selected = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)
     if followed:
         source = with_keepalives(_followed(gateway, run_id, position, selected))
         return EventStream(source, stopping=gateway.stopping)
@@ -87,6 +98,55 @@ async def get_logs(
     if after is None and limit is None and not stream and not search:
         view.logs = await _pyoco_entries(reader, page, whole=tail is not None, ended=ended)
     return json_response(view)
+
+
+def _check_places(places: Mapping[str, str | int | None], *, followed: bool, limit: int | None) -> None:
+    given = [name for name, value in places.items() if value is not None]
+    for name in given:
+        is_alone = len(given) == 1 and not followed and (name != "tail" or limit is None)
+        if name != "after" and not is_alone:
+            message = (
+                "only one of `tail`, `before`, `around` and `after` can be given; only `after` can be "
+                "followed, and `tail` goes without `limit`"
+            )
+            raise InvalidRequest(problems=[FieldProblem(name, message, value=shortened(str(places[name])))])
+
+
+class _Near(NamedTuple):
+    position: LogPosition
+    # Whether the line itself and those after it are shown too.
+    both_sides: bool
+
+
+def _near(before: str | None, around: str | None) -> _Near | None:
+    if around is not None:
+        return _Near(LogPosition.parse(around, field="around"), both_sides=True)
+    if before is not None:
+        return _Near(LogPosition.parse(before, field="before"), both_sides=False)
+    return None
+
+
+async def _lines_near(
+    gateway: Gateway, snapshot: RunSnapshot, near: _Near, selected: LogFilter, limit: int
+) -> LogsView:
+    logs, run_id, position = gateway.runs.logs, snapshot.run_id, near.position
+    count = (limit - 1) // 2 if near.both_sides else limit
+    earlier = await lines_before(logs, run_id, position, count, selected)
+    view = LogsView(
+        run_id=run_id,
+        run_status=snapshot.status,
+        lines=[_line_view(line) for line in earlier.lines],
+        next_after=str(earlier.lines[-1].position) if earlier.lines else None,
+        complete=False,
+        previous_before=None if earlier.start is None else str(earlier.start),
+    )
+    if near.both_sides:
+        reader = LogReader(logs, run_id, after=position.just_before, line_filter=selected)
+        page = await reader.page(limit - len(earlier.lines), ended=snapshot.status.terminal)
+        view.lines += [_line_view(line) for line in page.lines]
+        view.next_after = None if page.position == START else str(page.position)
+        view.complete = page.complete
+    return view
 
 
 async def _last_lines(reader: LogReader, count: int, *, ended: bool) -> LogPage:

@@ -22,7 +22,14 @@ from pyoco_server.api.endpoints.run_endpoints import (
 )
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import StoredRun
-from pyoco_server.errors import NatsUnavailable, PyocoError, ResultNotFound, ScopeMissing, UnreadableRecord
+from pyoco_server.errors import (
+    NatsUnavailable,
+    PyocoError,
+    ResultNotFound,
+    RunNotFound,
+    ScopeMissing,
+    UnreadableRecord,
+)
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of, principal_of
@@ -59,10 +66,10 @@ async def get_run(
     run_id: str,
     include: Annotated[list[run_types.RunInclude], Query()] = [],  # noqa: B006
 ) -> Response:
-    snapshot = await visible_run(request, run_id)
-    gateway = gateway_of(request)
+    gateway, is_full = gateway_of(request), bool(_WITH_ALL.intersection(include))
+    snapshot = await (owned_run if is_full else visible_run)(request, run_id)
     view = await _with_worker(gateway, snapshot)
-    if _WITH_ALL.intersection(include):
+    if is_full:
         # Without them, the response has their beginning.
         with suppress(DocumentLost):
             view.params = await whole_params(Journal(gateway.connection), snapshot)
@@ -109,6 +116,19 @@ async def visible_run(request: Request, run_id: str) -> RunSnapshot:
     """The stored run; RunNotFound when there is none that the caller may see."""
     runs = gateway_of(request).runs.store
     return (await find_run(runs, run_id, caller_of(request), from_leader=False)).snapshot
+
+
+async def owned_run(request: Request, run_id: str) -> RunSnapshot:
+    """As `visible_run`, for what is stored beside the snapshot: its log, its whole params.
+
+    Who may write snapshots could give the run of another tenant to their own; so for a caller that sees only
+    its tenant, the run must be as a gateway accepted it.
+    """
+    caller = caller_of(request)
+    run = await find_run(gateway_of(request).runs.store, run_id, caller, from_leader=False)
+    if not caller.sees_all:
+        await assure_authentic(request, run, RunNotFound)
+    return run.snapshot
 
 
 async def assure_authentic(request: Request, run: StoredRun, not_found: type[PyocoError]) -> None:
@@ -234,6 +254,7 @@ def _finding_view(finding: Finding, run_id: str, language: Lang) -> run_types.Fi
     words = {**in_words(finding.evidence, language), "run_id": run_id}
     actions = [
         run_types.ActionView(
+            code=action.code,
             text=action.ja if language == "ja" else action.en,
             command=action.command and action.command.format_map(words),
             request=action.request and action.request.format_map(words),

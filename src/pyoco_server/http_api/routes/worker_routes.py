@@ -3,22 +3,37 @@
 import logging
 import re
 import time
+from collections.abc import Iterator
 
 from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server import errors
-from pyoco_server.api.endpoints.worker_endpoints import GET_WORKER, LIST_WORKERS, PATCH_WORKER
-from pyoco_server.api.operation_types import WorkerChanged, WorkerPatch, WorkersQuery, WorkerView
+from pyoco_server.api.endpoints.worker_endpoints import (
+    GET_WORKER,
+    GET_WORKER_SETUP,
+    LIST_WORKERS,
+    PATCH_WORKER,
+)
+from pyoco_server.api.operation_types import WorkerChanged, WorkerPatch, WorkerSetup, WorkersQuery, WorkerView
 from pyoco_server.broker.queue.wake_up import wake_worker
+from pyoco_server.config import joining_worker
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.middleware.principal import actor_of, caller_of
 from pyoco_server.http_api.requests.bodies import optional_record
 from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.models import WORKER_ID_PATTERN, WorkerRecord, WorkerState
+from pyoco_server.records.models import (
+    WORKER_ID_PATTERN,
+    WorkerEvent,
+    WorkerEventKind,
+    WorkerRecord,
+    WorkerState,
+    with_events,
+)
+from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.explain.visible_workers import workers_seen_by
 
 log = logging.getLogger(__name__)
@@ -37,7 +52,8 @@ async def list_workers(request: Request) -> Response:
     gateway = gateway_of(request)
     query = query_record(request, WorkersQuery, _EXPECTED, errors.InvalidWorkersRequest)
     records = await workers_seen_by(caller_of(request), await gateway.workers.all(), gateway.listing.lists)
-    views = [_view(gateway, record) for record in records]
+    # GET /workers/{worker_id} has the history.
+    views = [_view(gateway, structs.replace(record, history=[])) for record in records]
     chosen = sorted((view for view in views if _is_listed(view, query)), key=_rank)
     return json_response(chosen[: query.limit])
 
@@ -53,12 +69,24 @@ async def get_worker(request: Request, worker_id: str) -> Response:
     return json_response(_view(gateway, seen))
 
 
+@handles(GET_WORKER_SETUP)
+async def get_worker_setup(request: Request) -> Response:
+    config = gateway_of(request).config
+    setup = WorkerSetup(
+        command=joining_worker.worker_command(config),
+        needs_credentials=joining_worker.needs_credentials(config),
+        local=joining_worker.is_local(config),
+    )
+    return json_response(setup)
+
+
 @handles(PATCH_WORKER)
 async def patch_worker(request: Request, worker_id: str) -> Response:
     gateway = gateway_of(request)
     patch = await _read_patch(request)
     _check_id(worker_id)
-    record = await gateway.workers.change(worker_id, lambda record: _patched(record, patch))
+    actor = actor_of(request)
+    record = await gateway.workers.change(worker_id, lambda record: _patched(record, patch, actor))
     if patch.paused is not UNSET or patch.drain is not UNSET:
         await _notify(gateway, worker_id)
     view = _view(gateway, record)
@@ -122,15 +150,30 @@ def _is_listed(worker: WorkerView, query: WorkersQuery) -> bool:
     return scope == "all" or worker.state.alive
 
 
-def _patched(record: WorkerRecord, patch: WorkerPatch) -> WorkerRecord:
-    """The record with the changes; a worker that has stopped is not drained."""
+def _patched(record: WorkerRecord, patch: WorkerPatch, actor: Actor) -> WorkerRecord:
+    """The record with the changes and their history; a worker that has stopped is not drained."""
     drains = patch.drain is True and record.state is not WorkerState.STOPPED_GRACEFUL
-    return structs.replace(
+    now = time.time()
+    changed = structs.replace(
         record,
         hidden=record.hidden if patch.hidden is UNSET else patch.hidden,
         paused=record.paused if patch.paused is UNSET else patch.paused,
-        drain_requested_at=record.drain_requested_at or (time.time() if drains else None),
+        drain_requested_at=record.drain_requested_at or (now if drains else None),
     )
+    by = actor.name or actor.api_key_id
+    events = (
+        WorkerEvent(at=now, kind=kind, by=by, tenant_id=actor.tenant_id) for kind in _changes(record, changed)
+    )
+    return structs.replace(changed, history=with_events(record.history, *events))
+
+
+def _changes(before: WorkerRecord, after: WorkerRecord) -> Iterator[WorkerEventKind]:
+    if after.paused != before.paused:
+        yield WorkerEventKind.PAUSED if after.paused else WorkerEventKind.RESUMED
+    if after.drain_requested_at != before.drain_requested_at:
+        yield WorkerEventKind.DRAIN_REQUESTED
+    if after.hidden != before.hidden:
+        yield WorkerEventKind.HIDDEN if after.hidden else WorkerEventKind.SHOWN
 
 
 def _rank(worker: WorkerView) -> tuple[bool, float, str]:

@@ -22,7 +22,7 @@ from pyoco_server.broker.stores.idempotency_keys import KeyKind
 from pyoco_server.errors import BulkNotFound, BulkRefused, NatsUnavailable
 from pyoco_server.records.models import RerunMode, is_run_id
 from pyoco_server.records.operation_models import MAX_BULK_ITEMS, BulkAction, BulkItem, BulkRecord, BulkState
-from pyoco_server.runs.bulk.letter_operations import LetterFilter, matching_letters
+from pyoco_server.runs.bulk.letter_operations import LetterFilter, RerunsOf, matching_letters
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests, keyed_command
@@ -49,9 +49,10 @@ class MatchingRuns:
 class MatchingLetters:
     letters: DeadLetters
     letter_filter: LetterFilter
+    reruns: RerunsOf | None = None
 
     async def items(self, limit: int) -> list[BulkItem]:
-        return await matching_letters(self.letters, self.letter_filter, limit=limit)
+        return await matching_letters(self.letters, self.letter_filter, limit=limit, reruns=self.reruns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

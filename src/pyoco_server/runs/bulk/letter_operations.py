@@ -2,16 +2,22 @@
 
 A page is bounded by what it reads, not only by what it returns: a filter that matches nothing must not make
 one request read a hundred thousand letters.
+
+A letter is closed when a rerun of its run, or a rerun of that, has completed. Nothing is stored for it: the
+index of runs knows it.
 """
 
 import logging
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.errors import (
     DeadLetterNotFound,
+    IndexNotReady,
     InvalidRequest,
     NatsUnavailable,
     NotReplayable,
@@ -20,6 +26,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.records.models import DeadLetter, Job, RerunMode, RunSnapshot
 from pyoco_server.records.operation_models import LAST_SEQUENCE, BulkItem
+from pyoco_server.runs.index.rerun_outcomes import Rerun
 from pyoco_server.runs.index.run_summary import folded
 from pyoco_server.runs.lifecycle.rerun import RequestedRerun, rerun_job
 from pyoco_server.runs.lifecycle.tenancy import Caller, visible_to
@@ -29,6 +36,9 @@ log = logging.getLogger(__name__)
 # One page reads about this many letters at most.
 _PAGE_READS = 5000
 _CLOCK_SKEW_SEC = 60.0
+
+# The decisive rerun of each run (runs/index/rerun_outcomes.py); IndexNotReady while the index is filled.
+RerunsOf = Callable[[Iterable[str]], Awaitable[dict[str, Rerun]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +57,10 @@ class LetterFilter:
     until: float | None = None
     # A text in its error, reason, flow name, run id or worker, ignoring case.
     q: str | None = None
+    # Empty: every letter.
+    seqs: frozenset[int] = frozenset()
+    # None: open and closed ones.
+    closed: bool | None = None
 
     @cached_property
     def _needle(self) -> str | None:
@@ -65,6 +79,21 @@ class LetterFilter:
             and (self._needle is None or self._needle in _text(letter))
         )
 
+    def selects(self, stored: StoredLetter) -> bool:
+        """Whether it matches, apart from `closed`."""
+        return (not self.seqs or stored.seq in self.seqs) and self.matches(stored.letter)
+
+    def highest(self, before: int | None) -> int | None:
+        """Below which sequence letters can match, if they must be below `before`."""
+        if not self.seqs:
+            return before
+        above = max(self.seqs) + 1
+        return above if before is None else min(above, before)
+
+    def ends_above(self, seq: int) -> bool:
+        """Whether no letter below this sequence can match."""
+        return bool(self.seqs) and min(self.seqs) >= seq
+
 
 def _text(letter: DeadLetter) -> str:
     parts = (letter.error, letter.reason, letter.flow_name, letter.run_id, letter.worker_id)
@@ -76,6 +105,8 @@ class LetterPage:
     letters: list[StoredLetter]
     # The next page is below this sequence; None on the last page.
     before: int | None
+    # By run id, as far as known.
+    reruns: dict[str, Rerun] = field(default_factory=dict)
 
 
 async def find_letter(letters: DeadLetters, seq: str, caller: Caller) -> StoredLetter:
@@ -87,22 +118,72 @@ async def find_letter(letters: DeadLetters, seq: str, caller: Caller) -> StoredL
     return stored
 
 
+async def reruns_of(stored: Iterable[StoredLetter], reruns: RerunsOf) -> dict[str, Rerun]:
+    """The decisive rerun of each letter's run; IndexNotReady while the index is filled."""
+    return await reruns({each.letter.run_id for each in stored if each.letter.run_id is not None})
+
+
 async def letter_page(
-    letters: DeadLetters, letter_filter: LetterFilter, *, before: int | None, limit: int
+    letters: DeadLetters,
+    letter_filter: LetterFilter,
+    *,
+    before: int | None,
+    limit: int,
+    reruns: RerunsOf | None = None,
 ) -> LetterPage:
     """The newest letters below `before` that match."""
     found: list[StoredLetter] = []
     read = 0
-    async for window in letters.newest_first(tag=letter_filter.tag, before=before):
-        for stored in window.letters:
-            if len(found) == limit:
-                return LetterPage(found, found[-1].seq)
-            if letter_filter.matches(stored.letter):
-                found.append(stored)
-        read += len(window.letters)
-        if not window.last and (len(found) == limit or read >= _PAGE_READS):
-            return LetterPage(found, window.lowest)
-    return LetterPage(found, None)
+    next_before = None
+    async for matching in _matching(letters, letter_filter, before, reruns):
+        room = limit - len(found)
+        found += matching.letters[:room]
+        if len(matching.letters) > room:
+            next_before = found[-1].seq
+            break
+        read += matching.read
+        if not matching.last and (len(found) == limit or read >= _PAGE_READS):
+            next_before = matching.lowest
+            break
+    known: dict[str, Rerun] = {}
+    if reruns is not None:
+        # A list without this is better than none.
+        with suppress(IndexNotReady):
+            known = await reruns_of(found, reruns)
+    return LetterPage(found, next_before, known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Matching:
+    """The letters of one window that match."""
+
+    letters: list[StoredLetter]
+    # How many the window has.
+    read: int
+    lowest: int
+    last: bool
+
+
+async def _matching(
+    letters: DeadLetters, letter_filter: LetterFilter, before: int | None, reruns: RerunsOf | None
+) -> AsyncIterator[_Matching]:
+    """The matching letters below `before`, window by window."""
+    highest = letter_filter.highest(before)
+    async for window in letters.newest_first(tag=letter_filter.tag, before=highest):
+        selected = [stored for stored in window.letters if letter_filter.selects(stored)]
+        if letter_filter.closed is not None:
+            assert reruns is not None, "only the index knows which letters are closed"
+            known = await reruns_of(selected, reruns)
+            selected = [each for each in selected if _is_closed(each, known) is letter_filter.closed]
+        last = window.last or letter_filter.ends_above(window.lowest)
+        yield _Matching(selected, len(window.letters), window.lowest, last)
+        if last:
+            return
+
+
+def _is_closed(stored: StoredLetter, reruns: dict[str, Rerun]) -> bool:
+    rerun = reruns.get(stored.letter.run_id or "")
+    return rerun is not None and rerun.completed
 
 
 async def forget_failure(letters: DeadLetters, failed: RunSnapshot) -> None:
@@ -117,13 +198,12 @@ async def forget_failure(letters: DeadLetters, failed: RunSnapshot) -> None:
 
 
 async def matching_letters(
-    letters: DeadLetters, letter_filter: LetterFilter, *, limit: int
+    letters: DeadLetters, letter_filter: LetterFilter, *, limit: int, reruns: RerunsOf | None = None
 ) -> list[BulkItem]:
     """The newest letters that match, however old."""
     found: list[BulkItem] = []
-    async for window in letters.newest_first(tag=letter_filter.tag):
-        matching = (stored for stored in window.letters if letter_filter.matches(stored.letter))
-        found += [BulkItem(str(stored.seq), stored.digest) for stored in matching]
+    async for matching in _matching(letters, letter_filter, None, reruns):
+        found += [BulkItem(str(stored.seq), stored.digest) for stored in matching.letters]
         if len(found) >= limit:
             break
     return found[:limit]

@@ -397,8 +397,11 @@ def _ended(run: RunSnapshot) -> Finding:
         return Finding("cancel_forced" if run.reason == Reason.CANCEL_FORCED else "cancelled", evidence)
     if run.reason == Reason.INVALID_JOB and (run.error or "").startswith(Err.UNVERIFIED_RUN.err_id):
         return Finding("failed_unverified", evidence)
-    if run.reason == Reason.EXECUTION_ERROR and not failed:
-        return Finding("failed_outside_tasks", evidence)
+    if run.reason == Reason.EXECUTION_ERROR:
+        if not failed:
+            return Finding("failed_outside_tasks", evidence)
+        # The run's own error names the task once more.
+        evidence["task_error"] = evidence["failed_tasks"][0]["error"] or run.error
     return Finding(f"failed_{run.reason}" if run.reason in _KNOWN_REASONS else "failed", evidence)
 
 

@@ -7,12 +7,14 @@ from functools import partial
 from typing import Any, Final
 
 from pyoco_server.errors.error_table import Lang
+from pyoco_server.records.durations import duration_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One action: its text, the command, and the HTTP request."""
+    """One action: its stable code, its text, the command, and the HTTP request."""
 
+    code: str
     en: str
     ja: str
     command: str | None = None
@@ -36,92 +38,110 @@ class Text:
 
 
 CANCEL: Final = Action(
+    code="cancel",
     en="Cancel the run",
     ja="run をキャンセルする",
     command="pyoco-client cancel {run_id}",
     request="POST /runs/{run_id}/cancel",
 )
 RERUN: Final = Action(
+    code="rerun",
     en="Rerun from the start",
     ja="run を最初から再実行する",
     command="pyoco-client rerun {run_id}",
     request="POST /runs/{run_id}/rerun",
 )
 RERUN_FAILED: Final = Action(
+    code="rerun_failed",
     en="Rerun only what failed or never ran",
     ja="失敗・未実行のタスクだけを再実行する",
     command="pyoco-client rerun {run_id} --from failed",
     request='POST /runs/{run_id}/rerun {{"mode": "failed"}}',
 )
 LOGS: Final = Action(
+    code="logs",
     en="Read the run's output",
     ja="run の出力を確認する",
     command="pyoco-client logs {run_id}",
     request="GET /runs/{run_id}/logs",
 )
 START_WORKER: Final = Action(
+    code="start_worker",
     en="Start a worker with this tag",
     ja="このタグのワーカーを起動する",
     command="pyoco-worker --tag {tag} --flows DIR",
 )
 MORE_SLOTS: Final = Action(
+    code="more_slots",
     en="Start one more worker, or give the workers more slots",
     ja="ワーカーを追加するか、スロットを増やす",
     command="pyoco-worker --tag {tag} --flows DIR --concurrency N",
 )
 SEE_WORKERS: Final = Action(
+    code="workers",
     en="Check the workers",
     ja="ワーカーの状態を確認する",
     command="pyoco-client workers",
     request="GET /workers",
 )
 UNPAUSE: Final = Action(
+    code="resume_worker",
     en="Resume a paused worker",
     ja="一時停止中のワーカーを再開する",
     command="pyoco-client worker --worker-id WORKER_ID --resume",
     request='PATCH /workers/WORKER_ID {{"paused": false}}',
 )
 SEE_HEALTH: Final = Action(
-    en="Check the gateway's view of NATS", ja="ゲートウェイから NATS の状態を確認する", request="GET /health"
+    code="health",
+    en="Check the gateway's view of NATS",
+    ja="ゲートウェイから NATS の状態を確認する",
+    request="GET /health",
 )
 SEE_DEAD_LETTERS: Final = Action(
+    code="dead_letters",
     en="Check the dead letter of the run",
     ja="run のデッドレターを確認する",
     command="pyoco-client dlq list --run-id {run_id}",
     request="GET /dlq?run_id={run_id}",
 )
 SEE_WAITS: Final = Action(
+    code="questions",
     en="Show the question",
     ja="質問の内容を確認する",
     command="pyoco-client waits --run-id {run_id}",
     request="GET /waits?run_id={run_id}",
 )
 ANSWER: Final = Action(
+    code="answer",
     en="Answer (if there is one question)",
     ja="回答する（質問が1つの場合）",
     command="pyoco-client resume {run_id} --json JSON",
     request='POST /resume {{"runId": "{run_id}", "payload": ...}}',
 )
 SEND_SIGNAL: Final = Action(
+    code="send_signal",
     en="Send the signal",
     ja="シグナルを送信する",
     command="pyoco-client signal {run_id} {topic} --json JSON",
     request="POST /runs/{run_id}/signals/{topic}",
 )
 SEND_EVENT: Final = Action(
+    code="send_event",
     en="Send the event",
     ja="イベントを送信する",
     command="pyoco-client event {topic} --json JSON",
     request='POST /events {{"name": "{topic}", "data": ...}}',
 )
 ASK_AGAIN: Final = Action(
+    code="ask_again",
     en="Ask again with a new deadline",
     ja="新しい期限でもう一度質問する",
     command="pyoco-client retry {run_id}",
     request="POST /runs/{run_id}/retry",
 )
 
-# Of a run that another worker will take over, that waits in the queue, or that has ended.
+# Of a run that another worker will take over, that waits in the queue, that has ended, or that has ended
+# because a question has no answer.
 _taken_over = partial(
     Text,
     next_en="After {ack_wait_sec} without a heartbeat, the queue delivers the run to another worker, "
@@ -136,8 +156,13 @@ _queued = partial(
 )
 _ended = partial(
     Text,
-    next_en="The run has ended; nothing more happens.",
-    next_ja="run は終了しているため、これ以上変化しません。",
+    next_en="This run is finished. Nothing happens unless you rerun it.",
+    next_ja="この run は終了しています。再実行しない限り、何も起こりません。",
+)
+_unanswered = partial(
+    Text,
+    next_en="This run is finished. Nothing happens unless you ask again or rerun it.",
+    next_ja="この run は終了しています。もう一度質問するか再実行しない限り、何も起こりません。",
 )
 
 TEXTS: Final[Mapping[str, Text]] = {
@@ -222,6 +247,7 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja="処理中のジョブのいずれかが終わり次第、開始します。",
         actions=(
             Action(
+                code="raise_limit",
                 en="Raise max_ack_pending of the tag's consumer "
                 "(PYOCO_CONSUMER_MAX_ACK_PENDING applies to new consumers only)",
                 ja="タグのコンシューマーの max_ack_pending を上げる"
@@ -361,6 +387,7 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja="何も起こりません。run の実行や結果には影響しません。",
         actions=(
             Action(
+                code="artifacts",
                 en="List the files of the run, stored or not",
                 ja="run のファイルの一覧を確認する",
                 command="pyoco-client artifacts list {run_id}",
@@ -494,8 +521,8 @@ TEXTS: Final[Mapping[str, Text]] = {
         actions=(RERUN_FAILED, LOGS),
     ),
     "failed_execution_error": _ended(
-        en="The code of the flow failed, in {failed_tasks}: {error}",
-        ja="フローのコードでエラーが発生しました（{failed_tasks}）: {error}",
+        en="Task {failed_tasks} failed: {task_error}",
+        ja="タスク {failed_tasks} が失敗しました: {task_error}",
         actions=(LOGS, RERUN_FAILED, RERUN, SEE_DEAD_LETTERS),
     ),
     "failed_outside_tasks": _ended(
@@ -508,6 +535,7 @@ TEXTS: Final[Mapping[str, Text]] = {
         ja="ワーカー {worker_id} にフローがありません: {error}",
         actions=(
             Action(
+                code="deploy_flow",
                 en="Deploy the flow to every worker with the tag, then rerun",
                 ja="このタグのすべてのワーカーにフローを配置してから再実行する",
                 command="pyoco-client rerun {run_id}",
@@ -541,13 +569,13 @@ TEXTS: Final[Mapping[str, Text]] = {
         ja="制限時間を超えました: {error}",
         actions=(LOGS, RERUN_FAILED, SEE_DEAD_LETTERS),
     ),
-    "failed_human_timeout": _ended(
+    "failed_human_timeout": _unanswered(
         # The error names the question and its deadline.
         en="The run has failed: {error}",
         ja="期限までに回答がなかったため、run は失敗しました: {error}",
         actions=(ASK_AGAIN, SEE_DEAD_LETTERS),
     ),
-    "failed_human_withdrawn": _ended(
+    "failed_human_withdrawn": _unanswered(
         # The error names the question, who withdrew it, and why.
         en="The run has failed: {error}",
         ja="質問が取り下げられたため、run は失敗しました: {error}",
@@ -584,17 +612,21 @@ _WITHOUT_TIMEOUT: Final = {
     ),
 }
 
+_SEVERAL_FAILED: Final = replace(
+    TEXTS["failed_execution_error"],
+    en="Tasks {failed_tasks} failed. The error of the first one: {task_error}",
+    ja="タスク {failed_tasks} が失敗しました。最初のタスクのエラー: {task_error}",
+)
+
 _NOTHING = "-"
 _SEPARATORS: Final[Mapping[Lang, str]] = {"en": ", ", "ja": "、"}
-_UNITS: Final[Mapping[Lang, tuple[str, str, str, str]]] = {
-    "en": (" s", " min", " h", " d"),
-    "ja": ("秒", "分", "時間", "日"),
-}
 
 
 def text_of(code: str, evidence: Mapping[str, Any]) -> Text:
     if code in _WITHOUT_TIMEOUT and evidence["left_sec"] is None:
         return _WITHOUT_TIMEOUT[code]
+    if code == "failed_execution_error" and len(evidence["failed_tasks"]) > 1:
+        return _SEVERAL_FAILED
     return TEXTS[code]
 
 
@@ -609,7 +641,7 @@ def _word(name: str, value: Any, lang: Lang) -> str:
     if isinstance(value, list):
         return _SEPARATORS[lang].join(_named(each) for each in value)
     if name.endswith("_sec"):
-        return _span(float(value), lang)
+        return duration_text(float(value), lang)
     if name.endswith("_at"):
         return datetime.fromtimestamp(float(value), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return str(value)
@@ -617,14 +649,3 @@ def _word(name: str, value: Any, lang: Lang) -> str:
 
 def _named(value: Any) -> str:
     return str(value.get("worker_id") or value.get("task")) if isinstance(value, dict) else str(value)
-
-
-def _span(seconds: float, lang: Lang) -> str:
-    second, minute, hour, day = _UNITS[lang]
-    if seconds < 120:
-        return (
-            f"{seconds:.0f}{second}" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f}{second}"
-        )
-    if seconds < 7200:
-        return f"{seconds / 60:.0f}{minute}"
-    return f"{seconds / 3600:.0f}{hour}" if seconds < 48 * 3600 else f"{seconds / 86_400:.0f}{day}"

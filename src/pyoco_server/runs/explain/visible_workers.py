@@ -21,7 +21,7 @@ async def workers_seen_by(
         return workers
     with suppress(IndexNotReady):  # then the tenant of the other runs is not known
         known |= await lists.of_tenant({run_id for each in workers for run_id in _runs_of(each)}, tenant)
-    return [_seen(worker, known) for worker in workers]
+    return [_seen(worker, known, tenant) for worker in workers]
 
 
 def _runs_of(worker: WorkerRecord) -> Iterator[str]:
@@ -30,12 +30,16 @@ def _runs_of(worker: WorkerRecord) -> Iterator[str]:
             yield run_id
 
 
-def _seen(worker: WorkerRecord, own: frozenset[str]) -> WorkerRecord:
+def _seen(worker: WorkerRecord, own: frozenset[str], tenant: str) -> WorkerRecord:
     current = [run_id for run_id in worker.current_run_ids if run_id in own]
     seen = structs.replace(
         worker,
         current_run_ids=current,
         current_run_id=worker.current_run_id if worker.current_run_id in own else next(iter(current), None),
+        history=[
+            event if event.tenant_id == tenant else structs.replace(event, by=None, tenant_id=None)
+            for event in worker.history
+        ],
     )
     if worker.last_run_id in own:
         return seen

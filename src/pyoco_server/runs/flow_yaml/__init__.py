@@ -9,6 +9,7 @@ expression_check  references and expressions
 graph_scan        the names and arguments of a graph
 yaml_graph        the whole graph, checked by pyoco
 flow_check        the file as a whole: `check_flow_yaml`
+flow_order        the tasks of a built flow in order, and the links between them
 """
 
 from pyoco_server.runs.flow_yaml.flow_check import CheckedFlow, check_flow_yaml

@@ -167,7 +167,7 @@ def _check_argument(argument: Argument, problems: ProblemList) -> None:
     # The line break ends a comment that may follow the argument.
     probe = f"{argument.word}({others}{argument.key}={argument.written}\n){{{body}}}"
     try:
-        flow = _built(probe, {}, ["task"])
+        flow = placeholder_flow(probe, {}, ["task"])
         refusal = expression_problem(_expression_source(argument.word, flow))
     except (_RefusedByPyoco, RecursionError) as exc:
         problems.add(argument.source.field, f"{argument.key}=: {exc}", argument.location)
@@ -186,7 +186,8 @@ class _RefusedByPyoco(Exception):
     """pyoco would not build the graph; the text is its reason."""
 
 
-def _built(graph: str, pipes: dict[str, str], tasks: Collection[str]) -> Flow:
+def placeholder_flow(graph: str, pipes: dict[str, str], tasks: Collection[str]) -> Flow:
+    """The flow with tasks that do nothing; _RefusedByPyoco for an invalid graph."""
     placeholders = {name: Task(func=_placeholder, name=name) for name in tasks}
     try:
         errors = validate_graph_terms(resolve_pipe_refs(parse_graph(graph), pipes)).errors
@@ -206,7 +207,7 @@ def _check_whole(
     graph: GraphText, pipes: dict[str, str], references: list[Reference], problems: ProblemList
 ) -> None:
     try:
-        flow = _built(graph.text, pipes, [reference.name for reference in references])
+        flow = placeholder_flow(graph.text, pipes, [reference.name for reference in references])
     except _RefusedByPyoco as exc:
         duplicate = re.match(r"Duplicate node name: (\w+)", str(exc))
         if duplicate is None:

@@ -6,7 +6,7 @@ find what was counted here.
 
 import json
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -46,8 +46,18 @@ class Span:
 class FlowActivity:
     flow_name: str
     ended: Counter[str] = field(default_factory=Counter)
+    # By bucket of the span and status.
+    by_bucket: Counter[tuple[int, str]] = field(default_factory=Counter)
     # The newest run that failed within the span.
     last_failed: RunItem | None = None
+
+    @property
+    def failures(self) -> int:
+        return self.ended[RunStatus.FAILED]
+
+    @property
+    def failure_rate(self) -> float:
+        return self.failures / self.ended.total()
 
 
 @dataclass(slots=True)
@@ -55,9 +65,10 @@ class Activity:
     """The number of runs by status, and how they ended in each bucket of the span."""
 
     statuses: Counter[str] = field(default_factory=Counter)
-    tags: set[str] = field(default_factory=set)
+    # The same by tag.
+    by_tag: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     ended: list[Counter[str]] = field(default_factory=list)
-    # Most failures first.
+    # Those with the most failures and those that fail most often; most failures first.
     failing: list[FlowActivity] = field(default_factory=list)
 
 
@@ -71,21 +82,26 @@ class _Group:
 
 
 def activity_in(db: sqlite3.Connection, tenant: str | None, span: Span, *, flows: int) -> Activity:
-    """Of a tenant, or of all; with at most this many failing flows."""
+    """Of a tenant, or of all; with this many flows by failures, and as many by their rate of failures."""
     groups = _groups(db, tenant)
     found = Activity(ended=[Counter() for _ in span.starts])
     by_flow: dict[str, FlowActivity] = {}
     for group in groups.values():
         found.statuses[group.status] += group.runs
-        found.tags.add(group.tag)
+        found.by_tag[group.tag][group.status] += group.runs
     for group_id, bucket, runs in _counted(db, [g for g in groups.values() if g.status in TERMINAL], span):
         group = groups[group_id]
         found.ended[bucket][group.status] += runs
         flow = by_flow.setdefault(group.flow, FlowActivity(group.flow))
         flow.ended[group.status] += runs
-    failed = [flow for flow in by_flow.values() if flow.ended[RunStatus.FAILED]]
-    failed.sort(key=lambda flow: (-flow.ended[RunStatus.FAILED], flow.flow_name))
-    found.failing = failed[:flows]
+        flow.by_bucket[bucket, group.status] += runs
+    failed = sorted(
+        (flow for flow in by_flow.values() if flow.failures),
+        key=lambda flow: (-flow.failures, flow.flow_name),
+    )
+    # A stable sort: of the same rate, those with the most failures.
+    often = {flow.flow_name for flow in sorted(failed, key=lambda flow: -flow.failure_rate)[:flows]}
+    found.failing = [flow for rank, flow in enumerate(failed) if rank < flows or flow.flow_name in often]
     for flow in found.failing:
         own = [g for g in groups.values() if g.flow == flow.flow_name and g.status == RunStatus.FAILED]
         flow.last_failed = _newest(db, own)

@@ -1,8 +1,9 @@
-"""Roll-ups of ended runs per hour and per day: what statistics of flows are read from.
+"""Roll-ups of ended runs per 5 minutes, hour, 6 hours and day: what statistics are read from.
 
-A row has the runs of one group (tenant, flow, tag, status) that ended in its period, with histograms of their
-durations and times in the queue. A run that was deleted stays counted. A run that is written again counts
-once, as it is now.
+A row has the runs of one group (tenant, flow, tag, status) that ended in its bucket, with histograms of their
+durations and times in the queue. Further rows are totals, of a flow over all tags and of a tag over all
+flows: statistics of all flows would otherwise read a row for each pair of them. A run that was deleted stays
+counted. A run that is written again counts once, as it is now.
 """
 
 import sqlite3
@@ -18,10 +19,12 @@ from pyoco_server.runs.index.batch_statement import BatchStatement
 from pyoco_server.runs.index.run_summary import RunItem
 from pyoco_server.runs.index.time_histogram import bin_of, count_in, histogram, packed, unpacked
 
+FIVE_MINUTES: Final = 300
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 # Runs are written in batches of up to this many, so that a row is rewritten once for each batch.
 _MOST_PENDING: Final = 2000
+_MOST_KNOWN: Final = 20_000
 
 _FIND: Final = BatchStatement(
     "WITH asked (period_sec, start, grp) AS (VALUES {}) "
@@ -40,32 +43,37 @@ class Window:
 
     name: str
     length_sec: int
+    # There are rows of this length.
     bucket_sec: int
-    # Of the rows it is read from.
-    period_sec: int
 
     def since(self, now: float) -> int:
         return int((now - self.length_sec) // self.bucket_sec) * self.bucket_sec
+
+    def since_before(self, now: float) -> int:
+        """When the window before it begins, which it is compared with."""
+        return self.since(now) - self.length_sec
 
     def buckets(self, now: float) -> range:
         """The beginning of each."""
         return range(self.since(now), int(now) + 1, self.bucket_sec)
 
+    def buckets_before(self, now: float) -> range:
+        return range(self.since_before(now), self.since(now), self.bucket_sec)
 
-LAST_DAY: Final = Window("24h", DAY, HOUR, HOUR)
+
+LAST_HOUR: Final = Window("1h", HOUR, FIVE_MINUTES)
+LAST_DAY: Final = Window("24h", DAY, HOUR)
+LAST_WEEK: Final = Window("7d", 7 * DAY, 6 * HOUR)
+LAST_MONTH: Final = Window("30d", 30 * DAY, DAY)
 # The longest one is the last.
-WINDOWS: Final = (
-    LAST_DAY,
-    Window("7d", 7 * DAY, 6 * HOUR, HOUR),
-    Window("30d", 30 * DAY, DAY, DAY),
-)
+WINDOWS: Final = (LAST_HOUR, LAST_DAY, LAST_WEEK, LAST_MONTH)
 
 
 class EndedRun(NamedTuple):
     """What is counted of a run; None: a time that it does not have."""
 
-    # The start of the hour in which it ended.
-    hour: int
+    # The start of the five minutes in which it ended.
+    start: int
     group: int
     duration_bin: int | None
     queue_bin: int | None
@@ -101,13 +109,46 @@ class _Counts:
             self.queue_times -= histogram(run.queue_bin)
 
 
+class _Totals:
+    """The two totals that a group is a part of; remembered, since the same groups come again."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._known: dict[int, tuple[int, int]] = {}
+
+    def forget(self) -> None:
+        self._known.clear()
+
+    def of(self, group: int) -> tuple[int, int]:
+        known = self._known.get(group)
+        if known is None:
+            [(tenant, flow, tag, status)] = self._db.execute(
+                "SELECT tenant, flow, tag, status FROM groups WHERE id = ?", [group]
+            )
+            known = self._id(tenant, flow, "", status), self._id(tenant, "", tag, status)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[group] = known
+        return known
+
+    def _id(self, *key: str) -> int:
+        self._db.execute(
+            "INSERT OR IGNORE INTO totals SELECT coalesce(min(id), 0) - 1, ?, ?, ?, ? FROM totals", key
+        )
+        [(found,)] = self._db.execute(
+            "SELECT id FROM totals WHERE tenant = ? AND flow = ? AND tag = ? AND status = ?", key
+        )
+        return int(found)
+
+
 class _Rows:
     """The rows that some runs are counted in: read, changed and written together."""
 
-    def __init__(self, db: sqlite3.Connection, now: float, runs: Iterable[EndedRun]) -> None:
+    def __init__(self, db: sqlite3.Connection, totals: _Totals, now: float, runs: Iterable[EndedRun]) -> None:
         self._db = db
+        self._totals = totals
         self._kept_since = _kept_since(now)
-        places = {(run.hour, run.group) for run in runs}
+        places = {(run.start, run.group) for run in runs}
         self._rows = {key: _Counts() for place in places for key in self._keys(*place)}
         for period_sec, start, group, *stored in _FIND.query(db, list(self._rows)):
             self._rows[period_sec, start, group] = _Counts(*stored)
@@ -115,14 +156,14 @@ class _Rows:
     def add(self, runs: Iterable[EndedRun]) -> None:
         by_place: defaultdict[tuple[int, int], _Counts] = defaultdict(_Counts)
         for run in runs:
-            by_place[run.hour, run.group].add(run)
+            by_place[run.start, run.group].add(run)
         for place, counts in by_place.items():
             for key in self._keys(*place):
                 self._rows[key] += counts
 
     def remove(self, runs: Iterable[EndedRun]) -> None:
         for run in runs:
-            for key in self._keys(run.hour, run.group):
+            for key in self._keys(run.start, run.group):
                 self._rows[key].remove(run)
 
     def write(self) -> None:
@@ -132,18 +173,20 @@ class _Rows:
         ]
         _PUT.execute(self._db, rows)
 
-    def _keys(self, hour: int, group: int) -> Iterator[tuple[int, int, int]]:
+    def _keys(self, ended: int, group: int) -> Iterator[tuple[int, int, int]]:
+        groups = (group, *self._totals.of(group))
         for period_sec, since in self._kept_since.items():
-            start = hour // period_sec * period_sec
+            start = ended // period_sec * period_sec
             if start >= since:
-                yield period_sec, start, group
+                for each in groups:
+                    yield period_sec, start, each
 
 
 class RollupChanges:
     """What a batch of writes changes."""
 
     def __init__(self, now: float, *, urgent: bool = False) -> None:
-        self._counted_since = WINDOWS[-1].since(now)
+        self._counted_since = WINDOWS[-1].since_before(now)
         self.added: list[EndedRun] = []
         self.removed: list[EndedRun] = []
         # Whether it must be written at once, because it changes a run that is counted.
@@ -169,7 +212,7 @@ class RollupChanges:
             return None
         duration, queue_time = run.duration_sec, run.queue_sec
         return EndedRun(
-            int(run.updated_at // HOUR) * HOUR,
+            int(run.updated_at // FIVE_MINUTES) * FIVE_MINUTES,
             group,
             None if duration is None else bin_of(duration),
             None if queue_time is None else bin_of(queue_time),
@@ -186,6 +229,7 @@ class FlowRollups:
     def __init__(self, db: sqlite3.Connection, clock: Callable[[], float]) -> None:
         self._db = db
         self._clock = clock
+        self._totals = _Totals(db)
         # None: to be read from the index.
         self._pending: list[EndedRun] | None = None
         self._pruned_hour = 0
@@ -197,6 +241,7 @@ class FlowRollups:
     def reset(self) -> None:
         """The index was cleared, or a transaction has failed."""
         self._pending = None
+        self._totals.forget()
 
     def changes(self, *, urgent: bool = False) -> RollupChanges:
         """For the next batch; called before it is written."""
@@ -209,7 +254,7 @@ class FlowRollups:
         assert self._pending is not None, "its changes were collected"
         if changes.is_urgent or len(self._pending) + len(changes.added) >= _MOST_PENDING:
             now = self._clock()
-            rows = _Rows(self._db, now, (*self._pending, *changes.removed, *changes.added))
+            rows = _Rows(self._db, self._totals, now, (*self._pending, *changes.removed, *changes.added))
             rows.add(self._pending)
             rows.remove(changes.removed)
             rows.add(changes.added)
@@ -240,8 +285,5 @@ class FlowRollups:
 
 
 def _kept_since(now: float) -> dict[int, int]:
-    """The first row that a window needs, by the length of its period."""
-    return {
-        period_sec: min(window.since(now) for window in WINDOWS if window.period_sec == period_sec)
-        for period_sec in (HOUR, DAY)
-    }
+    """The first row that is kept, by the length of its bucket: that of the window before."""
+    return {window.bucket_sec: window.since_before(now) for window in WINDOWS}

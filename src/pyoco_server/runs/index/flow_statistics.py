@@ -15,17 +15,18 @@ import msgspec
 
 from pyoco_server.records.models import TERMINAL, RunStatus
 from pyoco_server.runs.index.filter_sql import Condition, where
-from pyoco_server.runs.index.flow_rollups import LAST_DAY, WINDOWS, Window
+from pyoco_server.runs.index.flow_rollups import LAST_DAY, LAST_MONTH, LAST_WEEK, Window
 from pyoco_server.runs.index.run_summary import RunItem
 from pyoco_server.runs.index.time_histogram import quantiles_ms, unpacked
 
 _LAST_FAILURES: Final = 10
+HISTORY: Final = (LAST_DAY, LAST_WEEK, LAST_MONTH)
 _ENDED: Final = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 # A cancelled run says nothing about how long its flow takes.
-_TIMED: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED})
+TIMED: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED})
 
 # Start, group, runs, and the histograms of durations and of times in the queue.
-_Row = tuple[int, int, int, bytes, bytes]
+Row = tuple[int, int, int, bytes, bytes]
 
 _decode_item = msgspec.json.Decoder(RunItem).decode
 
@@ -75,9 +76,10 @@ class FlowHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class Group:
     id: int
     flow: str
+    tag: str
     status: str
     runs: int
 
@@ -104,7 +106,7 @@ class _Tally:
         durations = queue_times = 0
         for status, ended in self.ended:
             per_bucket[status] = list(map(add, per_bucket[status], ended.per_bucket))
-            durations += ended.durations if status in _TIMED else 0
+            durations += ended.durations if status in TIMED else 0
             queue_times += ended.queue_times
         counts = Counter({status: sum(each) for status, each in per_bucket.items()})
         completed, failed = counts[RunStatus.COMPLETED], counts[RunStatus.FAILED]
@@ -126,7 +128,7 @@ def statistics_by_flow(
     db: sqlite3.Connection, now: float, *, tenant: str | None = None, tag: str | None = None
 ) -> dict[str, FlowStatistics]:
     """The last 24 hours of each flow that has runs, or had some then; of one tenant and tag, or of all."""
-    groups = _groups(db, tenant=tenant, tag=tag)
+    groups = groups_of(db, tenant=tenant, tag=tag)
     return _statistics(db, LAST_DAY, now, groups, look_up=tenant is not None or tag is not None)
 
 
@@ -134,9 +136,9 @@ def history_of_flow(
     db: sqlite3.Connection, flow: str, now: float, *, tenant: str | None = None, tag: str | None = None
 ) -> FlowHistory | None:
     """None if it has no runs, and had none in any window."""
-    groups = _groups(db, tenant=tenant, tag=tag, flow=flow)
+    groups = groups_of(db, tenant=tenant, tag=tag, flow=flow)
     windows = {}
-    for window in WINDOWS:
+    for window in HISTORY:
         found = _statistics(db, window, now, groups, look_up=True).get(flow)
         windows[window.name] = found or _Tally().statistics(window, window.buckets(now))
     if not any(group.runs for group in groups) and not any(each.statuses for each in windows.values()):
@@ -145,24 +147,24 @@ def history_of_flow(
     return FlowHistory(windows, _newest(db, failed, limit=_LAST_FAILURES))
 
 
-def _groups(
+def groups_of(
     db: sqlite3.Connection, *, tenant: str | None, tag: str | None, flow: str | None = None
-) -> list[_Group]:
+) -> list[Group]:
     """Also those without runs: theirs may have been deleted."""
     given = {"tenant": tenant, "tag": tag, "flow": flow}
     sql, values = where(
         Condition(f"{column} = ?", (value,)) for column, value in given.items() if value is not None
     )
-    rows = db.execute(f"SELECT id, flow, status, runs FROM groups WHERE {sql}", values)
-    return [_Group(*row) for row in rows]
+    rows = db.execute(f"SELECT id, flow, tag, status, runs FROM groups WHERE {sql}", values)
+    return [Group(*row) for row in rows]
 
 
 def _statistics(
-    db: sqlite3.Connection, window: Window, now: float, groups: Sequence[_Group], *, look_up: bool
+    db: sqlite3.Connection, window: Window, now: float, groups: Sequence[Group], *, look_up: bool
 ) -> dict[str, FlowStatistics]:
     """By flow. `look_up`: read the rows of these groups one by one, because there are many others."""
     buckets = window.buckets(now)
-    ended = _ended(_rows(db, window, now, groups if look_up else None), buckets)
+    ended = _ended(rows_in(db, buckets, groups if look_up else None), buckets)
     tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
     for group in groups:
         if group.id in ended:
@@ -175,7 +177,7 @@ def _statistics(
     return {flow: tally.statistics(window, buckets) for flow, tally in tallies.items()}
 
 
-def _ended(rows: Iterable[_Row], buckets: range) -> dict[int, _Ended]:
+def _ended(rows: Iterable[Row], buckets: range) -> dict[int, _Ended]:
     """By group."""
     first, step = buckets.start, buckets.step
     found: dict[int, _Ended] = {}
@@ -189,27 +191,25 @@ def _ended(rows: Iterable[_Row], buckets: range) -> dict[int, _Ended]:
     return found
 
 
-def _rows(
-    db: sqlite3.Connection, window: Window, now: float, groups: Sequence[_Group] | None
-) -> Iterable[_Row]:
-    """None: of all groups."""
+def rows_in(db: sqlite3.Connection, buckets: range, groups: Sequence[Group] | None) -> Iterable[Row]:
+    """The rows of these buckets; of these groups or totals, looked up one by one, or of all groups."""
     columns = "r.start, r.grp, r.runs, r.durations, r.queue_times"
     if groups is None:
         return db.execute(
-            f"SELECT {columns} FROM rollups r WHERE period_sec = ? AND start BETWEEN ? AND ? AND runs > 0",
-            [window.period_sec, window.since(now), int(now)],
+            f"SELECT {columns} FROM json_each(?) s CROSS JOIN rollups r"
+            " ON r.period_sec = ? AND r.start = s.value AND r.grp > 0 AND r.runs > 0",
+            [json.dumps([*buckets]), buckets.step],
         )
     ended = [group.id for group in groups if group.status in TERMINAL]
-    starts = range(window.since(now), int(now) + 1, window.period_sec)
     # In this order, so that each row is found by its key.
     return db.execute(
         f"SELECT {columns} FROM json_each(?) s CROSS JOIN json_each(?) g CROSS JOIN rollups r"
         " ON r.period_sec = ? AND r.start = s.value AND r.grp = g.value AND r.runs > 0",
-        [json.dumps([*starts]), json.dumps(ended), window.period_sec],
+        [json.dumps([*buckets]), json.dumps(ended), buckets.step],
     )
 
 
-def _newest(db: sqlite3.Connection, groups: Sequence[_Group], *, limit: int) -> list[RunItem]:
+def _newest(db: sqlite3.Connection, groups: Sequence[Group], *, limit: int) -> list[RunItem]:
     found: list[tuple[float, int]] = []
     for group in groups:
         found += db.execute(

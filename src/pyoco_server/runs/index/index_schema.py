@@ -12,7 +12,7 @@ from typing import Final
 from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE
 
-VERSION: Final = 13
+VERSION: Final = 15
 
 # Times that a list can be sorted by. A run without one has MISSING there, which sorts below all others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
@@ -38,11 +38,20 @@ CREATE TABLE groups (
 );
 -- Ended runs by period (flow_rollups.py).
 CREATE TABLE rollups (
-    period_sec INTEGER NOT NULL, start INTEGER NOT NULL, grp INTEGER NOT NULL,
+    period_sec INTEGER NOT NULL, start INTEGER NOT NULL,
+    grp INTEGER NOT NULL,       -- of `groups`, or of `totals`
     runs INTEGER NOT NULL,
     durations BLOB NOT NULL, queue_times BLOB NOT NULL,  -- histograms
     PRIMARY KEY (period_sec, start, grp)
 ) WITHOUT ROWID;
+-- What rows of `rollups` add up: the groups of a flow over all tags, or those of a tag over all flows.
+CREATE TABLE totals (
+    id INTEGER PRIMARY KEY,     -- negative
+    tenant TEXT NOT NULL,
+    flow TEXT NOT NULL, tag TEXT NOT NULL,  -- one of them is empty: all
+    status TEXT NOT NULL,
+    UNIQUE (tenant, flow, tag, status)
+);
 CREATE TABLE runs (
     revision INTEGER PRIMARY KEY,
     run_id BLOB NOT NULL,
@@ -72,6 +81,8 @@ CREATE TABLE docs (
     item BLOB NOT NULL,         -- the run in a list, as JSON
     text TEXT NOT NULL          -- the searched text
 );
+-- What a list shows of the params, if it is asked to. The params of a run never change.
+CREATE TABLE params (doc INTEGER PRIMARY KEY, preview TEXT NOT NULL);
 -- The tags of a run other than its group's.
 CREATE TABLE labels (
     label TEXT NOT NULL, updated_at REAL NOT NULL, revision INTEGER NOT NULL,

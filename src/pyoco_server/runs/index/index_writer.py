@@ -35,6 +35,8 @@ _DELETE_DOCS: Final = BatchStatement("DELETE FROM docs WHERE doc IN ({})", "?")
 _DELETE_WORDS: Final = BatchStatement("INSERT INTO words (words, rowid, text) VALUES {}", "('delete', ?, ?)")
 _PUT_DOCS: Final = BatchStatement("INSERT OR REPLACE INTO docs VALUES {}", "(?, ?, ?)")
 _PUT_WORDS: Final = BatchStatement("INSERT INTO words (rowid, text) VALUES {}", "(?, ?)")
+_PUT_PARAMS: Final = BatchStatement("INSERT OR REPLACE INTO params VALUES {}", "(?, ?)")
+_DELETE_PARAMS: Final = BatchStatement("DELETE FROM params WHERE doc IN ({})", "?")
 _PUT_RUNS: Final = BatchStatement("INSERT INTO runs VALUES {}", f"({', '.join('?' * 16)})")
 _ADD_ARTIFACTS: Final = (
     "INSERT INTO artifacts VALUES (?, ?, ?, ?) ON CONFLICT (tenant) DO UPDATE SET "
@@ -116,6 +118,7 @@ class RowChanges:
         self._runs: list[tuple[object, ...]] = []
         self._docs: list[tuple[int, bytes, str]] = []
         self._words: list[tuple[int, str]] = []
+        self._params: list[tuple[int, str]] = []
         self._labels: list[tuple[str, float, int]] = []
         # What to add to the numbers of a tenant.
         self._artifacts: list[tuple[str | int, ...]] = []
@@ -133,6 +136,8 @@ class RowChanges:
             self._last_doc += 1
             doc = self._last_doc
             self._words.append((doc, text))
+            if summary.params is not None:
+                self._params.append((doc, summary.params))
         else:
             doc = previous.doc
             self._delete_run(previous)
@@ -168,11 +173,13 @@ class RowChanges:
         _DELETE_RUNS.execute(db, self._old_runs)
         _DELETE_WORDS.execute(db, self._old_words)
         _DELETE_DOCS.execute(db, self._old_docs)
+        _DELETE_PARAMS.execute(db, self._old_docs)
         db.executemany(
             "DELETE FROM labels WHERE label = ? AND updated_at = ? AND revision = ?", self._old_labels
         )
         _PUT_DOCS.execute(db, self._docs)
         _PUT_WORDS.execute(db, self._words)
+        _PUT_PARAMS.execute(db, self._params)
         _PUT_RUNS.execute(db, self._runs)
         _PUT_LABELS.execute(db, self._labels)
         db.executemany(_ADD_ARTIFACTS, self._artifacts)
@@ -212,7 +219,7 @@ class IndexWriter(SqliteWriter):
     def _clear(self) -> None:
         for name in schema.INDEXES:
             self._db.execute(f"DROP INDEX IF EXISTS {name}")
-        for table in ("runs", "groups", "docs", "labels", "artifacts", "rollups"):
+        for table in ("runs", "groups", "docs", "params", "labels", "artifacts", "rollups", "totals"):
             self._db.execute(f"DELETE FROM {table}")
         self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
         self._group_ids.clear()

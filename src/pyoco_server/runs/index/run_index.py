@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Raw
 
 from pyoco_server.records.artifact_models import ArtifactCounts
@@ -32,6 +33,8 @@ from pyoco_server.runs.index.flow_statistics import (
 from pyoco_server.runs.index.index_schema import key_of, run_id_of
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
 from pyoco_server.runs.index.pagination import Sort, SortKey
+from pyoco_server.runs.index.period_statistics import PeriodStatistics, period_statistics
+from pyoco_server.runs.index.rerun_outcomes import Rerun, decisive_reruns
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_search import Search
 from pyoco_server.runs.index.run_summary import RunSummary
@@ -96,11 +99,12 @@ class RunIndex(SqliteIndex[IndexWriter]):
         limit: int,
         after: SortKey | None = None,
         total: bool = False,
+        with_params: bool = False,
     ) -> Page:
         def read(db: sqlite3.Connection) -> Page:
             search = Search(db, run_filter, sort)
             keys = search.page(limit + 1, after)
-            runs = _listed(db, keys[:limit])
+            runs = _listed(db, keys[:limit], with_params=with_params)
             counted = search.count(COUNTED + 1) if total else None
             exact = counted is None or counted <= COUNTED or search.counts_freely
             [(revision,)] = db.execute("SELECT revision FROM held")
@@ -160,6 +164,15 @@ class RunIndex(SqliteIndex[IndexWriter]):
         await self._write_rollups()
         return await self._read(lambda db: history_of_flow(db, flow, now, tenant=tenant, tag=tag))
 
+    async def period_statistics(
+        self, period: str, tenant: str | None, *, flow: str | None, tag: str | None, most: int
+    ) -> PeriodStatistics:
+        now = time.time()
+        await self._write_rollups()
+        return await self._read(
+            lambda db: period_statistics(db, period, now, most=most, tenant=tenant, flow=flow, tag=tag)
+        )
+
     async def tenants_of(self, run_ids: Iterable[str]) -> dict[str, str | None]:
         """The tenant of each of these runs that is indexed; it never changes."""
         keys = [key_of(run_id) for run_id in run_ids]
@@ -182,20 +195,34 @@ class RunIndex(SqliteIndex[IndexWriter]):
 
         return await self._read(found)
 
+    async def decisive_reruns(self, run_ids: Iterable[str]) -> dict[str, Rerun]:
+        """Of each of these runs that was rerun: the rerun that has completed, or else the newest."""
+        asked = set(run_ids)
+        return await self._read(lambda db: decisive_reruns(db, asked)) if asked else {}
+
     async def _write_rollups(self) -> None:
         if self.ready and not self._used().rollups.are_written:
             await self._write(lambda: self._used().write_rollups())
 
 
-def _listed(db: sqlite3.Connection, keys: list[SortKey]) -> list[ListedRun]:
+def _listed(db: sqlite3.Connection, keys: list[SortKey], *, with_params: bool) -> list[ListedRun]:
+    preview = "(SELECT preview FROM params p WHERE p.doc = r.doc)" if with_params else "NULL"
     # One statement for the page: this thread may have to wait for the GIL at each statement.
     rows = db.execute(
-        "SELECT r.run_id, d.item FROM json_each(?) AS listed "
+        f"SELECT r.run_id, d.item, {preview} FROM json_each(?) AS listed "
         "CROSS JOIN runs r ON r.revision = listed.value CROSS JOIN docs d ON d.doc = r.doc "
         "ORDER BY listed.key",
         [json.dumps([key.revision for key in keys])],
     )
-    return [ListedRun(run_id_of(run), Raw(item), key) for (run, item), key in zip(rows, keys, strict=True)]
+    return [
+        ListedRun(run_id_of(run), Raw(_with_params(item, params)), key)
+        for (run, item, params), key in zip(rows, keys, strict=True)
+    ]
+
+
+def _with_params(item: bytes, params: str | None) -> bytes:
+    """The item as JSON with one more field; decoding it would take longer."""
+    return item if params is None else item[:-1] + b',"params_preview":' + msgspec.json.encode(params) + b"}"
 
 
 def _run_id(db: sqlite3.Connection, revision: int) -> str:

@@ -9,6 +9,8 @@ from pyoco_server.runs.index.activity import Activity, FailedRuns, QueuedRuns, S
 from pyoco_server.runs.index.flow_statistics import FlowHistory, FlowStatistics
 from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.pagination import Sort, SortKey
+from pyoco_server.runs.index.period_statistics import PeriodStatistics
+from pyoco_server.runs.index.rerun_outcomes import Rerun
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_index import Page, RunIndex
 
@@ -41,9 +43,12 @@ class RunLists:
         limit: int,
         after: SortKey | None = None,
         total: bool = False,
+        with_params: bool = False,
     ) -> Page:
         await self.caught_up()
-        return await self._index.page(run_filter, sort, limit=limit, after=after, total=total)
+        return await self._index.page(
+            run_filter, sort, limit=limit, after=after, total=total, with_params=with_params
+        )
 
     async def ids(self, run_filter: RunFilter, *, limit: int) -> list[str]:
         """The runs that were updated last."""
@@ -94,6 +99,13 @@ class RunLists:
         await self.caught_up()
         return await self._index.history_of_flow(flow, tenant, tag=tag)
 
+    async def period_statistics(
+        self, period: str, tenant: str | None, *, flow: str | None, tag: str | None, most: int
+    ) -> PeriodStatistics:
+        """Of the runs that ended in the period: a tenant's, or all; with at most this many flows and tags."""
+        await self.caught_up()
+        return await self._index.period_statistics(period, tenant, flow=flow, tag=tag, most=most)
+
     async def of_tenant(self, run_ids: Iterable[str], tenant: str) -> frozenset[str]:
         """Which of these runs are the tenant's; IndexNotReady at once while the index is filled."""
         asked = set(run_ids)
@@ -103,6 +115,11 @@ class RunLists:
             await self._catch_up.wait_if_ready()
             tenants = await self._index.tenants_of(asked)
         return frozenset(run_id for run_id, owner in tenants.items() if owner == tenant)
+
+    async def decisive_reruns(self, run_ids: Iterable[str]) -> dict[str, Rerun]:
+        """Of each of these runs that was rerun: the rerun that has completed, or else the newest."""
+        await self.caught_up()
+        return await self._index.decisive_reruns(run_ids)
 
     async def statuses_of(self, run_ids: Iterable[str]) -> dict[str, str]:
         """The status of each of these runs, as far as the index has it; it may lag."""

@@ -16,6 +16,9 @@ from pyoco_server.records.moments import Seconds, Timestamp
 _SHOWN_ERROR: Final = 300
 _SHOWN_MESSAGE: Final = 300
 _SHOWN_SCHEMA: Final = 2000
+_SHOWN_PARAMS: Final = 300
+# A character takes at most four bytes.
+_SHOWN_PARAMS_BYTES: Final = 4 * _SHOWN_PARAMS
 # Bounds on the searched text, which keep searching cheap.
 _SEARCHED_TAGS: Final = 500
 _SEARCHED_ERROR: Final = 1000
@@ -60,6 +63,8 @@ class RunItem(Struct, kw_only=True, gc=False):
     tasks_total: int = 0
     # Of these: succeeded or failed. A cancelled task has not finished.
     tasks_over: int = 0
+    # With `include=params`: as JSON, the first 300 characters. Absent: it has none.
+    params_preview: str | UnsetType = UNSET
     # Absent: it has no files.
     artifacts: ArtifactCounts | UnsetType = UNSET
     # Of a run with open waits: the message and deadline of the first one.
@@ -92,6 +97,8 @@ class RunSummary(Struct, kw_only=True, gc=False):
     text: str
     # Whether it was continued, or has ended, after a wait.
     has_waited: bool = False
+    # The beginning of its params, for lists that show them; None: it has none, or is read from the index.
+    params: str | None = None
 
 
 class _Waiting(Struct):
@@ -180,7 +187,17 @@ def summary_of(data: bytes) -> RunSummary:
     )
     if run.status in PARKED or (run.status == _PENDING and run.waited_sec is not None):
         _add_waits(item, _decode_waiting(data))
-    return RunSummary(item=item, text=_text(run), has_waited=run.waited_sec is not None)
+    return RunSummary(
+        item=item,
+        text=_text(run),
+        has_waited=run.waited_sec is not None,
+        params=_shown_params(run.params),
+    )
+
+
+def _shown_params(params: Raw) -> str | None:
+    beginning = bytes(memoryview(params)[:_SHOWN_PARAMS_BYTES])
+    return None if beginning == b"{}" else beginning.decode("utf-8", "ignore")[:_SHOWN_PARAMS]
 
 
 def _add_waits(item: RunItem, waiting: _Waiting) -> None:

@@ -150,10 +150,9 @@ class KeyedRequests:
             if stored is None:
                 return await self._remove_unstarted(new_id, kind)
             if stored.record.run_id != new_id:
-                # The key was never held for this id, or was settled since, which removed the run.
-                if kind is KeyKind.RUN:
-                    await self._journal.remove(new_id)
-                return None
+                # The key was never held for this id, or was settled since, which removed the run; NATS may
+                # have lost that.
+                return await self._remove_unstarted(new_id, kind)
             if stored.record.accepted:
                 return await self._created(stored.record)
             try:

@@ -3,10 +3,14 @@
 If NATS is available, that happens before the error response. Otherwise it happens in the background, after
 the outage, and is lost if the process is killed: then a run may be executed after a 503.
 Only an idempotency key makes a retry safe in that case.
+
+A server that loses its power loses what it has not written to disk: what was withdrawn is then stored again.
+So each withdrawal is repeated after an interruption, for as long as it can be lost.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
@@ -28,6 +32,11 @@ log = logging.getLogger(__name__)
 BEFORE_RESPONSE_SEC: Final = 0.2
 # Between two tries while NATS is available but does not store.
 _RETRY_SEC: Final = 0.5
+# How soon an interruption is noticed: before a sweep queues a run without a job.
+_LOOK_SEC: Final = 0.5
+# For so long, an idle server keeps a message in memory alone: `sync_interval` of nats-server.
+_REPEATED_SEC: Final = 120.0
+_MAX_REPEATED: Final = 1000
 _UNCONFIRMED: Final = (
     "whether it was stored is not known; if so, this gateway withdraws it when NATS is back, unless it is "
     "killed before: send an Idempotency-Key to be able to repeat it safely"
@@ -90,6 +99,15 @@ class Withdrawal(Generic[Created]):
     log_fields: Mapping[str, str | None] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Withdrawn:
+    """`interruptions`: the connection's count of them before it was withdrawn; `at`: the monotonic time."""
+
+    withdrawal: Withdrawal[Any]
+    interruptions: int
+    at: float
+
+
 class Withdrawer:
     """Withdraws at once if NATS is available; otherwise in the background, until it succeeds."""
 
@@ -97,18 +115,24 @@ class Withdrawer:
         self._connection = connection
         self._waiting: asyncio.Queue[Withdrawal[Any]] = asyncio.Queue()
         self._loop = BackgroundLoop("withdraw", self._next)
+        # By name, the oldest first.
+        self._withdrawn: dict[str, _Withdrawn] = {}
+        self._repeating = BackgroundLoop("withdraw again", self._repeat)
 
     async def start(self) -> None:
         self._loop.start()
+        self._repeating.start()
 
     async def close(self) -> None:
         """Stop; logs what could not be withdrawn."""
         await self._loop.close()
+        await self._repeating.close()
         while not self._waiting.empty():
             _report_orphan(self._waiting.get_nowait(), "the gateway stopped before it could withdraw it")
 
     async def withdraw(self, withdrawal: Withdrawal[Created], failure: NatsUnavailable) -> Created:
         """Withdraw and raise the failure; or return what was created, if it has started: nothing failed."""
+        interruptions = self._connection.interruptions
         try:
             async with asyncio.timeout(BEFORE_RESPONSE_SEC):
                 started = await withdrawal.undo()
@@ -127,7 +151,7 @@ class Withdrawer:
             self._waiting.put_nowait(withdrawal)
             raise
         if started is None:
-            _report_withdrawn(withdrawal)
+            self._remember(withdrawal, interruptions)
             raise failure
         log.info(
             "%s is %s: the ack was lost, not the write",
@@ -139,31 +163,57 @@ class Withdrawer:
 
     async def _next(self) -> None:
         withdrawal = await self._waiting.get()
-        undo = withdrawal.undo_late or withdrawal.undo
         try:
             await self._connection.wait_ready()
-            started = await undo()
+            await self._withdraw_late(withdrawal)
         except NatsUnavailable:
             self._waiting.put_nowait(withdrawal)
             await asyncio.sleep(_RETRY_SEC)
-        except UnreadableRecord as error:
-            _report_orphan(withdrawal, f"it cannot be withdrawn: {error}")
         except BaseException:
             self._waiting.put_nowait(withdrawal)
             raise
+
+    async def _repeat(self) -> None:
+        """Withdraw again what NATS may have lost."""
+        await self._repeating.pause(_LOOK_SEC if self._withdrawn else None)
+        await self._connection.wait_ready()
+        oldest = time.monotonic() - _REPEATED_SEC
+        for name, withdrawn in list(self._withdrawn.items()):
+            if withdrawn.at < oldest:
+                del self._withdrawn[name]
+            elif withdrawn.interruptions != self._connection.interruptions:
+                try:
+                    await self._withdraw_late(withdrawn.withdrawal)
+                except NatsUnavailable as error:
+                    log.debug("%s is withdrawn again later: %s", name, error)
+                    return
+
+    async def _withdraw_late(self, withdrawal: Withdrawal[Any]) -> None:
+        """After the error response."""
+        interruptions = self._connection.interruptions
+        undo = withdrawal.undo_late or withdrawal.undo
+        try:
+            started = await undo()
+        except UnreadableRecord as error:
+            _report_orphan(withdrawal, f"it cannot be withdrawn: {error}")
         else:
             if started is None:
-                _report_withdrawn(withdrawal)
-            else:
-                _report_orphan(withdrawal, f"it was too late to withdraw it; it is {_state_of(started)}")
+                self._remember(withdrawal, interruptions)
+                return
+            _report_orphan(withdrawal, f"it was too late to withdraw it; it is {_state_of(started)}")
+        self._withdrawn.pop(withdrawal.name, None)
+
+    def _remember(self, withdrawal: Withdrawal[Any], interruptions: int) -> None:
+        log.info("withdrew %s", withdrawal.name, extra=dict(withdrawal.log_fields))
+        self._withdrawn.pop(withdrawal.name, None)
+        self._withdrawn[withdrawal.name] = _Withdrawn(withdrawal, interruptions, time.monotonic())
+        if len(self._withdrawn) > _MAX_REPEATED:
+            del self._withdrawn[next(iter(self._withdrawn))]
+        self._repeating.wake()
 
 
 def _state_of(created: RunSnapshot | BulkRecord) -> str:
     return created.status if isinstance(created, RunSnapshot) else created.state
-
-
-def _report_withdrawn(withdrawal: Withdrawal[Any]) -> None:
-    log.info("withdrew %s", withdrawal.name, extra=dict(withdrawal.log_fields))
 
 
 def _report_orphan(withdrawal: Withdrawal[Any], why: str) -> None:

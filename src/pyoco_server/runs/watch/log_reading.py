@@ -4,6 +4,7 @@ A page with a filter ends after a bounded amount of reading, and says how far it
 """
 
 import re
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, Self
@@ -20,6 +21,10 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 _BATCHES_AT_ONCE: Final = 200
 _BYTES_AT_ONCE: Final = 512 * 1024
 
+# How many sequences, of all runs, the first step backwards covers. Each further one covers twice as many.
+_FIRST_STEP: Final = 256
+_BEHIND_EVERY_LINE: Final = 10**9
+
 _POSITION: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,9})")
 
 
@@ -32,6 +37,13 @@ class LogPosition:
 
     def __str__(self) -> str:
         return f"{self.sequence}-{self.index}"
+
+    @property
+    def just_before(self) -> "LogPosition":
+        """The line with this id is the first after it."""
+        if self.index > 0:
+            return LogPosition(self.sequence, self.index - 1)
+        return LogPosition(self.sequence - 1, _BEHIND_EVERY_LINE) if self.sequence > 1 else START
 
     @classmethod
     def parse(cls, text: str, *, field: str) -> Self:
@@ -157,3 +169,56 @@ class LogReader:
             if self._filter.matches(line):
                 lines.append(PlacedLine(position, line))
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierLines:
+    lines: list[PlacedLine]
+    # The page before ends before this position; None: there is no line before these.
+    start: LogPosition | None
+
+
+async def lines_before(
+    logs: RunLogs, run_id: str, before: LogPosition, limit: int, line_filter: LogFilter
+) -> EarlierLines:
+    """The last lines before a position, in order.
+
+    A stream is read forwards only. So steps backwards, each twice as long as the one after it, are read from
+    their beginnings, until there are enough lines or too much was read.
+    """
+    first = await logs.read(run_id, after=0, limit=1, max_bytes=_BYTES_AT_ONCE)
+    if not first or LogPosition(first[0].sequence, 0) >= before or limit == 0:
+        return EarlierLines([], before if first and limit == 0 else None)
+    lines: list[PlacedLine] = []
+    end, step, batches, size = before.sequence, _FIRST_STEP, 0, 0
+    while len(lines) < limit and end >= first[0].sequence and batches < MAX_BATCHES and size < MAX_BYTES:
+        begin = max(end - step, first[0].sequence - 1)
+        read = [batch async for batch in _batches_between(logs, run_id, begin, end)]
+        batches, size = batches + len(read), size + sum(batch.size for batch in read)
+        lines[:0] = [
+            placed
+            for placed in _lines_of(read)
+            if placed.position < before and line_filter.matches(placed.line)
+        ]
+        end, step = begin, 2 * step
+    if len(lines) > limit:
+        return EarlierLines(lines[-limit:], lines[-limit].position)
+    return EarlierLines(lines, LogPosition(end + 1, 0) if end >= first[0].sequence else None)
+
+
+async def _batches_between(logs: RunLogs, run_id: str, after: int, last: int) -> AsyncIterator[LogBatch]:
+    while True:
+        read = await logs.read(run_id, after=after, limit=_BATCHES_AT_ONCE, max_bytes=_BYTES_AT_ONCE)
+        for batch in read:
+            if batch.sequence > last:
+                return
+            yield batch
+        if not read or read[-1].sequence >= last:
+            return
+        after = read[-1].sequence
+
+
+def _lines_of(batches: list[LogBatch]) -> Iterator[PlacedLine]:
+    for batch in batches:
+        for index, line in enumerate(batch.lines):
+            yield PlacedLine(LogPosition(batch.sequence, index), line)

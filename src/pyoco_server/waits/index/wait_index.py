@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.records.models import WaitKind
-from pyoco_server.records.wait_models import NO_DEADLINE
+from pyoco_server.records.wait_models import NO_DEADLINE, WaitState
 from pyoco_server.runs.index.batch_statement import BatchStatement
 from pyoco_server.runs.index.filter_sql import Condition, among, where
 from pyoco_server.runs.index.index_feed import CatchUp
@@ -42,6 +42,7 @@ CREATE TABLE waits (
     flow TEXT NOT NULL, tag TEXT NOT NULL, task TEXT NOT NULL,
     created_at REAL NOT NULL,
     deadline_at REAL NOT NULL,  -- NO_DEADLINE: none
+    decided_at REAL,            -- NULL: it is open
     assignees TEXT NOT NULL,    -- as JSON
     has_outbox INTEGER NOT NULL,-- whether it has possibly unpublished events
     notice_at REAL,             -- when its next reminder or escalation is due
@@ -52,6 +53,7 @@ CREATE TABLE waits (
 {UNREADABLE_TABLE}
 CREATE INDEX by_state ON waits (kind, state, created_at, wait_id);
 CREATE INDEX by_tenant ON waits (tenant, kind, state, created_at, wait_id);
+CREATE INDEX by_decision ON waits (kind, decided_at, wait_id) WHERE decided_at IS NOT NULL;
 CREATE INDEX by_run ON waits (run_id);
 CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
 CREATE INDEX by_topic ON waits (kind, topic, tenant, wait_id) WHERE state = 'open' AND topic IS NOT NULL;
@@ -62,7 +64,7 @@ CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 SCHEMA: Final = FileSchema(
     "waits",
-    9,
+    10,
     _TABLES,
     probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
     reader_cache=1024,
@@ -81,7 +83,7 @@ OPEN_FOR_EVENT: Final = (
 )
 
 _TAKE_OUT: Final = BatchStatement("DELETE FROM waits WHERE wait_id IN ({}) RETURNING wait_id, item", "?")
-_PUT: Final = BatchStatement("INSERT INTO waits VALUES {}", f"({', '.join('?' * 17)})")
+_PUT: Final = BatchStatement("INSERT INTO waits VALUES {}", f"({', '.join('?' * 18)})")
 
 _encode = msgspec.json.Encoder().encode
 _decode_item = msgspec.json.Decoder(WaitItem).decode
@@ -202,6 +204,7 @@ def _row(write: WaitWrite, item: WaitItem) -> tuple[object, ...]:
         item.task,
         item.created_at,
         NO_DEADLINE if item.deadline_at is None else item.deadline_at,
+        None if item.state is WaitState.OPEN else item.decided_at or item.created_at,
         json.dumps(item.assignees) if item.assignees else "[]",
         write.has_outbox,
         write.notice_at,
@@ -230,8 +233,8 @@ class WaitIndex(SqliteIndex[WaitWriter]):
     # For lists and the inbox
 
     async def list(self, selected: WaitFilter, *, limit: int, after: SortKey | None = None) -> WaitPage:
-        """The next deadline first, where all are open; else the newest first."""
-        time, way, beyond = ("deadline_at", "ASC", ">") if selected.only_open else ("created_at", "DESC", "<")
+        """If all are open, the next deadline first; if none is, the last decision; else the newest."""
+        time, way, beyond = _order(selected)
 
         def read(db: sqlite3.Connection) -> WaitPage:
             sql, values = where(_conditions(selected))
@@ -366,6 +369,9 @@ class WaitLists:
 def _conditions(selected: WaitFilter) -> Iterator[Condition]:
     if selected.tenant is not None:
         yield Condition("tenant = ?", (selected.tenant,))
+    if selected.only_closed:
+        # With this condition the index of decisions can be used.
+        yield Condition("decided_at IS NOT NULL", ())
     for column, any_of in (("kind", selected.kinds), ("state", selected.states)):
         # A single value keeps the order of the index.
         if len(any_of) == 1:
@@ -383,6 +389,13 @@ def _conditions(selected: WaitFilter) -> Iterator[Condition]:
             yield Condition(f"{column} = ?", (value,))
     if selected.assignee is not None:
         yield Condition("EXISTS (SELECT 1 FROM json_each(assignees) WHERE value = ?)", (selected.assignee,))
+
+
+def _order(selected: WaitFilter) -> tuple[str, str, str]:
+    """The column, the direction, and how a later row compares with an earlier one."""
+    if selected.only_open:
+        return "deadline_at", "ASC", ">"
+    return "decided_at" if selected.only_closed else "created_at", "DESC", "<"
 
 
 def _revision(db: sqlite3.Connection) -> int:

@@ -1,12 +1,16 @@
 """A wait in a list, and the filter of a list."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct
 
 from pyoco_server.records.models import RunId, WaitKind
 from pyoco_server.records.wait_models import Actor, Decision, WaitId, WaitRecord, WaitState
+
+# Of the beginning of an answer in a list.
+_ANSWER_CHARS: Final = 200
 
 
 class WaitItem(Struct, kw_only=True, gc=False):
@@ -38,11 +42,22 @@ class WaitItem(Struct, kw_only=True, gc=False):
     kind: WaitKind
     # The name of the signal or event that it waits for.
     topic: str | None
+    # The beginning of the answer, as JSON; a text as it is. None: it has none.
+    answer: str | None
 
 
 def item_of(record: WaitRecord) -> WaitItem:
-    fields = {name: getattr(record, name) for name in WaitItem.__struct_fields__}
-    return WaitItem(**fields | {"deadline_at": record.shown_deadline})
+    fields: dict[str, Any] = {name: getattr(record, name, None) for name in WaitItem.__struct_fields__}
+    return WaitItem(**fields | {"deadline_at": record.shown_deadline, "answer": _answer_of(record)})
+
+
+def _answer_of(record: WaitRecord) -> str | None:
+    answer = record.payload
+    # What a run received as a signal or an event is no answer of a person.
+    if answer is UNSET or record.kind is not WaitKind.HUMAN:
+        return None
+    text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+    return text if len(text) <= _ANSWER_CHARS else f"{text[: _ANSWER_CHARS - 1]}…"
 
 
 OPEN: Final = frozenset({WaitState.OPEN})
@@ -66,3 +81,7 @@ class WaitFilter:
     @property
     def only_open(self) -> bool:
         return self.states == OPEN
+
+    @property
+    def only_closed(self) -> bool:
+        return bool(self.states) and WaitState.OPEN not in self.states

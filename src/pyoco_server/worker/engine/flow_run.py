@@ -13,10 +13,11 @@ from pyoco.core.models import RunStatus as EngineStatus
 from pyoco_server.records.journal_order import last_number
 from pyoco_server.records.models import JournalEntry, Reason, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Question, decode_waits, encode
+from pyoco_server.runs.flow_yaml.flow_order import in_order, predecessors
 from pyoco_server.waits.human.asking import TaskSuspended
 from pyoco_server.waits.wait_arguments import IN_PLACE_SEC
 from pyoco_server.worker.engine.flow_engine import run_flow
-from pyoco_server.worker.engine.flow_graph import in_order, predecessors, result_task, reusable
+from pyoco_server.worker.engine.flow_graph import result_task, reusable
 from pyoco_server.worker.engine.flow_shape import FlowShape
 from pyoco_server.worker.engine.json_values import VALUE_LIMIT_BYTES, error_message
 from pyoco_server.worker.engine.large_outputs import LargeOutputs

@@ -17,7 +17,8 @@ from pyoco.core.models import Flow, Task
 from pyoco.dsl.expressions import Expression
 from pyoco.dsl.nodes import DSLNode, ForEachNode, RepeatNode, SubFlowNode, SwitchNode, TaskNode, UntilNode
 
-from pyoco_server.worker.engine.flow_graph import downstream, task_names
+from pyoco_server.runs.flow_yaml.flow_order import task_names
+from pyoco_server.worker.engine.flow_graph import downstream
 
 _DIGEST_BYTES = 8
 _LITERALS = (str, int, float, bool, bytes)

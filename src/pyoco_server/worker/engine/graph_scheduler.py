@@ -13,8 +13,8 @@ from queue import SimpleQueue
 
 from pyoco.core.models import Flow, RunContext, RunStatus, Task, TaskState
 
+from pyoco_server.runs.flow_yaml.flow_order import in_order
 from pyoco_server.waits.human.asking import TaskSuspended
-from pyoco_server.worker.engine.flow_graph import in_order
 from pyoco_server.worker.engine.pyoco_adapter import DEADLOCK
 
 # As many as pyoco's.

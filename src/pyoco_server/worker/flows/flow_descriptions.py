@@ -17,7 +17,7 @@ from pyoco_server.records.flow_models import (
     TaskDescription,
     encode_catalogue,
 )
-from pyoco_server.worker.engine.flow_graph import in_order, predecessors
+from pyoco_server.runs.flow_yaml.flow_order import in_order, predecessors
 from pyoco_server.worker.engine.json_values import escape_surrogates
 from pyoco_server.worker.engine.task_calls import WrappedFunction
 from pyoco_server.worker.flows.code_version import code_version

@@ -21,9 +21,9 @@ from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.errors import ConfigError, FlowNotFound, InvalidCliArgument, InvalidRequest
 from pyoco_server.runs.flow_yaml import is_callable_path
+from pyoco_server.runs.flow_yaml.flow_order import in_order
 from pyoco_server.schedules.schedules_yaml import is_schedules_yaml
 from pyoco_server.waits.human.human_task_yaml import check_submitted_flow
-from pyoco_server.worker.engine.flow_graph import in_order
 from pyoco_server.worker.engine.flow_shape import FlowShape
 from pyoco_server.worker.engine.json_values import escape_surrogates
 from pyoco_server.worker.flows.callable_policy import CallablePolicy

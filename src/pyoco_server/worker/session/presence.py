@@ -18,15 +18,23 @@ from pyoco_server.records.models import (
     MAX_LISTED_FLOWS,
     CatalogueReference,
     WheelSyncState,
+    WorkerEvent,
+    WorkerEventKind,
     WorkerRecord,
     WorkerState,
+    with_events,
 )
 from pyoco_server.version import __version__
+from pyoco_server.worker.session.resource_usage import UsageMeter, this_host
 
 log = logging.getLogger(__name__)
 
 # Changes within this time are stored together: short runs change faster than anybody reads.
 _COALESCE_SEC = 0.25
+# A measurement reads a file of each process of the host.
+_MEASURE_EVERY_SEC = 10.0
+# CPU use is known after the second one.
+_MEASURE_AGAIN_SEC = 1.0
 
 # Called with the record after each write, with the commands of operators.
 OnRecord = Callable[[WorkerRecord], Awaitable[None]]
@@ -41,7 +49,9 @@ class Presence:
         tags: Sequence[str],
         slots: int,
         on_record: OnRecord | None = None,
+        meter: UsageMeter | None = None,
     ) -> None:
+        """Without a meter, host and use of resources are not reported."""
         self.worker_id = worker_id
         self.instance_id = uuid4().hex
         now = time.time()
@@ -57,11 +67,18 @@ class Presence:
                 slots=slots,
                 version=__version__,
                 pyoco_version=version("pyoco"),
+                host=None if meter is None else this_host(),
+                history=[WorkerEvent(at=now, kind=WorkerEventKind.STARTED)],
             ),
         )
+        # When the record was last stored, by the clock of this worker.
+        self._stored_at = now
         self._connection = connection
         self._probed = probed_subscription(connection, self.instance_id)
         self._heartbeat_sec = connection.config.worker_heartbeat_interval_sec
+        self._disconnect_sec = connection.config.worker_disconnect_timeout_sec
+        self._meter = meter
+        self._measure_at = 0.0
         self._running: dict[str, float] = {}
         # The number of executors that cannot be started.
         self._failing = 0
@@ -74,6 +91,7 @@ class Presence:
         # Before the record: gateways look for it from then on.
         self._connection.add_hook(self._probed.renew)
         await self._probed.renew()
+        await self._measure()
         await self._own.save()
         await self._notify()
         self._loop.start()
@@ -141,12 +159,15 @@ class Presence:
         record = self._own.record
         record.stopped_at = time.time()
         record.stop_reason = reason
+        stopped = WorkerEvent(at=record.stopped_at, kind=WorkerEventKind.STOPPED, reason=reason)
+        record.history = with_events(record.history, stopped)
         await self._save(WorkerState.STOPPED_GRACEFUL)
 
     async def _keep(self) -> None:
         """Store the record after a change, or when a heartbeat is due."""
         await self._loop.pause(self._heartbeat_sec)
         self._refresh_now.clear()
+        await self._measure()
         await self._save(WorkerState.RUNNING if self._running else WorkerState.IDLE)
         await self._notify()
         try:
@@ -155,6 +176,13 @@ class Presence:
         except TimeoutError:
             log.debug("coalesced the latest changes")
 
+    async def _measure(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._meter is not None and now >= self._measure_at:
+            is_first = self._own.record.usage is None
+            self._measure_at = now + (_MEASURE_AGAIN_SEC if is_first else _MEASURE_EVERY_SEC)
+            self._own.record.usage = await asyncio.to_thread(self._meter.measure)
+
     async def _notify(self) -> None:
         if self._on_record is not None:
             await self._on_record(self._own.record)
@@ -162,7 +190,8 @@ class Presence:
     async def _save(self, state: WorkerState) -> None:
         record = self._own.record
         record.state = state
-        record.last_seen_at = record.last_heartbeat_at = time.time()
+        stored_at, now = self._stored_at, time.time()
+        record.last_seen_at = record.last_heartbeat_at = now
         record.current_run_ids = list(self._running)
         record.current_run_id = record.current_run_ids[0] if record.current_run_ids else None
         # Queued runs, and runs whose end is being stored, occupy no slot.
@@ -171,6 +200,17 @@ class Presence:
             await self._own.save()
         except NatsUnavailable as error:
             log.debug("worker record not stored: %s", error)
+            return
+        self._stored_at = now
+        if now - stored_at > self._disconnect_sec:
+            # Stored with the next write: only now is it known that the worker is back.
+            record.history = with_events(
+                record.history,
+                WorkerEvent(at=stored_at, kind=WorkerEventKind.DISCONNECTED),
+                WorkerEvent(at=now, kind=WorkerEventKind.RECONNECTED),
+            )
+            if self._loop.running:
+                self._loop.wake()
 
 
 class OperatorCommands:

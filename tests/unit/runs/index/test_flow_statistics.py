@@ -1,4 +1,4 @@
-"""Statistics of flows from roll-ups, compared with those of the runs themselves."""
+"""Statistics of flows and of periods from roll-ups, compared with those of the runs themselves."""
 
 import sqlite3
 from collections import Counter
@@ -15,8 +15,9 @@ from msgspec import structs
 
 from pyoco_server.records.models import RunSnapshot, RunStatus, encode, new_run_id
 from pyoco_server.runs.index import index_schema as schema
-from pyoco_server.runs.index.flow_rollups import DAY, HOUR, LAST_DAY, WINDOWS, Window
+from pyoco_server.runs.index.flow_rollups import DAY, FIVE_MINUTES, HOUR, LAST_DAY, WINDOWS, Window
 from pyoco_server.runs.index.flow_statistics import (
+    HISTORY,
     FlowHistory,
     FlowStatistics,
     Quantiles,
@@ -25,6 +26,7 @@ from pyoco_server.runs.index.flow_statistics import (
 )
 from pyoco_server.runs.index.index_file import IndexFile
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
+from pyoco_server.runs.index.period_statistics import PERIODS, Figures, PeriodStatistics, period_statistics
 from pyoco_server.runs.index.run_summary import RunItem, summary_of
 from pyoco_server.runs.index.time_histogram import bin_of, histogram, packed, quantiles_ms, unpacked
 from pyoco_server.runs.sweep.open_runs import decode_state
@@ -140,6 +142,12 @@ class Bucket:
         self.roll_up()
         return history_of_flow(self.db, flow, self.now, tenant=tenant, tag=tag)
 
+    def of_period(
+        self, period: str, *, tenant: str | None = None, flow: str | None = None, tag: str | None = None
+    ) -> PeriodStatistics:
+        self.roll_up()
+        return period_statistics(self.db, period, self.now, most=10, tenant=tenant, flow=flow, tag=tag)
+
 
 @contextmanager
 def bucket() -> Iterator[Bucket]:
@@ -187,7 +195,7 @@ def run(
 
 def expected(runs: Sequence[RunItem], window: Window, now: float) -> dict[str, object]:
     since = window.since(now)
-    latest = (now // window.period_sec + 1) * window.period_sec
+    latest = (now // window.bucket_sec + 1) * window.bucket_sec
     ended = [run for run in runs if RunStatus(run.status).terminal and since <= run.updated_at < latest]
     open_now = [run for run in runs if not RunStatus(run.status).terminal]
     good, bad = ([run for run in ended if run.status == status] for status in ENDED[:2])
@@ -230,8 +238,56 @@ def check(found: FlowStatistics, runs: Sequence[RunItem], window: Window, now: f
     assert {name: getattr(found, name) for name in exact} == exact
 
 
+def check_figures(found: Figures, runs: Sequence[RunItem], seconds: float) -> None:
+    """That they are those of these runs, which all have ended."""
+    good, bad, cancelled = ([run for run in runs if run.status == status] for status in ENDED)
+    assert (found.completed, found.failed, found.cancelled) == (len(good), len(bad), len(cancelled))
+    assert found.per_hour == pytest.approx(len(runs) * 3600 / seconds)
+    assert found.success_rate == (len(good) / len(good + bad) if good or bad else None)
+    durations = [run.duration_sec for run in good + bad if run.duration_sec is not None]
+    queue_times = [run.queue_sec for run in runs if run.queue_sec is not None]
+    for quantiles, times in ((found.duration_ms, durations), (found.queue_ms, queue_times)):
+        assert is_near(quantiles.p50, nearest_rank_ms(times, 0.5))
+        assert is_near(quantiles.p95, nearest_rank_ms(times, 0.95))
+
+
+def check_period(found: PeriodStatistics, runs: Sequence[RunItem], now: float) -> None:
+    window = PERIODS[found.period]
+    since, step = window.since(now), window.bucket_sec
+    ended = [run for run in runs if RunStatus(run.status).terminal]
+
+    def between(start: float, end: float) -> list[RunItem]:
+        return [run for run in ended if start <= run.updated_at < end]
+
+    assert (found.since, found.bucket_sec) == (since, step)
+    lasts = (now - since, window.length_sec)
+    # The bucket that is not over has runs whose time is after `now`, of a worker whose clock is ahead.
+    current, previous = between(since, (now // step + 1) * step), between(since - window.length_sec, since)
+    check_figures(found.total.current, current, lasts[0])
+    check_figures(found.total.previous, previous, lasts[1])
+    for figures, start in zip(found.current, range(since, int(now) + 1, step), strict=True):
+        check_figures(figures, between(start, start + step), step)
+    for figures, start in zip(found.previous, range(since - window.length_sec, since, step), strict=True):
+        check_figures(figures, between(start, start + step), step)
+    for by_name, attribute in ((found.flows, "flow_name"), (found.tags, "tag")):
+        assert {each.name for each in by_name} == {getattr(run, attribute) for run in current + previous}
+        counts = []
+        for each in by_name:
+            own = [run for run in current if getattr(run, attribute) == each.name]
+            before = [run for run in previous if getattr(run, attribute) == each.name]
+            check_figures(each.current, own, lasts[0])
+            check_figures(each.previous, before, lasts[1])
+            for status, per_bucket in zip(ENDED, (each.completed, each.failed, each.cancelled), strict=True):
+                times = [run.updated_at for run in own if run.status == status]
+                starts = range(since, int(now) + 1, step)
+                assert per_bucket == [sum(start <= at < start + step for at in times) for start in starts]
+            counts.append((len(own), len(before)))
+        assert counts == sorted(counts, reverse=True)
+    assert (found.flow_count, found.tag_count) == (len(found.flows), len(found.tags))
+
+
 def check_all(index: Bucket) -> None:
-    """For each caller and each tag: all flows of 24 hours, and each flow over all windows."""
+    """For each caller and each tag: all flows of 24 hours, each flow over all windows, and each period."""
     for tenant in TENANTS:
         for tag in (None, *TAGS):
             visible = [
@@ -239,9 +295,12 @@ def check_all(index: Bucket) -> None:
                 for run in index.counted
                 if tenant in (None, run.tenant_id) and tag in (None, run.tag)
             ]  # fmt: skip
+            for period in PERIODS:
+                check_period(index.of_period(period, tenant=tenant, tag=tag), visible, index.now)
             by_flow = index.by_flow(tenant, tag)
             for flow in FLOWS:
                 own = [run for run in visible if run.flow_name == flow]
+                check_period(index.of_period("7d", tenant=tenant, tag=tag, flow=flow), own, index.now)
                 exists = [run for run in index.listed if run in own]
                 history = index.history(flow, tenant, tag)
                 if flow in by_flow:
@@ -253,7 +312,7 @@ def check_all(index: Bucket) -> None:
                     assert not exists
                     assert not expected(own, WINDOWS[-1], index.now)["statuses"]
                     continue
-                for window in WINDOWS:
+                for window in HISTORY:
                     check(history.windows[window.name], own, window, index.now)
                 failures = [run.updated_at for run in exists if run.status == RunStatus.FAILED]
                 assert [run.updated_at for run in history.last_failures] == sorted(failures)[-10:][::-1]
@@ -262,8 +321,10 @@ def check_all(index: Bucket) -> None:
 RUN_IDS = [new_run_id() for _ in range(5)]
 AGES = st.one_of(
     st.floats(-2 * HOUR, 2 * DAY),
-    st.floats(0, 40 * DAY),
+    st.floats(0, 3 * HOUR),
+    st.floats(0, 70 * DAY),
     st.sampled_from([0.0, *(window.length_sec for window in WINDOWS), NOW - LAST_DAY.since(NOW)]),
+    st.sampled_from([NOW - window.since_before(NOW) for window in WINDOWS]),
 )
 SECONDS = st.one_of(st.floats(0, 100), st.floats(0, 1e-3), st.floats(0, 40 * DAY))
 WRITES = st.builds(
@@ -378,12 +439,40 @@ def test_a_deleted_run_stays_counted_until_its_window_is_over() -> None:
 
 def test_rows_that_no_window_needs_are_removed() -> None:
     with bucket() as index:
-        for _ in range(45):
+        for _ in range(75):
             index.write([run(at=index.now), run(RunStatus.FAILED, at=index.now, flow="report")])
             index.roll_up()
             index.now += DAY
-        rows = Counter(period for (period,) in index.db.execute("SELECT period_sec FROM rollups"))
-        assert rows == {HOUR: 2 * 8, DAY: 2 * 31}
+        rows = Counter(
+            period for (period,) in index.db.execute("SELECT period_sec FROM rollups WHERE grp > 0")
+        )
+        # Of twice the length of each window.
+        assert rows == {FIVE_MINUTES: 2 * 1, HOUR: 2 * 3, 6 * HOUR: 2 * 15, DAY: 2 * 61}
+
+
+def test_a_slower_week_is_seen_beside_the_one_before() -> None:
+    with bucket() as index:
+        for day in range(14):
+            took = 20.0 if day < 7 else 10.0
+            index.write(
+                [run(at=NOW - day * DAY - 60, took=took), run(at=NOW - day * DAY - 60, flow="report")]
+            )
+        week = index.of_period("7d", flow="load")
+        assert is_near(week.total.current.duration_ms.p50, 20_000)
+        assert is_near(week.total.previous.duration_ms.p50, 10_000)
+        assert [each.name for each in week.flows] == ["load"]
+
+
+def test_only_the_busiest_flows_are_named_and_all_are_counted() -> None:
+    with bucket() as index:
+        for number in range(5):
+            index.write([run(flow=f"flow-{number}") for _ in range(number + 1)])
+        index.write([run(flow="before", at=NOW - 36 * HOUR)])
+        index.roll_up()
+        day = period_statistics(index.db, "24h", NOW, most=2)
+        assert [each.name for each in day.flows] == ["flow-4", "flow-3"]
+        assert (day.flow_count, day.tag_count) == (6, 1)
+        assert (day.total.current.completed, day.total.previous.completed) == (15, 1)
 
 
 def test_many_ended_runs_are_written_without_being_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pyoco import task
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import switch
 
-from pyoco_server.worker.engine.flow_graph import in_order, predecessors
+from pyoco_server.runs.flow_yaml.flow_order import in_order, predecessors
 from pyoco_server.worker.flows.callable_policy import CallablePolicy, FlowBuildError
 from pyoco_server.worker.flows.flow_parameters import parameters_of
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow

@@ -83,7 +83,9 @@ export function useHumanWaits(options: UseHumanWaitsOptions): HumanWaits {
     async (id, answer) => {
       const answered = found(shown.current, id);
       const receipt = await send(id, answer);
-      for (const { wait_id } of answered) setWaits((before) => without(before, wait_id));
+      // With further approvals required it stays open; that it is may be known here already.
+      if (receipt.state !== "open")
+        for (const { wait_id } of answered) setWaits((before) => without(before, wait_id));
       return receipt;
     },
     [send],

@@ -1,4 +1,5 @@
 /** The request that the form of an operation describes: to send it, and as a curl command. */
+import { quoted } from "../../lib/commands";
 import { FORM_TYPE, JSON_TYPE, type Operation, type Parameter } from "./document";
 
 /** What was entered: parameters by place and name, the body as JSON, and the fields of a form. */
@@ -82,5 +83,3 @@ export function curlOf(
   } else if (operation.body && entered.body.trim()) parts.push(`-d ${quoted(entered.body)}`);
   return parts.join(" \\\n  ");
 }
-
-const quoted = (value: string): string => `'${value.replaceAll("'", String.raw`'\''`)}'`;

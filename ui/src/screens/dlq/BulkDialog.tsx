@@ -1,4 +1,4 @@
-/** Replay or delete all matching letters: counted first, then confirmed. */
+/** Replay or delete the selected letters, or all matching ones: counted and named first, then confirmed. */
 import { useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
 import { queryClient } from "../../api/queries";
@@ -10,15 +10,22 @@ import { Operation } from "../runs/BulkDialog";
 import { type BulkRequest, useBulk } from "../runs/useBulk";
 import styles from "./Dlq.module.css";
 import type { LetterFilter } from "./filters";
+import type { Letter } from "./letters";
 import { messages } from "./messages";
 import { type ReplayChoice, ReplayOptions } from "./ReplayOptions";
+import { MatchingLetters, TouchedLetters } from "./TouchedLetters";
 
 export type BulkAction = "replay" | "delete";
 
-interface BulkDialogProps {
+export interface BulkRequested {
   action: BulkAction;
   filter: LetterFilter;
-  onClose: () => void;
+  /** The selected letters; undefined: all that match. */
+  chosen?: readonly Letter[];
+}
+
+interface BulkDialogProps extends BulkRequested {
+  onClose: (started: boolean) => void;
 }
 
 function post(action: BulkAction, query: LetterFilter, how: ReplayChoice, what: BulkRequest, key?: string) {
@@ -31,21 +38,24 @@ function post(action: BulkAction, query: LetterFilter, how: ReplayChoice, what: 
   });
 }
 
-export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
+export function BulkDialog({ action, filter, chosen, onClose }: BulkDialogProps) {
   const t = useMessages(messages);
-  const [how, setHow] = useState<ReplayChoice>({ mode: "start", delete: true });
+  const [how, setHow] = useState<ReplayChoice>({ mode: "start", delete: false });
   const bulk = useBulk((asked, key) => post(action, filter, how, asked, key), JSON.stringify(how));
   const { matched, operation } = bulk;
   const isReplay = action === "replay";
   const close = () => {
     if (operation) void queryClient.invalidateQueries({ queryKey: ["dlq"] });
-    onClose();
+    onClose(operation !== null);
   };
+  const title = chosen
+    ? t(isReplay ? "replayChosenTitle" : "deleteChosenTitle")
+    : t(isReplay ? "bulkReplayTitle" : "bulkDeleteTitle");
   return (
     <Dialog
       open
       onClose={close}
-      title={isReplay ? t("bulkReplayTitle") : t("bulkDeleteTitle")}
+      title={title}
       width={520}
       actions={
         operation ? (
@@ -73,7 +83,7 @@ export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
         {bulk.counting && <p role="status">{t("counting")}</p>}
         {operation && <Operation begun={operation} />}
         {!operation && bulk.counted && (
-          <Question action={action} matched={matched} all={Object.keys(filter).length === 0} />
+          <Question action={action} matched={matched} filter={filter} chosen={chosen} />
         )}
         {!operation && isReplay && matched > 0 && (
           <ReplayOptions how={how} onChange={setHow} deleteLabel={t("alsoDeleteAll")} />
@@ -83,15 +93,21 @@ export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
   );
 }
 
-function Question({ action, matched, all }: { action: BulkAction; matched: number; all: boolean }) {
+function Question({ action, matched, filter, chosen }: BulkRequested & { matched: number }) {
   const t = useMessages(messages);
+  const all = Object.keys(filter).every((name) => name === "state");
   if (matched === 0) return <p>{t("matchesNone")}</p>;
   return (
     <>
       <p className={styles.headline}>
         {action === "replay" ? t("willReplay", { count: matched }) : t("willDelete", { count: matched })}
       </p>
-      {all && <p className={styles.soft}>{t("everyLetter")}</p>}
+      {all && <p className={styles.soft}>{t(filter.state ? `every.${filter.state}` : "everyLetter")}</p>}
+      {chosen ? (
+        <TouchedLetters letters={chosen} count={matched} />
+      ) : (
+        <MatchingLetters filter={filter} count={matched} />
+      )}
     </>
   );
 }

@@ -10,14 +10,16 @@ import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { exactTime } from "../../i18n/time";
 import { CopyButton } from "../../ui/Copy";
-import { Button } from "../../ui/controls";
+import { Button, joined } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { StatusBadge } from "../../ui/status";
-import { Tags } from "../../ui/Tags";
+import { Labels } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
+import { JsonValue } from "../run/details/JsonValue";
+import { Traceback } from "../run/details/Traceback";
 import styles from "./Dlq.module.css";
 import type { Letter } from "./letters";
 import { messages } from "./messages";
@@ -30,10 +32,11 @@ interface LetterDialogProps {
 }
 
 const REFRESH = [["dlq"]];
+const MOST_TRACEBACKS = 3;
 
 export function LetterDialog({ seq, onClose }: LetterDialogProps) {
   const t = useMessages(messages);
-  const [how, setHow] = useState<ReplayChoice>({ mode: "start", delete: true });
+  const [how, setHow] = useState<ReplayChoice>({ mode: "start", delete: false });
   const params = { path: { seq } };
   const letter = useRead(["dlq", "one", seq], (signal) => api.GET("/dlq/{seq}", { params, signal }));
   const { replay, remove } = useLetterActions(seq, how, onClose);
@@ -59,6 +62,7 @@ export function LetterDialog({ seq, onClose }: LetterDialogProps) {
         {problem && <ProblemBox problem={problem} />}
         {letter.isPending && <Loading />}
         {letter.data && <Facts letter={letter.data} />}
+        {letter.data?.run_id && <RunFailure id={letter.data.run_id} />}
         {letter.data?.replayable && (
           <section className={styles.replay}>
             <h3>{t("replayTitle")}</h3>
@@ -145,6 +149,7 @@ function Facts({ letter }: { letter: Letter }) {
       <p className={styles.headline}>
         {reason(letter.reason)} <code>{letter.reason}</code>
       </p>
+      {letter.rerun && <RerunNow rerun={letter.rerun} closed={letter.closed} />}
       {letter.error && (
         <div className={styles.errorBox}>
           <pre>
@@ -176,10 +181,10 @@ function Facts({ letter }: { letter: Letter }) {
           )}
         </dd>
         <dt>{t("tag")}</dt>
-        <dd>{letter.tag && <Tags tags={[letter.tag]} />}</dd>
+        <dd>{letter.tag && <Labels labels={[letter.tag]} />}</dd>
         <dt>{t("tags")}</dt>
         <dd>
-          <Tags tags={letter.tags ?? []} />
+          <Labels labels={letter.tags ?? []} />
         </dd>
         <dt>{t("delivered")}</dt>
         <dd>{letter.num_delivered}</dd>
@@ -198,12 +203,58 @@ function Facts({ letter }: { letter: Letter }) {
   );
 }
 
-/** The run of the letter, which may have been rerun or removed since. */
+const useRun = (id: string) =>
+  useRead(["run", id, "records"], (signal) =>
+    api.GET("/runs/{run_id}", { params: { path: { run_id: id }, query: { include: ["records"] } }, signal }),
+  );
+
+/** What became of the rerun: one that has completed closes the letter. */
+function RerunNow({ rerun, closed }: { rerun: NonNullable<Letter["rerun"]>; closed: boolean }) {
+  const t = useMessages(messages);
+  return (
+    <p className={joined(styles.rerun, closed && styles.closed)}>
+      {t(closed ? "closedBy" : "rerunAs")}
+      <a href={href(pathTo("/runs/:id", { id: rerun.run_id }))}>
+        <code>{rerun.run_id.slice(0, 8)}</code>
+      </a>
+      <StatusBadge status={rerun.status} />
+    </p>
+  );
+}
+
+/** The params of the run, and where its tasks failed. */
+function RunFailure({ id }: { id: string }) {
+  const t = useMessages(messages);
+  const { data: run } = useRun(id);
+  if (!run) return null;
+  const records = (run.task_records ?? {}) as Record<string, { traceback?: string | null }>;
+  const failures = Object.entries(records).flatMap(([name, { traceback }]) =>
+    traceback ? [{ name, traceback }] : [],
+  );
+  return (
+    <>
+      {failures.slice(0, MOST_TRACEBACKS).map(({ name, traceback }) => (
+        <section key={name} className={styles.part}>
+          <h3>{t("tracebackOf", { task: name })}</h3>
+          <Traceback text={traceback} />
+        </section>
+      ))}
+      <section className={styles.part}>
+        <h3>{t("params")}</h3>
+        {Object.keys(run.params).length > 0 ? (
+          <JsonValue value={run.params} label={t("params")} />
+        ) : (
+          <p className={styles.soft}>{t("noParams")}</p>
+        )}
+      </section>
+    </>
+  );
+}
+
+/** The run of the letter, which may have been removed since. */
 function RunNow({ id }: { id: string }) {
   const t = useMessages(messages);
-  const { data, error } = useRead(["run", id, "brief"], (signal) =>
-    api.GET("/runs/{run_id}", { params: { path: { run_id: id } }, signal }),
-  );
+  const { data, error } = useRun(id);
   if (error?.status === 404)
     return (
       <>

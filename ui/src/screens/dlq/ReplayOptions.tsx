@@ -25,7 +25,7 @@ export function ReplayOptions({ how, onChange, deleteLabel }: ReplayOptionsProps
         options={(["start", "failed"] as const).map((value) => ({ value, label: t(`mode.${value}`) }))}
         onChange={(mode) => onChange({ ...how, mode })}
       />
-      <label className={styles.check}>
+      <label className={styles.option}>
         <input
           type="checkbox"
           checked={how.delete}

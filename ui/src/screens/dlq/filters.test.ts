@@ -1,22 +1,31 @@
 import { describe, expect, it } from "vitest";
-import { apiFilter, parseTyped, spanOf } from "./filters";
+import { apiFilter, chosenFilter, parseTyped, spanOf } from "./filters";
 
 const of = (query: string) => apiFilter(new URLSearchParams(query), 1_000_000.7);
 
 describe("the URL", () => {
   it("is the filter of the API", () =>
     expect(of("reason=timeout&reason=invalid_job&flow=etl&run_id=9b&q=row+7&seq=3&cursor=9")).toEqual({
+      state: "open",
       reason: "timeout,invalid_job",
       flow: "etl",
       run_id: "9b",
       q: "row 7",
     }));
   it("has relative times", () => {
-    expect(of("since=1h")).toEqual({ since: 996_400 });
-    expect(of("since=yesterday")).toEqual({});
+    expect(of("since=1h&state=all")).toEqual({ since: 996_400 });
+    expect(of("since=yesterday&state=all")).toEqual({});
     expect(spanOf(new URLSearchParams("since=toString"))).toBeNull();
   });
-  it("may be empty", () => expect(of("")).toEqual({}));
+  it("has open letters unless it says otherwise", () => {
+    expect(of("")).toEqual({ state: "open" });
+    expect(of("state=closed")).toEqual({ state: "closed" });
+    expect(of("state=nonsense")).toEqual({ state: "open" });
+  });
+});
+
+it("selected letters are named by their numbers", () => {
+  expect(chosenFilter([{ seq: 7 }, { seq: 3 }])).toEqual({ seq: "7,3" });
 });
 
 describe("typed text", () => {

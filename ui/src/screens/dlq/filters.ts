@@ -31,6 +31,9 @@ export function spanOf(query: URLSearchParams): Span | null {
 
 /** A filter for the API; `since` is relative in the URL, so that it means the same tomorrow. */
 export interface LetterFilter {
+  state?: "open" | "closed";
+  /** The numbers of letters, separated by commas. */
+  seq?: string;
   reason?: string;
   flow?: string;
   tag?: string;
@@ -40,8 +43,24 @@ export interface LetterFilter {
   q?: string;
 }
 
+/** Closed letters need nobody: the rerun of their run has completed. */
+export const STATES = ["open", "closed", "all"] as const;
+export type LetterState = (typeof STATES)[number];
+
+export function stateOf(query: URLSearchParams): LetterState {
+  const given = query.get("state");
+  return STATES.find((each) => each === given) ?? "open";
+}
+
+/** The letters with these numbers, whatever their state. */
+export const chosenFilter = (letters: readonly { seq: number }[]): LetterFilter => ({
+  seq: letters.map(({ seq }) => seq).join(","),
+});
+
 export function apiFilter(query: URLSearchParams, now: number): LetterFilter {
   const filter: LetterFilter = {};
+  const state = stateOf(query);
+  if (state !== "all") filter.state = state;
   const reasons = query.getAll("reason");
   if (reasons.length > 0) filter.reason = reasons.join(",");
   for (const name of [...WORDS, "q"] as const) {

@@ -4,25 +4,36 @@ import { useMemo, useState } from "react";
 import { useRead } from "../../api/queries";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
-import { Button } from "../../ui/controls";
+import { Button, Segments } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Menu, MenuItem } from "../../ui/menus";
 import { Page } from "../../ui/Page";
-import { type BulkAction, BulkDialog } from "./BulkDialog";
+import { BulkDialog, type BulkRequested } from "./BulkDialog";
 import styles from "./Dlq.module.css";
 import { FilterBar } from "./FilterBar";
-import { apiFilter, NO_FILTERS } from "./filters";
+import {
+  apiFilter,
+  chosenFilter,
+  type LetterFilter,
+  type LetterState,
+  NO_FILTERS,
+  STATES,
+  stateOf,
+} from "./filters";
 import { LetterDialog } from "./LetterDialog";
+import { LetterSelection } from "./LetterSelection";
 import { LetterTable } from "./LetterTable";
 import { readLetters } from "./letters";
 import { messages } from "./messages";
 
 const EVERY_MS = 5_000;
+const NONE: ReadonlySet<number> = new Set();
 
 export default function DlqScreen() {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
-  const [bulk, setBulk] = useState<BulkAction | null>(null);
+  const [bulk, setBulk] = useState<BulkRequested | null>(null);
+  const [selected, setSelected] = useState(NONE);
   const { filter, cursor, key } = useFilter(query);
   const { data, error, isPending, refetch } = useRead(
     ["dlq", "list", key],
@@ -49,13 +60,22 @@ export default function DlqScreen() {
             </Button>
           }
         >
-          <MenuItem onSelect={() => setBulk("replay")}>{t("bulkReplay")}</MenuItem>
-          <MenuItem danger onSelect={() => setBulk("delete")}>
+          <MenuItem onSelect={() => setBulk({ action: "replay", filter })}>{t("bulkReplay")}</MenuItem>
+          <MenuItem danger onSelect={() => setBulk({ action: "delete", filter })}>
             {t("bulkDelete")}
           </MenuItem>
         </Menu>
       }
     >
+      <p className={styles.purpose}>{t("purpose")}</p>
+      <div className={styles.states}>
+        <Segments
+          label={t("state")}
+          value={stateOf(query)}
+          options={STATES.map((value) => ({ value, label: t(`state.${value}`) }))}
+          onChange={(state) => change({ state: state === "open" ? null : state, cursor: null })}
+        />
+      </div>
       <FilterBar />
       {error && (
         <div className={styles.problem}>
@@ -63,10 +83,8 @@ export default function DlqScreen() {
         </div>
       )}
       {isPending && <Loading />}
-      {letters.length > 0 && <LetterTable letters={letters} />}
-      {data && letters.length === 0 && (
-        <NoLetters filtered={Object.keys(filter).length > 0} further={further} />
-      )}
+      {letters.length > 0 && <LetterTable letters={letters} selected={selected} onSelect={setSelected} />}
+      {data && letters.length === 0 && <NoLetters state={stateOf(query)} filter={filter} further={further} />}
       {letters.length > 0 && (cursor !== null || further !== null) && (
         <nav className={styles.pages} aria-label={t("pages")}>
           <Button disabled={cursor === null} onClick={() => change({ cursor: null })}>
@@ -78,7 +96,21 @@ export default function DlqScreen() {
         </nav>
       )}
       {seq && <LetterDialog key={seq} seq={seq} onClose={() => change({ seq: null }, { replace: true })} />}
-      {bulk && <BulkDialog action={bulk} filter={filter} onClose={() => setBulk(null)} />}
+      <LetterSelection
+        // What has left the page is not touched.
+        letters={letters.filter(({ seq }) => selected.has(seq))}
+        onAct={(action, chosen) => setBulk({ action, filter: chosenFilter(chosen), chosen })}
+        onClear={() => setSelected(NONE)}
+      />
+      {bulk && (
+        <BulkDialog
+          {...bulk}
+          onClose={(started) => {
+            setBulk(null);
+            if (started) setSelected(NONE);
+          }}
+        />
+      )}
     </Page>
   );
 }
@@ -99,13 +131,20 @@ function Count({ count, partly }: { count: number; partly: boolean }) {
   return partly ? t("shownMore", { count }) : t("shown", { count });
 }
 
-function NoLetters({ filtered, further }: { filtered: boolean; further: string | null }) {
+interface NoLettersProps {
+  state: LetterState;
+  filter: LetterFilter;
+  further: string | null;
+}
+
+function NoLetters({ state, filter, further }: NoLettersProps) {
   const t = useMessages(messages);
   const [, change] = useQueryState();
-  if (!filtered && further === null)
+  const isFiltered = Object.keys(filter).some((name) => name !== "state");
+  if (!isFiltered && further === null)
     return (
-      <EmptyState icon={MailCheck} title={t("emptyTitle")}>
-        {t("emptyText")}
+      <EmptyState icon={MailCheck} title={t(state === "closed" ? "emptyClosedTitle" : "emptyTitle")}>
+        {t(state === "closed" ? "emptyClosedText" : "emptyText")}
       </EmptyState>
     );
   return (

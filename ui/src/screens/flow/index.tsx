@@ -1,6 +1,6 @@
 /** One flow: its graph, a form to run it, how its runs went, its workers, runs and schedules. */
 import { SearchX } from "lucide-react";
-import { useMemo, useState } from "react";
+import { useState } from "react";
 import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
 import { href, pathTo } from "../../app/router";
@@ -18,8 +18,7 @@ import { Card, Page } from "../../ui/Page";
 import { StatusBadge } from "../../ui/status";
 import { Ago, Duration } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
-import { FlowCard } from "../run/flow/FlowCard";
-import type { Task } from "../run/run";
+import { PlanCard } from "../run/flow/PlanCard";
 import styles from "./Flow.module.css";
 import { messages } from "./messages";
 import { RunForm } from "./RunForm";
@@ -101,27 +100,8 @@ function Notices({ flow }: { flow: Flow }) {
 
 function GraphOf({ flow }: { flow: Flow }) {
   const t = useMessages(messages);
-  const [selected, select] = useState<string | null>(null);
-  const tasks = useMemo(
-    () =>
-      flow.tasks.map(({ name, after }): Task => ({ name, state: "PENDING", record: { after: [...after] } })),
-    [flow.tasks],
-  );
-  const chosen = flow.tasks.find(({ name }) => name === selected);
-  if (tasks.length === 0) return <Card title={t("tasks")}>{t("tasksUnknown")}</Card>;
-  return (
-    <>
-      <FlowCard tasks={tasks} isPlan selected={selected} onSelect={select} />
-      {chosen?.description && (
-        <p className={styles.description}>
-          <strong>
-            <UserText text={chosen.name} />
-          </strong>{" "}
-          <UserText text={chosen.description} />
-        </p>
-      )}
-    </>
-  );
+  if (flow.tasks.length === 0) return <Card title={t("tasks")}>{t("tasksUnknown")}</Card>;
+  return <PlanCard tasks={flow.tasks} />;
 }
 
 function Statistics({ flow }: { flow: Flow }) {
@@ -268,7 +248,10 @@ function Schedules({ name }: { name: string }) {
   );
   const items = data?.items ?? [];
   return (
-    <Card title={t("schedules")} actions={<a href={href("/new-schedule")}>{t("newSchedule")}</a>}>
+    <Card
+      title={t("schedules")}
+      actions={<a href={href("/new-schedule", { flow: name })}>{t("newSchedule")}</a>}
+    >
       {data && items.length === 0 && <p className={styles.soft}>{t("noSchedules")}</p>}
       <ul className={styles.rows}>
         {items.map((item) => (

@@ -2,6 +2,7 @@
 import type { ReactNode } from "react";
 import type { Schemas } from "../../api/client";
 import { href } from "../../app/router";
+import { type End, sumOf } from "../../charts/ends";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { relativeTime } from "../../i18n/time";
@@ -9,7 +10,7 @@ import { useNow } from "../../lib/clock";
 import { joined } from "../../ui/controls";
 import { toneClass } from "../../ui/status";
 import { age } from "./age";
-import { endedHref, sumOf } from "./chart";
+import { endedHref } from "./chart";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
 import type { Overview } from "./warnings";
@@ -28,6 +29,7 @@ export function Figures({ overview, waits }: FiguresProps) {
   const all = ended.completed + ended.failed + ended.cancelled;
   const oldest = Math.max(0, ...overview.queues.map((queue) => queue.oldest_sec));
   const next = waits?.items[0];
+  const inPeriod = (end: End) => t("endedIn", { end: t(`end.${end}`), period: t(`period.${window}`) });
   // Shown only if there are any: most installations have neither.
   const further = (["SCHEDULED", "WAITING"] as const).filter((status) => (statuses[status] ?? 0) > 0);
   return (
@@ -72,16 +74,21 @@ export function Figures({ overview, waits }: FiguresProps) {
           {t(`furtherNote.${status}`)}
         </Figure>
       ))}
-      <Figure to={endedHref(window, "failed")} label={t("end.failed")} status="FAILED" count={ended.failed}>
-        {all > 0 ? t("failedShare", { share: share(ended.failed / all, language) }) : t(`within.${window}`)}
+      <Figure
+        to={endedHref(window, "failed")}
+        label={inPeriod("failed")}
+        status="FAILED"
+        count={ended.failed}
+      >
+        {all > 0 ? t("endedShare", { share: share(ended.failed / all, language) }) : t("noneEnded")}
       </Figure>
       <Figure
         to={endedHref(window, "completed")}
-        label={t("end.completed")}
+        label={inPeriod("completed")}
         status="COMPLETED"
         count={ended.completed}
       >
-        {t(`within.${window}`)}
+        {all > 0 ? t("endedShare", { share: share(ended.completed / all, language) }) : t("noneEnded")}
       </Figure>
       <Figure to={href("/workers")} label={t("workersAlive")} count={workers.alive}>
         {t("slotsBusy", { busy: workers.slots_busy, slots: workers.slots })}

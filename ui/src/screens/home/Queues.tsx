@@ -1,4 +1,4 @@
-/** Waiting jobs by tag. */
+/** Pending and running runs by tag: the same counts as those of lists. */
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
@@ -25,9 +25,9 @@ export function Queues({ overview }: { overview: Overview }) {
           <thead>
             <tr>
               <th scope="col">{t("queueTag")}</th>
-              <th scope="col">{t("queueWaiting")}</th>
+              <th scope="col">{t("pending")}</th>
               <th scope="col">{t("queueAge")}</th>
-              <th scope="col">{t("queueInProgress")}</th>
+              <th scope="col">{t("running")}</th>
               <th scope="col">{t("queueWorkers")}</th>
             </tr>
           </thead>
@@ -35,20 +35,20 @@ export function Queues({ overview }: { overview: Overview }) {
             {shown.map((queue) => (
               <tr
                 key={queue.tag}
-                className={joined(queue.waiting > 0 && queue.workers === 0 && styles.unserved)}
+                className={joined(queue.pending > 0 && queue.workers === 0 && styles.unserved)}
               >
                 <th scope="row">
                   <a href={href("/runs", { tag: queue.tag })}>{queue.tag}</a>
                 </th>
                 <td>
                   <a href={href("/runs", { tag: queue.tag, status: "PENDING" })}>
-                    {queue.waiting.toLocaleString(language)}
+                    {queue.pending.toLocaleString(language)}
                   </a>
                 </td>
                 <td>{queue.waiting > 0 ? age(queue.oldest_sec) : "–"}</td>
                 <td>
                   <a href={href("/runs", { tag: queue.tag, status: "RUNNING" })}>
-                    {queue.in_work.toLocaleString(language)}
+                    {queue.running.toLocaleString(language)}
                   </a>
                 </td>
                 <td>

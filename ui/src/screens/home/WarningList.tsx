@@ -7,6 +7,7 @@ import { listText, useMessages } from "../../i18n/messages";
 import { fileSize } from "../../i18n/size";
 import { relativeTime } from "../../i18n/time";
 import { useNow } from "../../lib/clock";
+import { withServer } from "../../lib/commands";
 import { CopyButton } from "../../ui/Copy";
 import { age } from "./age";
 import styles from "./Home.module.css";
@@ -155,10 +156,11 @@ function NextLink({ to, children }: { to: string; children: string }) {
 
 /** A command for a terminal. */
 export function Command({ text }: { text: string }) {
+  const command = withServer(text);
   return (
     <span className={styles.command}>
-      <code>{text}</code>
-      <CopyButton text={text} />
+      <code>{command}</code>
+      <CopyButton text={command} />
     </span>
   );
 }

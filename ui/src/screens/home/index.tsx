@@ -67,13 +67,13 @@ export default function HomeScreen() {
         {found && !isFresh && (
           <>
             <Figures overview={found} waits={waits} />
-            <EndedChart overview={found} />
+            <div className={styles.columns}>
+              <EndedChart overview={found} />
+              <Queues overview={found} />
+            </div>
             <div className={styles.columns}>
               <FailingFlows overview={found} />
-              <div className={styles.column}>
-                <Queues overview={found} />
-                <OpenQuestions waits={waits} />
-              </div>
+              <OpenQuestions waits={waits} />
             </div>
           </>
         )}

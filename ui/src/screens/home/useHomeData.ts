@@ -38,7 +38,7 @@ export function useHomeData(window: Window) {
     ["dlq", "home"],
     (signal) => {
       const since = Math.floor(Date.now() / 1000) - TWO_HOURS_SEC;
-      return api.GET("/dlq", { params: { query: { since, limit: MANY } }, signal });
+      return api.GET("/dlq", { params: { query: { state: "open", since, limit: MANY } }, signal });
     },
     { every: SOMETIMES_MS },
   );

@@ -20,7 +20,17 @@ const withStorage = (storage: Partial<Schemas["StorageHealth"]>): Schemas["Healt
 };
 
 const queue = (over: Partial<Overview["queues"][number]>): Overview => {
-  const own = { tag: "gpu", waiting: 3, in_work: 0, oldest_sec: 9, workers: 1, workers_held: 0, ...over };
+  const own = {
+    tag: "gpu",
+    pending: 3,
+    running: 0,
+    waiting: 3,
+    in_work: 0,
+    oldest_sec: 9,
+    workers: 1,
+    workers_held: 0,
+    ...over,
+  };
   return { queues: [own] } as Overview;
 };
 

@@ -1,10 +1,9 @@
 /** A delivery as commands for a terminal, signed as the hook expects it. */
+import { quoted } from "../../lib/commands";
 import type { Hook } from "../../triggers/hookApi";
 
 const BODY = `'{"hello": "world"}'`;
 const NEW_ID = "$(openssl rand -hex 16)";
-/** A text as one word of a shell, which expands nothing in it. */
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** What stands in the place of these in the signed text. */
 const VARIABLES = new Map([

@@ -15,7 +15,7 @@ import { CommandLine } from "../../ui/CommandLine";
 import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
-import { Tags } from "../../ui/Tags";
+import { Labels, Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { JsonValue } from "../run/details/JsonValue";
@@ -108,8 +108,7 @@ function HookFacts({ hook }: { hook: Hook }) {
       )}
       <Fact name={c("overlap")}>{words(hook.overlap)}</Fact>
       <Fact name={c("tag")}>
-        <UserText text={hook.tag} />
-        <Tags tags={hook.tags} />
+        <Labels labels={[...new Set([hook.tag, ...hook.tags])]} />
       </Fact>
       {hook.note && (
         <Fact name={c("note")}>

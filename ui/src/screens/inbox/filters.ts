@@ -4,6 +4,19 @@ import type { HumanWait } from "pyoco-server-react";
 import type { QueryPatch } from "../../app/router";
 import { folded } from "../../lib/folding";
 
+/** The views of questions that are not open, by the states that they show. */
+export const CLOSED_STATES = {
+  answered: ["answered"],
+  unanswered: ["expired", "withdrawn", "cancelled"],
+} as const;
+export type ClosedView = keyof typeof CLOSED_STATES;
+export const VIEWS = ["open", "answered", "unanswered"] as const;
+
+export function viewOf(query: URLSearchParams): "open" | ClosedView {
+  const given = query.get("view");
+  return VIEWS.find((each) => each === given) ?? "open";
+}
+
 export const DUE = { "1h": 3_600, "24h": 86_400 } as const;
 export type Due = keyof typeof DUE;
 

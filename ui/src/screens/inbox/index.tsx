@@ -7,12 +7,13 @@ import { href, navigate, patched, pathTo, useQueryState } from "../../app/router
 import { useShortcut } from "../../app/shortcuts";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
-import { Button, ButtonLink } from "../../ui/controls";
+import { Button, ButtonLink, Segments } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { type Inbox, isOpenIn, useInbox } from "../wait/inbox";
 import { WaitPanel } from "../wait/WaitPanel";
-import { isFiltered, matching, NO_FILTERS } from "./filters";
+import { ClosedWaits } from "./ClosedWaits";
+import { isFiltered, matching, NO_FILTERS, VIEWS, viewOf } from "./filters";
 import styles from "./Inbox.module.css";
 import { InboxFilters } from "./InboxFilters";
 import { messages } from "./messages";
@@ -22,13 +23,23 @@ export default function InboxScreen() {
   const inbox = useInbox();
   const [query] = useQueryState();
   const narrow = useNarrow();
+  const view = viewOf(query);
   const shown = matching(inbox.waits, query, Date.now() / 1000);
   const selected = narrow ? null : query.get("wait");
-  useFirstSelected(shown, selected, narrow);
+  useFirstSelected(shown, selected, narrow || view !== "open");
   useCountInNavigation(inbox);
-  const hrefOf = ({ wait_id }: HumanWait) =>
+  const hrefOf = ({ wait_id }: { wait_id: string }) =>
     narrow ? href(pathTo("/waits/:id", { id: wait_id })) : href("/inbox", patched(query, { wait: wait_id }));
   const step = useSteps(shown, selected);
+  if (view !== "open")
+    return (
+      <Frame inbox={inbox} shown={shown.length}>
+        <div className={styles.panes}>
+          <ClosedWaits key={view} view={view} selected={selected} hrefOf={hrefOf} />
+          {!narrow && <Side inbox={inbox} selected={selected} onStep={step} hasNext={false} />}
+        </div>
+      </Frame>
+    );
   return (
     <Frame inbox={inbox} shown={shown.length}>
       {!inbox.ready ? (
@@ -54,11 +65,20 @@ export default function InboxScreen() {
 
 function Frame({ inbox, shown, children }: { inbox: Inbox; shown: number; children: React.ReactNode }) {
   const t = useMessages(messages);
+  const [query, change] = useQueryState();
   const count = inbox.waits.length;
   return (
     <Page
       full
       title={t("title")}
+      actions={
+        <Segments
+          label={t("view")}
+          value={viewOf(query)}
+          options={VIEWS.map((value) => ({ value, label: t(`view.${value}`) }))}
+          onChange={(view) => change({ ...NO_FILTERS, view: view === "open" ? null : view, wait: null })}
+        />
+      }
       note={inbox.ready && (shown === count ? t("open", { count }) : t("shown", { shown, count }))}
     >
       {/* That the gateway does not answer is said once, in the frame. */}

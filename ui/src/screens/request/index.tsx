@@ -26,7 +26,7 @@ import { messages as dialogTexts } from "../../triggers/messages";
 import { ButtonLink, IconButton, joined, Segments } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
-import { Tags } from "../../ui/Tags";
+import { Labels } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
@@ -170,7 +170,7 @@ function RequestFacts({ request }: { request: AgentRequest }) {
       </Fact>
       {request.tags.length > 0 && (
         <Fact name={c("tags")}>
-          <Tags tags={request.tags} />
+          <Labels labels={request.tags} to={(label) => href("/requests", { q: label })} />
         </Fact>
       )}
       {request.pyoco_run_id && (

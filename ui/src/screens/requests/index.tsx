@@ -19,7 +19,7 @@ import { FilterRow } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
-import { Tags } from "../../ui/Tags";
+import { Labels } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
@@ -141,7 +141,7 @@ function BoardRow({ request }: { request: AgentRequest }) {
           <a href={href(requestPath(request.id))} data-row>
             <UserText text={request.title} />
           </a>{" "}
-          <Tags tags={request.tags} />
+          <Labels labels={request.tags} to={(label) => href("/requests", { q: label })} />
         </p>
         {reason && (
           <p className={styles.reason}>

@@ -9,6 +9,7 @@ import { useMessages } from "../../i18n/messages";
 import { exactTime } from "../../i18n/time";
 import { CauseMark } from "../../ui/cause";
 import { isTerminal } from "../../ui/status";
+import { Labels } from "../../ui/Tags";
 import { Ago, Duration } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
@@ -61,11 +62,7 @@ export function Facts({ run }: { run: Run }) {
         <a href={href("/runs", { tag: run.tag })}>
           <UserText text={run.tag} />
         </a>
-        {labels.map((each) => (
-          <span key={each} className={styles.label}>
-            <UserText text={each} />
-          </span>
-        ))}
+        <Labels labels={labels} />
       </Fact>
       {run.attempt > 1 && <Fact name={t("attempt")}>{run.attempt}</Fact>}
       {run.timeout_sec != null && (

@@ -5,6 +5,8 @@ import { joined } from "../../ui/controls";
 import styles from "./Run.module.css";
 
 interface PanelProps {
+  /** For links to it. */
+  id?: string;
   title: string;
   icon: LucideIcon;
   actions?: ReactNode;
@@ -12,12 +14,12 @@ interface PanelProps {
   className?: string;
 }
 
-export function Panel({ title, icon: Icon, actions, children, className }: PanelProps) {
-  const id = useId();
+export function Panel({ id, title, icon: Icon, actions, children, className }: PanelProps) {
+  const titleId = useId();
   return (
-    <section className={joined(styles.panel, className)} aria-labelledby={id}>
+    <section id={id} className={joined(styles.panel, className)} aria-labelledby={titleId}>
       <header className={styles.panelHead}>
-        <h2 id={id}>
+        <h2 id={titleId}>
           <Icon size={14} aria-hidden />
           {title}
         </h2>

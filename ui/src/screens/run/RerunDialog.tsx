@@ -13,7 +13,7 @@ import { Dialog } from "../../ui/Dialog";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
-import { useRerunWith } from "./RunActions";
+import { useRerunWith } from "./reruns";
 import type { Run } from "./run";
 
 /** The params of the run, whole and with long numbers exact. */

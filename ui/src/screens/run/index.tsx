@@ -9,20 +9,24 @@ import { CopyButton } from "../../ui/Copy";
 import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
-import { StatusBadge } from "../../ui/status";
+import { isTerminal, StatusBadge } from "../../ui/status";
 import { Details } from "./details/Details";
 import { Facts } from "./Facts";
 import { FlowCard } from "./flow/FlowCard";
+import { PlanOfRun } from "./flow/PlanCard";
 import { LogCard } from "./log/LogCard";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
+import { RunPlace, RunSteps } from "./RunPlace";
 import { Results } from "./results/Results";
-import { type Run, type Task, tasksOf } from "./run";
+import { hasPrinted, type Run, type Task, tasksOf } from "./run";
+import { useRunControls } from "./runControls";
 import { TimelineCard } from "./timeline/TimelineCard";
 import { useLiveRun } from "./useLiveRun";
 import { useWaits } from "./useWaits";
-import { Why } from "./Why";
+import { LOG_ID } from "./why/ActionItem";
+import { Why } from "./why/Why";
 
 export default function Screen({ params }: ScreenProps) {
   const id = params.id ?? "";
@@ -75,8 +79,10 @@ function Shown({ run, removed, onRevived }: ShownProps) {
   const tasks = useMemo(() => tasksOf(run), [run]);
   const waits = useWaits(run);
   const [selected, select] = useSelectedTask(tasks);
+  const controls = useRunControls(run, onRevived);
   return (
     <Page
+      above={<RunPlace run={run} />}
       title={run.flow_name}
       note={
         <span className={styles.title}>
@@ -84,23 +90,35 @@ function Shown({ run, removed, onRevived }: ShownProps) {
           <code title={run.run_id}>{run.run_id.slice(0, 8)}</code>
           <CopyButton text={run.run_id} />
           {removed && <span>{t("removed")}</span>}
+          <RunSteps id={run.run_id} />
         </span>
       }
-      actions={<RunActions run={run} selected={selected} onRevived={onRevived} />}
+      actions={<RunActions run={run} selected={selected} controls={controls} />}
     >
       <Facts run={run} />
-      <Why run={run} />
+      <Why run={run} tasks={tasks} controls={controls} onSelect={select} />
+      {controls.dialog}
       <div className={styles.columns}>
         <div className={styles.main}>
-          {tasks.length > 0 && <Flow tasks={tasks} selected={selected} onSelect={select} />}
+          {tasks.length > 0 ? (
+            <Flow tasks={tasks} selected={selected} onSelect={select} />
+          ) : (
+            !isTerminal(run.status) && <PlanOfRun run={run} />
+          )}
           {tasks.length > 0 && (
             <TimelineCard run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
           )}
+          <Results run={run} />
         </div>
         <Details run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
-        <div className={styles.below}>
-          <Results run={run} />
-          <Log id={run.run_id} selected={selected} onSelect={select} />
+        <div id={LOG_ID} className={styles.below}>
+          <Log
+            id={run.run_id}
+            selected={selected}
+            onSelect={select}
+            isOver={isTerminal(run.status)}
+            hasPrinted={hasPrinted(tasks, selected)}
+          />
         </div>
       </div>
     </Page>

@@ -2,20 +2,6 @@ import { describe, expect, it } from "vitest";
 import { eventsOf } from "./details/events";
 import { ownPieces, piecesOf } from "./details/traceback";
 import { truncatedValueOf } from "./details/truncated";
-import { beside, layoutOf, shapeOf } from "./flow/layout";
-import {
-  asText,
-  type LogFilter,
-  type LogLine,
-  levelOf,
-  MAX_LINES,
-  nothingIn,
-  pieces,
-  readable,
-  STREAMS,
-  shown,
-  withMore,
-} from "./log/logLines";
 import {
   counted,
   neighbours,
@@ -26,7 +12,6 @@ import {
   type Wait,
   withoutApiCall,
 } from "./run";
-import { place, queuedAt, rowsOf, scaleOf, ticksOf } from "./timeline/bars";
 import { differs } from "./useWaits";
 
 const task = (name: string, state: Task["state"], record: TaskRecord = {}): Task => ({ name, state, record });
@@ -75,171 +60,6 @@ describe("tasks", () => {
   it("have predecessors and successors", () => {
     expect([...neighbours(DIAMOND, "left")].sort()).toEqual(["end", "start"]);
     expect(neighbours(DIAMOND, null).size).toBe(0);
-  });
-});
-
-describe("the graph", () => {
-  const layout = layoutOf(shapeOf(DIAMOND));
-
-  it("goes from left to right, and states do not move it", () => {
-    const x = Object.fromEntries(layout.nodes.map((node) => [node.name, node.x]));
-    expect(x.start).toBeLessThan(x.left ?? 0);
-    expect(x.left).toBe(x.right);
-    expect(x.right).toBeLessThan(x.end ?? 0);
-    expect(layout.lines).toHaveLength(4);
-    expect(shapeOf(DIAMOND.map((each) => ({ ...each, state: "SUCCEEDED" })))).toBe(shapeOf(DIAMOND));
-  });
-
-  it("omits edges to unknown tasks", () => {
-    expect(layoutOf(shapeOf([task("only", "RUNNING", { after: ["gone"] })])).lines).toEqual([]);
-  });
-
-  it("is navigated by arrow keys", () => {
-    expect(["left", "right"]).toContain(beside(layout, "start", "ArrowRight"));
-    expect(beside(layout, "end", "ArrowRight")).toBeNull();
-    const other = beside(layout, "left", "ArrowDown") ?? beside(layout, "left", "ArrowUp");
-    expect(other).toBe("right");
-  });
-});
-
-describe("the timeline", () => {
-  it("has the tasks in order of their start, pending ones last", () => {
-    const rows = rowsOf([
-      task("later", "RUNNING", { started_at: 5 }),
-      task("never", "PENDING"),
-      task("first", "SUCCEEDED", { started_at: 3, ended_at: 4 }),
-    ]);
-    expect(rows.map((row) => row.name)).toEqual(["first", "later", "never"]);
-    expect(rows[1]?.bars).toEqual([{ from: 5, to: null, state: "RUNNING" }]);
-  });
-
-  it("has a bar for each try", () => {
-    const latest_calls = [
-      { started_at: 1, ended_at: 2, error: "no" },
-      { started_at: 3, ended_at: 4 },
-    ];
-    const [row] = rowsOf([task("t", "SUCCEEDED", { started_at: 1, ended_at: 4, calls: 2, latest_calls })]);
-    expect(row?.bars.map((bar) => bar.state)).toEqual(["FAILED", "SUCCEEDED"]);
-  });
-
-  it("has the current try after the failed ones", () => {
-    const latest_calls = [{ started_at: 1, ended_at: 2, error: "no" }];
-    const [row] = rowsOf([task("t", "RUNNING", { started_at: 1, calls: 2, latest_calls })]);
-    expect(row?.bars).toEqual([
-      { from: 1, to: 2, state: "FAILED", error: "no" },
-      { from: 2, to: null, state: "RUNNING" },
-    ]);
-  });
-
-  it("spans from the submission to the end, or past now", () => {
-    expect(scaleOf(run({ end_time: 110 }), 500).to).toBeCloseTo(110.1);
-    expect(scaleOf(run(), 110).to).toBeCloseTo(110.8);
-  });
-
-  it("begins when a delayed run came into the queue", () => {
-    expect(scaleOf(run({ start_at: 500, start_time: 502, end_time: 512 }), 999).from).toBe(500);
-    expect(queuedAt(run({ submitted_at: null }))).toBeNull();
-  });
-
-  it("has sleeps and waits as spans of their tasks, but no questions", () => {
-    const waits = [
-      wait({ kind: "sleep", created_at: 110, decided_at: 170, deadline_at: 170 }),
-      wait({ kind: "signal", wait_id: "s", topic: "paid", created_at: 180, state: "open" }),
-      wait({ wait_id: "q" }),
-    ];
-    const [row] = rowsOf([task("t", "WAITING", { started_at: 105 })], waits);
-    expect(row?.spans).toMatchObject([
-      { kind: "sleep", from: 110, to: 170 },
-      { kind: "signal", topic: "paid", from: 180, to: null },
-    ]);
-  });
-
-  it("places moments in percent, and never outside", () => {
-    expect([90, 100, 150, 300].map((at) => place(at, { from: 100, to: 200 }))).toEqual([0, 0, 50, 100]);
-  });
-
-  it("has round ticks, and not too many", () => {
-    expect(ticksOf({ from: 0, to: 9 }, 6)).toEqual([0, 2, 4, 6, 8]);
-    expect(ticksOf({ from: 0, to: 3 * 86_400 }, 6).length).toBeLessThan(8);
-  });
-});
-
-describe("the log", () => {
-  const line = (text: string, fields: Partial<LogLine> = {}): LogLine => ({
-    id: text,
-    ts: 0,
-    task: "t",
-    stream: "stdout",
-    text,
-    attempt: 1,
-    ...fields,
-  });
-  const all: LogFilter = { task: null, streams: new Set(STREAMS), level: "other", search: "" };
-
-  it("finds the level of a line", () => {
-    expect(levelOf(line("2026-11-15 ERROR it broke"))).toBe("error");
-    expect(levelOf(line("ValueError: bad row"))).toBe("error");
-    expect(levelOf(line("UserWarning: old"))).toBe("warning");
-    expect(levelOf(line("3 lines dropped", { stream: "note" }))).toBe("warning");
-    expect(levelOf(line("no errors were found"))).toBe("other");
-  });
-
-  it("is filtered by task, stream, level and text", () => {
-    const lines = [
-      line("Hello", { task: "a" }),
-      line("WARNING world", { stream: "stderr" }),
-      line("ERROR", { task: null }),
-    ];
-    const texts = (filter: Partial<LogFilter>) =>
-      shown(lines, { ...all, ...filter }).map((each) => each.text);
-    expect(shown(lines, all)).toBe(lines);
-    expect(texts({ task: "a" })).toEqual(["Hello"]);
-    expect(texts({ streams: new Set(["stderr"]) })).toEqual(["WARNING world"]);
-    expect(texts({ level: "warning" })).toEqual(["WARNING world", "ERROR"]);
-    expect(texts({ search: "hEL" })).toEqual(["Hello"]);
-  });
-
-  it("is split at matches", () => {
-    expect(pieces("a Bc b", "b")).toEqual(["a ", "B", "c ", "b", ""]);
-    expect(pieces("text", "")).toEqual(["text"]);
-    expect(pieces("die Straße", "STRASSE")).toEqual(["die ", "Straße", ""]);
-    expect(pieces("ΟΔΟΣ, οδος", "οδος")).toEqual(["", "ΟΔΟΣ", ", ", "οδος", ""]);
-  });
-
-  it("says why nothing is shown", () => {
-    const lines = [line("Hello", { task: "a" })];
-    const none = { lines: [], leftOut: 0 };
-    const some = { lines, leftOut: 0 };
-    expect(nothingIn(none, null, true)).toBe("ofRun");
-    expect(nothingIn(none, "a", true)).toBe("ofTask");
-    expect(nothingIn(none, null, false)).toBe("yet");
-    expect(nothingIn(some, "b", true)).toBe("ofTask");
-    expect(nothingIn(some, "b", false)).toBe("ofTaskYet");
-    expect(nothingIn(some, "a", true)).toBe("matches");
-    expect(nothingIn(some, null, true)).toBe("matches");
-    expect(nothingIn({ lines, leftOut: 1 }, "b", true)).toBe("matchesHere");
-  });
-
-  it.each([
-    ["\x1b[31mred\x1b[0m", "red"],
-    ["\x1b[1;38;5;208mbold\x1b[m and plain", "bold and plain"],
-    ["\x1b]8;;https://x.example\x1b\\link\x1b]8;;\x1b\\", "link"],
-    ["\x1b]0;title\x07text", "text"],
-    ["\x1b[2K\x1b[1Gdone", "done"],
-    ["\x1b(Bascii\x1b7", "ascii"],
-    ["[31m is text", "[31m is text"],
-  ])("has no escape sequences: %j", (text, read) => expect(readable(line(text)).text).toBe(read));
-
-  it("is bounded, and counts dropped lines", () => {
-    const many = withMore({ lines: [], leftOut: 3 }, Array(MAX_LINES).fill(line("old")));
-    expect(many).toMatchObject({ leftOut: 3, lines: { length: MAX_LINES } });
-    const more = withMore(many, Array(20_000).fill(line("new")));
-    expect(more).toMatchObject({ leftOut: 20_003, lines: { length: MAX_LINES } });
-    expect(more.lines.at(-1)?.text).toBe("new");
-  });
-
-  it("can be downloaded", () => {
-    expect(asText([line("Hello")])).toBe("1970-01-01T00:00:00.000Z stdout t | Hello\n");
   });
 });
 

@@ -42,7 +42,8 @@ export const openWaits = (run: Run, kind: Schemas["WaitKind"]): OpenWait[] =>
 
 export interface Task {
   name: string;
-  state: Schemas["TaskStatus"] | "NOT_RUN";
+  /** `NOT_RUN`: when its run ended, it was still to come. `PLANNED`: a task of a flow, not of a run. */
+  state: Schemas["TaskStatus"] | "NOT_RUN" | "PLANNED";
   record: TaskRecord;
 }
 
@@ -65,6 +66,13 @@ export function tookOf({ record }: Task, end: number | null): number | null {
   return from == null || to == null ? null : Math.max(0, to - from);
 }
 
+/** Whether the task, or any task, has printed something in this run. A reused result has the output of another. */
+export const hasPrinted = (tasks: readonly Task[], name: string | null): boolean =>
+  tasks.some(
+    ({ name: each, record }) =>
+      (name === null || each === name) && !record.replayed && Boolean(record.stdout || record.stderr),
+  );
+
 const OVER = new Set<string>(["SUCCEEDED", "FAILED", "CANCELLED"]);
 export const isOver = (state: string): boolean => OVER.has(state);
 
@@ -83,6 +91,10 @@ export function counted(tasks: readonly Task[]): [Task["state"], number][] {
     .map((state): [Task["state"], number] => [state, tasks.filter((each) => each.state === state).length])
     .filter(([, count]) => count > 0);
 }
+
+/** The failed tasks that say why. */
+export const failuresOf = (tasks: readonly Task[]): Task[] =>
+  tasks.filter(({ state, record }) => state === "FAILED" && (record.traceback || record.error));
 
 /** The direct predecessors and successors of a task. */
 export function neighbours(tasks: readonly Task[], name: string | null): ReadonlySet<string> {

@@ -1,4 +1,5 @@
 /** The filters of runs: text, words such as `flow:etl`, statuses with counts, and time. */
+import { useState } from "react";
 import { type QueryPatch, useQueryState } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
@@ -8,18 +9,29 @@ import { joined, Select } from "../../ui/controls";
 import { FilterChips, FilterRow } from "../../ui/filters";
 import { SearchField } from "../../ui/SearchField";
 import { RUN_STATUSES, StatusIcon, toneClass, useStatusText } from "../../ui/status";
-import type { Counts } from "./counts";
+import { completionsFor } from "./completions";
+import type { Count, Counts } from "./counts";
 import styles from "./FilterBar.module.css";
 import { FURTHER, isOneOf, MOMENTS, parseTyped, SPANS, type Span, spanOf, WORDS } from "./filters";
 import { messages } from "./messages";
+import type { Run } from "./runList";
+import { useKnownValues } from "./useKnownValues";
 
 export const NO_FILTERS: QueryPatch = Object.fromEntries(
-  ["status", "q", "since", ...FURTHER, ...MOMENTS, ...WORDS].map((name) => [name, null]),
+  ["status", "q", "since", "view", "own", ...FURTHER, ...MOMENTS, ...WORDS].map((name) => [name, null]),
 );
 
-export function FilterBar({ counts }: { counts: Counts | undefined }) {
+interface FilterBarProps {
+  counts: Counts | undefined;
+  /** The runs that are loaded: what they have is suggested. */
+  rows: ReadonlyMap<string, Run>;
+}
+
+export function FilterBar({ counts, rows }: FilterBarProps) {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
+  const [asked, setAsked] = useState(false);
+  const known = useKnownValues(rows, asked);
   const spans: (Span | "any")[] = ["any", ...(Object.keys(SPANS) as Span[])];
   return (
     <FilterRow>
@@ -27,6 +39,8 @@ export function FilterBar({ counts }: { counts: Counts | undefined }) {
         label={t("searchLabel")}
         placeholder={t("searchPlaceholder")}
         value={query.get("q") ?? ""}
+        onFocus={() => setAsked(true)}
+        suggest={(text, caret) => completionsFor(text, caret, known())}
         onSearch={(text) => {
           const patch = parseTyped(text);
           change(patch);
@@ -73,6 +87,13 @@ function CauseSelect() {
   );
 }
 
+const COMPACT = 9_999;
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 0 });
+
+/** At most five characters, so that a chip keeps its width. */
+const countText = ({ count, exact }: Count): string =>
+  `${count > COMPACT ? compact.format(count) : count.toLocaleString("en")}${exact ? "" : "+"}`;
+
 function StatusChips({ counts }: { counts: Counts | undefined }) {
   const t = useMessages(messages);
   const word = useStatusText();
@@ -90,15 +111,14 @@ function StatusChips({ counts }: { counts: Counts | undefined }) {
           <button
             key={status}
             type="button"
-            className={joined(styles.status, toneClass(status), count?.count === 0 && styles.none)}
+            className={joined(styles.status, toneClass(status))}
+            title={count && count.count > COMPACT ? count.count.toLocaleString() : undefined}
             aria-pressed={chosen.includes(status)}
             onClick={() => toggle(status)}
           >
             <StatusIcon status={status} />
             {word(status)}
-            <span className={styles.count}>
-              {count && `${count.count.toLocaleString()}${count.exact ? "" : "+"}`}
-            </span>
+            <span className={styles.count}>{count && countText(count)}</span>
           </button>
         );
       })}

@@ -2,9 +2,10 @@
 
 import { CauseMark } from "../../ui/cause";
 import { StatusBadge } from "../../ui/status";
+import { Labels } from "../../ui/Tags";
 import { Ago, StartsIn } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
-import { startAt } from "./columns";
+import { ErrorText, labelsOf, Params, Question, startAt } from "./columns";
 import { Progress } from "./Progress";
 import styles from "./Runs.module.css";
 import type { Run } from "./runList";
@@ -20,13 +21,15 @@ export function NarrowRow({ run, target }: { run: Run; target: string }) {
         <StatusBadge status={run.status} />
       </div>
       <div className={styles.narrowLine}>
-        {run.error ? (
-          <span className={styles.error}>
-            <UserText text={run.error} />
+        {run.error || run.wait_message ? (
+          <span className={styles.narrowStart}>
+            {run.error ? <ErrorText run={run} /> : <Question run={run} />}
           </span>
         ) : (
           <span className={styles.narrowStart}>
             <code>{run.run_id.slice(0, 8)}</code>
+            <Params run={run} />
+            <Labels labels={labelsOf(run)} />
             {run.cause && run.cause.kind !== "api" && <CauseMark cause={run.cause} tenant={run.tenant_id} />}
           </span>
         )}

@@ -1,19 +1,22 @@
 /** The rows. Only visible ones are rendered. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
-import { type CSSProperties, memo, type ReactNode, type RefObject, useEffect, useState } from "react";
+import { type CSSProperties, memo, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 import { href, navigate, pathTo, useQueryState } from "../../app/router";
 import { useShortcut } from "../../app/shortcuts";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
-import { useStore } from "../../lib/store";
 import { Button, joined } from "../../ui/controls";
-import { COLUMNS, type ColumnName, shownColumns } from "./columns";
+import type { ColumnName } from "./columnNames";
+import { COLUMNS } from "./columns";
 import { type Ordering, orderingOf, type Sort } from "./filters";
 import { messages } from "./messages";
 import { NarrowRow } from "./NarrowRow";
+import { PeekLayer } from "./Peek";
 import styles from "./Runs.module.css";
 import { newCount, type Run, type RunList } from "./runList";
+import { useColumns } from "./useColumns";
+import type { Selection } from "./useSelection";
 
 const ROW_PX = 35;
 const NARROW_ROW_PX = 62;
@@ -24,18 +27,17 @@ interface TableProps {
   list: RunList;
   /** The scroll container. */
   scroller: RefObject<HTMLDivElement | null>;
-  selected: ReadonlySet<string>;
-  onToggle: (id: string) => void;
+  selection: Selection;
   onStill: (still: boolean) => void;
   onNearEnd: () => void;
   /** Instead of rows. */
   empty: ReactNode;
 }
 
-export function RunsTable({ list, scroller, selected, onToggle, onStill, onNearEnd, empty }: TableProps) {
+export function RunsTable({ list, scroller, selection, onStill, onNearEnd, empty }: TableProps) {
   const t = useMessages(messages);
   const narrow = useNarrow();
-  const shown = useStore(shownColumns);
+  const [shown] = useColumns();
   const columns = COLUMNS.filter((each) => shown.includes(each.name));
   const rowPx = narrow ? NARROW_ROW_PX : ROW_PX;
   const rows = useVirtualizer({
@@ -47,7 +49,7 @@ export function RunsTable({ list, scroller, selected, onToggle, onStill, onNearE
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: rows of another height are measured again.
   useEffect(() => rows.measure(), [rowPx]);
-  const active = useActiveRow(list, rows.scrollToIndex, onToggle);
+  const active = useActiveRow(list, rows.scrollToIndex, selection);
   const drawn = rows.getVirtualItems();
   const lastDrawn = drawn.at(-1)?.index ?? 0;
   useEffect(() => {
@@ -84,7 +86,7 @@ export function RunsTable({ list, scroller, selected, onToggle, onStill, onNearE
           aria-rowcount={list.cursor === null ? list.order.length + 1 : -1}
           style={{ "--columns": template } as CSSProperties}
         >
-          {!narrow && <HeadRow names={columns.map((each) => each.name)} />}
+          {!narrow && <HeadRow names={columns.map((each) => each.name)} list={list} selection={selection} />}
           <div className={styles.rows} role="rowgroup" style={{ height: rows.getTotalSize() }}>
             {drawn.map(({ index, key, start }) => {
               const run = list.rows.get(list.order[index] ?? "");
@@ -98,8 +100,8 @@ export function RunsTable({ list, scroller, selected, onToggle, onStill, onNearE
                   shown={shown}
                   narrow={narrow}
                   active={active === run.run_id}
-                  selected={selected.has(run.run_id)}
-                  onToggle={onToggle}
+                  selected={selection.everything || selection.ids.has(run.run_id)}
+                  onToggle={selection.toggle}
                 />
               );
             })}
@@ -108,6 +110,7 @@ export function RunsTable({ list, scroller, selected, onToggle, onStill, onNearE
         {list.order.length === 0 && empty}
         {list.cursor !== null && list.order.length > 0 && <p className={styles.more}>{t("loadingMore")}</p>}
       </div>
+      <PeekLayer within={scroller} rows={list.rows} />
     </div>
   );
 }
@@ -140,7 +143,7 @@ const Row = memo(function Row({ run, index, start, shown, narrow, active, select
       data-run={run.run_id}
       style={{ transform: `translateY(${start}px)` }}
       onClick={(event) => {
-        const isOwn = event.target instanceof Element && event.target.closest("a, input, label");
+        const isOwn = event.target instanceof Element && event.target.closest("a, input, label, button");
         if (!isOwn && getSelection()?.isCollapsed !== false) navigate(target);
       }}
     >
@@ -159,7 +162,7 @@ const Row = memo(function Row({ run, index, start, shown, narrow, active, select
       ) : (
         COLUMNS.filter((each) => shown.includes(each.name)).map(({ name, cell }) => (
           <Cell key={name} className={name === "run_id" || name === "duration" ? styles.number : undefined}>
-            {name === "flow_name" ? <a href={target}>{cell(run)}</a> : cell(run)}
+            {name === "flow_name" ? <a href={target}>{cell(run, shown)}</a> : cell(run, shown)}
           </Cell>
         ))
       )}
@@ -175,15 +178,21 @@ function Cell({ className, children }: { className?: string; children: ReactNode
   );
 }
 
-function HeadRow({ names }: { names: readonly ColumnName[] }) {
+interface HeadProps {
+  names: readonly ColumnName[];
+  list: RunList;
+  selection: Selection;
+}
+
+function HeadRow({ names, list, selection }: HeadProps) {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
   const ordering = orderingOf(query);
   return (
     <div className={styles.headGroup} role="rowgroup">
       <div className={joined(styles.row, styles.head)} role="row" aria-rowindex={1}>
-        <div role="columnheader" className={styles.cell}>
-          <span className="hidden-visually">{t("selectColumn")}</span>
+        <div role="columnheader" className={joined(styles.cell, styles.check)}>
+          <SelectLoaded list={list} selection={selection} />
         </div>
         {COLUMNS.filter(({ name }) => names.includes(name)).map(({ name, sort }) => (
           <div
@@ -214,6 +223,29 @@ function HeadRow({ names }: { names: readonly ColumnName[] }) {
   );
 }
 
+/** Selects all rows that are loaded, or none. */
+function SelectLoaded({ list, selection }: { list: RunList; selection: Selection }) {
+  const t = useMessages(messages);
+  const box = useRef<HTMLInputElement>(null);
+  const count = list.order.length;
+  const isAll = selection.everything || (count > 0 && list.order.every((id) => selection.ids.has(id)));
+  const isSome = !isAll && selection.ids.size > 0;
+  useEffect(() => {
+    if (box.current) box.current.indeterminate = isSome;
+  }, [isSome]);
+  return (
+    <input
+      ref={box}
+      type="checkbox"
+      checked={isAll}
+      disabled={count === 0}
+      aria-label={t("selectLoaded", { count })}
+      title={t("selectLoaded", { count })}
+      onChange={() => (isAll ? selection.clear() : selection.select(list.order))}
+    />
+  );
+}
+
 /** The same column again reverses the order. */
 function nextOrder(now: Ordering, sort: Sort): { sort: string; order: string } {
   const ascending = now.sort === sort ? !now.ascending : sort === "flow_name" || sort === "status";
@@ -221,11 +253,7 @@ function nextOrder(now: Ordering, sort: Sort): { sort: string; order: string } {
 }
 
 /** The row of `j`, `k`, `Enter` and `x`. It stays with its run when rows move. */
-function useActiveRow(
-  list: RunList,
-  scrollTo: (index: number) => void,
-  onToggle: (id: string) => void,
-): string | null {
+function useActiveRow(list: RunList, scrollTo: (index: number) => void, selection: Selection): string | null {
   const t = useMessages(messages);
   const [active, setActive] = useState<string | null>(null);
   const move = (step: number) => {
@@ -237,6 +265,7 @@ function useActiveRow(
   useShortcut("j", () => move(1), t("keyNext"));
   useShortcut("k", () => move(-1), t("keyPrevious"));
   useShortcut("Enter", () => active && navigate(href(pathTo("/runs/:id", { id: active }))), t("keyOpen"));
-  useShortcut("x", () => active && onToggle(active), t("keySelect"));
+  useShortcut("x", () => active && selection.toggle(active), t("keySelect"));
+  useShortcut("shift+x", () => selection.select(list.order), t("keySelectAll"));
   return active;
 }

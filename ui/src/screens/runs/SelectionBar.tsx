@@ -11,23 +11,59 @@ import { showProblem, showToast } from "../../ui/toasts";
 import dialogStyles from "./BulkDialog.module.css";
 import { messages } from "./messages";
 import styles from "./Runs.module.css";
-import type { Run } from "./runList";
+import type { Run, RunList } from "./runList";
 import { TouchedRuns } from "./TouchedRuns";
 import { type BulkAction, isTouched } from "./touched";
+import type { Selection } from "./useSelection";
 
 const AT_ONCE = 6;
 
 interface SelectionBarProps {
-  selected: ReadonlySet<string>;
-  rows: ReadonlyMap<string, Run>;
+  selection: Selection;
+  list: RunList;
+  /** How many match; null: unknown, or more than are counted. */
+  matching: number | null;
+  /** Count, name and confirm an action on all that match. */
+  onBulk: (action: BulkAction) => void;
+}
+
+export function SelectionBar(props: SelectionBarProps) {
+  const { selection, list, matching, onBulk } = props;
+  if (selection.everything)
+    return <EverythingBar matching={matching} onBulk={onBulk} onClear={selection.clear} />;
+  return <SomeBar selection={selection} list={list} matching={matching} />;
+}
+
+interface EverythingBarProps {
+  matching: number | null;
+  onBulk: (action: BulkAction) => void;
   onClear: () => void;
 }
 
-export function SelectionBar({ selected, rows, onClear }: SelectionBarProps) {
+function EverythingBar({ matching, onBulk, onClear }: EverythingBarProps) {
+  const t = useMessages(messages);
+  const label = matching === null ? t("everything") : t("everythingCount", { count: matching });
+  return (
+    <section className={styles.selection} aria-label={label}>
+      <span role="status">{label}</span>
+      <Button onClick={() => onBulk("rerun")}>{t("bulkRerun")}</Button>
+      <Button kind="danger" onClick={() => onBulk("cancel")}>
+        {t("bulkCancel")}
+      </Button>
+      <IconButton label={t("clearSelection")} icon={<X size={15} />} onClick={onClear} />
+    </section>
+  );
+}
+
+function SomeBar({ selection, list, matching }: Omit<SelectionBarProps, "onBulk">) {
   const t = useMessages(messages);
   const [busy, setBusy] = useState(false);
   const [asking, setAsking] = useState(false);
+  const { ids: selected, clear: onClear } = selection;
+  const { rows, order } = list;
   if (selected.size === 0) return null;
+  const hasAllLoaded = order.every((id) => selected.has(id));
+  const hasMore = list.cursor !== null || (matching !== null && matching > order.length);
   const runs = [...selected].flatMap((id) => rows.get(id) ?? []);
   const touched = (action: BulkAction) => runs.filter(({ status }) => isTouched(action, status));
   const act = async (action: BulkAction, reason = "") => {
@@ -60,6 +96,16 @@ export function SelectionBar({ selected, rows, onClear }: SelectionBarProps) {
     <>
       <section className={styles.selection} aria-label={t("selected", { count: selected.size })}>
         {t("selected", { count: selected.size })}
+        {!hasAllLoaded && (
+          <Button kind="plain" onClick={() => selection.select(order)}>
+            {t("selectLoaded", { count: order.length })}
+          </Button>
+        )}
+        {hasAllLoaded && hasMore && (
+          <Button kind="plain" onClick={selection.selectEverything}>
+            {matching === null ? t("selectEverything") : t("selectEverythingCount", { count: matching })}
+          </Button>
+        )}
         <Arming>
           <Button
             kind="primary"

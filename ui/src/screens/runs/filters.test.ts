@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { apiFilter, orderingOf, parseTyped, viewOf } from "./filters";
+import { apiFilter, orderingOf, parseTyped } from "./filters";
 
 describe("what is typed into the search field", () => {
   it("becomes filters and text", () => {
@@ -33,7 +33,7 @@ describe("the address", () => {
     });
   });
 
-  it("is the same view in whatever order it is written", () => {
-    expect(viewOf(new URLSearchParams("q=x&flow=a"))).toBe(viewOf(new URLSearchParams("flow=a&q=x")));
+  it("finds a label as a tag", () => {
+    expect(parseTyped("label:nightly x")).toEqual({ tag: "nightly", q: "x" });
   });
 });

@@ -4,6 +4,9 @@ import type { QueryPatch } from "../../app/router";
 /** Filters with one value, which can be typed into the search field: `flow:etl`. */
 export const WORDS = ["flow", "tag", "worker", "origin", "cause"] as const;
 export type Word = (typeof WORDS)[number];
+/** What can be typed before a colon; a label is found as a tag is. */
+export const TYPED = ["flow", "status", "tag", "label", "worker", "cause", "origin"] as const;
+export type Typed = (typeof TYPED)[number];
 /** Further filters of the API that a link may contain. */
 export const FURTHER = ["workflow_yaml_sha256"] as const;
 export const MOMENTS = ["updated_after", "updated_before", "submitted_after", "submitted_before"] as const;
@@ -54,16 +57,10 @@ export function parseTyped(text: string): QueryPatch {
   const rest = text.replace(/(?:^|\s)(\w+):(?:"([^"]+)"|(\S+))/g, (whole, name: string, quoted, plain) => {
     const value: string = quoted ?? plain;
     if (name === "status") patch.status = value.toUpperCase().split(",");
+    else if (name === "label") patch.tag = value;
     else if (isOneOf(WORDS, name)) patch[name] = value;
     else return whole;
     return " ";
   });
   return { ...patch, q: rest.trim().replace(/\s+/g, " ") || null };
-}
-
-/** The part of a URL that a saved view keeps, in a canonical order for comparison. */
-export function viewOf(query: URLSearchParams): string {
-  const kept = new URLSearchParams(query);
-  kept.sort();
-  return kept.toString();
 }

@@ -1,29 +1,30 @@
 /** The list of runs: live, filtered by the URL, with infinite scrolling. */
-import { Activity, Columns3, Layers, SearchX } from "lucide-react";
+import { Activity, Columns3, Layers, Play, SearchX } from "lucide-react";
 import { useMemo, useRef, useState } from "react";
 import { useAtEnd, useRestored, useScrollTo } from "../../app/restoredState";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
-import { useStore } from "../../lib/store";
 import { Button, ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Menu, MenuCheck, MenuItem } from "../../ui/menus";
 import { Page } from "../../ui/Page";
 import { BulkDialog } from "./BulkDialog";
-import { COLUMNS, shownColumns, toggleColumn } from "./columns";
+import { COLUMN_NAMES } from "./columnNames";
 import { refreshCounts, useCounts } from "./counts";
 import { FilterBar, NO_FILTERS } from "./FilterBar";
 import { apiFilter, orderingOf } from "./filters";
+import { rememberList } from "./listedRuns";
 import { messages } from "./messages";
 import styles from "./Runs.module.css";
 import { RunsTable } from "./RunsTable";
 import type { RunList } from "./runList";
 import { SelectionBar } from "./SelectionBar";
 import type { BulkAction } from "./touched";
+import { useColumns } from "./useColumns";
 import { useLiveRuns } from "./useLiveRuns";
 import { useSelection } from "./useSelection";
-import { ViewsMenu } from "./ViewsMenu";
+import { ViewBar } from "./views/ViewBar";
 
 export { begin } from "./pages";
 
@@ -45,7 +46,7 @@ export default function RunsScreen() {
   const { found: left, keep } = useRestored<Left>("runs");
   const [still, setStill] = useState((left?.scrolled ?? 0) > 0);
   const [bulk, setBulk] = useState<BulkAction | null>(null);
-  const [selected, toggle, clear] = useSelection(apiFilter(query, SAME_MOMENT).toString());
+  const selection = useSelection(apiFilter(query, SAME_MOMENT).toString());
   const runs = useLiveRuns({
     filter,
     ordering: orderingOf(query),
@@ -55,7 +56,9 @@ export default function RunsScreen() {
   });
   useScrollTo(left?.scrolled, () => scroller.current);
   useAtEnd(() => {
-    if (runs.settled) keep({ list: runs.list, scrolled: scroller.current?.scrollTop ?? 0 });
+    if (!runs.settled) return;
+    keep({ list: runs.list, scrolled: scroller.current?.scrollTop ?? 0 });
+    rememberList(query, runs.list.order);
   });
   const counts = useCounts(filter, runs.ready);
   const total = counts?.matching;
@@ -68,7 +71,6 @@ export default function RunsScreen() {
       }
       actions={
         <>
-          <ViewsMenu />
           {!narrow && <ColumnsMenu />}
           <Menu
             align="end"
@@ -84,10 +86,15 @@ export default function RunsScreen() {
               {t("bulkCancel")}
             </MenuItem>
           </Menu>
+          <ButtonLink kind="primary" href={href("/submit", { flow: query.get("flow") })}>
+            <Play size={14} aria-hidden />
+            {t("submit")}
+          </ButtonLink>
         </>
       }
     >
-      <FilterBar counts={counts} />
+      <ViewBar />
+      <FilterBar counts={counts} rows={runs.list.rows} />
       {runs.problem && (
         <div className={styles.problem}>
           <ProblemBox problem={runs.problem} onRetry={runs.reload} />
@@ -97,13 +104,17 @@ export default function RunsScreen() {
         <RunsTable
           list={runs.list}
           scroller={scroller}
-          selected={selected}
-          onToggle={toggle}
+          selection={selection}
           onStill={setStill}
           onNearEnd={runs.loadMore}
           empty={runs.ready ? <NothingThere filtered={filter !== ""} /> : !runs.problem && <Loading />}
         />
-        <SelectionBar selected={selected} rows={runs.list.rows} onClear={clear} />
+        <SelectionBar
+          selection={selection}
+          list={runs.list}
+          matching={total?.exact ? total.count : null}
+          onBulk={setBulk}
+        />
       </div>
       <BulkDialog
         action={bulk}
@@ -117,7 +128,7 @@ export default function RunsScreen() {
 
 function ColumnsMenu() {
   const t = useMessages(messages);
-  const shown = useStore(shownColumns);
+  const [shown, toggle] = useColumns();
   return (
     <Menu
       align="end"
@@ -128,8 +139,8 @@ function ColumnsMenu() {
         </Button>
       }
     >
-      {COLUMNS.map(({ name }) => (
-        <MenuCheck key={name} checked={shown.includes(name)} onChange={() => toggleColumn(name)}>
+      {COLUMN_NAMES.map((name) => (
+        <MenuCheck key={name} checked={shown.includes(name)} onChange={() => toggle(name)}>
           {t(`column.${name}`)}
         </MenuCheck>
       ))}

@@ -39,6 +39,7 @@ function urlOf(filter: string, ordering: Ordering, cursor: string | null): strin
   query.set("order", ordering.ascending ? "asc" : "desc");
   query.set("limit", String(cursor ? FURTHER : FIRST));
   query.set("paged", "true");
+  query.set("include", "params");
   if (cursor) query.set("cursor", cursor);
   return `/runs?${query}`;
 }

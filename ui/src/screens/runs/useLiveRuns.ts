@@ -56,6 +56,7 @@ export function useLiveRuns({ filter, ordering, still, left, onChanged }: Option
       setReadFor(key);
       setProblem(null);
       const after = new URLSearchParams(filter);
+      after.set("include", "params");
       if (from) after.set("after", from);
       setWatched(`/runs/watch?${after}`);
     };

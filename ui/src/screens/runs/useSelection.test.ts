@@ -4,8 +4,8 @@ import { useSelection } from "./useSelection";
 
 const marked = (filter: string) => {
   const hook = renderHook((now: string) => useSelection(now), { initialProps: filter });
-  const ids = () => [...hook.result.current[0]];
-  return { ...hook, ids, toggle: (id: string) => act(() => hook.result.current[1](id)) };
+  const now = () => hook.result.current;
+  return { ...hook, now, ids: () => [...now().ids], toggle: (id: string) => act(() => now().toggle(id)) };
 };
 
 describe("the selection", () => {
@@ -26,5 +26,18 @@ describe("the selection", () => {
     expect(ids()).toEqual([]);
     rerender("status=FAILED");
     expect(ids()).toEqual([]);
+  });
+
+  it("has everything until a run is taken out, or the filter changes", () => {
+    const { now, ids, toggle, rerender } = marked("flow=a");
+    act(() => now().select(["a", "b"]));
+    act(() => now().selectEverything());
+    expect(now().everything).toBe(true);
+    toggle("b");
+    expect(now().everything).toBe(false);
+    expect(ids()).toEqual(["a"]);
+    act(() => now().selectEverything());
+    rerender("flow=b");
+    expect(now().everything).toBe(false);
   });
 });

@@ -9,7 +9,7 @@ import { specText } from "../../schedules/describe";
 import { messages as common } from "../../schedules/messages";
 import { type Schedule, secondsOf } from "../../schedules/schedule";
 import { usableZone, viewerZone, zonedTime } from "../../schedules/zones";
-import { Tags } from "../../ui/Tags";
+import { Labels, Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
@@ -62,8 +62,7 @@ export function Facts({ schedule }: { schedule: Schedule }) {
       )}
       {schedule.tag && (
         <Fact name={t("tag")}>
-          <UserText text={schedule.tag} />
-          <Tags tags={schedule.tags} />
+          <Labels labels={[...new Set([schedule.tag, ...schedule.tags])]} />
         </Fact>
       )}
       {schedule.tenant_id && (

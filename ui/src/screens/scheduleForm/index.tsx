@@ -1,6 +1,6 @@
 /** The form of a new schedule, or of one that is edited. */
 import { Save } from "lucide-react";
-import { type KeyboardEvent, useRef } from "react";
+import { type KeyboardEvent, useRef, useState } from "react";
 import { useRead } from "../../api/queries";
 import { href, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
@@ -16,6 +16,7 @@ import { useFirstInvalid } from "../../ui/firstInvalid";
 import { Card, Page } from "../../ui/Page";
 import { specOf } from "./draft";
 import { CheckField, FormContext, TextField, useForm } from "./fields";
+import { startDraft } from "./keptDraft";
 import { messages } from "./messages";
 import { Preview } from "./Preview";
 import styles from "./ScheduleForm.module.css";
@@ -27,12 +28,19 @@ import { WhatFields } from "./WhatFields";
 const PREVIEWED = 8;
 
 export default function Screen({ params }: ScreenProps) {
-  const tenant = usePlace().query.get("tenant");
+  const { query } = usePlace();
+  const tenant = query.get("tenant");
   return params.id === undefined ? (
-    <ScheduleForm stored={null} />
+    <NewSchedule flow={query.get("flow")} />
   ) : (
     <Edit key={`${tenant} ${params.id}`} id={params.id} tenant={tenant} />
   );
+}
+
+/** A link may name the flow. */
+function NewSchedule({ flow }: { flow: string | null }) {
+  useState(() => flow && startDraft(flow));
+  return <ScheduleForm stored={null} />;
 }
 
 function Edit({ id, tenant }: { id: string; tenant: string | null }) {

@@ -22,3 +22,10 @@ const isKept = (value: unknown): value is Kept | null =>
 
 export const kept = storedValue<Kept | null>(() => sessionStorage, SCHEDULE_DRAFT, null, isKept);
 apiKey.subscribe(() => kept.set(null));
+
+/** A new schedule of this flow; what else was typed for a new one is kept. */
+export function startDraft(flow: string): void {
+  const before = kept.get();
+  const draft = before?.target === "" ? before.draft : EMPTY;
+  kept.set({ target: "", draft: { ...draft, flowName: flow }, base: EMPTY, revision: 0 });
+}

@@ -49,7 +49,7 @@ export const messages = defineMessages({
     badNumber: "Enter a number above 0.",
     badObject: "Enter a JSON object.",
     badJson: "Invalid JSON at line {line}, column {column}.",
-    problemCount: { one: "{count} problem to fix", other: "{count} problems to fix" },
+    problemCount: { one: "{count} problem", other: "{count} problems" },
     place: "Line {line}, column {column}",
     again: "It is safe to send it again: no second run is created.",
   },

@@ -2,7 +2,7 @@
 import { useMemo } from "react";
 import { useMessages } from "../../i18n/messages";
 import { visible } from "../../lib/visible";
-import { type Field, fieldOf } from "../../schemaForm/fields";
+import { type Field, fieldOf, isShown } from "../../schemaForm/fields";
 import type { Json, Schema } from "../../schemaForm/json";
 import { valueKinds } from "../../schemaForm/outline";
 import { resolved } from "../../schemaForm/references";
@@ -85,18 +85,4 @@ export function AnswerEditor({ schema, value, problems, onChange, mode, onMode, 
       </KeptTexts>
     </div>
   );
-}
-
-/** Whether a form has a field at this path, which then shows the error. */
-export function isShown(field: Field, place: string): boolean {
-  if (place === "") return true;
-  const [name = "", ...rest] = place.split(".");
-  const { shape } = field;
-  const inner =
-    shape.kind === "object"
-      ? shape.fields.find((each) => each.name === name)
-      : shape.kind === "list" && /^\d+$/.test(name)
-        ? shape.item
-        : undefined;
-  return inner !== undefined && isShown(inner, rest.join("."));
 }

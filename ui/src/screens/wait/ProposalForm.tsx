@@ -63,17 +63,6 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
         <h3>{t("proposal")}</h3>
         <JsonView value={wait.proposal} />
       </section>
-      <div className={styles.decisions}>
-        <Segments
-          label={t("decision")}
-          value={decision}
-          options={decisions.map((each) => ({
-            value: each,
-            label: t(`decide.${each}`),
-          }))}
-          onChange={(next) => draft.change({ decision: next })}
-        />
-      </div>
       {decision === "edited" && (
         <>
           <AnswerEditor
@@ -110,6 +99,17 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
       )}
       {problem && <ProblemBox problem={problem} />}
       <div className={styles.actions}>
+        <div className={styles.decisions}>
+          <Segments
+            label={t("decision")}
+            value={decision}
+            options={decisions.map((each) => ({
+              value: each,
+              label: t(`decide.${each}`),
+            }))}
+            onChange={(next) => draft.change({ decision: next })}
+          />
+        </div>
         <Button
           kind={decision === "rejected" ? "danger" : "primary"}
           type="submit"

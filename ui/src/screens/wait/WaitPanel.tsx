@@ -11,6 +11,7 @@ import { listText, useMessages } from "../../i18n/messages";
 import { parseJson } from "../../lib/exactJson";
 import { visible } from "../../lib/visible";
 import { Arming } from "../../ui/arming";
+import { joined } from "../../ui/controls";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
@@ -128,9 +129,9 @@ function Question({ wait, actions }: { wait: Wait; actions?: ReactNode }) {
   return (
     <header className={styles.question}>
       <div className={styles.head}>
-        <h2 className={styles.message}>
-          <UserText text={wait.message} />
-        </h2>
+        {/* The message is a text of any length: as a heading it would outrank the rest of the page. */}
+        <h2 className="hidden-visually">{t("question")}</h2>
+        <Message text={wait.message} />
         {actions}
       </div>
       <p className={styles.facts}>
@@ -158,6 +159,28 @@ function Question({ wait, actions }: { wait: Wait; actions?: ReactNode }) {
         {wait.state === "open" && <Deadline at={wait.deadline_at} />}
       </p>
     </header>
+  );
+}
+
+/** So that the form below it is in view; the rest of a long message is shown on demand. */
+const SHORT_LINES = 8;
+const SHORT_CHARS = 700;
+
+function Message({ text }: { text: string }) {
+  const t = useMessages(messages);
+  const [whole, setWhole] = useState(false);
+  const isLong = text.length > SHORT_CHARS || text.split("\n").length > SHORT_LINES;
+  return (
+    <div className={styles.messageBox}>
+      <p className={joined(styles.message, isLong && !whole && styles.clipped)}>
+        <UserText text={text} />
+      </p>
+      {isLong && (
+        <button type="button" className={styles.more} aria-expanded={whole} onClick={() => setWhole(!whole)}>
+          {t(whole ? "shortMessage" : "wholeMessage")}
+        </button>
+      )}
+    </div>
   );
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Problem } from "../../api/problem";
-import { fieldOf } from "../../schemaForm/fields";
-import { inputModes, isShown } from "./AnswerEditor";
+import { fieldOf, isShown } from "../../schemaForm/fields";
+import { inputModes } from "./AnswerEditor";
 import { columnsOf } from "./JsonView";
 import { errorsByField } from "./useAnswering";
 import { nameOf } from "./wait";

@@ -22,6 +22,13 @@ export function useInbox(): Inbox {
   return { ...inbox, waits };
 }
 
+/** The open question after this one, by deadline; after the last one, the first. */
+export function nextOf(waits: readonly HumanWait[], id: string): HumanWait | null {
+  const place = waits.findIndex(({ wait_id }) => wait_id === id);
+  const next = waits[place + 1] ?? waits[0];
+  return next && next.wait_id !== id ? next : null;
+}
+
 /** Whether a question is open; null while unknown. */
 export function isOpenIn({ state, waits }: Inbox, id: string): boolean | null {
   const isKnown = state === "live" || state === "polling";

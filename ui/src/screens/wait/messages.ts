@@ -4,6 +4,10 @@ export const messages = defineMessages({
   en: {
     title: "Question",
     toInbox: "All questions",
+    next: "Next question",
+    question: "The question",
+    wholeMessage: "Show the whole message",
+    shortMessage: "Show less",
     linkNote: "Opening this page decides nothing; only sending an answer does.",
     asked: "asked",
     askedAgain: { one: "asked {count} time", other: "asked {count} times" },
@@ -114,6 +118,10 @@ export const messages = defineMessages({
   ja: {
     title: "質問",
     toInbox: "すべての質問",
+    next: "次の質問",
+    question: "質問の内容",
+    wholeMessage: "全文を表示",
+    shortMessage: "折りたたむ",
     linkNote: "このページを開いただけでは何も決まりません。回答を送信したときにだけ決まります。",
     asked: "質問日時:",
     askedAgain: "{count}回目の質問",

@@ -3,6 +3,7 @@
 import { Boxes, Download, History, SearchX, Trash2, Upload } from "lucide-react";
 import { useState } from "react";
 import { api } from "../../api/client";
+import { download } from "../../api/download";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
@@ -18,18 +19,11 @@ import { Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { DeleteDialog } from "./DeleteDialog";
-import { downloadWheel } from "./download";
 import { messages } from "./messages";
+import { type Rollout, rolloutOf } from "./rollout";
 import styles from "./Wheels.module.css";
-import {
-  byPackage,
-  type Package,
-  parseWheelName,
-  type Rollout,
-  rolloutOf,
-  versionsOf,
-  type Wheel,
-} from "./wheelName";
+import { WheelWorkers } from "./WheelWorkers";
+import { byPackage, type Package, parseWheelName, versionsOf, type Wheel } from "./wheelName";
 
 const WORKERS_EVERY_MS = 5_000;
 const UPLOAD_COMMAND = "pyoco-client wheel-upload --wheel-file dist/mypackage-1.2.0-py3-none-any.whl";
@@ -84,6 +78,9 @@ export function Registry({ wheels, onUpload }: { wheels: readonly Wheel[]; onUpl
             ))}
           </table>
         </div>
+      )}
+      {rollout !== null && rollout.off > 0 && (
+        <p className={styles.off}>{t("syncOff", { count: rollout.off })}</p>
       )}
       {deleting && (
         <DeleteDialog
@@ -146,7 +143,6 @@ function WheelRow({ wheel, newest, rollout, onDelete }: WheelRowProps) {
   const t = useMessages(messages);
   const { name } = wheel;
   const said = parseWheelName(name);
-  const installed = rollout?.get(wheel.nuid) ?? 0;
   return (
     <tr data-wheel={name}>
       <th scope="row" title={name}>
@@ -156,11 +152,7 @@ function WheelRow({ wheel, newest, rollout, onDelete }: WheelRowProps) {
       </th>
       <td>
         {wheel.tags.length > 0 ? <Tags tags={wheel.tags} /> : t("forAll")}
-        {installed > 0 && (
-          <span className={styles.installed}>
-            <a href={href("/workers")}>{t("installedOn", { count: installed })}</a>
-          </span>
-        )}
+        {rollout && <WheelWorkers {...rollout.of(wheel)} />}
       </td>
       <td className={styles.number}>{fileSize(wheel.size_bytes)}</td>
       <td>
@@ -181,7 +173,9 @@ function WheelRow({ wheel, newest, rollout, onDelete }: WheelRowProps) {
           data-row
           label={t("download", { wheel: name })}
           icon={<Download size={15} aria-hidden />}
-          onClick={() => void downloadWheel(name)}
+          onClick={() =>
+            void download({ path: `/wheels/${encodeURIComponent(name)}`, name, bytes: wheel.size_bytes })
+          }
         />
         <ButtonLink
           kind="plain"

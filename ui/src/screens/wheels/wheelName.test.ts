@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Schemas } from "../../api/client";
-import { byPackage, newestVersion, parseWheelName, rolloutOf, versionsOf, type Wheel } from "./wheelName";
+import { byPackage, newestVersion, parseWheelName, versionsOf, type Wheel } from "./wheelName";
 
 const wheel = (name: string, tags: string[] = []): Wheel =>
   ({ name, tags, nuid: name, size_bytes: 1, modified: 0, bucket: "b", sha256_hex: null }) as Wheel;
@@ -44,13 +43,4 @@ describe("the registry by package", () => {
     expect(newestVersion(SHELF, "shop")).toBe("1.10");
     expect(newestVersion(SHELF, "other")).toBeNull();
   });
-});
-
-it("counts the workers that have a wheel", () => {
-  const has = (...nuids: string[]) =>
-    ({ wheel_sync: { installed_wheels: nuids.map((nuid) => ({ nuid })) } }) as Schemas["WorkerView"];
-  expect([...rolloutOf([has("a", "b"), has("a")])]).toEqual([
-    ["a", 2],
-    ["b", 1],
-  ]);
 });

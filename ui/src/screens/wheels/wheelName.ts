@@ -52,14 +52,3 @@ export function versionsOf(wheels: readonly Wheel[], { nuid }: Wheel): number {
   const found = byPackage(wheels).find((each) => each.wheels.some((wheel) => wheel.nuid === nuid));
   return found?.wheels.length ?? 0;
 }
-
-export type Rollout = ReadonlyMap<string, number>;
-
-/** The number of online workers that have each upload installed, by nuid. */
-export function rolloutOf(workers: readonly Schemas["WorkerView"][]): Rollout {
-  const installed = new Map<string, number>();
-  for (const worker of workers)
-    for (const { nuid } of worker.wheel_sync.installed_wheels)
-      installed.set(nuid, (installed.get(nuid) ?? 0) + 1);
-  return installed;
-}

@@ -5,13 +5,18 @@ import { useMessages } from "../../i18n/messages";
 import { StatusBadge } from "../../ui/status";
 import { Tags } from "../../ui/Tags";
 import { Ago, Duration } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
+import { Resources } from "./Resources";
 import { CurrentRuns } from "./Slots";
 import type { RunsById } from "./useWorkers";
 import { WheelSync } from "./WheelSync";
+import { WorkerHistory } from "./WorkerHistory";
 import styles from "./Workers.module.css";
 import type { Worker } from "./workers";
 
+/** The record of a worker has no more; the catalogue has all (records/models.py). */
+const MAX_LISTED_FLOWS = 200;
 const STOP_REASONS = ["drained", "graceful_shutdown"] as const;
 
 export function WorkerDetails({ worker, runs }: { worker: Worker; runs: RunsById }) {
@@ -48,6 +53,7 @@ export function WorkerDetails({ worker, runs }: { worker: Worker; runs: RunsById
           </Fact>
         </dl>
       </section>
+      <Resources worker={worker} />
       <section>
         <h3>{t("runs")}</h3>
         {worker.slots_busy > 0 ? (
@@ -60,6 +66,8 @@ export function WorkerDetails({ worker, runs }: { worker: Worker; runs: RunsById
           <a href={href("/runs", { worker: worker.worker_id })}>{t("allRuns")}</a>
         </p>
       </section>
+      <Flows flows={worker.flows} />
+      <WorkerHistory worker={worker} />
       <WheelSync sync={worker.wheel_sync} />
     </div>
   );
@@ -74,7 +82,28 @@ export function Fact({ name, children }: { name: string; children: ReactNode }) 
   );
 }
 
-function StopReason({ reason }: { reason: string }) {
+/** The flows of its folder, with links to what is known of them. */
+function Flows({ flows }: { flows: readonly string[] }) {
+  const t = useMessages(messages);
+  return (
+    <section>
+      <h3>{t("flows", { count: flows.length })}</h3>
+      {flows.length === 0 && <p className={styles.faint}>{t("noFlows")}</p>}
+      <ul className={styles.flows}>
+        {flows.map((name) => (
+          <li key={name}>
+            <a href={href(pathTo("/flows/:name", { name }))}>
+              <UserText text={name} />
+            </a>
+          </li>
+        ))}
+      </ul>
+      {flows.length === MAX_LISTED_FLOWS && <p className={styles.faint}>{t("moreFlows")}</p>}
+    </section>
+  );
+}
+
+export function StopReason({ reason }: { reason: string }) {
   const t = useMessages(messages);
   const known = STOP_REASONS.find((each) => each === reason);
   return known ? t(`stop.${known}`) : reason;

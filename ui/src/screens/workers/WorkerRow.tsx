@@ -9,6 +9,7 @@ import { Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
+import { Load } from "./Resources";
 import { Slots } from "./Slots";
 import { StateBadge, WorkerMarks } from "./StateBadge";
 import type { RunsById } from "./useWorkers";
@@ -56,6 +57,7 @@ export function WorkerRow({ worker, runs, open, onToggle }: RowProps) {
         </div>
         <Slots worker={worker} runs={runs} />
         <Moments worker={worker} />
+        <Load worker={worker} />
         <Wheels sync={worker.wheel_sync} />
         <WorkerActions worker={worker} />
       </div>

@@ -3,20 +3,18 @@ import { SearchX, Server, ServerOff } from "lucide-react";
 import type { ReactNode } from "react";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
-import { CommandLine } from "../../ui/CommandLine";
 import { Button } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { FilterRow } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
+import { AddWorker, AddWorkerButton } from "./AddWorker";
 import { messages } from "./messages";
 import { MAX_WORKERS, useRunningRuns, useWorkers } from "./useWorkers";
 import { WorkerRow } from "./WorkerRow";
 import styles from "./Workers.module.css";
 import { type Summary, shownWorkers, summaryOf, type Worker } from "./workers";
-
-const START_A_WORKER = "pyoco-worker --flows ./flows";
 
 export default function WorkersScreen() {
   const t = useMessages(messages);
@@ -36,6 +34,7 @@ export default function WorkersScreen() {
         summary.online > 0 &&
         `${t("online", { count: summary.online })} · ${t("slotsBusy", { busy: summary.busy, slots: summary.slots })}`
       }
+      actions={shown.length > 0 && <AddWorkerButton />}
     >
       {workers.length > 0 && (
         <FilterRow>
@@ -131,8 +130,7 @@ function Nobody({ known, searching }: { known: boolean; searching: boolean }) {
   return (
     <EmptyState icon={known ? ServerOff : Server} title={known ? t("noneOnlineTitle") : t("emptyTitle")}>
       <p>{known ? t("noneOnlineText") : t("emptyText")}</p>
-      <CommandLine text={START_A_WORKER} />
-      <p>{t("emptyDocs")}</p>
+      <AddWorker />
     </EmptyState>
   );
 }

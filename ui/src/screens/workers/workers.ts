@@ -23,7 +23,7 @@ export function shownWorkers(workers: readonly Worker[], wish: WorkerFilter): Wo
 }
 
 function matches(worker: Worker, text: string): boolean {
-  const told = [worker.worker_id, worker.version, ...worker.tags];
+  const told = [worker.worker_id, worker.version, worker.host?.name ?? "", ...worker.tags, ...worker.flows];
   return told.some((each) => folded(each).includes(text));
 }
 
@@ -44,6 +44,15 @@ export function summaryOf(workers: readonly Worker[]): Summary {
     stopped: sum((each) => Number(hasStopped(each) && !each.hidden)),
     hidden: sum((each) => Number(each.hidden)),
   };
+}
+
+export type WorkerEvent = Partial<Worker["history"][number]> & { at: number; kind: string };
+
+/** Newest first. A worker that has died reports nothing: its last heartbeat is the last event. */
+export function historyOf(worker: Worker): WorkerEvent[] {
+  const died: WorkerEvent[] =
+    worker.state === "DISCONNECTED" ? [{ at: worker.last_seen_at, kind: "disconnected" }] : [];
+  return [...worker.history, ...died].reverse();
 }
 
 /** Runs of other tenants occupy slots without being named. */

@@ -1,1 +1,1 @@
-"""Stores of what watches runs."""
+"""Stores of what is observed about the system: alerts and the audit log."""

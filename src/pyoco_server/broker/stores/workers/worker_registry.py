@@ -16,7 +16,15 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_all, stream_state
 from pyoco_server.errors import NatsUnavailable, WorkerNotFound
-from pyoco_server.records.models import WorkerRecord, decode_worker, encode
+from pyoco_server.records.models import (
+    WorkerEvent,
+    WorkerEventKind,
+    WorkerRecord,
+    WorkerState,
+    decode_worker,
+    encode,
+    with_events,
+)
 from pyoco_server.records.unreadable_records import RecordKind
 
 log = logging.getLogger(__name__)
@@ -165,10 +173,21 @@ class OwnRecord:
             return
         self.record.hidden = stored.hidden
         self.record.paused = stored.paused
+        self.record.history = with_events(
+            self.record.history, *stored.history, *self._end_of_predecessor(stored)
+        )
         if stored.instance_id == self.record.instance_id:
             # A drain of an earlier instance does not apply to this one.
             self.record.drain_requested_at = stored.drain_requested_at
         self._detect_rival(stored)
+
+    def _end_of_predecessor(self, stored: WorkerRecord) -> list[WorkerEvent]:
+        """The instance before this one cannot report that it died."""
+        if self._has_written or stored.instance_id == self.record.instance_id:
+            return []
+        if stored.state is WorkerState.STOPPED_GRACEFUL:
+            return []
+        return [WorkerEvent(at=stored.last_seen_at, kind=WorkerEventKind.DISCONNECTED)]
 
     def _detect_rival(self, stored: WorkerRecord) -> None:
         """Another instance that has written since this one's last write is alive."""

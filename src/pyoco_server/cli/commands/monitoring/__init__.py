@@ -1,1 +1,1 @@
-"""Commands of what watches runs."""
+"""Commands about the system rather than about one run: statistics, alerts and the audit log."""

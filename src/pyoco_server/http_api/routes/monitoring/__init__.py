@@ -1,1 +1,1 @@
-"""Routes of what watches runs."""
+"""Routes about the system rather than about one run: statistics, alerts and the audit log."""

@@ -1,14 +1,13 @@
-/** Params and error of the run. */
+/** Params of the run, and what failed in it. An error that no task has is in the explanation above. */
 
 import { useMessages } from "../../../i18n/messages";
 import { CopyButton } from "../../../ui/Copy";
 import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
-import type { Run, Task } from "../run";
+import { failuresOf, type Run, type Task } from "../run";
 import styles from "./Details.module.css";
 import { JsonValue } from "./JsonValue";
-import { Part } from "./TaskDetails";
-import { Traceback } from "./Traceback";
+import { ErrorOf, Part } from "./TaskDetails";
 
 const MOST_SHOWN = 3;
 
@@ -20,7 +19,7 @@ interface RunDetailsProps {
 
 export function RunDetails({ run, tasks, onSelect }: RunDetailsProps) {
   const t = useMessages(messages);
-  const failures = tasks.filter(({ state, record }) => state === "FAILED" && record.traceback);
+  const failures = failuresOf(tasks);
   return (
     <div className={styles.content}>
       <dl className={styles.pairs}>
@@ -54,30 +53,19 @@ export function RunDetails({ run, tasks, onSelect }: RunDetailsProps) {
           </>
         )}
       </dl>
-      {run.error && (
-        <Part title={t("error")}>
-          {run.error.includes("\n") ? (
-            <Traceback text={run.error} />
-          ) : (
-            <p className={styles.error}>
-              <UserText text={run.error} />
-            </p>
-          )}
-        </Part>
-      )}
       {failures.slice(0, MOST_SHOWN).map(({ name, record }) => (
         <Part
           key={name}
           title={
             <>
-              {t("tracebackOf")}{" "}
+              {t("errorOf")}{" "}
               <button type="button" className={styles.link} onClick={() => onSelect(name)}>
                 <UserText text={name} />
               </button>
             </>
           }
         >
-          <Traceback text={record.traceback ?? ""} />
+          <ErrorOf record={record} />
         </Part>
       ))}
       <Part title={t("params")}>

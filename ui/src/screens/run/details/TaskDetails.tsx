@@ -10,8 +10,8 @@ import { isTerminal, StatusBadge } from "../../../ui/status";
 import { Ago, Duration } from "../../../ui/time";
 import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
-import { useRerun } from "../RunActions";
-import { openWaits, type Run, type Task, tookOf } from "../run";
+import { useRerun } from "../reruns";
+import { openWaits, type Run, type Task, type TaskRecord, tookOf } from "../run";
 import styles from "./Details.module.css";
 import { JsonValue } from "./JsonValue";
 import { Traceback } from "./Traceback";
@@ -76,16 +76,9 @@ export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
           {t("answer")}
         </ButtonLink>
       )}
-      {record.error && (
+      {(record.error || record.traceback) && (
         <Part title={t("error")}>
-          <p className={styles.error}>
-            <UserText text={record.error} />
-          </p>
-        </Part>
-      )}
-      {record.traceback && (
-        <Part title={t("traceback")}>
-          <Traceback text={record.traceback} />
+          <ErrorOf record={record} />
         </Part>
       )}
       {filled(record.inputs) && (
@@ -126,6 +119,20 @@ function Took({ run, task }: { run: Run; task: Task }) {
   const took = tookOf(task, run.end_time);
   if (took !== null) return <span>{duration(took)}</span>;
   return <Duration from={task.record.latest_calls?.[0]?.started_at ?? task.record.started_at} />;
+}
+
+/** The error and its traceback, which ends with the error. */
+export function ErrorOf({ record: { error, traceback } }: { record: TaskRecord }) {
+  return (
+    <>
+      {error && !traceback?.includes(error) && (
+        <p className={styles.error}>
+          <UserText text={error} />
+        </p>
+      )}
+      {traceback && <Traceback text={traceback} />}
+    </>
+  );
 }
 
 export function Part({ title, children }: { title: ReactNode; children: ReactNode }) {

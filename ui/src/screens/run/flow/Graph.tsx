@@ -1,159 +1,211 @@
 /** The flow as a graph, with zoom, pan and keyboard navigation. */
 import { Maximize, Minus, Plus, Repeat2 } from "lucide-react";
-import {
-  memo,
-  type PointerEvent,
-  type RefObject,
-  useEffect,
-  useId,
-  useLayoutEffect,
-  useMemo,
-  useRef,
-  useState,
-} from "react";
+import { type KeyboardEvent, memo, useEffect, useId, useMemo, useRef, useState } from "react";
 import { useMessages } from "../../../i18n/messages";
 import { visible } from "../../../lib/visible";
 import { IconButton, joined } from "../../../ui/controls";
 import { StatusIcon, toneClass, useStatusText } from "../../../ui/status";
 import { UserText } from "../../../ui/UserText";
-import { messages } from "../messages";
-import type { Task } from "../run";
+import { messages as ofRun } from "../messages";
+import { counted, type Task } from "../run";
 import styles from "./Flow.module.css";
-import { beside, type Direction, type Layout, layoutOf, NODE_HEIGHT, type Placed, shapeOf } from "./layout";
+import { GroupList } from "./GroupList";
+import { type Item, isGroup, itemsOf, sharedBeginning } from "./groups";
+import { beside, type Direction, layoutOf, type Placed, shapeOf } from "./layout";
+import { messages } from "./messages";
+import { roomOf, TOOLS_PX, useView, useWidth } from "./useView";
 
-interface View {
-  x: number;
-  y: number;
-  scale: number;
-}
-const SMALLEST = 0.3;
-const LARGEST = 1.6;
-const READABLE = 0.72;
-const TALLEST_PX = 330;
-// Below the graph, so that they cover nothing.
-const TOOLS_PX = 34;
-const EDGE_PX = 120;
-// A shorter movement is a click.
-const MOVED_PX = 4;
-
-interface GraphProps {
+export interface PictureProps {
   tasks: readonly Task[];
   selected: string | null;
   near: ReadonlySet<string>;
   onSelect: (name: string | null) => void;
 }
 
-export function Graph({ tasks, selected, near, onSelect }: GraphProps) {
+export function Graph({ tasks, selected, near, onSelect }: PictureProps) {
   const t = useMessages(messages);
-  const shape = shapeOf(tasks);
-  const layout = useMemo(() => layoutOf(shape), [shape]);
+  const shape = shapeOf(itemsOf(tasks));
+  const items = useMemo(() => JSON.parse(shape) as Item[], [shape]);
   const frame = useRef<HTMLDivElement>(null);
+  const width = useWidth(frame);
+  const layout = useMemo(() => layoutOf(shape, roomOf(width)), [shape, width]);
+  const itemWith = (name: string | null) =>
+    items.find(({ members }) => name !== null && members.includes(name));
+  const chosen = itemWith(selected);
+  const important = itemWith(selected ?? mostImportant(tasks));
+  const { view, height, zoom, fit, pointers, show } = useView(frame, layout, width, important?.id ?? null);
+  const [openId, setOpenId] = useState<string | null>(() =>
+    important && isGroup(important) ? important.id : null,
+  );
+  const [focused, setFocused] = useState<string | null>(null);
   const arrow = useId();
-  const { view, zoom, fit, drag, show } = useView(frame, layout);
-  const states = new Map(tasks.map((each) => [each.name, each]));
-  const tabStop = selected !== null && states.has(selected) ? selected : layout.nodes[0]?.name;
+  const listId = useId();
+  const byName = new Map(tasks.map((each) => [each.name, each]));
+  const membersOf = ({ members }: Item) => members.flatMap((name) => byName.get(name) ?? []);
+  const tabStop = focused ?? chosen?.id ?? layout.nodes[0]?.id;
+  const opened = items.find(({ id, members }) => id === openId && members.length > 1);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another selection moves the picture.
   useEffect(() => {
-    if (selected !== null) show(selected);
+    if (!chosen) return;
+    show(chosen.id);
+    setFocused(chosen.id);
+    if (isGroup(chosen)) setOpenId(chosen.id);
   }, [selected, layout]);
 
   const walk = (from: string, direction: Direction) => {
     const next = beside(layout, from, direction);
-    if (next === null) return;
-    onSelect(next);
+    const item = items.find(({ id }) => id === next);
+    if (!item) return;
+    // A group has no details of its own.
+    if (!isGroup(item)) onSelect(item.id);
+    setFocused(item.id);
+    show(item.id);
     requestAnimationFrame(() =>
       frame.current
-        ?.querySelector<HTMLElement>(`[data-task="${CSS.escape(next)}"]`)
+        ?.querySelector<HTMLElement>(`[data-node="${CSS.escape(item.id)}"]`)
         ?.focus({ preventScroll: true }),
     );
   };
   return (
-    <div
-      ref={frame}
-      className={styles.frame}
-      style={{ height: Math.min(layout.height * Math.min(view.scale, 1), TALLEST_PX) + TOOLS_PX }}
-      {...drag}
-    >
-      <div
-        role="group"
-        aria-label={t("graphLabel")}
-        className={styles.canvas}
-        style={{
-          width: layout.width,
-          height: layout.height,
-          transform: `translate(${view.x}px, ${view.y}px) scale(${view.scale})`,
-        }}
-      >
-        <svg className={styles.lines} width={layout.width} height={layout.height} aria-hidden>
-          <marker
-            id={arrow}
-            viewBox="0 0 8 8"
-            refX="7"
-            refY="4"
-            markerWidth="6"
-            markerHeight="6"
-            orient="auto"
-          >
-            <path d="M0,0.5L7,4L0,7.5" />
-          </marker>
-          {layout.lines.map(({ from, to, path }) => (
-            <path
-              key={`${from}\n${to}`}
-              d={path}
-              markerEnd={`url(#${arrow})`}
-              className={joined(
-                toneClass(states.get(from)?.state ?? "PENDING"),
-                states.get(from)?.state === "SUCCEEDED" && styles.passed,
-                selected !== null && (from === selected || to === selected) && styles.chosenLine,
-              )}
-            />
-          ))}
-        </svg>
-        {layout.nodes.map((node) => {
-          const task = states.get(node.name);
-          return (
-            task && (
-              <Node
-                key={node.name}
-                node={node}
-                width={layout.nodeWidth}
-                state={task.state}
-                calls={task.record.calls ?? 1}
-                selected={node.name === selected}
-                dimmed={selected !== null && node.name !== selected && !near.has(node.name)}
-                tabStop={node.name === tabStop}
-                onSelect={onSelect}
-                onWalk={walk}
-              />
-            )
-          );
-        })}
+    <>
+      <div ref={frame} className={styles.frame} style={{ height: height + TOOLS_PX }} {...pointers}>
+        <div
+          role="group"
+          aria-label={t("graphLabel")}
+          className={styles.canvas}
+          style={{
+            width: layout.width,
+            height: layout.height,
+            transform: `translate(${view.x}px, ${view.y}px) scale(${view.scale})`,
+          }}
+        >
+          <svg className={styles.lines} width={layout.width} height={layout.height} aria-hidden>
+            <marker
+              id={arrow}
+              viewBox="0 0 8 8"
+              refX="7"
+              refY="4"
+              markerWidth="6"
+              markerHeight="6"
+              orient="auto"
+            >
+              <path d="M0,0.5L7,4L0,7.5" />
+            </marker>
+            {layout.lines.map(({ from, to, path }) => {
+              const state = byName.get(from)?.state ?? "PENDING";
+              const isChosen = chosen !== undefined && (from === chosen.id || to === chosen.id);
+              return (
+                <path
+                  key={JSON.stringify([from, to])}
+                  d={path}
+                  markerEnd={`url(#${arrow})`}
+                  className={joined(
+                    toneClass(state),
+                    state === "SUCCEEDED" && styles.passed,
+                    isChosen && styles.chosenLine,
+                  )}
+                />
+              );
+            })}
+          </svg>
+          {layout.nodes.map((node) => {
+            const item = items.find(({ id }) => id === node.id);
+            if (!item) return null;
+            const isChosen = item === chosen;
+            const common = {
+              node,
+              width: layout.nodeWidth,
+              selected: isChosen,
+              dimmed: chosen !== undefined && !isChosen && !item.members.some((name) => near.has(name)),
+              tabStop: node.id === tabStop,
+              onWalk: walk,
+            };
+            const task = byName.get(item.members[0] ?? "");
+            if (isGroup(item))
+              return (
+                <GroupNode
+                  key={node.id}
+                  {...common}
+                  members={membersOf(item)}
+                  listId={listId}
+                  isOpen={item === opened}
+                  onToggle={() => setOpenId(item === opened ? null : item.id)}
+                />
+              );
+            return (
+              task && (
+                <Node
+                  key={node.id}
+                  {...common}
+                  state={task.state}
+                  calls={task.record.calls ?? 1}
+                  onSelect={onSelect}
+                />
+              )
+            );
+          })}
+        </div>
+        <div className={styles.tools}>
+          <IconButton label={t("zoomOut")} icon={<Minus size={14} />} onClick={() => zoom(1 / 1.25)} />
+          <IconButton label={t("zoomIn")} icon={<Plus size={14} />} onClick={() => zoom(1.25)} />
+          <IconButton label={t("fit")} icon={<Maximize size={14} />} onClick={fit} />
+        </div>
       </div>
-      <div className={styles.tools}>
-        <IconButton label={t("zoomOut")} icon={<Minus size={14} />} onClick={() => zoom(1 / 1.25)} />
-        <IconButton label={t("zoomIn")} icon={<Plus size={14} />} onClick={() => zoom(1.25)} />
-        <IconButton label={t("fit")} icon={<Maximize size={14} />} onClick={fit} />
-      </div>
-    </div>
+      {opened && (
+        <GroupList
+          key={opened.id}
+          id={listId}
+          tasks={membersOf(opened)}
+          selected={selected}
+          onSelect={onSelect}
+          onClose={() => setOpenId(null)}
+        />
+      )}
+    </>
   );
 }
 
-interface NodeProps {
+/** What a person looks for first; null: nothing stands out. */
+function mostImportant(tasks: readonly Task[]): string | null {
+  for (const state of ["FAILED", "WAITING", "RUNNING"])
+    for (const task of tasks) if (task.state === state) return task.name;
+  return null;
+}
+
+interface CommonProps {
   node: Placed;
   width: number;
-  state: string;
-  calls: number;
   selected: boolean;
   dimmed: boolean;
   tabStop: boolean;
-  onSelect: (name: string | null) => void;
   onWalk: (from: string, direction: Direction) => void;
 }
 
+/** What a task and a group have in common: their place, and the arrow keys. */
+const placeOf = ({ node, width, tabStop, onWalk }: CommonProps) => ({
+  style: { left: node.x, top: node.y, width, height: node.height },
+  "data-node": node.id,
+  tabIndex: tabStop ? 0 : -1,
+  onKeyDown: (event: KeyboardEvent) => {
+    if (!event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    onWalk(node.id, event.key as Direction);
+  },
+});
+
+interface NodeProps extends CommonProps {
+  state: Task["state"];
+  calls: number;
+  onSelect: (name: string | null) => void;
+}
+
 const Node = memo(
-  function Node({ node, width, state, calls, selected, dimmed, tabStop, onSelect, onWalk }: NodeProps) {
-    const t = useMessages(messages);
+  function Node({ state, calls, onSelect, ...common }: NodeProps) {
+    const t = useMessages(ofRun);
     const word = useStatusText();
+    const { node, selected, dimmed } = common;
+    // A task of a flow has no status, only one of a run.
+    const status = state === "PLANNED" ? null : word(state);
     return (
       <button
         type="button"
@@ -164,26 +216,22 @@ const Node = memo(
           selected && styles.chosen,
           dimmed && styles.dimmed,
         )}
-        style={{ left: node.x, top: node.y, width, height: NODE_HEIGHT }}
-        data-task={node.name}
+        {...placeOf(common)}
+        data-task={node.id}
         data-state={state}
         aria-pressed={selected}
-        tabIndex={tabStop ? 0 : -1}
-        title={`${visible(node.name)} · ${word(state)}`}
-        onClick={() => onSelect(selected ? null : node.name)}
-        onKeyDown={(event) => {
-          if (!event.key.startsWith("Arrow")) return;
-          event.preventDefault();
-          onWalk(node.name, event.key as Direction);
-        }}
+        title={[visible(node.id), status].filter(Boolean).join(" · ")}
+        onClick={() => onSelect(selected ? null : node.id)}
       >
-        <span className={styles.nodeIcon}>
-          <StatusIcon status={state} size={15} />
-        </span>
+        {status !== null && (
+          <span className={styles.nodeIcon}>
+            <StatusIcon status={state} size={15} />
+          </span>
+        )}
         <span className={styles.nodeName}>
-          <UserText text={node.name} />
+          <UserText text={node.id} />
         </span>
-        <span className="hidden-visually">{word(state)}</span>
+        {status !== null && <span className="hidden-visually">{status}</span>}
         {calls > 1 && (
           <span className={styles.calls} title={t("calls", { count: calls })}>
             <Repeat2 size={11} aria-hidden />
@@ -202,74 +250,58 @@ const Node = memo(
     before.tabStop === now.tabStop,
 );
 
-/** The scroll offset along one axis that shows a task with some margin. */
-function into(moved: number, at: number, size: number, picture: number, room: number): number {
-  if (picture <= room && moved >= 0 && moved + picture <= room) return moved;
-  const edge = Math.min(EDGE_PX, (room - size) / 3);
-  const seen = Math.min(Math.max(at + moved, edge), room - edge - size);
-  return Math.min(Math.max(seen - at, Math.min(room - picture, 0)), 0);
+interface GroupNodeProps extends CommonProps {
+  members: readonly Task[];
+  listId: string;
+  isOpen: boolean;
+  onToggle: () => void;
 }
 
-/** The visible part of the graph, and the zoom. */
-function useView(frame: RefObject<HTMLDivElement | null>, layout: Layout) {
-  const [view, setView] = useState<View>({ x: 0, y: 0, scale: 1 });
-  const grip = useRef<{ x: number; y: number; view: View; moved: boolean } | null>(null);
-
-  const fitted = (): View => {
-    const room = frame.current?.getBoundingClientRect();
-    if (!room || layout.width === 0) return { x: 0, y: 0, scale: 1 };
-    const scale = Math.max(Math.min(room.width / layout.width, TALLEST_PX / layout.height, 1), READABLE);
-    return { x: Math.max((room.width - layout.width * scale) / 2, 0), y: 0, scale };
-  };
-  // Initially the whole graph is shown, if it fits.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another picture is shown whole.
-  useLayoutEffect(() => setView(fitted()), [layout]);
-
-  const zoom = (factor: number) =>
-    setView((before) => {
-      const room = frame.current?.getBoundingClientRect();
-      const scale = Math.min(Math.max(before.scale * factor, SMALLEST), LARGEST);
-      const middle = { x: (room?.width ?? 0) / 2, y: (room?.height ?? 0) / 2 };
-      const grown = scale / before.scale;
-      return {
-        x: middle.x - (middle.x - before.x) * grown,
-        y: middle.y - (middle.y - before.y) * grown,
-        scale,
-      };
-    });
-
-  /** Move as little as needed to show the task. */
-  const show = (name: string) => {
-    const node = layout.nodes.find((each) => each.name === name);
-    const room = frame.current?.getBoundingClientRect();
-    if (!node || !room) return;
-    setView((before) => {
-      const { scale } = before;
-      const x = into(before.x, node.x * scale, layout.nodeWidth * scale, layout.width * scale, room.width);
-      const y = into(before.y, node.y * scale, NODE_HEIGHT * scale, layout.height * scale, room.height);
-      return x === before.x && y === before.y ? before : { ...before, x, y };
-    });
-  };
-
-  const drag = {
-    onPointerDown: (event: PointerEvent<HTMLDivElement>) => {
-      if (event.button === 0) grip.current = { x: event.clientX, y: event.clientY, view, moved: false };
-    },
-    onPointerMove: (event: PointerEvent<HTMLDivElement>) => {
-      const held = grip.current;
-      if (!held) return;
-      const [x, y] = [event.clientX - held.x, event.clientY - held.y];
-      if (!held.moved && Math.hypot(x, y) < MOVED_PX) return;
-      if (!held.moved) event.currentTarget.setPointerCapture(event.pointerId);
-      held.moved = true;
-      setView({ ...held.view, x: held.view.x + x, y: held.view.y + y });
-    },
-    onPointerUp: () => {
-      grip.current = null;
-    },
-    onPointerCancel: () => {
-      grip.current = null;
-    },
-  };
-  return { view, zoom, show, drag, fit: () => setView(fitted()) };
+function GroupNode({ members, listId, isOpen, onToggle, ...common }: GroupNodeProps) {
+  const t = useMessages(messages);
+  const word = useStatusText();
+  const { selected, dimmed } = common;
+  const name = sharedBeginning(members.map((each) => each.name));
+  const count = t("taskCount", { count: members.length });
+  const states = counted(members);
+  const [worst] = states[0] ?? ["PLANNED"];
+  return (
+    <button
+      type="button"
+      className={joined(
+        styles.node,
+        styles.group,
+        toneClass(worst),
+        selected && styles.chosen,
+        dimmed && styles.dimmed,
+      )}
+      {...placeOf(common)}
+      data-group={members.length}
+      data-state={worst}
+      aria-expanded={isOpen}
+      aria-controls={isOpen ? listId : undefined}
+      title={[visible(name && `${name}…`), count, ...states.map(([state, each]) => `${each} ${word(state)}`)]
+        .filter(Boolean)
+        .join(" · ")}
+      onClick={onToggle}
+    >
+      <span className={styles.groupName}>
+        {name && (
+          <span className={styles.nodeName}>
+            <UserText text={name} />…
+          </span>
+        )}
+        <span>{count}</span>
+      </span>
+      <span className={styles.groupStates}>
+        {states.map(([state, each]) => (
+          <span key={state} className={joined(styles.groupState, toneClass(state))}>
+            <StatusIcon status={state} size={12} />
+            {each}
+            <span className="hidden-visually"> {word(state)}</span>
+          </span>
+        ))}
+      </span>
+    </button>
+  );
 }

@@ -4,23 +4,16 @@ import { useMessages } from "../../../i18n/messages";
 import { visible } from "../../../lib/visible";
 import { joined } from "../../../ui/controls";
 import { toneClass, useStatusText } from "../../../ui/status";
-import { messages } from "../messages";
-import type { Task } from "../run";
 import styles from "./Flow.module.css";
+import type { PictureProps } from "./Graph";
+import { messages } from "./messages";
 
 // Including the gap.
 const TILE_PX = 17;
 const SMALL_TILE_PX = 14;
 const MANY = 500;
 
-interface MosaicProps {
-  tasks: readonly Task[];
-  selected: string | null;
-  near: ReadonlySet<string>;
-  onSelect: (name: string | null) => void;
-}
-
-export function Mosaic({ tasks, selected, near, onSelect }: MosaicProps) {
+export function Mosaic({ tasks, selected, near, onSelect }: PictureProps) {
   const t = useMessages(messages);
   const word = useStatusText();
   const box = useRef<HTMLDivElement>(null);
@@ -59,7 +52,7 @@ export function Mosaic({ tasks, selected, near, onSelect }: MosaicProps) {
           id={`tile-${index}`}
           name={name}
           state={state}
-          word={word(state)}
+          word={state === "PLANNED" ? null : word(state)}
           selected={name === selected}
           near={near.has(name)}
         />
@@ -72,7 +65,8 @@ interface TileProps {
   id: string;
   name: string;
   state: string;
-  word: string;
+  /** Null: a task of a flow has no status. */
+  word: string | null;
   selected: boolean;
   near: boolean;
 }
@@ -83,8 +77,8 @@ const Tile = memo(function Tile({ id, name, state, word, selected, near }: TileP
       id={id}
       role="option"
       aria-selected={selected}
-      aria-label={`${visible(name)}, ${word}`}
-      title={`${visible(name)} · ${word}`}
+      aria-label={[visible(name), word].filter(Boolean).join(", ")}
+      title={[visible(name), word].filter(Boolean).join(" · ")}
       data-task={name}
       data-state={state}
       className={joined(

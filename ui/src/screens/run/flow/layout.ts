@@ -1,14 +1,24 @@
-/** The layout of a graph from left to right. */
+/** The layout of a graph from left to right; a graph that is too wide continues in another row. */
 import { Graph, layout } from "@dagrejs/dagre";
-import type { Task } from "../run";
+import type { Item } from "./groups";
+import { isGroup, sharedBeginning } from "./groups";
+import { type Size, scaleFor } from "./view";
 
 export const NODE_HEIGHT = 36;
+export const GROUP_HEIGHT = 54;
 const NARROWEST = 96;
 const WIDEST = 196;
+const NARROWEST_GROUP = 150;
 // The icon and its padding.
 const BESIDE_NAME = 54;
 const LETTER = 7.4;
 const MARGIN = 12;
+const COLUMN_GAP = 36;
+const ROW_GAP = 30;
+const CORNER = 8;
+// One row is easier to follow than several, until it gets too small.
+const READABLE_ROW = 0.75;
+const COMFORTABLE = 0.92;
 // The arrow head is at the end of the edge.
 const ARROW = 2;
 // Above this, a better order takes too long.
@@ -19,68 +29,141 @@ interface Point {
   y: number;
 }
 export interface Placed {
-  name: string;
+  id: string;
   x: number;
   y: number;
+  height: number;
+  row: number;
 }
 export interface Line {
   from: string;
   to: string;
   path: string;
 }
-export interface Layout {
-  width: number;
-  height: number;
+export interface Layout extends Size {
   nodeWidth: number;
   nodes: Placed[];
   lines: Line[];
 }
 
 /** The same text for the same graph: states and times change nothing. */
-export const shapeOf = (tasks: readonly Task[]): string =>
-  JSON.stringify(tasks.map(({ name, record }) => [name, record.after ?? []]));
+export const shapeOf = (items: readonly Item[]): string => JSON.stringify(items);
 
-export function layoutOf(shape: string): Layout {
-  const tasks = JSON.parse(shape) as [string, string[]][];
-  const names = new Set(tasks.map(([name]) => name));
-  const nodeWidth = widthFor([...names]);
+/** One row if it can be read in this room, else as few as make it comfortable, or those with which it is largest. */
+export function layoutOf(shape: string, room: Size): Layout {
+  const columns = inColumns(JSON.parse(shape) as Item[]);
+  let best = inRows(columns, 1);
+  if (scaleFor(best, room) >= READABLE_ROW) return best;
+  for (let rows = 2; rows <= columns.xs.length && scaleFor(best, room) < COMFORTABLE; rows++) {
+    const next = inRows(columns, rows);
+    if (scaleFor(next, room) > scaleFor(best, room)) best = next;
+  }
+  return best;
+}
+
+interface Columns {
+  nodeWidth: number;
+  /** The middle of each column. */
+  xs: number[];
+  nodes: { id: string; x: number; y: number; height: number }[];
+  edges: { from: string; to: string; points: Point[] }[];
+}
+
+/** All in one row, as dagre lays it out. */
+function inColumns(items: readonly Item[]): Columns {
+  const nodeWidth = widthFor(items);
   const graph = new Graph();
   graph.setGraph({
     rankdir: "LR",
     nodesep: 14,
-    ranksep: 36,
-    marginx: MARGIN,
-    marginy: MARGIN,
-    ranker: tasks.length > CAREFUL ? "longest-path" : "network-simplex",
+    ranksep: COLUMN_GAP,
+    ranker: items.length > CAREFUL ? "longest-path" : "network-simplex",
   });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const [name] of tasks) graph.setNode(name, { width: nodeWidth, height: NODE_HEIGHT });
-  for (const [name, after] of tasks)
-    for (const before of after) if (names.has(before)) graph.setEdge(before, name);
+  for (const item of items) graph.setNode(item.id, { width: nodeWidth, height: heightOf(item) });
+  for (const { id, after } of items) for (const before of after) graph.setEdge(before, id);
   layout(graph);
-  const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
-  const nodes = tasks.map(([name]) => {
-    const { x, y } = graph.node(name) as { x: number; y: number };
-    return { name, x: x - nodeWidth / 2, y: y - NODE_HEIGHT / 2 };
+  const nodes = items.map((item) => {
+    const { x, y } = graph.node(item.id) as Point;
+    return { id: item.id, x: Math.round(x), y, height: heightOf(item) };
   });
-  const lines = graph.edges().map(({ v, w }) => {
-    const { points } = graph.edge({ v, w }) as { points: Point[] };
-    const [from, to] = [graph.node(v) as Point, graph.node(w) as Point];
-    // From the right side to the left side of tasks; in between as laid out.
-    const between = points.length > 3 ? points.slice(1, -1) : [];
-    const ends = [
-      { x: from.x + nodeWidth / 2, y: from.y },
-      { x: to.x - nodeWidth / 2 - ARROW, y: to.y },
-    ];
-    return { from: v, to: w, path: curve([...ends.slice(0, 1), ...between, ...ends.slice(1)]) };
-  });
-  return { width, height, nodeWidth, nodes, lines };
+  return {
+    nodeWidth,
+    xs: [...new Set(nodes.map(({ x }) => x))].sort((a, b) => a - b),
+    nodes,
+    edges: graph.edges().map(({ v, w }) => ({
+      from: v,
+      to: w,
+      points: (graph.edge({ v, w }) as { points: Point[] }).points,
+    })),
+  };
 }
 
-/** All tasks have the width of the longest name, within bounds; a Japanese character counts twice. */
-function widthFor(names: readonly string[]): number {
+/** The columns in rows of the same length, the last one shorter. */
+function inRows({ nodeWidth, xs, nodes, edges }: Columns, rows: number): Layout {
+  const perRow = Math.max(Math.ceil(xs.length / rows), 1);
+  const pitch = nodeWidth + COLUMN_GAP;
+  const columnOf = new Map(xs.map((x, index) => [x, index]));
+  const rowAt = (x: number) => Math.floor((columnOf.get(x) ?? 0) / perRow);
+  const rowOf = new Map(nodes.map(({ id, x }) => [id, rowAt(x)]));
+  const isWithin = ({ from, to }: { from: string; to: string }) => rowOf.get(from) === rowOf.get(to);
+  const tops: number[] = [];
+  const begins: number[] = [];
+  let bottom = MARGIN - ROW_GAP;
+  for (let row = 0; row * perRow < xs.length; row++) {
+    const own = nodes.filter(({ id }) => rowOf.get(id) === row);
+    const bends = edges
+      .filter((edge) => isWithin(edge) && rowOf.get(edge.from) === row)
+      .flatMap(({ points }) => points.map(({ y }) => y));
+    const top = Math.min(...own.map(({ y, height }) => y - height / 2), ...bends);
+    tops.push(bottom + ROW_GAP);
+    begins.push(top);
+    bottom += ROW_GAP + Math.max(...own.map(({ y, height }) => y + height / 2), ...bends) - top;
+  }
+  // A line to the next row leaves on the right, and enters on the left.
+  const turn = xs.length > perRow ? COLUMN_GAP / 2 : 0;
+  /** Where a point of the one row is in its own row. */
+  const placed = ({ x, y }: Point, row: number): Point => ({
+    x: MARGIN + turn + nodeWidth / 2 + x - (xs[row * perRow] ?? 0),
+    y: (tops[row] ?? 0) + y - (begins[row] ?? 0),
+  });
+  const middles = new Map(nodes.map(({ id, x, y }) => [id, placed({ x, y }, rowOf.get(id) ?? 0)]));
+  const lines = edges.flatMap((edge): Line[] => {
+    const [from, to] = [middles.get(edge.from), middles.get(edge.to)];
+    if (!from || !to) return [];
+    const begin = { x: from.x + nodeWidth / 2, y: from.y };
+    const end = { x: to.x - nodeWidth / 2 - ARROW, y: to.y };
+    const row = rowOf.get(edge.to) ?? 0;
+    if (!isWithin(edge))
+      return [{ from: edge.from, to: edge.to, path: around(begin, end, (tops[row] ?? 0) - ROW_GAP / 2) }];
+    // From the right side to the left side of tasks; in between as laid out.
+    const between = edge.points.length > 3 ? edge.points.slice(1, -1) : [];
+    const path = curve([begin, ...between.map((point) => placed(point, row)), end]);
+    return [{ from: edge.from, to: edge.to, path }];
+  });
+  const columns = Math.min(perRow, xs.length);
+  return {
+    width: columns * pitch - COLUMN_GAP + 2 * turn + 2 * MARGIN,
+    height: Math.max(bottom + MARGIN, 0),
+    nodeWidth,
+    nodes: nodes.map(({ id, height }) => {
+      const { x, y } = middles.get(id) ?? { x: 0, y: 0 };
+      return { id, x: x - nodeWidth / 2, y: y - height / 2, height, row: rowOf.get(id) ?? 0 };
+    }),
+    lines,
+  };
+}
+
+const heightOf = (item: Item): number => (isGroup(item) ? GROUP_HEIGHT : NODE_HEIGHT);
+
+/** All nodes have the width of the longest name, within bounds; a Japanese character counts twice. */
+function widthFor(items: readonly Item[]): number {
+  const names = items.map(
+    ({ members }) => (members.length > 1 ? sharedBeginning(members) : members[0]) ?? "",
+  );
   const places = names.map((name) => [...name].reduce((sum, each) => sum + (each > "\u2e7f" ? 1.8 : 1), 0));
-  return Math.min(Math.max(Math.max(...places) * LETTER + BESIDE_NAME, NARROWEST), WIDEST);
+  const least = items.some(isGroup) ? NARROWEST_GROUP : NARROWEST;
+  return Math.min(Math.max(Math.max(...places) * LETTER + BESIDE_NAME, least), WIDEST);
 }
 
 /** A smooth curve that starts and ends horizontally. */
@@ -97,21 +180,64 @@ function curve(points: readonly Point[]): string {
   return path;
 }
 
+/** To another row: down beside its column, along the gap above that row, and down to the task. */
+function around(begin: Point, end: Point, gap: number): string {
+  const right = begin.x + COLUMN_GAP / 2;
+  const left = end.x - COLUMN_GAP / 2 + ARROW;
+  return rounded([
+    begin,
+    { x: right, y: begin.y },
+    { x: right, y: gap },
+    { x: left, y: gap },
+    { x: left, y: end.y },
+    end,
+  ]);
+}
+
+/** Straight lines with rounded corners. */
+function rounded(points: readonly Point[]): string {
+  let path = "";
+  points.forEach((point, index) => {
+    const [before, after] = [points[index - 1], points[index + 1]];
+    if (!before) path += `M${point.x},${point.y}`;
+    else if (!after) path += `L${point.x},${point.y}`;
+    else {
+      const [into, out] = [near(point, before), near(point, after)];
+      path += `L${into.x},${into.y}Q${point.x},${point.y} ${out.x},${out.y}`;
+    }
+  });
+  return path;
+}
+
+/** A short way from a corner towards another one. */
+function near(corner: Point, other: Point): Point {
+  const way = Math.hypot(other.x - corner.x, other.y - corner.y);
+  const part = way === 0 ? 0 : Math.min(CORNER, way / 2) / way;
+  return { x: corner.x + (other.x - corner.x) * part, y: corner.y + (other.y - corner.y) * part };
+}
+
 export type Direction = "ArrowLeft" | "ArrowRight" | "ArrowUp" | "ArrowDown";
 
-/** The task that an arrow key selects: the nearest in that direction. */
-export function beside({ nodes, nodeWidth }: Layout, from: string, direction: Direction): string | null {
-  const here = nodes.find((each) => each.name === from);
-  if (!here) return nodes[0]?.name ?? null;
+/** The node that an arrow key goes to: the nearest in that direction; at the end of a row, along a line. */
+export function beside(
+  { nodes, lines, nodeWidth }: Layout,
+  from: string,
+  direction: Direction,
+): string | null {
+  const here = nodes.find((each) => each.id === from);
+  if (!here) return nodes[0]?.id ?? null;
   const sideways = direction === "ArrowLeft" || direction === "ArrowRight";
   const sign = direction === "ArrowLeft" || direction === "ArrowUp" ? -1 : 1;
-  let best: { name: string; cost: number } | null = null;
+  let best: { id: string; cost: number } | null = null;
   for (const each of nodes) {
     const along = sign * (sideways ? each.x - here.x : each.y - here.y);
     const across = Math.abs(sideways ? each.y - here.y : each.x - here.x);
-    if (along <= 1 || (!sideways && across > nodeWidth / 2)) continue;
+    if (along <= 1 || (sideways ? each.row !== here.row : across > nodeWidth / 2)) continue;
     const cost = along + 2 * across;
-    if (!best || cost < best.cost) best = { name: each.name, cost };
+    if (!best || cost < best.cost) best = { id: each.id, cost };
   }
-  return best?.name ?? null;
+  if (best || !sideways) return best?.id ?? null;
+  return sign > 0
+    ? (lines.find((line) => line.from === from)?.to ?? null)
+    : (lines.find((line) => line.to === from)?.from ?? null);
 }

@@ -1,16 +1,21 @@
 /** The visible lines. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type Ref, useEffect, useImperativeHandle, useRef } from "react";
-import { useLanguage } from "../../../i18n/language";
+import {
+  type Ref,
+  useCallback,
+  useEffect,
+  useImperativeHandle,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
 import { useMessages } from "../../../i18n/messages";
-import { exactTime } from "../../../i18n/time";
-import { visible } from "../../../lib/visible";
 import { joined } from "../../../ui/controls";
-import { UserText } from "../../../ui/UserText";
-import { messages } from "../messages";
+import { Line } from "./Line";
 import styles from "./Log.module.css";
-import { type LogLine, levelOf, pieces } from "./logLines";
+import type { LogLine } from "./logLines";
+import { messages } from "./messages";
 
 const LINE_PX = 19;
 const NEAR_END_PX = 12;
@@ -18,23 +23,38 @@ const PADDING_PX = 12;
 
 export interface LogRowsHandle {
   toEnd: () => void;
+  toLine: (id: string) => void;
+  /** Loads earlier lines; those that are visible stay where they are. */
+  keepPlace: (load: () => void) => void;
 }
 interface LogRowsProps {
   ref: Ref<LogRowsHandle>;
   lines: readonly LogLine[];
+  /** The number of lines that were left out before the line with this id. */
+  skipped?: ReadonlyMap<string, number>;
   wrap: boolean;
   search: string;
+  /** The id of the highlighted line. */
+  current?: string | null;
   selected: string | null;
+  fieldsOpen?: boolean;
   /** Without it, tasks are not shown. */
   onSelect?: (name: string | null) => void;
   /** Whether the last line is visible: then new lines are followed. */
   onAtEnd: (atEnd: boolean) => void;
+  /** The URL of a line; without it, lines have no link. */
+  linkTo?: (id: string) => string;
 }
 
-export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd }: LogRowsProps) {
+export function LogRows(props: LogRowsProps) {
+  const { ref, lines, wrap, search, current = null, selected, fieldsOpen = false, onSelect, onAtEnd } = props;
   const t = useMessages(messages);
   const scroller = useRef<HTMLDivElement>(null);
   const top = useRef(0);
+  // The first visible line and the first one, while earlier lines are loaded.
+  const kept = useRef<string | null>(null);
+  const first = useRef<string | null>(null);
+  const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set());
   const list = useVirtualizer({
     count: lines.length,
     getScrollElement: () => scroller.current,
@@ -42,9 +62,35 @@ export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd 
     getItemKey: (index) => lines[index]?.id ?? index,
     overscan: 20,
   });
-  useImperativeHandle(ref, () => ({ toEnd: () => list.scrollToIndex(lines.length - 1, { align: "end" }) }));
+  const toLine = (id: string, align: "center" | "start") => {
+    const index = lines.findIndex((each) => each.id === id);
+    if (index >= 0) list.scrollToIndex(index, { align });
+  };
+  useImperativeHandle(ref, () => ({
+    toEnd: () => list.scrollToIndex(lines.length - 1, { align: "end" }),
+    toLine: (id) => toLine(id, "center"),
+    keepPlace: (load) => {
+      const top = scroller.current?.scrollTop ?? 0;
+      kept.current = lines[list.getVirtualItems().find(({ end }) => end > top)?.index ?? 0]?.id ?? null;
+      first.current = lines[0]?.id ?? null;
+      load();
+    },
+  }));
+  // biome-ignore lint/correctness/useExhaustiveDependencies: when lines were added before the first one.
+  useLayoutEffect(() => {
+    if (kept.current === null || first.current === lines[0]?.id) return;
+    toLine(kept.current, "start");
+    kept.current = null;
+  }, [lines]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: lines have other heights then.
-  useEffect(() => list.measure(), [wrap]);
+  useEffect(() => list.measure(), [wrap, fieldsOpen]);
+  const toggle = useCallback((id: string) => {
+    setToggled((before) => {
+      const next = new Set(before);
+      if (!next.delete(id)) next.add(id);
+      return next;
+    });
+  }, []);
   return (
     <div
       ref={scroller}
@@ -65,6 +111,7 @@ export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd 
       <div className={styles.rows} style={{ height: list.getTotalSize() }}>
         {list.getVirtualItems().map(({ index, key, start }) => {
           const line = lines[index];
+          const skipped = line && props.skipped?.get(line.id);
           return (
             line && (
               <div
@@ -74,10 +121,22 @@ export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd 
                 className={styles.at}
                 style={{ transform: `translateY(${start}px)` }}
               >
+                {skipped !== undefined && (
+                  <p className={styles.skipped}>{t("skipped", { count: skipped })}</p>
+                )}
                 {line.attempt !== (lines[index - 1]?.attempt ?? 1) && (
                   <p className={styles.attempt}>{t("attemptBegins", { attempt: line.attempt })}</p>
                 )}
-                <Line line={line} search={search} chosen={line.task === selected} onSelect={onSelect} />
+                <Line
+                  line={line}
+                  search={search}
+                  isCurrent={line.id === current}
+                  isOpen={fieldsOpen !== toggled.has(line.id)}
+                  isChosen={line.task !== null && line.task === selected}
+                  onToggle={toggle}
+                  onSelect={onSelect}
+                  href={props.linkTo?.(line.id)}
+                />
               </div>
             )
           );
@@ -86,53 +145,3 @@ export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd 
     </div>
   );
 }
-
-interface LineProps {
-  line: LogLine;
-  search: string;
-  chosen: boolean;
-  onSelect?: (name: string | null) => void;
-}
-
-function Line({ line, search, chosen, onSelect }: LineProps) {
-  const language = useLanguage();
-  const level = levelOf(line);
-  const { task } = line;
-  return (
-    <div
-      className={joined(styles.line, styles[level], chosen && task !== null && styles.chosen)}
-      data-stream={line.stream}
-    >
-      <time className={styles.time} title={exactTime(line.ts, language)}>
-        {clock(line.ts)}
-        <span>.{String(Math.floor((line.ts % 1) * 1000)).padStart(3, "0")}</span>
-      </time>
-      {onSelect === undefined ? null : task === null ? (
-        <span className={styles.task} />
-      ) : (
-        <button
-          type="button"
-          className={styles.task}
-          title={visible(task)}
-          tabIndex={-1}
-          onClick={() => onSelect(task)}
-        >
-          <UserText text={task} />
-        </button>
-      )}
-      <bdi className={styles.text}>
-        {pieces(line.text, search).map((piece, index) =>
-          // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one text have no other name.
-          index % 2 ? <mark key={index}>{visible(piece)}</mark> : visible(piece),
-        )}
-      </bdi>
-    </div>
-  );
-}
-
-/** 18:02:31 */
-const clock = (seconds: number): string => {
-  const at = new Date(seconds * 1000);
-  const two = (number: number) => String(number).padStart(2, "0");
-  return [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
-};

@@ -2,7 +2,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { type LogFilter, STREAMS } from "./logLines";
 import { wholeLog } from "./wholeLog";
 
-const ALL: LogFilter = { task: null, streams: new Set(STREAMS), level: "other", search: "" };
+const ALL: LogFilter = { task: null, streams: new Set(STREAMS), level: null, only: null };
 
 /** A run that prints one more line per request. */
 function chatty() {
@@ -26,4 +26,11 @@ it("the whole log ends with the newest line of the page", async () => {
   const texts = await wholeLog("r", ALL, "10-0");
   expect(asked).toEqual([null, "9-0"]);
   expect(texts.join("")).toMatch(/line 9-0\n.*line 10-0\n$/);
+});
+
+it("matches have their context, also across pages", async () => {
+  chatty();
+  const texts = await wholeLog("r", { ...ALL, only: { search: "line 11", context: 1 } }, "14-0");
+  const found = texts.join("").match(/line \d+/g);
+  expect(found).toEqual(["line 10", "line 11", "line 12"]);
 });

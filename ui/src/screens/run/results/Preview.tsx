@@ -6,9 +6,10 @@ import { visible } from "../../../lib/visible";
 import { Markdown } from "../../../requests/Markdown";
 import { Dialog } from "../../../ui/Dialog";
 import { Loading, ProblemBox } from "../../../ui/feedback";
-import { artifactPath, beginning } from "./download";
+import { TextTable } from "../../../ui/TextTable";
 import { type Kind, kindOf } from "./kinds";
 import { messages } from "./messages";
+import { artifactPath, beginning } from "./paths";
 import styles from "./Results.module.css";
 import { csvTable, jsonLinesTable, type Table } from "./tables";
 
@@ -96,31 +97,10 @@ function TextOf({ blob, kind, name, isCut }: TextProps) {
 }
 
 function TableOf({ table: { head, rows }, name }: { table: Table; name: string }) {
-  const keyed = (cells: readonly string[]) => cells.map((cell, index) => [`${index}`, cell] as const);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows.
     <section className={styles.table} tabIndex={0} aria-label={visible(name)}>
-      <table>
-        <thead>
-          <tr>
-            {keyed(head).map(([key, cell]) => (
-              <th key={key} scope="col">
-                {visible(cell)}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: rows have no other name.
-            <tr key={index}>
-              {keyed(row).map(([key, cell]) => (
-                <td key={key}>{visible(cell)}</td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <TextTable head={head} rows={rows} cell={visible} />
     </section>
   );
 }

@@ -2,6 +2,7 @@
 import { Download, Eye, PackageOpen } from "lucide-react";
 import { useState } from "react";
 import { send } from "../../../api/client";
+import { download } from "../../../api/download";
 import { Problem } from "../../../api/problem";
 import { useRead } from "../../../api/queries";
 import { useMessages } from "../../../i18n/messages";
@@ -14,10 +15,10 @@ import { UserText } from "../../../ui/UserText";
 import { JsonValue } from "../details/JsonValue";
 import { Panel } from "../Panel";
 import type { Run } from "../run";
-import { artifactPath, download, resultPath } from "./download";
 import { previewOf } from "./kinds";
 import { messages } from "./messages";
 import { type Artifact, PreviewDialog } from "./Preview";
+import { artifactPath, resultPath } from "./paths";
 import styles from "./Results.module.css";
 
 const EVERY_MS = 5_000;
@@ -41,6 +42,8 @@ interface Result {
   reason?: string;
 }
 
+export const RESULTS_ID = "run-results";
+
 export function Results({ run }: { run: Run }) {
   const t = useMessages(messages);
   const result = useResult(run);
@@ -50,7 +53,7 @@ export function Results({ run }: { run: Run }) {
   const left = files.data?.left_out_count ?? 0;
   if (!result && artifacts.length === 0 && left === 0 && !files.error) return null;
   return (
-    <Panel title={t("title")} icon={PackageOpen}>
+    <Panel id={RESULTS_ID} title={t("title")} icon={PackageOpen}>
       <div className={styles.results}>
         {result && <ResultPart id={run.run_id} result={result} />}
         {files.error && <ProblemBox problem={files.error} onRetry={() => void files.refetch()} />}
@@ -83,10 +86,11 @@ export function Results({ run }: { run: Run }) {
                     label={t("download", { name: file.name })}
                     icon={<Download size={15} />}
                     onClick={() =>
-                      void download(
-                        artifactPath(run.run_id, file.name),
-                        file.name.split("/").at(-1) ?? file.name,
-                      )
+                      void download({
+                        path: artifactPath(run.run_id, file.name),
+                        name: file.name.split("/").at(-1) ?? file.name,
+                        bytes: file.bytes,
+                      })
                     }
                   />
                 </li>
@@ -123,7 +127,10 @@ function ResultPart({ id, result }: { id: string; result: Result }) {
           {t("resultOf", { task: result.task, size: fileSize(result.bytes) })}
         </span>
         {!result.reason && (
-          <Button kind="plain" onClick={() => void download(resultPath(id), name)}>
+          <Button
+            kind="plain"
+            onClick={() => void download({ path: resultPath(id), name, bytes: result.bytes })}
+          >
             <Download size={14} aria-hidden />
             {t("downloadResult")}
           </Button>

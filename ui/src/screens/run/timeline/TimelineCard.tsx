@@ -1,39 +1,33 @@
-/** A row per task, with a bar per execution. */
+/** A row per task, with a bar per execution, on a scale that can be zoomed and has collapsible gaps. */
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { ChartGantt, History, Moon, Radio, Repeat2 } from "lucide-react";
-import { memo, useEffect, useMemo, useRef, useState } from "react";
+import { ChartGantt, History, Maximize, Minus, Plus, Repeat2 } from "lucide-react";
+import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
-import { duration, exactTime } from "../../../i18n/time";
+import { clockTime, duration, exactTime } from "../../../i18n/time";
 import { useNarrow } from "../../../lib/media";
 import { visible } from "../../../lib/visible";
-import { joined } from "../../../ui/controls";
+import { IconButton, joined } from "../../../ui/controls";
 import { isTerminal, StatusIcon, toneClass, useStatusText } from "../../../ui/status";
 import { UserText } from "../../../ui/UserText";
-import { messages } from "../messages";
 import { Panel } from "../Panel";
 import type { Run, Task, Wait } from "../run";
-import {
-  attemptsOf,
-  type Bar,
-  place,
-  queuedAt,
-  type Row,
-  rowsOf,
-  type Scale,
-  type Span,
-  scaleOf,
-  ticksOf,
-} from "./bars";
+import { AxisRow } from "./AxisRow";
+import { axisOf, type Gap, queuedAt } from "./axis";
+import { attemptsOf, type Row, rowsOf } from "./bars";
+import { BarMark, SpanMark, Took } from "./Marks";
+import { messages } from "./messages";
+import { place, type Scale, ticksOf, visiblePart } from "./scale";
 import styles from "./Timeline.module.css";
+import { useView, type Zoom } from "./useView";
 
 const ROW_PX = 26;
 const TALLEST_PX = 290;
 const TICK_MS = 200;
-// In percent.
-const ROOM_AFTER = 84;
-const ROOM_FOR_TICK = 93;
-const ROOM_FOR_ICON = 5;
+// Until it is measured.
+const USUAL_WIDTH_PX = 600;
+// In percent: the text of an attempt is longer than a duration.
+const ROOM_AFTER_ATTEMPT = 55;
 
 interface TimelineProps {
   run: Run;
@@ -46,10 +40,16 @@ interface TimelineProps {
 export function TimelineCard({ run, tasks, waits, selected, onSelect }: TimelineProps) {
   const t = useMessages(messages);
   const now = useMoment(!isTerminal(run.status));
+  const end = run.end_time ?? now;
   const narrow = useNarrow();
   const rows = useMemo(() => rowsOf(tasks, waits), [tasks, waits]);
-  const queueBegin = queuedAt(run);
-  const scale = scaleOf(run, now);
+  const chart = useRef<HTMLFieldSetElement>(null);
+  const track = useRef<HTMLDivElement>(null);
+  const width = useWidth(track);
+  const [chosen, setChosen] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const zoom = useView(axisOf(run, rows, { now, width, chosen }), chart, track);
+  const { scale } = zoom;
+  const ticks = ticksOf(scale, narrow ? 3 : 6);
   const scroller = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
     count: rows.length,
@@ -58,104 +58,151 @@ export function TimelineCard({ run, tasks, waits, selected, onSelect }: Timeline
     getItemKey: (index) => rows[index]?.name ?? index,
     overscan: 8,
   });
-  const chosen = selected === null ? -1 : rows.findIndex((each) => each.name === selected);
+  const at = selected === null ? -1 : rows.findIndex((each) => each.name === selected);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another selection moves the rows.
   useEffect(() => {
-    if (chosen >= 0) list.scrollToIndex(chosen, { align: "auto" });
+    if (at >= 0) list.scrollToIndex(at, { align: "auto" });
   }, [selected]);
-  const ticks = ticksOf(scale, narrow ? 3 : 6).map((seconds) => ({
-    seconds,
-    left: place(scale.from + seconds, scale),
-  }));
   const scrolls = rows.length * ROW_PX > TALLEST_PX;
-  const queued = queueBegin !== null ? place(run.start_time ?? run.end_time ?? now, scale) : 0;
   return (
-    <Panel
-      title={t("timeline")}
-      icon={ChartGantt}
-      actions={
-        queueBegin !== null &&
-        run.start_time != null && (
-          <span className={styles.note}>
-            {t("queuedFor", { time: duration(Math.max(0, run.start_time - queueBegin)) })}
-          </span>
-        )
-      }
-    >
-      <div className={joined(styles.head, scrolls && styles.scrolls)} aria-hidden>
-        <span />
-        <div className={styles.axis}>
-          {ticks.map(
-            ({ seconds, left }) =>
-              left < ROOM_FOR_TICK && (
-                <span key={seconds} style={{ left: `${left}%` }}>
-                  {seconds === 0 ? "0" : duration(seconds)}
-                </span>
-              ),
-          )}
+    <Panel title={t("timeline")} icon={ChartGantt} actions={<Tools run={run} zoom={zoom} />}>
+      <fieldset
+        ref={chart}
+        className={joined(styles.chart, !zoom.isWhole && styles.movable)}
+        aria-label={t("timeline")}
+        aria-description={t("keys")}
+      >
+        <AxisRow
+          ref={track}
+          scale={scale}
+          ticks={ticks}
+          width={width}
+          scrolls={scrolls}
+          onToggle={(gap: Gap, collapsed) => setChosen(new Map(chosen).set(gap.key, collapsed))}
+        />
+        <Attempts run={run} scale={scale} end={end} scrolls={scrolls} />
+        <div ref={scroller} className={joined(styles.scroller, scrolls && styles.scrolls)}>
+          <ul className={styles.rows} style={{ height: list.getTotalSize() }} aria-label={t("timeline")}>
+            <li className={styles.grid} aria-hidden>
+              <GapGround scale={scale} />
+              {ticks.map(({ left }) => (
+                <span key={left} className={styles.line} style={{ left: `${left}%` }} />
+              ))}
+            </li>
+            {list.getVirtualItems().map(({ index, key, start }) => {
+              const row = rows[index];
+              return (
+                row && (
+                  <TimelineRow
+                    key={key}
+                    row={row}
+                    start={start}
+                    scale={scale}
+                    end={end}
+                    before={run.start_time ?? 0}
+                    selected={row.name === selected}
+                    onSelect={onSelect}
+                  />
+                )
+              );
+            })}
+          </ul>
         </div>
-      </div>
-      <Attempts run={run} scale={scale} end={run.end_time ?? now} />
-      <div ref={scroller} className={joined(styles.scroller, scrolls && styles.scrolls)}>
-        <ul className={styles.rows} style={{ height: list.getTotalSize() }} aria-label={t("timeline")}>
-          <li className={styles.grid} aria-hidden>
-            <span className={styles.queued} style={{ width: `${queued}%` }} />
-            {ticks.map(({ seconds, left }) => (
-              <span key={seconds} className={styles.line} style={{ left: `${left}%` }} />
-            ))}
-          </li>
-          {list.getVirtualItems().map(({ index, key, start }) => {
-            const row = rows[index];
-            return (
-              row && (
-                <TimelineRow
-                  key={key}
-                  row={row}
-                  start={start}
-                  scale={scale}
-                  end={run.end_time ?? now}
-                  before={run.start_time ?? 0}
-                  selected={row.name === selected}
-                  onSelect={onSelect}
-                />
-              )
-            );
-          })}
-        </ul>
-      </div>
+      </fieldset>
     </Panel>
   );
 }
 
-/** The attempts of a run that several workers have executed: who, when, and how each ended. */
-function Attempts({ run, scale, end }: { run: Run; scale: Scale; end: number }) {
+function Tools({ run, zoom }: { run: Run; zoom: Zoom }) {
   const t = useMessages(messages);
+  const queued = queuedAt(run);
+  return (
+    <span className={styles.tools}>
+      {queued !== null && run.start_time != null && (
+        <span className={styles.note}>
+          {t("queuedFor", { time: duration(Math.max(0, run.start_time - queued)) })}
+        </span>
+      )}
+      <IconButton
+        label={t("zoomOut")}
+        icon={<Minus size={14} />}
+        disabled={zoom.isWhole}
+        onClick={zoom.zoomOut}
+      />
+      <IconButton label={t("zoomIn")} icon={<Plus size={14} />} onClick={zoom.zoomIn} />
+      <IconButton
+        label={t("whole")}
+        icon={<Maximize size={14} />}
+        disabled={zoom.isWhole}
+        onClick={zoom.reset}
+      />
+    </span>
+  );
+}
+
+/** Behind the rows: where nothing executed. */
+function GapGround({ scale }: { scale: Scale }) {
+  return scale.axis.pieces.map(({ gap, collapsed, from, to }) => {
+    const part = gap && visiblePart(from, to, scale);
+    return (
+      part && (
+        <span
+          key={gap.key}
+          className={joined(styles.queued, collapsed && styles.broken)}
+          style={{ left: `${part.left}%`, width: `${part.width}%` }}
+        />
+      )
+    );
+  });
+}
+
+interface AttemptsProps {
+  run: Run;
+  scale: Scale;
+  end: number;
+  scrolls: boolean;
+}
+
+/** The attempts of a run that several workers have executed: who, when, and how each ended. */
+function Attempts({ run, scale, end, scrolls }: AttemptsProps) {
+  const t = useMessages(messages);
+  const language = useLanguage();
   const attempts = attemptsOf(run);
   if (attempts.length === 0) return null;
   return (
-    <ul className={styles.attempts} aria-label={t("attempts")}>
+    <ul className={joined(styles.attempts, scrolls && styles.scrolls)} aria-label={t("attempts")}>
       {attempts.map((each) => {
         const state = each.end ? "FAILED" : run.status;
-        const what = each.end ? t(`attemptEnd.${each.end}`) : null;
+        const to = each.to ?? end;
+        const worker = each.worker ?? "";
+        const what = each.end && t(`attemptEnd.${each.end}`, { worker, time: clockTime(to) });
+        const isVisible = visiblePart(each.from, to, scale) !== null;
         return (
           <li key={each.number} className={styles.attempt} data-attempt={each.number}>
-            <span className={styles.name} title={visible(each.worker ?? "")}>
+            <span className={styles.name} title={visible(worker)}>
               <span>
-                {t("attemptNumber", { number: each.number })} <UserText text={each.worker ?? ""} />
+                {t("attemptNumber", { number: each.number })} <UserText text={worker} />
               </span>
             </span>
-            <span className={styles.track}>
+            <span className={styles.track} title={what ? `${what}\n${exactTime(to, language)}` : undefined}>
               <BarMark
                 bar={{ from: each.from, to: each.to, state }}
                 scale={scale}
                 end={end}
                 replayed={false}
               />
-              {what && (
-                <span className={styles.took} style={{ left: `${place(each.to ?? end, scale)}%` }}>
-                  {what}
-                </span>
-              )}
+              {what &&
+                (isVisible ? (
+                  <Took from={each.from} to={to} scale={scale} text={what} room={ROOM_AFTER_ATTEMPT} />
+                ) : (
+                  // Zoomed to another time: who died and when stays visible.
+                  <span
+                    className={joined(styles.took, place(to, scale) > 100 && styles.tookBefore)}
+                    style={{ [place(to, scale) < 0 ? "left" : "right"]: 0 }}
+                  >
+                    {what}
+                  </span>
+                ))}
             </span>
           </li>
         );
@@ -181,6 +228,7 @@ function TimelineRow({ row, start, scale, end, before, selected, onSelect }: Row
   const own = row.bars.filter((bar) => bar.to === null || bar.to >= before);
   const reused = row.replayed && own.length === 0;
   const took = row.took ?? Math.max(0, end - (own[0]?.from ?? end));
+  const last = own.at(-1);
   return (
     <li className={styles.item} style={{ transform: `translateY(${start}px)` }}>
       <button
@@ -210,7 +258,7 @@ function TimelineRow({ row, start, scale, end, before, selected, onSelect }: Row
           {row.spans.map((span) => (
             <SpanMark key={span.id} span={span} scale={scale} end={end} />
           ))}
-          {own.length > 0 && <Took bar={own.at(-1)} scale={scale} end={end} text={duration(took)} />}
+          {last && <Took from={last.from} to={last.to ?? end} scale={scale} text={duration(took)} />}
           {reused && (
             <span className={styles.reused}>
               <History size={11} aria-hidden />
@@ -224,79 +272,17 @@ function TimelineRow({ row, start, scale, end, before, selected, onSelect }: Row
   );
 }
 
-interface BarProps {
-  bar: Bar;
-  scale: Scale;
-  end: number;
-  replayed: boolean;
-}
-
-const BarMark = memo(function BarMark({ bar, scale, end, replayed }: BarProps) {
-  const language = useLanguage();
-  const to = bar.to ?? end;
-  const left = place(bar.from, scale);
-  const about = `${exactTime(bar.from, language)} · ${duration(Math.max(0, to - bar.from))}`;
-  return (
-    <span
-      className={joined(
-        styles.bar,
-        toneClass(bar.state),
-        bar.to === null && styles.growing,
-        replayed && styles.old,
-      )}
-      title={bar.error ? `${about}\n${visible(bar.error)}` : about}
-      style={{ left: `${left}%`, width: `${place(to, scale) - left}%` }}
-    />
-  );
-});
-
-/** A sleep or a wait, with a picture where there is room. */
-function SpanMark({ span, scale, end }: { span: Span; scale: Scale; end: number }) {
-  const t = useMessages(messages);
-  const language = useLanguage();
-  const to = span.to ?? end;
-  const left = place(span.from, scale);
-  const width = place(to, scale) - left;
-  const Icon = span.kind === "sleep" ? Moon : Radio;
-  const what =
-    span.kind !== "sleep"
-      ? t(`span.${span.kind}`, { topic: span.topic })
-      : span.until === null
-        ? t("span.sleepNoTime")
-        : t("span.sleep", { time: exactTime(span.until, language) });
-  return (
-    <span
-      className={joined(styles.span, toneClass("WAITING"))}
-      data-span={span.kind}
-      title={`${what} · ${duration(Math.max(0, to - span.from))}`}
-      style={{ left: `${left}%`, width: `${width}%` }}
-    >
-      {width > ROOM_FOR_ICON && <Icon size={11} aria-hidden />}
-      <span className="hidden-visually">{what}</span>
-    </span>
-  );
-}
-
-/** Next to the last bar, on the side with room; else inside. */
-function Took({ bar, scale, end, text }: { bar?: Bar; scale: Scale; end: number; text: string }) {
-  if (!bar) return null;
-  const right = place(bar.to ?? end, scale);
-  const left = place(bar.from, scale);
-  if (right < ROOM_AFTER)
-    return (
-      <span className={styles.took} style={{ left: `${right}%` }}>
-        {text}
-      </span>
-    );
-  const inside = left < 100 - ROOM_AFTER;
-  return (
-    <span
-      className={joined(styles.took, inside ? styles.tookInside : styles.tookBefore)}
-      style={{ right: `${100 - (inside ? right : left)}%` }}
-    >
-      {text}
-    </span>
-  );
+/** The width of an element in pixels, also after it has changed. */
+function useWidth(element: RefObject<HTMLElement | null>): number {
+  const [width, setWidth] = useState(USUAL_WIDTH_PX);
+  useLayoutEffect(() => {
+    const box = element.current;
+    if (!box) return;
+    const observer = new ResizeObserver(() => setWidth(box.clientWidth));
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, [element]);
+  return width;
 }
 
 /** Unix seconds, updated often enough for a growing bar. */

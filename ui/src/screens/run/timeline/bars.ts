@@ -1,4 +1,4 @@
-/** Bars and scale of the timeline. */
+/** Rows, bars and attempts of the timeline. */
 import { isOver, type Run, type Task, tookOf, topicOf, type Wait } from "../run";
 
 export interface Bar {
@@ -8,10 +8,10 @@ export interface Bar {
   state: string;
   error?: string;
 }
-/** A sleep, or a wait for a signal or an event: nothing executes meanwhile. */
+/** A sleep, or a wait for a signal, an event or a person: nothing executes meanwhile. */
 export interface Span {
   id: string;
-  kind: "sleep" | "signal" | "event";
+  kind: "sleep" | "signal" | "event" | "human";
   topic: string;
   from: number;
   /** Null while it lasts. */
@@ -38,10 +38,6 @@ export interface Attempt {
   /** Null while it lasts. */
   to: number | null;
   end: "lost" | "handedBack" | null;
-}
-export interface Scale {
-  from: number;
-  to: number;
 }
 
 /** The tasks in order of their start; pending ones last, in the order of the flow. */
@@ -83,12 +79,12 @@ export function attemptsOf(run: Run): Attempt[] {
   ];
 }
 
-const KINDS = ["sleep", "signal", "event"] as const;
+const KINDS = ["sleep", "signal", "event", "human"] as const;
 
-/** Questions to people are not among them: the inbox shows those. */
 export function spansOf(waits: readonly Wait[]): (Span & { task: string })[] {
   return waits.flatMap((wait) => {
-    const kind = KINDS.find((each) => each === wait.kind);
+    // A wait without a kind is a question.
+    const kind = KINDS.find((each) => each === (wait.kind ?? "human"));
     if (!kind) return [];
     return {
       id: wait.wait_id,
@@ -114,31 +110,4 @@ function barsOf({ state, record }: Task): Bar[] {
   const last = bars.at(-1);
   if (last && isOver(state)) return [...bars.slice(0, -1), { ...last, state }];
   return [...bars, { from: Math.max(from, last?.to ?? from), to: null, state }];
-}
-
-/** When it came into the queue: at its submission, or later if it had a start time. */
-export const queuedAt = (run: Run): number | null =>
-  run.submitted_at == null ? null : Math.max(run.submitted_at, run.start_at ?? 0);
-
-/** From the queue to the end; a running run gets some room, so that the scale does not jump. */
-export function scaleOf(run: Run, now: number): Scale {
-  const from = queuedAt(run) ?? run.start_time ?? run.updated_at;
-  const end = run.end_time ?? now;
-  const took = Math.max(end - from, 0.02);
-  return { from, to: from + took * (run.end_time == null ? 1.08 : 1.01) };
-}
-
-/** The position of a moment, in percent. */
-export const place = (at: number, { from, to }: Scale): number =>
-  Math.min(Math.max((100 * (at - from)) / (to - from), 0), 100);
-
-const STEPS = [
-  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
-  3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800,
-];
-
-/** Round moments, in seconds since the start; at most this many. */
-export function ticksOf({ from, to }: Scale, most: number): number[] {
-  const step = STEPS.find((each) => (to - from) / each <= most) ?? STEPS.at(-1) ?? 1;
-  return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, index) => index * step);
 }

@@ -1,0 +1,230 @@
+"""The SQLite index of the audit log.
+
+Each entry has several words: its actor, its action, its target, and pairs of actor and action. A list reads
+the entries of one word in the order of their times, so its cost does not follow the size of the log.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyoco_server.records.operation_models import AuditEntry, decode_audit_entry
+from pyoco_server.runs.index.filter_sql import Condition, among, where
+from pyoco_server.runs.index.index_file import FileSchema
+from pyoco_server.runs.index.pagination import SortKey
+from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE, SqliteIndex, SqliteWriter
+
+_READERS: Final = 2
+# The word of every entry.
+_ANY: Final = ""
+# The actor of requests without an API key.
+ANONYMOUS: Final = "anonymous"
+_TABLES: Final = f"""
+CREATE TABLE held (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    created TEXT NOT NULL,      -- of which stream this is the index
+    revision INTEGER NOT NULL,  -- up to where it was read
+    stored_ns INTEGER NOT NULL  -- when the message of that revision was stored
+);
+CREATE TABLE entries (
+    revision INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    entry BLOB NOT NULL         -- as it is stored
+);
+CREATE TABLE words (
+    revision INTEGER NOT NULL,
+    word TEXT NOT NULL,
+    tenant TEXT NOT NULL,       -- empty: none
+    at REAL NOT NULL,
+    PRIMARY KEY (revision, word)
+) WITHOUT ROWID;
+{MARKERS_TABLE}
+{UNREADABLE_TABLE}
+CREATE INDEX by_word ON words (word, at, revision);
+CREATE INDEX by_tenant ON words (tenant, word, at, revision);
+"""
+SCHEMA: Final = FileSchema(
+    "audit-log",
+    1,
+    _TABLES,
+    probes=("SELECT * FROM entries ORDER BY revision DESC LIMIT 1", "SELECT * FROM words LIMIT 1"),
+    reader_cache=1024,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntryWrite:
+    key: str
+    revision: int
+    # None when it cannot be read.
+    entry: AuditEntry | None = None
+    encoded: bytes = b""
+    # Why it cannot be read.
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    # None: of all tenants.
+    tenant: str | None = None
+    # An API key's id or name, an address, or `anonymous`.
+    actor: str | None = None
+    # Such as `run.cancel`, or `run` for all of runs.
+    action: str | None = None
+    # The id or name of a target, or its kind.
+    target: str | None = None
+    run_id: str | None = None
+    outcome: str | None = None
+    since: float | None = None
+    until: float | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """The words that an entry must have; the one that the fewest entries have comes first."""
+        actor = None if self.actor is None else _word("actor", self.actor)
+        action = None if self.action is None else _word("action", self.action)
+        both = [f"{actor}\n{action}"] if actor and action else [each for each in (actor, action) if each]
+        found = [_word("run", self.run_id)] if self.run_id else []
+        found += [_word("target", self.target)] if self.target else []
+        found += both
+        found += [_word("outcome", self.outcome)] if self.outcome else []
+        return found or [_ANY]
+
+
+def words_of(entry: AuditEntry) -> set[str]:
+    """What the entry is found by."""
+    actor, target = entry.actor, entry.target
+    names = [actor.name, actor.on_behalf_of]
+    if actor.tenant_id == entry.tenant_id:
+        # Those of an operator are not shown to the tenant, and a search would reveal them.
+        names += [actor.api_key_id, actor.ip]
+    if actor.api_key_id is None and actor.name is None:
+        names.append(ANONYMOUS)
+    actors = [_word("actor", name) for name in names if name]
+    actions = [_word("action", entry.action), _word("action", entry.action.partition(".")[0])]
+    targets = [_word("target", name) for name in (target.kind, target.id, target.name) if name]
+    runs = [_word("run", entry.run_id)] if entry.run_id else []
+    pairs = [f"{actor}\n{action}" for actor in actors for action in actions]
+    return {_ANY, *actors, *actions, *targets, *runs, *pairs, _word("outcome", entry.outcome)}
+
+
+def _word(kind: str, text: str) -> str:
+    return f"{kind}:{text.casefold()}"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    # The newest first.
+    entries: list[AuditEntry]
+    # The last one's key, if there are more.
+    next_after: SortKey | None
+
+
+class AuditEntryWriter(SqliteWriter):
+    table = "entries"
+    key_column = "key"
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
+        [(self.entries,)] = connection.execute("SELECT count(*) FROM entries")
+
+    def _clear(self) -> None:
+        self._db.execute("DELETE FROM entries")
+        self._db.execute("DELETE FROM words")
+
+    def apply(self, batch: Sequence[AuditEntryWrite], *, upto: int, stored_ns: int) -> list[None]:
+        newest = {write.key: write for write in batch}
+        with self._transaction():
+            removed = self._remove("key", list(newest))
+            added = self._insert(newest.values())
+            self.markers.store(newest, ())
+            self.unreadable.store(newest)
+            self._db.execute("UPDATE held SET revision = ?, stored_ns = ?", [upto, stored_ns])
+        self.revision, self.stored_ns = upto, stored_ns
+        self.entries += added - removed
+        return [None] * len(batch)
+
+    def drop(self, revisions: Sequence[int]) -> None:
+        """Remove the entries with these revisions: the stream has removed them."""
+        with self._transaction():
+            removed = self._remove("revision", list(revisions))
+        self.entries -= removed
+
+    def _insert(self, writes: Any) -> int:
+        read = [(write, write.entry) for write in writes if write.entry is not None]
+        self._db.executemany(
+            "INSERT INTO entries VALUES (?, ?, ?)",
+            [(write.revision, write.key, write.encoded) for write, _ in read],
+        )
+        self._db.executemany(
+            "INSERT INTO words VALUES (?, ?, ?, ?)",
+            [
+                (write.revision, word, entry.tenant_id or "", entry.at)
+                for write, entry in read
+                for word in words_of(entry)
+            ],
+        )
+        return len(read)
+
+    def _remove(self, column: str, values: list[Any]) -> int:
+        condition = among(column, values)
+        found = self._db.execute(
+            f"DELETE FROM entries WHERE {condition.sql} RETURNING revision", condition.values
+        ).fetchall()
+        revisions = among("revision", [revision for (revision,) in found])
+        self._db.execute(f"DELETE FROM words WHERE {revisions.sql}", revisions.values)
+        return len(found)
+
+
+class AuditEntryIndex(SqliteIndex[AuditEntryWriter]):
+    """Queries raise IndexNotReady until the index has caught up once."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, SCHEMA, readers=_READERS)
+
+    def _new_writer(self, connection: sqlite3.Connection) -> AuditEntryWriter:
+        return AuditEntryWriter(connection)
+
+    async def apply(self, batch: Sequence[AuditEntryWrite], *, upto: int, stored_ns: int) -> list[None]:
+        return await self._write(lambda: self._used().apply(batch, upto=upto, stored_ns=stored_ns))
+
+    async def drop(self, revisions: list[int]) -> None:
+        await self._write(lambda: self._used().drop(revisions))
+
+    async def page(self, selected: AuditFilter, *, limit: int, after: SortKey | None) -> EntryPage:
+        return await self._read(lambda db: read_page(db, selected, limit=limit, after=after))
+
+
+def read_page(
+    db: sqlite3.Connection, selected: AuditFilter, *, limit: int, after: SortKey | None
+) -> EntryPage:
+    sql, values = where(_conditions(selected, after))
+    rows = db.execute(
+        "SELECT e.entry, w.at, w.revision FROM words w JOIN entries e ON e.revision = w.revision "
+        f"WHERE {sql} ORDER BY w.at DESC, w.revision DESC LIMIT ?",
+        [*values, limit + 1],
+    ).fetchall()
+    entries = [decode_audit_entry(entry) for entry, _, _ in rows[:limit]]
+    if len(rows) <= limit:
+        return EntryPage(entries, None)
+    _, at, revision = rows[limit - 1]
+    return EntryPage(entries, SortKey("", at, revision))
+
+
+def _conditions(selected: AuditFilter, after: SortKey | None) -> Iterator[Condition]:
+    first, *others = selected.words
+    yield Condition("w.word = ?", (first,))
+    if selected.tenant is not None:
+        yield Condition("w.tenant = ?", (selected.tenant,))
+    if selected.since is not None:
+        yield Condition("w.at >= ?", (selected.since,))
+    if selected.until is not None:
+        yield Condition("w.at < ?", (selected.until,))
+    if after is not None:
+        yield Condition("(w.at, w.revision) < (?, ?)", (after.time, after.revision))
+    for word in others:
+        yield Condition(
+            "EXISTS (SELECT 1 FROM words o WHERE o.revision = w.revision AND o.word = ?)", (word,)
+        )

@@ -1,0 +1,70 @@
+/** How figures of a period differ from those of the period before. */
+import type { Schemas } from "../../../api/client";
+
+export type Statistics = Schemas["Statistics"];
+export type Figures = Schemas["RunFigures"];
+export type Period = Statistics["period"];
+export const PERIODS: readonly Period[] = ["1h", "24h", "7d", "30d"];
+
+/** A quantile is known to 4.5 %: below this, two of them may be equal. */
+const NOISE = 0.1;
+
+/** The relative change, 0.5 for half more; null without both values. */
+export const changeOf = (current: number | null, previous: number | null): number | null =>
+  current === null || previous === null || previous === 0 ? null : current / previous - 1;
+
+export type Verdict = "slower" | "faster" | "same";
+
+export const verdictOf = (change: number): Verdict =>
+  Math.abs(change) < NOISE ? "same" : change > 0 ? "slower" : "faster";
+
+export interface SpeedChange {
+  verdict: Verdict;
+  /** Which quantile shows it. */
+  quantile: "p50" | "p95";
+  current: number;
+  previous: number;
+  change: number;
+}
+
+/** Whether runs take longer than before: by the median, or by the slowest runs if the median is the same. */
+export function speedChange(current: Figures, previous: Figures): SpeedChange | null {
+  const found = (["p50", "p95"] as const).flatMap((quantile): SpeedChange[] => {
+    const [now, before] = [current.duration_ms[quantile], previous.duration_ms[quantile]];
+    const change = changeOf(now, before);
+    if (change === null || now === null || before === null) return [];
+    return [{ verdict: verdictOf(change), quantile, current: now, previous: before, change }];
+  });
+  return found.find(({ verdict }) => verdict !== "same") ?? found[0] ?? null;
+}
+
+export type Order = "name" | "runs" | "success" | "p50" | "p95" | "change" | "queue";
+
+interface Compared {
+  name: string;
+  current: Figures;
+  previous: Figures;
+}
+
+const endedOf = ({ completed, failed, cancelled }: Figures): number => completed + failed + cancelled;
+
+/** The most interesting first: most runs, lowest success, longest times, slowed down the most. */
+const KEYS: Record<Exclude<Order, "name">, (row: Compared) => number> = {
+  runs: ({ current }) => -endedOf(current),
+  success: ({ current }) => current.success_rate ?? Number.POSITIVE_INFINITY,
+  p50: ({ current }) => -(current.duration_ms.p50 ?? 0),
+  p95: ({ current }) => -(current.duration_ms.p95 ?? 0),
+  queue: ({ current }) => -(current.queue_ms.p95 ?? 0),
+  change: ({ current, previous }) =>
+    -(changeOf(current.duration_ms.p95, previous.duration_ms.p95) ?? Number.NEGATIVE_INFINITY),
+};
+
+export function sortedBy<T extends Compared>(rows: readonly T[], order: Order): T[] {
+  const byName = (a: T, b: T) => a.name.localeCompare(b.name);
+  if (order === "name") return rows.toSorted(byName);
+  const key = KEYS[order];
+  return rows.toSorted((a, b) => {
+    const [first, second] = [key(a), key(b)];
+    return first === second ? byName(a, b) : first - second;
+  });
+}

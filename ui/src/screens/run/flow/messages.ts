@@ -1,0 +1,38 @@
+import { defineMessages } from "../../../i18n/messages";
+
+export const messages = defineMessages({
+  en: {
+    flow: "Flow",
+    graphLabel: "Tasks of the flow; use the arrow keys to move between them",
+    mosaicLabel: "Tasks of the flow, in order; use the arrow keys to move between them",
+    zoomIn: "Zoom in",
+    zoomOut: "Zoom out",
+    fit: "Show all",
+    taskCount: { one: "{count} task", other: "{count} tasks" },
+    groupLabel: "Parallel tasks {name}",
+    ofState: "Show tasks by status",
+    all: "All {count}",
+    closeGroup: "Close the list",
+    "planned.run": "The tasks of the run.",
+    "planned.flow_yaml": "As in the flow.yaml of the run.",
+    "planned.tag": "As the workers with this tag have the flow now.",
+    "planned.other_tags": "As workers with other tags have the flow now.",
+  },
+  ja: {
+    flow: "フロー",
+    graphLabel: "フローのタスク。矢印キーで移動します",
+    mosaicLabel: "フローのタスク（実行順）。矢印キーで移動します",
+    zoomIn: "拡大",
+    zoomOut: "縮小",
+    fit: "全体を表示",
+    taskCount: "タスク {count}件",
+    groupLabel: "並列タスク {name}",
+    ofState: "状態で絞り込み",
+    all: "すべて {count}件",
+    closeGroup: "一覧を閉じる",
+    "planned.run": "run のタスクです。",
+    "planned.flow_yaml": "run の flow.yaml の内容です。",
+    "planned.tag": "このタグのワーカーが現在持っているフローの内容です。",
+    "planned.other_tags": "ほかのタグのワーカーが現在持っているフローの内容です。",
+  },
+});
