@@ -125,7 +125,7 @@ def message_lines(
 ) -> Sequence[str]:
     """What follows the title: the runs, the note of the alert, and where to look."""
     is_english = record.language is AlertLanguage.EN
-    lines = [f"{'Alert' if is_english else 'アラート'}: {record.alert_id}"]
+    lines = [f"{'Alert id' if is_english else 'アラート ID'}: {record.alert_id}"]
     if record.note:
         lines.append(f"{'Note' if is_english else 'メモ'}: {record.note}")
     base = public_url.rstrip("/")

@@ -115,7 +115,6 @@ class AlertCheckRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     min_runs: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     window_sec: Annotated[float, Meta(ge=60, le=_DAY_SEC)] | None = None
     after_sec: Annotated[float, Meta(ge=1, le=_MONTH_SEC)] | None = None
-    language: AlertLanguage = AlertLanguage.EN
 
 
 class AlertChecked(Struct, kw_only=True):
@@ -124,7 +123,7 @@ class AlertChecked(Struct, kw_only=True):
     met: bool
     # The number of failures, the percentage, or the seconds.
     value: float
-    # The same as a sentence, in the language of the request.
+    # The same as a sentence, in the language of the request (`Accept-Language`).
     text: str
 
 
@@ -155,7 +154,7 @@ class OccurrenceView(Struct, kw_only=True):
     fired_at: float
     # Null: it still fires; of run_failed always.
     resolved_at: float | None
-    # What was found, as a sentence in the language of the alert.
+    # What was found, as a sentence in the language of the request (`Accept-Language`).
     text: str
     facts: FactsView
     fired: list[MessageView]

@@ -81,6 +81,7 @@ async def test_an_alert_is_created_with_a_live_check_tested_and_fires(
     await expect(history).to_contain_text("Delivered")
     await expect(page.get_by_text("Firing", exact=True)).to_be_visible()
     await tab.screenshots("alert")
+    await expect(page.get_by_role("table", name="履歴")).to_contain_text("失敗しました")
     await tab.set_language("en")
     await tab.open("/alerts")
     row = page.locator('[data-alert="shop-failing"]')

@@ -167,6 +167,9 @@ async def test_an_old_queued_run_fires_and_its_start_resolves(
     )
     fired = await is_delivered(alerting, name)
     assert fired["facts"]["queued"] == 1
+    assert fired["text"].startswith("The oldest queued run")
+    shown = await alerting.http.get(f"/alerts/{name}", headers={"Accept-Language": "ja"})
+    assert "キュー" in shown.json()["last"]["text"]
     assert "キュー" in receiver.requests[0].body["text"]
     started = replace_status(queued, RunStatus.RUNNING)
     await store.replace(started, revision=revision)

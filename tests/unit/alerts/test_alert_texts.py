@@ -71,7 +71,7 @@ def test_a_message_says_what_happened_and_where_to_look() -> None:
     title = message_title(record, occurrence, "fired")
     assert title == "Alert: 3 runs of orders failed within 1h 0m (limit: 3)"
     assert message_lines(record, occurrence, "fired", "https://pyoco.example/") == [
-        "Alert: orders-failing",
+        "Alert id: orders-failing",
         "Note: Ask the shop team",
         "https://pyoco.example/#/runs/r1",
         "https://pyoco.example/#/alerts/orders-failing",

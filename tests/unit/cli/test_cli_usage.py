@@ -196,6 +196,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in {
         "flow.yaml": "flow: {graph: a}",
         "schedules.yaml": "schedules: []",
+        "alerts.yaml": "alerts: []",
         "params.yaml": "{}",
         "bad.json": "{'a': 1}",
         "bad.yaml": "a: [1",

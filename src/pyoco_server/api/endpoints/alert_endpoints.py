@@ -1,7 +1,8 @@
 """Endpoints of alerts."""
 
 from pyoco_server.api import alert_types as alerts
-from pyoco_server.api.endpoints.endpoint import Body, Endpoint
+from pyoco_server.api.endpoints.audit_rule import AuditRule
+from pyoco_server.api.endpoints.endpoint import CHANGES_NOTHING, Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import OPERATE, READ_OR_OPERATE
 from pyoco_server.errors.error_table import Err
@@ -24,6 +25,7 @@ CHECK_ALERT = Endpoint(
     (Err.INVALID_REQUEST, NATS, Err.INDEX_NOT_READY),
     Body(alerts.AlertCheckRequest),
     repeatable=True,
+    not_audited=CHANGES_NOTHING,
 )
 GET_ALERT = Endpoint(
     "GET /alerts/{alert_id}",
@@ -49,6 +51,7 @@ PUT_ALERT = Endpoint(
     ),
     Body(alerts.AlertRequest),
     repeatable=True,
+    audit=AuditRule("alert.save", ("alert_id",), changes=True),
 )
 # Not repeatable: the 404 of a second request would not say whether the first one has deleted it.
 DELETE_ALERT = Endpoint(
@@ -58,6 +61,7 @@ DELETE_ALERT = Endpoint(
     alerts.AlertDeleted,
     (*_ALERT_ERRORS, Err.ALERT_CONFLICT),
     query=alerts.DeleteAlertQuery,
+    audit=AuditRule("alert.delete", ("alert_id",)),
 )
 TEST_ALERT = Endpoint(
     "POST /alerts/{alert_id}/test",
@@ -67,6 +71,7 @@ TEST_ALERT = Endpoint(
     _ALERT_ERRORS,
     Body(alerts.AlertTestRequest, required=False),
     alerts.AlertTenantQuery,
+    audit=AuditRule("alert.test", ("alert_id",), request=("channel",)),
 )
 MUTE_ALERT = Endpoint(
     "POST /alerts/{alert_id}/mute",
@@ -77,6 +82,7 @@ MUTE_ALERT = Endpoint(
     Body(alerts.MuteRequest, required=False),
     alerts.AlertTenantQuery,
     repeatable=True,
+    audit=AuditRule("alert.mute", ("alert_id",), request=("for_sec", "note")),
 )
 UNMUTE_ALERT = Endpoint(
     "POST /alerts/{alert_id}/unmute",
@@ -86,6 +92,7 @@ UNMUTE_ALERT = Endpoint(
     _ALERT_ERRORS,
     query=alerts.AlertTenantQuery,
     repeatable=True,
+    audit=AuditRule("alert.unmute", ("alert_id",)),
 )
 ALERT_HISTORY = Endpoint(
     "GET /alerts/{alert_id}/history",

@@ -29,8 +29,8 @@ describe("the draft of an alert", () => {
   });
 
   it("is checked only when its condition is complete", () => {
-    expect(checkOf(empty("en"), "en")).toBeNull();
-    expect(checkOf(filled, "ja")).toMatchObject({ flow_name: "orders", language: "ja" });
+    expect(checkOf(empty("en"))).toBeNull();
+    expect(checkOf(filled)).toMatchObject({ flow_name: "orders", tag: null });
   });
 
   it("keeps a stored URL when it is left empty", () => {

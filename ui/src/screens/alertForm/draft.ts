@@ -105,7 +105,7 @@ export function findings(draft: Draft, texts: Texts, isNew: boolean): Wrong {
 
 const numberIn = (text: string | undefined): number | null => (text?.trim() ? Number(text) : null);
 
-function ruleOf(draft: Draft): Omit<CheckRequest, "language"> {
+function ruleOf(draft: Draft): CheckRequest {
   const used = FIELDS[draft.condition as Condition];
   const text = (name: string) => (used.includes(name) ? (draft[name]?.trim() ?? null) : null);
   const number = (name: string) => (used.includes(name) ? numberIn(draft[name]) : null);
@@ -122,13 +122,9 @@ function ruleOf(draft: Draft): Omit<CheckRequest, "language"> {
 }
 
 /** The condition alone, or null while it is not complete. */
-export function checkOf(draft: Draft, language: "en" | "ja"): CheckRequest | null {
-  const {
-    alert_id: _,
-    cool_down_sec: __,
-    ...wrong
-  } = findings(draft, { required: "!", badNumber: "!" }, false);
-  return Object.keys(wrong).length > 0 ? null : { ...ruleOf(draft), language };
+export function checkOf(draft: Draft): CheckRequest | null {
+  const { cool_down_sec: _, ...wrong } = findings(draft, { required: "!", badNumber: "!" }, false);
+  return Object.keys(wrong).length > 0 ? null : ruleOf(draft);
 }
 
 export function requestOf(draft: Draft, revision: number | null): AlertRequest {

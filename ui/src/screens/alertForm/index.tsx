@@ -233,9 +233,8 @@ function RuleFields({ isNew }: { isNew: boolean }) {
 /** Whether the condition is met now, as the gateway finds it. */
 function LiveCheck() {
   const t = useMessages(messages);
-  const language = useLanguage();
   const { draft } = useForm();
-  const request = useMemo(() => checkOf(draft, language), [draft, language]);
+  const request = useMemo(() => checkOf(draft), [draft]);
   const key = JSON.stringify(request);
   const { data, error } = useRead(
     ["alert-check", key],
@@ -245,7 +244,7 @@ function LiveCheck() {
       signal.throwIfAborted();
       return checkAlert(request as CheckRequest, signal);
     },
-    { enabled: request !== null, every: EVERY_MS },
+    { enabled: request !== null, every: EVERY_MS, keep: true },
   );
   return (
     <div className={local.check} role="status" aria-label={t("now")}>

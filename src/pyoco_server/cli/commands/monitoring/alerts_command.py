@@ -71,7 +71,7 @@ def show_alert(
 
 @client_command(
     "pyoco-client alerts apply -f alerts.yaml",
-    "SLACK_URL=$(cat slack.url) pyoco-client alerts apply -f alerts.yaml --output json",
+    "pyoco-client alerts apply --file alerts.yaml --output json",
 )
 def apply(
     client: PyocoHttpClient,

@@ -24,10 +24,12 @@ from pyoco_server.http_api.requests.query import (
     whole_number,
 )
 from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.http_problems import preferred_language
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.services import Alerts
 from pyoco_server.records.monitoring.alert_models import (
     ALERT_ID_EXPECTED,
+    AlertLanguage,
     AlertOccurrence,
     AlertRecord,
     AlertRule,
@@ -62,13 +64,15 @@ async def list_alerts(request: Request) -> Response:
     next_cursor = None
     if len(rest) > limit:
         next_cursor = (await gateway.cursors.get()).write(_place(rest[limit - 1]), bound_to)
-    return json_response(
+    now, language = gateway.clock.now(), _language(request)
+    return _localized(
         types.AlertPage(
-            items=[_view(each, gateway.clock.now()) for each in rest[:limit]],
+            items=[_view(each, now, language) for each in rest[:limit]],
             next_cursor=next_cursor,
             total=len(matching),
             firing=sum(each.current is not None for each in matching),
-        )
+        ),
+        language,
     )
 
 
@@ -76,8 +80,10 @@ async def list_alerts(request: Request) -> Response:
 async def check_alert(request: Request) -> Response:
     body = await _read(request, types.AlertCheckRequest)
     rule, found = await _alerts(request).service.check(caller_of(request), _rule(body))
-    text = checked_text(rule, found.facts, body.language, is_met=found.is_met)
-    return json_response(types.AlertChecked(met=found.is_met, value=found.facts.value, text=text))
+    language = _language(request)
+    text = checked_text(rule, found.facts, language, is_met=found.is_met)
+    checked = types.AlertChecked(met=found.is_met, value=found.facts.value, text=text)
+    return _localized(checked, language)
 
 
 @handles(endpoints.GET_ALERT)
@@ -140,8 +146,9 @@ async def unmute_alert(request: Request, alert_id: str) -> Response:
 @handles(endpoints.ALERT_HISTORY)
 async def alert_history(request: Request, alert_id: str) -> Response:
     record = await _alerts(request).service.find(_name(request, alert_id))
-    items = [_occurrence(record, each) for each in reversed(record.history)]
-    return json_response(types.AlertHistory(items=items))
+    language = _language(request)
+    items = [_occurrence(each, language) for each in reversed(record.history)]
+    return _localized(types.AlertHistory(items=items), language)
 
 
 def _alerts(request: Request) -> Alerts:
@@ -179,10 +186,19 @@ def _place(record: AlertRecord) -> SortKey:
 
 
 def _answer(request: Request, record: AlertRecord) -> Response:
-    return json_response(_view(record, gateway_of(request).clock.now()))
+    language = _language(request)
+    return _localized(_view(record, gateway_of(request).clock.now(), language), language)
 
 
-def _view(record: AlertRecord, now: float) -> types.AlertView:
+def _language(request: Request) -> AlertLanguage:
+    return AlertLanguage(preferred_language(request.headers.get("accept-language")))
+
+
+def _localized(content: Struct, language: AlertLanguage) -> Response:
+    return json_response(content, {"Content-Language": language, "Vary": "Accept-Language"})
+
+
+def _view(record: AlertRecord, now: float, language: AlertLanguage) -> types.AlertView:
     fields = structs.asdict(record)
     shown = {name: fields[name] for name in types.AlertView.__struct_fields__ if name in fields}
     shown |= {
@@ -190,17 +206,17 @@ def _view(record: AlertRecord, now: float) -> types.AlertView:
         "channels": [_as(each, types.ChannelView) for each in record.channels],
         "mute": _as(record.mute, types.MuteView) if record.mute and record.is_muted(now) else None,
         "firing": record.current is not None,
-        "last": None if record.last is None else _occurrence(record, record.last),
+        "last": None if record.last is None else _occurrence(record.last, language),
     }
     return types.AlertView(**shown)
 
 
-def _occurrence(record: AlertRecord, found: AlertOccurrence) -> types.OccurrenceView:
+def _occurrence(found: AlertOccurrence, language: AlertLanguage) -> types.OccurrenceView:
     return types.OccurrenceView(
         number=found.number,
         fired_at=found.fired_at,
         resolved_at=found.resolved_at,
-        text=condition_text(found.rule, found.facts, record.language, is_met=True),
+        text=condition_text(found.rule, found.facts, language, is_met=True),
         facts=_as(found.facts, types.FactsView),
         fired=[_as(each, types.MessageView) for each in found.fired],
         resolved=[_as(each, types.MessageView) for each in found.resolved],
