@@ -17,6 +17,8 @@ import { LogCard } from "./log/LogCard";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
+import { CompareMenu } from "./related/CompareMenu";
+import { DoneToRun } from "./related/DoneToRun";
 import { Results } from "./results/Results";
 import { type Run, type Task, tasksOf } from "./run";
 import { TimelineCard } from "./timeline/TimelineCard";
@@ -86,7 +88,12 @@ function Shown({ run, removed, onRevived }: ShownProps) {
           {removed && <span>{t("removed")}</span>}
         </span>
       }
-      actions={<RunActions run={run} selected={selected} onRevived={onRevived} />}
+      actions={
+        <>
+          <CompareMenu run={run} />
+          <RunActions run={run} selected={selected} onRevived={onRevived} />
+        </>
+      }
     >
       <Facts run={run} />
       <Why run={run} />
@@ -100,6 +107,7 @@ function Shown({ run, removed, onRevived }: ShownProps) {
         <Details run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
         <div className={styles.below}>
           <Results run={run} />
+          <DoneToRun run={run} />
           <Log id={run.run_id} selected={selected} onSelect={select} />
         </div>
       </div>
