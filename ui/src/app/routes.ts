@@ -27,6 +27,7 @@ export type ScreenName =
   | "wheels"
   | "dlq"
   | "metrics"
+  | "audit"
   | "submit"
   | "api"
   | "settings";
@@ -76,6 +77,8 @@ export const SCREENS: readonly Screen[] = [
   screen("/wheels", "wheels", () => import("../screens/wheels")),
   screen("/dlq", "dlq", () => import("../screens/dlq")),
   screen("/metrics", "metrics", () => import("../screens/metrics")),
+  screen("/audit", "audit", () => import("../screens/audit")),
+  screen("/compare", "runs", () => import("../screens/compare")),
   screen("/submit", "submit", () => import("../screens/submit")),
   screen("/api", "api", () => import("../screens/api")),
   screen("/settings", "settings", () => import("../screens/settings")),

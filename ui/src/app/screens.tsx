@@ -13,6 +13,7 @@ import {
   MailX,
   Play,
   RadioTower,
+  ScrollText,
   Server,
   Settings,
   Webhook,
@@ -46,6 +47,7 @@ const ENTRIES: readonly NavEntry[] = [
   { name: "wheels", path: "/wheels", icon: Boxes, letter: "p" },
   { name: "dlq", path: "/dlq", icon: MailX, letter: "d" },
   { name: "metrics", path: "/metrics", icon: ChartLine, letter: "m" },
+  { name: "audit", path: "/audit", icon: ScrollText, letter: "t" },
   { name: "api", path: "/api", icon: Braces, letter: "a" },
   { name: "settings", path: "/settings", icon: Settings, letter: "s" },
 ];

@@ -19,6 +19,9 @@ import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
 import { RunPlace, RunSteps } from "./RunPlace";
+import { CompareMenu } from "./related/CompareMenu";
+import { DoneToRun } from "./related/DoneToRun";
+import { RelatedRuns } from "./related/RelatedRuns";
 import { Results } from "./results/Results";
 import { hasPrinted, type Run, type Task, tasksOf } from "./run";
 import { useRunControls } from "./runControls";
@@ -93,7 +96,12 @@ function Shown({ run, removed, onRevived }: ShownProps) {
           <RunSteps id={run.run_id} />
         </span>
       }
-      actions={<RunActions run={run} selected={selected} controls={controls} />}
+      actions={
+        <>
+          <CompareMenu run={run} />
+          <RunActions run={run} selected={selected} controls={controls} />
+        </>
+      }
     >
       <Facts run={run} />
       <Why run={run} tasks={tasks} controls={controls} onSelect={select} />
@@ -112,6 +120,8 @@ function Shown({ run, removed, onRevived }: ShownProps) {
         </div>
         <Details run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
         <div id={LOG_ID} className={styles.below}>
+          <RelatedRuns run={run} tasks={tasks} onSelect={select} />
+          <DoneToRun run={run} />
           <Log
             id={run.run_id}
             selected={selected}

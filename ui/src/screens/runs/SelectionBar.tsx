@@ -8,6 +8,7 @@ import { Arming } from "../../ui/arming";
 import { Button, Field, IconButton, Input } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { showProblem, showToast } from "../../ui/toasts";
+import { CompareTwo } from "../compare/CompareTwo";
 import dialogStyles from "./BulkDialog.module.css";
 import { messages } from "./messages";
 import styles from "./Runs.module.css";
@@ -122,6 +123,7 @@ function SomeBar({ selection, list, matching }: Omit<SelectionBarProps, "onBulk"
         >
           {t("cancelCount", { count: touched("cancel").length })}
         </Button>
+        <CompareTwo runs={runs} />
         <IconButton label={t("clearSelection")} icon={<X size={15} />} onClick={onClear} />
       </section>
       {asking && (

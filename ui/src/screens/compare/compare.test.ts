@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import type { Run } from "../run/run";
+import { change, differs, taskRows, valueRows } from "./compare";
+
+const run = (tasks: Record<string, [string, number | null]>): Run =>
+  ({
+    status: "COMPLETED",
+    end_time: 100,
+    tasks: Object.fromEntries(Object.entries(tasks).map(([name, [state]]) => [name, state])),
+    task_records: Object.fromEntries(
+      Object.entries(tasks).map(([name, [, took]]) => [
+        name,
+        took === null ? {} : { started_at: 10, ended_at: 10 + took, output: name },
+      ]),
+    ),
+  }) as unknown as Run;
+
+describe("comparing values", () => {
+  it("has a row for each simple value of either", () => {
+    expect(
+      valueRows({ n: 1, at: { x: [1, 2] }, gone: true }, { n: 1, at: { x: [1, 3] }, new: null }),
+    ).toEqual([
+      { path: "n", a: "1", b: "1" },
+      { path: "at.x[0]", a: "1", b: "1" },
+      { path: "at.x[1]", a: "2", b: "3" },
+      { path: "gone", a: "true", b: null },
+      { path: "new", a: null, b: "null" },
+    ]);
+  });
+
+  it("distinguishes an empty object, a text and nothing", () => {
+    const rows = valueRows({ a: {}, b: "1", c: [] }, { a: [], b: 1 });
+    expect(rows.map(differs)).toEqual([true, true, true]);
+    expect(valueRows(undefined, undefined)).toEqual([]);
+    expect(valueRows("x", "y")).toEqual([{ path: "", a: '"x"', b: '"y"' }]);
+  });
+});
+
+describe("comparing tasks", () => {
+  it("pairs them by name and says how much longer the second took", () => {
+    const rows = taskRows(
+      run({ load: ["SUCCEEDED", 2], send: ["FAILED", 1] }),
+      run({ load: ["SUCCEEDED", 5], check: ["PENDING", null] }),
+    );
+    expect(rows.map(({ name, longer }) => [name, longer])).toEqual([
+      ["load", 3],
+      ["send", null],
+      ["check", null],
+    ]);
+    expect(rows[1]?.b).toBeNull();
+    expect(rows[2]?.b?.state).toBe("NOT_RUN");
+  });
+
+  it("has percents only where there is something to compare with", () => {
+    expect(change(2, 3)).toBe(50);
+    expect(change(4, 3)).toBe(-25);
+    expect(change(0, 3)).toBeNull();
+    expect(change(null, 3)).toBeNull();
+  });
+});
