@@ -120,8 +120,6 @@ function Shown({ run, removed, onRevived }: ShownProps) {
         </div>
         <Details run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
         <div id={LOG_ID} className={styles.below}>
-          <RelatedRuns run={run} tasks={tasks} onSelect={select} />
-          <DoneToRun run={run} />
           <Log
             id={run.run_id}
             selected={selected}
@@ -129,6 +127,8 @@ function Shown({ run, removed, onRevived }: ShownProps) {
             isOver={isTerminal(run.status)}
             hasPrinted={hasPrinted(tasks, selected)}
           />
+          <RelatedRuns run={run} tasks={tasks} onSelect={select} />
+          <DoneToRun run={run} />
         </div>
       </div>
     </Page>
