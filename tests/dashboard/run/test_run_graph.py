@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from msgspec import Raw
-from playwright.async_api import Locator, expect
+from playwright.async_api import FloatRect, Locator, expect
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Reason, RunStatus, TaskStatus
@@ -97,10 +97,10 @@ def frame(tab: Tab) -> Locator:
     return part(tab, "Flow").get_by_role("group", name="Tasks of the flow").locator("xpath=..")
 
 
-async def box_of(locator: Locator) -> dict[str, float]:
+async def box_of(locator: Locator) -> FloatRect:
     box = await locator.bounding_box()
     assert box is not None
-    return {name: box[name] for name in ("x", "y", "width", "height")}
+    return box
 
 
 async def is_within(inner: Locator, outer: Locator) -> bool:
