@@ -122,7 +122,6 @@ LIST_VIEWS = ClientEndpoint("GET", "/views", repeatable=True)
 GET_VIEW = ClientEndpoint("GET", "/views/{view_name}", repeatable=True)
 PUT_VIEW = ClientEndpoint("PUT", "/views/{view_name}")
 DELETE_VIEW = ClientEndpoint("DELETE", "/views/{view_name}")
-STATISTICS = ClientEndpoint("GET", "/statistics", repeatable=True)
 LIST_ALERTS = ClientEndpoint("GET", "/alerts", repeatable=True)
 CHECK_ALERT = ClientEndpoint("POST", "/alerts/check", repeatable=True)
 GET_ALERT = ClientEndpoint("GET", "/alerts/{alert_id}", repeatable=True)
@@ -138,6 +137,7 @@ GET_KEY = ClientEndpoint("GET", "/key", repeatable=True)
 MCP = ClientEndpoint("POST", "/mcp")
 METRICS = ClientEndpoint("GET", "/metrics", repeatable=True)
 OVERVIEW = ClientEndpoint("GET", "/overview", repeatable=True)
+STATISTICS = ClientEndpoint("GET", "/statistics", repeatable=True)
 REVISION_HEADER = "X-Pyoco-Revision"
 COMPLETED = "COMPLETED"
 # The statuses of runs that have ended.

@@ -496,24 +496,6 @@ View = TypedDict("View", {
 })
 ViewList = TypedDict("ViewList", {"views": list[View]})
 ViewDeleted = TypedDict("ViewDeleted", {"name": str, "deleted": bool})
-RunFigures = TypedDict("RunFigures", {
-    "completed": int, "failed": int, "cancelled": int, "per_hour": float, "success_rate": float | None,
-    "duration_ms": FlowQuantiles, "queue_ms": FlowQuantiles,
-})
-FlowComparison = TypedDict("FlowComparison", {
-    "flow_name": str, "current": RunFigures, "previous": RunFigures, "sparkline": FlowSparkline,
-})
-SlotCounts = TypedDict("SlotCounts", {"workers": int, "slots": int, "slots_busy": int})
-TagComparison = TypedDict("TagComparison", {
-    "tag": str, "current": RunFigures, "previous": RunFigures, "sparkline": FlowSparkline,
-    "slots": SlotCounts,
-})
-Statistics = TypedDict("Statistics", {
-    "period": Literal['1h', '24h', '30d', '7d'], "at": float, "since": int, "previous_since": int,
-    "bucket_sec": int, "current": RunFigures, "previous": RunFigures, "buckets": list[RunFigures],
-    "previous_buckets": list[RunFigures], "flows": list[FlowComparison], "flow_count": int,
-    "tags": list[TagComparison], "tag_count": int, "slots": SlotCounts,
-})
 AlertRule = TypedDict("AlertRule", {
     "condition": str, "flow_name": str | None, "tag": str | None, "count": int | None,
     "percent": float | None, "min_runs": int | None, "window_sec": float | None, "after_sec": float | None,
@@ -598,4 +580,22 @@ Overview = TypedDict("Overview", {
     "at": float, "window": Literal['1h', '24h', '7d'], "since": float, "stretch_sec": float,
     "statuses": dict[str, int], "ended": list[EndedRuns], "failing": list[FailingFlow],
     "queues": list[QueueView], "workers": WorkerCounts, "unreadable": NotRequired[UnreadableList],
+})
+RunFigures = TypedDict("RunFigures", {
+    "completed": int, "failed": int, "cancelled": int, "per_hour": float, "success_rate": float | None,
+    "duration_ms": FlowQuantiles, "queue_ms": FlowQuantiles,
+})
+FlowComparison = TypedDict("FlowComparison", {
+    "flow_name": str, "current": RunFigures, "previous": RunFigures, "sparkline": FlowSparkline,
+})
+SlotCounts = TypedDict("SlotCounts", {"workers": int, "slots": int, "slots_busy": int})
+TagComparison = TypedDict("TagComparison", {
+    "tag": str, "current": RunFigures, "previous": RunFigures, "sparkline": FlowSparkline,
+    "slots": SlotCounts,
+})
+Statistics = TypedDict("Statistics", {
+    "period": Literal['1h', '24h', '30d', '7d'], "at": float, "since": int, "previous_since": int,
+    "bucket_sec": int, "current": RunFigures, "previous": RunFigures, "buckets": list[RunFigures],
+    "previous_buckets": list[RunFigures], "flows": list[FlowComparison], "flow_count": int,
+    "tags": list[TagComparison], "tag_count": int, "slots": SlotCounts,
 })
