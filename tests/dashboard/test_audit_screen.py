@@ -1,10 +1,11 @@
-"""The audit page, what was done to a run, and the comparison of two runs."""
+"""The audit page, what was done to a run, the comparison of two runs, and the runs related to one."""
 
 import re
 
 import pytest
 from playwright.async_api import expect
 
+from pyoco_server.records.causes import Cause, CauseKind
 from pyoco_server.records.models import RunStatus
 from tests.dashboard.browser import Tab
 from tests.support.broker.stored_runs import ended, written
@@ -109,3 +110,47 @@ async def test_two_selected_runs_can_be_compared(tab: Tab) -> None:
     await link.click()
     await expect(tab.page.locator("h1")).to_have_text("Compare runs")
     await expect(tab.page).to_have_url(re.compile(f"a={runs[0].run_id}&b={runs[1].run_id}"))
+
+
+async def test_related_runs_and_fan_outs_are_a_tree(tab: Tab) -> None:
+    store = tab.gateway.inside.runs.store
+    cause = Cause(kind=CauseKind.SCHEDULE, id="nightly", at=900.0)
+    first = ended(RunStatus.FAILED, at=1000.0, flow_name="etl", cause=cause)
+    other = ended(at=1500.0, flow_name="etl", cause=cause)
+    states = {
+        "split": "SUCCEEDED",
+        **{f"work_{number}": "SUCCEEDED" for number in range(60)},
+        "work_7": "FAILED",
+    }
+    after = {name: {"after": ["split"] if "_" in name else []} for name in states}
+    rerun = ended(
+        RunStatus.FAILED,
+        at=2000.0,
+        flow_name="etl",
+        origin_run_id=first.run_id,
+        tasks=states,
+        task_records=after,
+    )
+    again = [ended(at=3000.0 + number, flow_name="etl", origin_run_id=rerun.run_id) for number in range(25)]
+    last = ended(at=5000.0, flow_name="etl", origin_run_id=again[0].run_id)
+    for run in (first, other, rerun, *again, last):
+        await store.create(run)
+    await tab.open(f"/runs/{rerun.run_id}")
+    tree = tab.page.locator("[data-related]")
+    await expect(tree.locator("[aria-current]")).to_contain_text(rerun.run_id[:8])
+    await expect(tree.locator("[data-run]").nth(0)).to_have_attribute("data-run", first.run_id)
+    # The first twenty, and where the rest is.
+    await expect(tree.locator("[data-run]")).to_have_count(2 + 20)
+    await expect(tree.get_by_role("link", name="Show all 25 reruns")).to_be_visible()
+    fan_out = tree.locator("[data-fan-out]")
+    await expect(fan_out).to_contain_text("60 tasks in parallel")
+    await expect(fan_out).to_contain_text("Failed 1")
+    await tab.screenshots("related-runs")
+    await tab.set_language("en")
+    await tree.get_by_role("button", name=f"Show the reruns of {again[0].run_id[:8]}").click()
+    await expect(tree.locator(f"[data-run='{last.run_id}']")).to_be_visible()
+    await fan_out.get_by_role("button", name="work").click()
+    await expect(tab.page).to_have_url(re.compile("task=work_7"))
+    await tab.open(f"/runs/{first.run_id}")
+    await expect(tree.get_by_role("link", name="2 runs with this cause")).to_be_visible()
+    await expect(tree.locator("[data-run]").nth(1)).to_have_attribute("data-run", rerun.run_id)

@@ -19,6 +19,7 @@ import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
 import { CompareMenu } from "./related/CompareMenu";
 import { DoneToRun } from "./related/DoneToRun";
+import { RelatedRuns } from "./related/RelatedRuns";
 import { Results } from "./results/Results";
 import { type Run, type Task, tasksOf } from "./run";
 import { TimelineCard } from "./timeline/TimelineCard";
@@ -107,6 +108,7 @@ function Shown({ run, removed, onRevived }: ShownProps) {
         <Details run={run} tasks={tasks} waits={waits} selected={selected} onSelect={select} />
         <div className={styles.below}>
           <Results run={run} />
+          <RelatedRuns run={run} tasks={tasks} onSelect={select} />
           <DoneToRun run={run} />
           <Log id={run.run_id} selected={selected} onSelect={select} />
         </div>

@@ -1,0 +1,33 @@
+import { expect, it } from "vitest";
+import type { Task } from "../run";
+import { fanOuts } from "./fanOuts";
+
+const task = (name: string, state: Task["state"] = "SUCCEEDED", record: Task["record"] = {}): Task => ({
+  name,
+  state,
+  record,
+});
+
+it("groups parallel tasks of one place, and names the failed one first", () => {
+  const items = Array.from({ length: 60 }, (_, at) =>
+    task(`work_${at}`, at === 7 ? "FAILED" : "SUCCEEDED", { after: ["split"] }),
+  );
+  const found = fanOuts([task("split"), ...items, task("join", "SUCCEEDED", { after: ["work_0"] })]);
+  expect(found).toEqual([
+    {
+      name: "work",
+      count: 60,
+      loop: false,
+      states: [
+        ["FAILED", 1],
+        ["SUCCEEDED", 59],
+      ],
+      first: "work_7",
+    },
+  ]);
+});
+
+it("counts the calls of a loop, and leaves small groups to the graph", () => {
+  const found = fanOuts([task("poll", "SUCCEEDED", { calls: 12 }), task("a_1"), task("a_2")]);
+  expect(found.map(({ name, count, loop }) => [name, count, loop])).toEqual([["poll", 12, true]]);
+});
