@@ -34,7 +34,16 @@ def test_the_hash_of_a_secret_is_one_fast_hash() -> None:
 
 def test_the_names_of_the_scopes() -> None:
     triggers = {"events", "triggers"}
-    assert {"submit", "read", "answer", "operate", "workers", "wheels", "admin"} | triggers == ALL_SCOPES
+    assert {
+        "submit",
+        "read",
+        "answer",
+        "operate",
+        "workers",
+        "wheels",
+        "audit",
+        "admin",
+    } | triggers == ALL_SCOPES
 
 
 def test_a_recreated_job_has_the_same_tenant() -> None:

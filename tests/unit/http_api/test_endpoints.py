@@ -140,4 +140,5 @@ def test_only_the_scope_of_workers_changes_workers() -> None:
         "GET /workers",
         "GET /workers/{worker_id}",
         "PATCH /workers/{worker_id}",
+        "GET /worker-setup",
     }

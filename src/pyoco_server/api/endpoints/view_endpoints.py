@@ -1,6 +1,7 @@
 """Endpoints of saved views."""
 
 from pyoco_server.api import view_types as views
+from pyoco_server.api.endpoints.audit_rule import AuditRule
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import NATS, UNREADABLE
 from pyoco_server.api.endpoints.endpoint_scopes import READ, SUBMIT_OR_OPERATE
@@ -23,6 +24,7 @@ PUT_VIEW = Endpoint(
     views.ViewView,
     (*_VIEW_ERRORS, Err.VIEW_CONFLICT),
     Body(views.ViewRequest),
+    audit=AuditRule("view.save", ("view_name",)),
 )
 # Not repeatable: the 404 of a second request would not say whether the first one has deleted it.
 DELETE_VIEW = Endpoint(
@@ -32,4 +34,5 @@ DELETE_VIEW = Endpoint(
     views.ViewDeleted,
     (*_VIEW_ERRORS, Err.VIEW_CONFLICT),
     query=views.DeleteViewQuery,
+    audit=AuditRule("view.delete", ("view_name",)),
 )
