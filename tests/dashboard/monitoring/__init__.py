@@ -1,0 +1,1 @@
+"""Screens about the system rather than about one run."""
