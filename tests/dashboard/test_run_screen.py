@@ -108,7 +108,7 @@ async def test_a_failed_run_shows_its_traceback_and_is_rerun(tab: Tab, worker: P
     await expect(status(tab)).to_have_text("Failed")
     await expect(task_in(tab, "Timeline", "extract")).to_contain_text("reused")
     await tab.screenshot("run-rerun")
-    await tab.page.get_by_role("link", name=run_id[:8]).click()
+    await tab.page.get_by_role("link", name=run_id[:8], exact=True).click()
     await expect(tab.page.get_by_text("Reruns", exact=True)).to_be_visible()
 
 

@@ -6,13 +6,16 @@ import { exactTime } from "../i18n/time";
 import { visible } from "../lib/visible";
 import { UserText } from "../ui/UserText";
 import styles from "./Audit.module.css";
-import { isAction, isDetail } from "./actions";
+import { actionText, isDetail } from "./actions";
 import { type Entry, shortId, targetHref } from "./auditApi";
 import { messages } from "./messages";
 
 export function useActionText(): (action: string) => string {
   const t = useMessages(messages);
-  return (action) => (isAction(action) ? t(`action.${action}`) : action);
+  return (action) => {
+    const text = actionText(action);
+    return text ? t(text) : action;
+  };
 }
 
 /** Who it was: the name of a key, else its id; without a key, the address. */

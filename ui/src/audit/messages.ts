@@ -276,7 +276,7 @@ export const messages = defineMessages({
     "kind.action": "ワークフローアクション",
     "kind.event": "イベント",
     "kind.retry_queue": "再試行キュー",
-    "kind.chat_webhook": "Google Chat",
+    "kind.chat_webhook": "Google Chat の通知",
     "kind.worker": "ワーカー",
     "kind.wheel": "wheel",
     "kind.request": "依頼",

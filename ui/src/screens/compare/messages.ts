@@ -46,7 +46,6 @@ export const messages = defineMessages({
     withPrevious: "With the previous run of this flow",
     withOrigin: "With the run this is a rerun of",
     withSuccess: "With the last successful run",
-    noOther: "There is no other run to compare with.",
     compareTwo: "Compare these two",
   },
   ja: {
@@ -94,7 +93,6 @@ export const messages = defineMessages({
     withPrevious: "このフローの前回の run と比較",
     withOrigin: "再実行元の run と比較",
     withSuccess: "最後に成功した run と比較",
-    noOther: "比較できる run がほかにありません。",
     compareTwo: "この2件を比較",
   },
 });
