@@ -48,6 +48,13 @@ export const ACTION_TEXTS = [
   "action.request.stop",
   "action.request.answer",
   "action.request.rerun",
+  "action.alert.save",
+  "action.alert.delete",
+  "action.alert.test",
+  "action.alert.mute",
+  "action.alert.unmute",
+  "action.view.save",
+  "action.view.delete",
   "action.key.create",
   "action.key.revoke",
   "action.key.rotate",
@@ -73,6 +80,8 @@ export const KINDS = [
   "worker",
   "wheel",
   "request",
+  "alert",
+  "view",
   "key",
 ] as const;
 export type Kind = (typeof KINDS)[number];
