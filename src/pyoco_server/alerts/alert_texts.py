@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pyoco_server.alerts.alert_transitions import Phase
+from pyoco_server.records.moments import duration_text
 from pyoco_server.records.monitoring.alert_models import (
     AlertCondition,
     AlertFacts,
@@ -13,10 +14,6 @@ from pyoco_server.records.monitoring.alert_models import (
     AlertRule,
 )
 
-_UNITS: Final = {
-    AlertLanguage.EN: ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s")),
-    AlertLanguage.JA: ((86_400, "日"), (3600, "時間"), (60, "分"), (1, "秒")),
-}
 _FIRED: Final = {
     AlertLanguage.EN: {
         AlertCondition.RUN_FAILED: "{runs} of {flow} failed",
@@ -69,18 +66,6 @@ _TEST: Final = {
 }
 
 
-def length(seconds: float, language: AlertLanguage) -> str:
-    """The two largest units, such as `4m 0s`."""
-    left = max(0, round(seconds))
-    units = _UNITS[language]
-    first = next((number for number, (size, _) in enumerate(units) if left >= size), len(units) - 1)
-    parts: list[str] = []
-    for size, unit in units[first : first + 2]:
-        parts.append(f"{left // size}{unit}")
-        left %= size
-    return (" " if language is AlertLanguage.EN else "").join(parts)
-
-
 def condition_text(rule: AlertRule, facts: AlertFacts, language: AlertLanguage, *, is_met: bool) -> str:
     """What was found, in one sentence without its full stop."""
     texts = _FIRED if is_met else _NOT_MET
@@ -104,10 +89,15 @@ def _filled(text: str, rule: AlertRule, facts: AlertFacts, language: AlertLangua
         percent=f"{rule.percent or 0:g}",
         ended=facts.runs,
         queued=facts.queued,
-        window=length(rule.window_sec or 0, language),
-        after=length(rule.after_sec or 0, language),
-        age=length(facts.value, language),
+        window=_whole_seconds(rule.window_sec or 0, language),
+        after=_whole_seconds(rule.after_sec or 0, language),
+        age=_whole_seconds(facts.value, language),
     )
+
+
+def _whole_seconds(seconds: float, language: AlertLanguage) -> str:
+    """Such as `4m 0s`."""
+    return duration_text(round(seconds), "ja" if language is AlertLanguage.JA else "en")
 
 
 def message_title(record: AlertRecord, occurrence: AlertOccurrence | None, phase: Phase) -> str:

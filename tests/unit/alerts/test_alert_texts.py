@@ -6,7 +6,6 @@ from pyoco_server.alerts.alert_sender import chat_text, webhook_body
 from pyoco_server.alerts.alert_texts import (
     checked_text,
     condition_text,
-    length,
     message_lines,
     message_title,
 )
@@ -53,14 +52,21 @@ def test_each_condition_has_a_text_in_both_languages(
     ("seconds", "english", "japanese"),
     [
         (0, "0s", "0秒"),
+        (7.4, "7s", "7秒"),
         (59, "59s", "59秒"),
         (240, "4m 0s", "4分0秒"),
         (3600, "1h 0m", "1時間0分"),
         (90_000, "1d 1h", "1日1時間"),
     ],
 )
-def test_durations_have_the_two_largest_units(seconds: float, english: str, japanese: str) -> None:
-    assert (length(seconds, EN), length(seconds, JA)) == (english, japanese)
+def test_durations_are_whole_seconds_in_the_two_largest_units(
+    seconds: float, english: str, japanese: str
+) -> None:
+    rule, facts = RULES[AlertCondition.NO_WORKER], AlertFacts(value=seconds)
+    in_english = condition_text(rule, facts, EN, is_met=True)
+    assert in_english == f"Tag gpu has had no live worker for {english} (queued runs: 0)"
+    in_japanese = condition_text(rule, facts, JA, is_met=True)
+    assert in_japanese == f"タグ gpu で稼働中のワーカーが{japanese}ありません（キュー内の run: 0件）"
 
 
 def test_a_message_says_what_happened_and_where_to_look() -> None:
