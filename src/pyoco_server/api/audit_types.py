@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pyoco_server.api.run_types import Cursor, Text, UnixTime
-from pyoco_server.records.operation_models import AuditEntry, AuditOutcome, AuditTarget, AuditVia
+from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome, AuditTarget, AuditVia
 from pyoco_server.records.wait_models import Actor
 
 AUDIT_LIMIT_DEFAULT: Final = 50

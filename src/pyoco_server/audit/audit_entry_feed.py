@@ -8,7 +8,7 @@ from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.stores.monitoring.audit_entry_store import entry_key
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.operation_models import decode_audit_entry
+from pyoco_server.records.monitoring.audit_entry_models import decode_audit_entry
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.index.index_feed import CatchUp, IndexFeedReader
 from pyoco_server.runs.index.pagination import SortKey

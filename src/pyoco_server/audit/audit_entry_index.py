@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pyoco_server.records.operation_models import AuditEntry, decode_audit_entry
+from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, decode_audit_entry
 from pyoco_server.runs.index.filter_sql import Condition, among, where
 from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.pagination import SortKey

@@ -11,7 +11,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import is_run_id
-from pyoco_server.records.operation_models import AuditEntry, AuditOutcome
+from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome
 
 log = logging.getLogger(__name__)
 

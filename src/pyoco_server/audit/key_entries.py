@@ -7,7 +7,7 @@ import time
 
 from pyoco_server.broker.stores.api_keys import ApiKeyRecord
 from pyoco_server.records.ids import new_uuid
-from pyoco_server.records.operation_models import AuditEntry, AuditOutcome, AuditTarget, AuditVia
+from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome, AuditTarget, AuditVia
 from pyoco_server.records.wait_models import Actor
 
 

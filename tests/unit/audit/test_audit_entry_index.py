@@ -14,7 +14,7 @@ from pyoco_server.audit.audit_entry_index import (
     read_page,
 )
 from pyoco_server.broker.stores.monitoring.audit_entry_store import entry_key
-from pyoco_server.records.operation_models import AuditEntry, AuditOutcome, AuditTarget
+from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome, AuditTarget
 from pyoco_server.records.wait_models import Actor
 
 RUN = "00000000-0000-4000-8000-00000000000{}"

@@ -30,7 +30,7 @@ from pyoco_server.http_api.services import RunListing, Schedules, Waits
 from pyoco_server.http_api.trigger_services import WorkflowEventParts
 from pyoco_server.records.hook_models import DeliveryStatus
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
-from pyoco_server.records.operation_models import AuditOutcome
+from pyoco_server.records.monitoring.audit_entry_models import AuditOutcome
 from pyoco_server.records.schedule_models import Outcome
 from pyoco_server.records.workflow_event_models import RetryStatus
 from pyoco_server.runs.lifecycle.tenancy import visible_to

@@ -21,7 +21,7 @@ from pyoco_server.http_api.middleware.rate_limits import TokenBuckets
 from pyoco_server.http_api.routing import find_endpoint, route_path
 from pyoco_server.records.ids import new_uuid
 from pyoco_server.records.models import is_run_id
-from pyoco_server.records.operation_models import AuditEntry, AuditOutcome, AuditTarget, AuditVia
+from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome, AuditTarget, AuditVia
 from pyoco_server.records.wait_models import run_id_of_wait
 
 REQUEST_ID: Final = "X-Request-Id"

@@ -1,1 +1,1 @@
-"""Records of what watches runs: alerts."""
+"""Records of what is observed about the system: alerts and the audit log."""

@@ -5,7 +5,7 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.operation_models import AuditEntry
+from pyoco_server.records.monitoring.audit_entry_models import AuditEntry
 from pyoco_server.telemetry.key_redaction import redact_keys_in
 
 _encode = msgspec.json.Encoder().encode

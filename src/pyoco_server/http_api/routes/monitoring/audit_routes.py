@@ -20,7 +20,7 @@ from pyoco_server.http_api.requests.query import (
 )
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.operation_models import AuditEntry, AuditOutcome
+from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
 
