@@ -17,6 +17,8 @@ from pyoco_server.http_client import wheel_calls as wheels
 from pyoco_server.http_client import workflow_event_calls as events
 from pyoco_server.http_client.call_types import Pages, Request, Stream
 from pyoco_server.http_client.monitoring import alert_calls as alerts
+from pyoco_server.http_client.monitoring import audit_calls as audit
+from pyoco_server.http_client.monitoring import statistics_calls
 
 if TYPE_CHECKING:
     from pyoco_server.http_client.async_client import AsyncPyocoHttpClient
@@ -122,7 +124,7 @@ class ClientMethods:
     iter_flows = Iterated(operations.iter_flows)
     get_flow = Sent(operations.get_flow)
     get_run_graph = Sent(operations.get_run_graph)
-    statistics = Sent(operations.statistics)
+    statistics = Sent(statistics_calls.statistics)
     list_workers = Sent(operations.list_workers)
     get_worker = Sent(operations.get_worker)
     get_worker_setup = Sent(operations.get_worker_setup)
@@ -142,8 +144,8 @@ class ClientMethods:
     list_bulk = Sent(operations.list_bulk)
     get_bulk = Sent(operations.get_bulk)
     stop_bulk = Sent(operations.stop_bulk)
-    list_audit = Sent(operations.list_audit)
-    iter_audit = Iterated(operations.iter_audit)
+    list_audit = Sent(audit.list_audit)
+    iter_audit = Iterated(audit.iter_audit)
     list_wheels = Sent(wheels.list_wheels)
     wheel_history = Sent(wheels.wheel_history)
     upload_wheel = Sent(wheels.upload_wheel)

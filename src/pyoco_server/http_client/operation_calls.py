@@ -1,15 +1,13 @@
-"""Calls about flows, statistics, workers, the audit log, dead letters and bulk operations."""
+"""Calls about flows, workers, dead letters, bulk operations, and the state of a gateway."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client.call_types import ClientEndpoint, Pages, Query, Request, call, given
-from pyoco_server.http_client.filter_params import AuditFilter, BulkConsent, LetterFilter, RunFilter
+from pyoco_server.http_client.filter_params import BulkConsent, LetterFilter, RunFilter
 from pyoco_server.http_client.response_types import (
-    AuditEntry,
-    AuditPage,
     BulkAnswer,
     BulkList,
     BulkOperation,
@@ -23,13 +21,10 @@ from pyoco_server.http_client.response_types import (
     LetterPage,
     ReplayedLetter,
     RunGraph,
-    Statistics,
     Worker,
     WorkerChange,
     WorkerSetup,
 )
-
-Period = Literal["1h", "24h", "7d", "30d"]
 
 
 def list_flows(
@@ -58,16 +53,6 @@ def get_flow(flow_name: str, tag: str | None = None) -> Request[FlowView]:
 def get_run_graph(run_id: str) -> Request[RunGraph]:
     """The tasks of a run and the order between them, also before it has started."""
     return call(api.GET_RUN_GRAPH, run_id=run_id)
-
-
-def statistics(
-    period: Period | None = None, *, flow: str | None = None, tag: str | None = None
-) -> Request[Statistics]:
-    """The runs that ended in a period (24h unless given), and in the period before: rates and durations.
-
-    In total, per bucket of time, per flow and per tag; of one `flow` or one `tag` if given.
-    """
-    return call(api.STATISTICS, given(period=period, flow=flow, tag=tag))
 
 
 def list_workers(
@@ -213,18 +198,6 @@ def get_bulk(bulk_id: str) -> Request[BulkOperation]:
 def stop_bulk(bulk_id: str) -> Request[BulkOperation]:
     """Stop a bulk operation after the items in hand; what is done stays done."""
     return call(api.STOP_BULK, body={}, bulk_id=bulk_id)
-
-
-def list_audit(
-    limit: int | None = None, cursor: str | None = None, **selected: Unpack[AuditFilter]
-) -> Request[AuditPage]:
-    """A page of the audit log, the newest first: who did what. It needs the scope `audit`."""
-    return call(api.LIST_AUDIT, given(limit=limit, cursor=cursor, **selected))
-
-
-def iter_audit(page_size: int = 200, **selected: Unpack[AuditFilter]) -> Pages[AuditEntry]:
-    """Every entry of the audit log that matches, page after page."""
-    return Pages(page=lambda cursor: list_audit(page_size, cursor, **selected))
 
 
 def _bulk(

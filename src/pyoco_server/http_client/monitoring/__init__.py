@@ -1,1 +1,1 @@
-"""Calls about what watches runs."""
+"""Calls about the system rather than about one run: statistics, alerts and the audit log."""
