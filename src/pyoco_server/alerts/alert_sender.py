@@ -35,7 +35,7 @@ class Sending:
 
     ok: bool
     error: str = ""
-    # The receiver wants no more of it.
+    # It is not repeated: the receiver is gone for good (410).
     is_final: bool = False
 
 

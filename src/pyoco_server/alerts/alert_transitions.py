@@ -107,7 +107,7 @@ def _resolved(record: AlertRecord, current: AlertOccurrence, now: float) -> Aler
     messages: list[AlertMessage] = []
     if record.send_resolved:
         is_muted = record.is_muted(now)
-        # Who was not told that it fired is not told that it is over.
+        # A channel that got no message that it fired gets none that it is over.
         muted = {each.channel for each in current.fired if is_muted or each.state is MessageState.MUTED}
         messages = [
             _new_message(

@@ -48,7 +48,7 @@ describe("a chart over time", () => {
     expect(labelled([1, 2, 3], 1, 5)).toEqual([0, 1, 2]);
   });
 
-  it("names an interval of days by its first and last day", () => {
+  it("names an interval of a day or more with the day of its end", () => {
     expect(intervalLabel(1_759_968_000, 86_400, "en")).toMatch(/^Oct \d+ \d\d:00 – Oct \d+ \d\d:00$/);
     expect(intervalLabel(1_759_968_000, 300, "en")).toMatch(/^Oct \d+ \d\d:00–\d\d:05$/);
   });

@@ -41,7 +41,7 @@ const HOUR = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
 export const timeLabel = (at: number, spanSec: number, language: Language): string =>
   new Date(at * 1000).toLocaleString(language, spanSec > 3 * DAY_SEC ? DAY : HOUR);
 
-/** "Nov 17 09:00–09:30"; of a day or more only its days. */
+/** "Nov 17 09:00–09:30"; of a day or more with the day of its end too. */
 export function intervalLabel(at: number, intervalSec: number, language: Language): string {
   const day = { month: "short", day: "numeric" } as const;
   const begin = new Date(at * 1000);

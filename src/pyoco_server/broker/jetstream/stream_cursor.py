@@ -59,7 +59,7 @@ class StreamCursor:
         """The next messages after the sequence `after`; none at the end.
 
         The batch ends before it exceeds `max_bytes`, but has at least one message.
-        JetStream tells a consumer of a message after the ack of its publish: until then it may be missed.
+        JetStream notifies a consumer of a message after the ack of its publish: until then it may be missed.
         """
         pull: dict[str, object] = {"batch": limit, "no_wait": True}
         if max_bytes:

@@ -1,4 +1,4 @@
-"""How runs ended recently: counted per flow, status and time bucket.
+"""How runs ended recently: counted per flow, status and time bucket; and what the conditions of alerts read.
 
 An ended run is not written any more, so its `updated_at` is its end. Lists filter by the same time, and so
 find what was counted here.
@@ -160,7 +160,8 @@ def _newest(db: sqlite3.Connection, groups: list[_Group]) -> RunItem:
     return _decode_item(item)
 
 
-# Of alerts, which ask again and again: each reads a few entries of an index, not the runs.
+# For the conditions of alerts, which are read every few seconds: each reads a few entries of an index, not
+# the runs.
 
 
 @dataclass(frozen=True, slots=True)

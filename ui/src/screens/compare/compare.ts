@@ -79,7 +79,7 @@ export const tookSec = ({ start_time, end_time }: Run): number | null =>
 export const queuedSec = ({ submitted_at, start_time }: Run): number | null =>
   submitted_at == null || start_time == null ? null : Math.max(0, start_time - submitted_at);
 
-/** The longer one, in percent of the shorter one; null where that says nothing. */
+/** By how many percent the second one is longer; negative: shorter. Null where that says nothing. */
 export function change(a: number | null, b: number | null): number | null {
   if (a === null || b === null || a <= 0) return null;
   return Math.round(((b - a) / a) * 100);
