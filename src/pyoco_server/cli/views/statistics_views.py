@@ -12,7 +12,7 @@ from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.http_client.response_types import RunFigures, Statistics
 
 _NONE: Final = "-"
-# A quantile is known to 4.5 %: below this, two of them may be equal.
+# A quantile is within 4.5 % of the exact one: two that differ by less than this may be equal.
 _NOISE: Final = 0.1
 
 

@@ -6,7 +6,7 @@ export type Figures = Schemas["RunFigures"];
 export type Period = Statistics["period"];
 export const PERIODS: readonly Period[] = ["1h", "24h", "7d", "30d"];
 
-/** A quantile is known to 4.5 %: below this, two of them may be equal. */
+/** A quantile is within 4.5 % of the exact one: two that differ by less than this may be equal. */
 const NOISE = 0.1;
 
 /** The relative change, 0.5 for half more; null without both values. */
