@@ -15,7 +15,7 @@ from msgspec import structs
 from pyoco_server.alerts.alert_checks import AddressCheck, GivenAlert, checked_channels, checked_rule
 from pyoco_server.alerts.alert_directory import AlertDirectory
 from pyoco_server.alerts.alert_sender import AlertSender, Sending
-from pyoco_server.alerts.alert_transitions import Finding, closed
+from pyoco_server.alerts.alert_transitions import Finding, closed, muted
 from pyoco_server.alerts.condition_reader import ConditionReader
 from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
 from pyoco_server.broker.stores.triggers.keyed_records import Stored
@@ -166,8 +166,8 @@ class AlertService:
 
         def change(record: AlertRecord, now: float) -> AlertRecord:
             until = None if for_sec is None else now + for_sec
-            mute = AlertMute(since=now, until=until, note=note, api_key_id=name.caller.api_key_id)
-            return structs.replace(record, mute=mute)
+            by = name.caller.api_key_id if _is_own(record, name.caller) else None
+            return muted(record, AlertMute(since=now, until=until, note=note, api_key_id=by))
 
         return await self._write(name, change, "muted")
 
@@ -230,8 +230,13 @@ def _with_rule(record: AlertRecord, rule: AlertRule, now: float) -> AlertRecord:
 
 
 def _revised(record: AlertRecord, caller: Caller, now: float) -> AlertRecord:
-    api_key_id = caller.api_key_id if caller.tenant_id == record.tenant_id else record.api_key_id
+    api_key_id = caller.api_key_id if _is_own(record, caller) else record.api_key_id
     return structs.replace(record, revision=record.revision + 1, updated_at=now, api_key_id=api_key_id)
+
+
+def _is_own(record: AlertRecord, caller: Caller) -> bool:
+    """Otherwise it is an operator, whose key the tenant does not see."""
+    return caller.tenant_id == record.tenant_id
 
 
 def _check_revision(record: AlertRecord, revision: int | None) -> None:

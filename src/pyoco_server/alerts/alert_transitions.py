@@ -15,6 +15,7 @@ from pyoco_server.records.monitoring.alert_models import (
     MAX_OCCURRENCES,
     AlertFacts,
     AlertMessage,
+    AlertMute,
     AlertOccurrence,
     AlertRecord,
     MessageState,
@@ -83,6 +84,16 @@ def closed(record: AlertRecord, now: float) -> AlertRecord:
     """Its occurrence ends without a message: its rule is another one from now on."""
     current = record.current
     return record if current is None else _with_last(record, structs.replace(current, resolved_at=now))
+
+
+def muted(record: AlertRecord, mute: AlertMute) -> AlertRecord:
+    """Nothing is sent while it is muted, nor what would be sent again because it could not be delivered."""
+    pending = {message: None for message, _ in _unsent(record)}
+
+    def drop(message: AlertMessage, _: None) -> AlertMessage:
+        return structs.replace(message, state=MessageState.MUTED, next_at=None)
+
+    return structs.replace(_changed(record, pending, drop), mute=mute)
 
 
 def _may_fire(record: AlertRecord, now: float) -> bool:
@@ -159,10 +170,10 @@ def claimed(record: AlertRecord, now: float, *, until: float) -> tuple[AlertReco
 
 
 def completed(record: AlertRecord, results: Mapping[MessageId, SendResult]) -> AlertRecord:
-    """With what became of these messages; those that are not pending any more stay as they are."""
+    """With what became of these messages; of those that are not pending any more, only a delivery counts."""
 
     def complete(message: AlertMessage, result: SendResult) -> AlertMessage:
-        if message.state is not MessageState.PENDING:
+        if message.state is not MessageState.PENDING and not result.ok:
             return message
         if result.ok:
             state = MessageState.DELIVERED
@@ -175,13 +186,20 @@ def completed(record: AlertRecord, results: Mapping[MessageId, SendResult]) -> A
 
 def _pending(record: AlertRecord) -> Iterator[tuple[MessageId, float]]:
     """Each pending message that may be sent, with its time."""
+    unsent = list(_unsent(record))
+    beginnings = {(id_.number, id_.channel) for id_, _ in unsent if id_.phase == "fired"}
+    for id_, at in unsent:
+        # A channel gets the two in their order.
+        if id_.phase == "fired" or (id_.number, id_.channel) not in beginnings:
+            yield id_, at
+
+
+def _unsent(record: AlertRecord) -> Iterator[tuple[MessageId, float]]:
+    """Each pending message, with its time."""
     for occurrence in record.history:
-        unsent = {each.channel for each in occurrence.fired if each.next_at is not None}
         for phase in _PHASES:
             for message in getattr(occurrence, phase):
-                # A channel gets the two in their order.
-                is_early = phase == "resolved" and message.channel in unsent
-                if message.next_at is not None and not is_early:
+                if message.next_at is not None:
                     yield MessageId(occurrence.number, phase, message.channel), message.next_at
 
 

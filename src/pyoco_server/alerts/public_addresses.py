@@ -18,6 +18,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 SETTING: Final = "PYOCO_ALERT_NETWORKS"
 # IPv6 addresses that contain an IPv4 address, to which a gateway of the network translates.
 _TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
+# All IPv6 addresses that are public are of it; others contain an IPv4 address, or are of a site.
+_PUBLIC_IPV6: Final = ipaddress.IPv6Network("2000::/3")
 
 
 class AddressRefused(httpx.TransportError):
@@ -42,10 +44,16 @@ def refusal_of(address: Address, allowed: Sequence[Network]) -> str | None:
     address = _plain(address)
     if any(address.version == network.version and address in network for network in allowed):
         return None
-    if address.is_global and not address.is_multicast:
+    if _is_public(address):
         return None
     # Without the address: a tenant must not find out how names are resolved inside.
     return f"the host has no public address; an operator can allow its network with {SETTING}"
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address) and address not in _PUBLIC_IPV6:
+        return False
+    return address.is_global and not address.is_multicast
 
 
 def _plain(address: Address) -> Address:
@@ -53,6 +61,8 @@ def _plain(address: Address) -> Address:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
+        if address.sixtofour is not None:
+            return address.sixtofour
         if address in _TRANSLATED:
             return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     return address

@@ -88,6 +88,19 @@ async def test_the_lines_around_one_are_read_without_the_others(
     assert texts(found) == ["line 15", "line 25"]
 
 
+async def test_a_place_behind_the_last_line_can_be_continued_from(
+    gateway: RunningGateway, run: PrintingRun
+) -> None:
+    await run.prints("a", "b")
+    [last] = (await logs(gateway, run, tail=1))["lines"]
+    sequence = int(last["id"].partition("-")[0])
+    for missing in (f"{sequence + 1}-0", "999999999999999999-0"):
+        page = await logs(gateway, run, around=missing)
+        assert (texts(page), page["next_after"]) == (["a", "b"], last["id"])
+    await run.prints("c")
+    assert texts(await logs(gateway, run, after=page["next_after"])) == ["c"]
+
+
 @pytest.mark.parametrize("query", [{"after": "1-0"}, {"tail": 2}, {"follow": "1"}, {"around": "2-0"}])
 async def test_one_place_of_the_log_is_read_at_a_time(
     gateway: RunningGateway, run: PrintingRun, query: dict[str, Any]

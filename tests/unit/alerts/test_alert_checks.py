@@ -140,6 +140,12 @@ def test_two_channels_have_two_names() -> None:
         "fd00::1",
         "::ffff:127.0.0.1",
         "64:ff9b::a00:1",
+        "64:ff9b:1::a00:1",
+        "2002:7f00:1::",
+        "2002:a9fe:a9fe::1",
+        "::127.0.0.1",
+        "::ffff:0:127.0.0.1",
+        "fec0::1",
     ],
 )
 def test_an_address_inside_is_refused_unless_its_network_is_allowed(address: str) -> None:
@@ -149,7 +155,9 @@ def test_an_address_inside_is_refused_unless_its_network_is_allowed(address: str
     assert refusal_of(parsed, allowed) is None
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808"])
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808", "2002:808:808::1"]
+)
 def test_a_public_address_is_accepted(address: str) -> None:
     assert refusal_of(ipaddress.ip_address(address), []) is None
 

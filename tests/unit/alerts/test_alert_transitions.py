@@ -11,6 +11,7 @@ from pyoco_server.alerts.alert_transitions import (
     closed,
     completed,
     decided,
+    muted,
     next_message_at,
 )
 from pyoco_server.records.monitoring.alert_models import (
@@ -108,10 +109,27 @@ def test_a_muted_alert_fires_without_messages() -> None:
 
 
 def test_an_alert_that_still_fires_is_reported_when_its_mute_ends() -> None:
-    muted = look(an_alert(mute=AlertMute(since=NOW, until=NOW + 100)), 1)
-    assert look(muted, 99) is muted
-    after = look(muted, 100)
+    silent = look(an_alert(mute=AlertMute(since=NOW, until=NOW + 100)), 1)
+    assert look(silent, 99) is silent
+    after = look(silent, 100)
     assert states(after) == [(["pending"], [])]
+
+
+def test_a_mute_ends_the_attempts_to_deliver_a_message() -> None:
+    mute = AlertMute(since=NOW + 2, until=NOW + 100)
+    record = muted(look(an_alert(), 1), mute)
+    assert (states(record), next_message_at(record)) == ([(["muted"], [])], None)
+    assert states(look(record, 100)) == [(["pending"], [])]
+    over = muted(look(look(an_alert(), 1), 1.5, is_met=False), mute)
+    assert (states(over), next_message_at(over)) == ([(["muted"], ["muted"])], None)
+
+
+def test_a_message_that_was_being_sent_when_it_was_muted_is_not_sent_again() -> None:
+    record, [due] = claimed(look(an_alert(), 1), NOW + 1, until=NOW + 10)
+    record = muted(record, AlertMute(since=NOW + 2, until=NOW + 100))
+    assert states(completed(record, {due: SendResult(ok=False, next_at=NOW + 5)})) == [(["muted"], [])]
+    delivered = completed(record, {due: SendResult(ok=True)})
+    assert states(look(delivered, 100)) == [(["delivered"], [])]
 
 
 def test_a_change_of_the_rule_ends_its_occurrence_without_a_message() -> None:

@@ -248,3 +248,10 @@ async def test_reading_backwards_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert page.lines == []
     assert page.start is not None
     assert log.reads < 8
+
+
+async def test_a_place_far_behind_the_last_line_does_not_read_the_whole_log() -> None:
+    log = LogInMemory(*[[line(f"{number}")] for number in range(1000)])
+    page = await lines_before(log, "run", LogPosition(10**18 - 1, 0), 1, LogFilter())
+    assert [each.line.text for each in page.lines] == ["999"]
+    assert log.reads < 20

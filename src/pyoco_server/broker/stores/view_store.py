@@ -90,7 +90,7 @@ def _check(name: str, current: SavedView | None, revision: int | None) -> None:
         return
     if current is None:
         raise _not_found(name)
-    by = "" if current.updated_by is None else f" by {shortened(current.updated_by)}"
+    by = f" by {shortened(current.updated_by)}" if current.updated_by else ""
     what = "exists" if revision == NEW else f"was changed{by}"
     raise ViewConflict(f"the view {shortened(name)} {what}: it has revision {actual}")
 

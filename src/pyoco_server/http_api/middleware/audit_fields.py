@@ -29,7 +29,7 @@ class JsonFields:
         *parents, name = path.split(".")
         for parent in parents:
             fields = _object_in(bytes(fields[parent])) if parent in fields else {}
-        return _detail(msgspec.json.decode(fields[name])) if name in fields else None
+        return _detail(_value_in(fields[name])) if name in fields else None
 
     def text(self, path: str) -> str | None:
         value = self.get(path)
@@ -46,6 +46,14 @@ def _object_in(content: bytes) -> dict[str, Raw]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         # Not JSON, or no object: the response says so, and there is nothing to keep.
         return {}
+
+
+def _value_in(field: Raw) -> Any:
+    try:
+        return msgspec.json.decode(field)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # Raw fields are not checked: it may be no UTF-8, or a number that is too large.
+        return None
 
 
 def _detail(value: Any) -> Detail | None:

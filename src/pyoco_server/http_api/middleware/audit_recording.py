@@ -19,7 +19,7 @@ from pyoco_server.http_api.middleware.audit_fields import Detail, JsonFields
 from pyoco_server.http_api.middleware.principal import actor_of, principal_of
 from pyoco_server.http_api.middleware.rate_limits import TokenBuckets
 from pyoco_server.http_api.routing import find_endpoint, route_path
-from pyoco_server.records.ids import new_uuid
+from pyoco_server.records.ids import NO_TENANT, new_uuid
 from pyoco_server.records.models import is_run_id
 from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome, AuditTarget, AuditVia
 from pyoco_server.records.wait_models import run_id_of_wait
@@ -162,7 +162,7 @@ def _entry(exchange: _Exchange, endpoint: Endpoint, rule: AuditRule, sent: JsonF
     return AuditEntry(
         id=new_uuid(),
         at=time.time(),
-        tenant_id=(answered.text("tenant_id") if accepted else None)
+        tenant_id=(_owner(request, endpoint, answered) if accepted else None)
         or (None if principal is None else principal.tenant_id),
         actor=actor_of(request, on_behalf_of=None if on_behalf_of is None else str(on_behalf_of)),
         via=_via(request),
@@ -175,6 +175,14 @@ def _entry(exchange: _Exchange, endpoint: Endpoint, rule: AuditRule, sent: JsonF
         request_id=exchange.request_id,
         details=details,
     )
+
+
+def _owner(request: Request, endpoint: Endpoint, answered: JsonFields) -> str | None:
+    """The tenant of the target, as the response has it, or as an operator has named it."""
+    named = None
+    if endpoint.query is not None and "tenant" in endpoint.query.__struct_fields__:
+        named = request.query_params.get("tenant")
+    return answered.text("tenant_id") or (None if named == NO_TENANT else named)
 
 
 def _target_id(

@@ -146,7 +146,8 @@ async def _lines_near(
         reader = LogReader(logs, run_id, after=position.just_before, line_filter=selected)
         page = await reader.page(limit - len(earlier.lines), ended=snapshot.status.terminal)
         view.lines += [_line_view(line) for line in page.lines]
-        view.next_after = None if page.position == START else str(page.position)
+        if page.moved:
+            view.next_after = str(page.position)
         view.complete = page.complete
     return view
 

@@ -85,7 +85,9 @@ def _check_name(field: str, name: str) -> None:
 def _check_statuses(statuses: Sequence[str]) -> None:
     """Records of a later version may have others; a request may not."""
     problems = [
-        FieldProblem(f"filter.status[{at}]", f"expected one of {', '.join(RunStatus)}", shortened(status))
+        FieldProblem(
+            f"filter.status[{at}]", f"expected one of {', '.join(RunStatus)}", shortened(str(status))
+        )
         for at, status in enumerate(statuses)
         if status not in RunStatus.__members__
     ]

@@ -22,8 +22,9 @@ _BATCHES_AT_ONCE: Final = 200
 _BYTES_AT_ONCE: Final = 512 * 1024
 
 # How many sequences, of all runs, the first step backwards covers. Each further one covers twice as many.
-_FIRST_STEP: Final = 256
-_BEHIND_EVERY_LINE: Final = 10**9
+_FIRST_STEP: Final = 32
+# The largest index that `parse` takes.
+_BEHIND_EVERY_LINE: Final = 10**9 - 1
 
 _POSITION: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,9})")
 
@@ -190,7 +191,9 @@ async def lines_before(
     if not first or LogPosition(first[0].sequence, 0) >= before or limit == 0:
         return EarlierLines([], before if first and limit == 0 else None)
     lines: list[PlacedLine] = []
-    end, step, batches, size = before.sequence, _FIRST_STEP, 0, 0
+    # Steps from far behind the last line would be so long that one of them has the whole log.
+    end = min(before.sequence, await logs.last_sequence(run_id))
+    step, batches, size = _FIRST_STEP, 0, 0
     while len(lines) < limit and end >= first[0].sequence and batches < MAX_BATCHES and size < MAX_BYTES:
         begin = max(end - step, first[0].sequence - 1)
         read = [batch async for batch in _batches_between(logs, run_id, begin, end)]

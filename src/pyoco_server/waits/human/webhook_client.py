@@ -41,8 +41,8 @@ class WebhookClient:
                 status = await self._status(target.url, headers, body)
         except (TimeoutError, httpx.TimeoutException):
             return "failed", f"no response within {self._timeout_sec:g} s"
-        except httpx.InvalidURL:
-            # The text of this error may contain a password.
+        except (httpx.InvalidURL, UnicodeError):
+            # Or its host name is none, such as a..b. The text of this error may contain a password.
             return "failed", "the URL is not valid"
         except (httpx.HTTPError, OSError) as error:
             return "failed", f"{type(error).__name__}: {error}"

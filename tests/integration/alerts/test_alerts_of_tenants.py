@@ -1,0 +1,67 @@
+"""Alerts of tenants: what an operator does to them, and hosts that a tenant may not name."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+
+from pyoco_server.config import NatsBackendConfig
+from tests.integration.alerts.alerting import save
+from tests.integration.audit.test_audit_log import audit
+from tests.support.running.hook_senders import SECRETS_KEY
+from tests.support.running.tenants import OPERATOR, Tenant, having_tenants
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CHANNEL = {"name": "ops", "kind": "webhook", "url": "https://hooks.example.com/very-secret"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tenants(shared_config: NatsBackendConfig) -> AsyncIterator[list[Tenant]]:
+    config = replace(shared_config, secrets_keys=SECRETS_KEY)
+    async with having_tenants(config, "acme", OPERATOR) as tenants:
+        yield tenants
+
+
+async def test_a_tenant_knows_what_an_operator_did_without_its_key(tenants: list[Tenant]) -> None:
+    acme, operator = tenants
+    await save(acme, "orders", condition="run_failed", flow_name="orders", channels=[CHANNEL])
+    named = {"tenant": "acme"}
+    muted = await operator.http.post("/alerts/orders/mute", params=named, json={"note": "a move"})
+    assert muted.status_code == 200, muted.text
+    mute = (await acme.json("/alerts/orders"))["mute"]
+    assert (mute["note"], mute["api_key_id"]) == ("a move", None)
+    deleted = await operator.http.delete("/alerts/orders", params=named)
+    assert deleted.status_code == 200, deleted.text
+    entries = await audit(acme, target="orders")
+    assert [each["action"] for each in entries] == ["alert.delete", "alert.mute", "alert.save"]
+    assert entries[0]["actor"]["api_key_id"] is None
+
+
+async def test_an_entry_follows_only_a_tenant_that_the_endpoint_knows(tenants: list[Tenant]) -> None:
+    acme, operator = tenants
+    saved = await acme.http.put("/alerts/own", params={"tenant": OPERATOR}, json={"channels": []})
+    assert saved.status_code == 422
+    await save(acme, "own", condition="run_failed", flow_name="orders", channels=[CHANNEL])
+    await acme.http.put("/views/mine", params={"tenant": OPERATOR}, json={})
+    found = [each for each in await audit(operator) if each["target"]["id"] in ("own", "mine")]
+    assert {each["tenant_id"] for each in found} == {"acme"}
+
+
+@pytest.mark.parametrize("host", ["a..b", "xn--a", f"{'a' * 64}.example"])
+async def test_a_test_message_to_a_host_that_is_no_name_says_so(tenants: list[Tenant], host: str) -> None:
+    channel = {**CHANNEL, "url": f"http://{host}/very-secret"}
+    await save(tenants[0], "odd", condition="run_failed", flow_name="orders", channels=[channel])
+    tested = await tenants[0].http.post("/alerts/odd/test")
+    assert tested.status_code == 200, tested.text
+    assert tested.json()["channels"] == [{"channel": "ops", "ok": False, "error": "the URL is not valid"}]
+
+
+@pytest.mark.parametrize("note", [b'"\xff"', b"1e999"])
+async def test_a_body_that_cannot_be_read_is_no_internal_error(tenants: list[Tenant], note: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    refused = await tenants[0].http.post(
+        "/alerts/none/mute", content=b'{"note": ' + note + b"}", headers=headers
+    )
+    assert refused.status_code == 422, refused.text
