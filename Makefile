@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit lint docs lock ui react browser bench bench-index bench-flows bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-latency bench-dashboard chaos chaos-schedules simulate clean
+.PHONY: help demo test test-unit lint docs lock ui react browser screenshots bench bench-index bench-flows bench-watch bench-waits bench-time bench-events bench-auth bench-outage bench-growth bench-latency bench-dashboard chaos chaos-schedules simulate clean
 .SUFFIXES:
 # Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
@@ -83,6 +83,9 @@ browser: ## Install the browser that the dashboard is tested with, if there is n
 	else \
 	  echo 'Chromium not found: the tests of the dashboard are skipped. Install it to run them.'; \
 	fi
+
+screenshots: .venv/tools ui browser ## Take every screen of the dashboard in 12 variants, and check it with axe
+	@$(BIN)/pytest -q -s tests/dashboard/every_screen/pictures.py $(ARGS)
 
 bench: .venv/tools ## Measure the product and its peers side by side, in about an hour (ARGS=--quick: 20 minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -2,7 +2,8 @@
 import { href, pathTo } from "../app/router";
 import { useLanguage } from "../i18n/language";
 import { listText, useMessages } from "../i18n/messages";
-import { exactTime } from "../i18n/time";
+import { fileSize } from "../i18n/size";
+import { duration, exactTime } from "../i18n/time";
 import { visible } from "../lib/visible";
 import { UserText } from "../ui/UserText";
 import styles from "./Audit.module.css";
@@ -95,6 +96,8 @@ function Value({ name, value }: { name: string; value: Entry["details"][string] 
   if (name === "run_id")
     return <a href={href(pathTo("/runs/:id", { id: String(value) }))}>{String(value).slice(0, 8)}</a>;
   if (name === "deadline_at" && typeof value === "number") return exactTime(value, language);
+  if (name === "size_bytes" && typeof value === "number") return fileSize(value);
+  if (name.endsWith("_sec") && typeof value === "number") return duration(value);
   if (typeof value === "boolean") return t(value ? "yes" : "no");
   return <UserText text={Array.isArray(value) ? listText(value, language) : String(value)} />;
 }

@@ -51,8 +51,7 @@ export function targetHref({ target: { kind, id }, tenant_id, action }: Entry): 
   }
 }
 
-const LONG_ID = 20;
+const BEGINS_AS_UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
 
 /** A run or a wait by the beginning of its id, others as they are. */
-export const shortId = (id: string): string =>
-  id.length > LONG_ID && id.includes("-") ? id.slice(0, 8) : id;
+export const shortId = (id: string): string => (BEGINS_AS_UUID.test(id) ? id.slice(0, 8) : id);

@@ -123,14 +123,14 @@ function AlertTable({ items }: { items: readonly Alert[] }) {
               <td>
                 <AlertState alert={alert} />
               </td>
-              <td>{t(`condition.${alert.rule.condition}`)}</td>
-              <td>
+              <td data-head={t("condition")}>{t(`condition.${alert.rule.condition}`)}</td>
+              <td data-head={t("watches")}>
                 <Watched alert={alert} />
               </td>
-              <td>
+              <td data-head={t("channels")}>
                 <UserText text={alert.channels.map(({ name }) => name).join(", ")} />
               </td>
-              <td>
+              <td data-head={t("lastFired")}>
                 {alert.last ? (
                   <>
                     <Ago at={alert.last.fired_at} />

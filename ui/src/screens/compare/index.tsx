@@ -333,7 +333,8 @@ function Longer({ row: { a, b, longer } }: { row: TaskRow }) {
   if (longer === null) return null;
   if (Math.abs(longer) < SAME_SEC) return <span className={styles.soft}>{t("equal")}</span>;
   const time = duration(Math.abs(longer));
-  const percent = change(a?.took ?? null, b?.took ?? null);
+  // Of next to nothing, every change is thousands of percent.
+  const percent = (a?.took ?? 0) < SAME_SEC ? null : change(a?.took ?? null, b?.took ?? null);
   const isLonger = longer > 0;
   const text =
     percent === null

@@ -1,7 +1,9 @@
 /** The newest events of the month. */
 import { History } from "lucide-react";
 import { href, pathTo } from "../../app/router";
+import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
+import { visible } from "../../lib/visible";
 import { secondsOf } from "../../schedules/schedule";
 import type { Summary } from "../../triggers/eventApi";
 import { messages as common } from "../../triggers/messages";
@@ -50,6 +52,7 @@ export function Recent({ summary: { recent } }: { summary: Summary }) {
 }
 
 function Row({ event }: { event: Event }) {
+  const t = useMessages(messages);
   const { status } = useEventWords();
   // Without a name, no template of this id was found.
   const isKnown = event.template_id !== null && event.template_name !== null;
@@ -71,8 +74,8 @@ function Row({ event }: { event: Event }) {
           name && <UserText text={name} />
         )}
       </td>
-      <td>{event.source && <UserText text={event.source} />}</td>
-      <td>
+      <td data-head={t("source")}>{event.source && <UserText text={event.source} />}</td>
+      <td data-head={t("key")}>
         {event.idempotency_key && (
           <code>
             <UserText text={event.idempotency_key} />
@@ -100,12 +103,16 @@ function Row({ event }: { event: Event }) {
 
 function Why({ event }: { event: Event }) {
   const t = useMessages(messages);
+  const language = useLanguage();
   const { reason, advice } = useEventWords();
   if (!event.reason_class && !event.reason) return null;
+  // The gateway says it in English.
+  const isShown = event.reason && (language === "en" || !event.reason_class);
+  const title = [event.reason_code, !isShown && event.reason].filter(Boolean).join(": ");
   return (
     <>
-      <span title={event.reason_code ?? undefined}>
-        {event.reason ? <UserText text={event.reason} /> : reason(event.reason_class ?? "")}
+      <span title={title ? visible(title) : undefined}>
+        {isShown && event.reason ? <UserText text={event.reason} /> : reason(event.reason_class ?? "")}
       </span>{" "}
       <span className={styles.soft}>
         {event.retry_advice && advice(event.retry_advice)}

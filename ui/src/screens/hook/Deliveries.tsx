@@ -152,7 +152,7 @@ function DeliveryTable({ items, onOpen }: DeliveryTableProps) {
             <td>
               <Ago at={item.at} />
             </td>
-            <td>{item.http_status ?? "NATS"}</td>
+            <td data-head={t("answer")}>{item.http_status ?? "NATS"}</td>
             <td>
               <RunLink id={item.run_id} />
             </td>

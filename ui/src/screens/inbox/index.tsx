@@ -101,6 +101,7 @@ interface SideProps {
 
 function Side({ inbox, selected, onStep, hasNext }: SideProps) {
   const t = useMessages(messages);
+  const [query] = useQueryState();
   const side = useRef<HTMLElement>(null);
   useShortcut("j", () => onStep(1), t("next"));
   useShortcut("k", () => onStep(-1), t("previous"));
@@ -112,7 +113,7 @@ function Side({ inbox, selected, onStep, hasNext }: SideProps) {
     return (
       <section className={styles.side}>
         <EmptyState icon={MousePointerClick} title={t("chooseTitle")}>
-          {t("chooseText")}
+          {t(viewOf(query) === "open" ? "chooseText" : "chooseDecided")}
         </EmptyState>
       </section>
     );

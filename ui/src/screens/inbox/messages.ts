@@ -35,6 +35,7 @@ export const messages = defineMessages({
     openPage: "Open on its own page",
     chooseTitle: "Choose a question",
     chooseText: "Go through them with j and k, and press Enter to answer.",
+    chooseDecided: "Go through them with j and k.",
     emptyTitle: "No open questions",
     emptyText:
       "When a task asks a person, the question appears here automatically. One line in a task is enough:",
@@ -77,6 +78,7 @@ export const messages = defineMessages({
     openPage: "専用ページで開く",
     chooseTitle: "質問を選んでください",
     chooseText: "j と k で移動し、Enter で回答します。",
+    chooseDecided: "j と k で移動します。",
     emptyTitle: "未回答の質問はありません",
     emptyText: "タスクが人に質問すると、ここに自動で表示されます。タスクに1行書くだけです:",
     emptySubmit: "run を投入",

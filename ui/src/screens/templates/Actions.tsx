@@ -88,17 +88,18 @@ interface RowProps {
 
 function Row({ action, may, onAsk }: RowProps) {
   const t = useMessages(messages);
+  const c = useMessages(common);
   const { key, flow_name: flow, implied } = action;
   return (
     <tr data-action={key}>
       <th scope="row">
         <UserText text={key} />
       </th>
-      <td>
+      <td data-head={c("flow")}>
         <UserText text={flow} /> {action.has_workflow_yaml && <Tags tags={["flow.yaml"]} />}
         {implied && <span className={styles.soft}> {t("implied")}</span>}
       </td>
-      <td>
+      <td data-head={c("tag")}>
         <UserText text={action.tag} />
       </td>
       <td className={styles.end}>

@@ -145,10 +145,10 @@ function TemplateTable({ items }: { items: readonly Template[] }) {
                 </a>
                 <p className={styles.soft}>{template.id}</p>
               </th>
-              <td>{first && t(`trigger.${first.trigger_kind}`)}</td>
-              <td>{first && <UserText text={first.action} />}</td>
-              <td>{monthText(template)}</td>
-              <td>
+              <td data-head={t("starts")}>{first && t(`trigger.${first.trigger_kind}`)}</td>
+              <td data-head={t("action")}>{first && <UserText text={first.action} />}</td>
+              <td data-head={t("month")}>{monthText(template)}</td>
+              <td data-head={c("changed")}>
                 <Ago at={secondsOf(template.updated_at)} />
               </td>
             </tr>

@@ -1,4 +1,4 @@
-"""The folder of flows of an agent's worker (`--flows`): it has this one flow."""
+"""Work on an agent request: plan it, implement and test each step, write the report, push the branch."""
 
 from pyoco_server.agent.flow.request_flow import agent_request
 
