@@ -27,9 +27,9 @@ _DELAY_WEIGHTS: Final = Weights(50, 20, 15, 10, 4, 1)
 # How long a message is only announced until it is stored.
 _STORE_SEC: Final = (0.0, 0.002, 0.03)
 _STORE_WEIGHTS: Final = Weights(94, 5, 1)
-# How long its consumers are not told of a message that is stored.
-_TELL_SEC: Final = (0.0, 0.002, 0.05)
-_TELL_WEIGHTS: Final = Weights(94, 5, 1)
+# How long the consumers of a stored message are not notified of it.
+_NOTIFY_SEC: Final = (0.0, 0.002, 0.05)
+_NOTIFY_WEIGHTS: Final = Weights(94, 5, 1)
 
 
 class MessageFault(StrEnum):
@@ -59,7 +59,7 @@ class Network:
     ) -> None:
         self.loop = loop
         self.server = server
-        server.tell_delay_ns = self.tell_delay_ns
+        server.notify_delay_ns = self.notify_delay_ns
         self.record = record
         self._choices = choices
         self.server_is_up = True
@@ -84,8 +84,9 @@ class Network:
     def store_delay(self) -> float:
         return _STORE_SEC[self._choices.weighted("store", _STORE_WEIGHTS)]
 
-    def tell_delay_ns(self) -> int:
-        return int(_TELL_SEC[self._choices.weighted("tell", _TELL_WEIGHTS)] * 1e9)
+    def notify_delay_ns(self) -> int:
+        # Another name of the choice would change what the known seeds do.
+        return int(_NOTIFY_SEC[self._choices.weighted("tell", _NOTIFY_WEIGHTS)] * 1e9)
 
     def delay_late(self) -> float:
         """Of a message that is late."""

@@ -1,7 +1,7 @@
 """Operations on a server, and their answers in a form that can be compared.
 
-JetStream answers some operations before their effects can be seen everywhere: it tells a consumer of a new
-message after the ack of its publish, and ends the deliveries of a deleted message by themselves. Each such
+JetStream answers some operations before their effects can be seen everywhere: it notifies a consumer of a
+new message after the ack of its publish, and ends the deliveries of a deleted message later. Each such
 operation waits until these effects have happened, so that the next one finds the same on both servers.
 """
 

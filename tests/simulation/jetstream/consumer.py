@@ -59,8 +59,8 @@ class Consumer:
     outside: Outside
     # The next stream sequence to look at.
     next_sequence: int = 1
-    # Up to which sequence it was told of messages.
-    told_sequence: int = 0
+    # The last message that the server has notified it of.
+    notified_sequence: int = 0
     # The numbers of the last delivery.
     consumer_sequence: int = 0
     stream_sequence: int = 0
@@ -102,11 +102,11 @@ class Consumer:
 
     @property
     def num_pending(self) -> int:
-        """How many messages were never delivered, of those that it was told of."""
+        """How many messages were never delivered, of those that it was notified of."""
         pending = self._count_from(self.next_sequence)
-        if self.told_sequence >= self.stream.last_sequence:
+        if self.notified_sequence >= self.stream.last_sequence:
             return pending
-        return pending - self._count_from(max(self.next_sequence, self.told_sequence + 1))
+        return pending - self._count_from(max(self.next_sequence, self.notified_sequence + 1))
 
     def _count_from(self, sequence: int) -> int:
         [pattern, *more] = self.patterns
@@ -114,9 +114,9 @@ class Consumer:
             return self.stream.count(sequence, pattern)
         return sum(1 for each in self.stream.after(sequence, ">") if self.wants(each.subject))
 
-    def tell(self, sequence: int) -> None:
-        """A message was stored; a pull that does not wait finds none that the consumer was not told of."""
-        self.told_sequence = max(self.told_sequence, sequence)
+    def notify(self, sequence: int) -> None:
+        """A message was stored. A pull that does not wait finds only messages of which this was called."""
+        self.notified_sequence = max(self.notified_sequence, sequence)
         if self.waiting:
             self.work()
 

@@ -85,10 +85,10 @@ class SimulatedServer:
         self.api = JetStreamApi(self)
         # How many operations behind the replica is that answers a direct read of this stream.
         self.replica_lag: Callable[[str], int] = lambda _: 0
-        # How long after a message is stored its consumers are told of it.
-        self.tell_delay_ns: Callable[[], int] = lambda: 0
-        # Until when a stream has something to tell: its messages are told in order.
-        self._telling_until: dict[str, int] = {}
+        # How long after a message is stored its consumers are notified of it.
+        self.notify_delay_ns: Callable[[], int] = lambda: 0
+        # Until when notifications of a stream are pending: they are sent in order.
+        self._notifying_until: dict[str, int] = {}
         # Called with each message that is stored.
         self.on_write: Callable[[Stream, Stored], None] = lambda *_: None
         self._takers: dict[str, list[Stream]] = {}
@@ -140,7 +140,7 @@ class SimulatedServer:
             answer = {"error": refused.fields, "stream": stream.name, "seq": 0}
         else:
             if "duplicate" not in answer:
-                self._tell_consumers(stream, answer["seq"])
+                self._notify_consumers(stream, answer["seq"])
         if reply and not stream.config.get("no_ack"):
             self.reply(reply, answer)
 
@@ -202,7 +202,7 @@ class SimulatedServer:
     def add_consumer(self, stream: Stream, name: str, config: dict[str, Any]) -> Consumer:
         consumer = Consumer(stream, name, config, self.now_ns(), self._outside)
         consumer.used_ns = self.now_ns()
-        consumer.told_sequence = stream.last_sequence
+        consumer.notified_sequence = stream.last_sequence
         if config.get("deliver_policy") == "by_start_sequence":
             consumer.next_sequence = int(config["opt_start_seq"])
         elif config.get("deliver_policy") == "new":
@@ -231,25 +231,25 @@ class SimulatedServer:
     def consumers_of(self, stream: str) -> list[Consumer]:
         return [each for key, each in self.consumers.items() if key[0] == stream]
 
-    def _tell_consumers(self, stream: Stream, sequence: int) -> None:
+    def _notify_consumers(self, stream: Stream, sequence: int) -> None:
         """Perhaps after the ack of the publish, as JetStream does."""
         consumers = self.consumers_of(stream.name)
         if not consumers:
             return
         now_ns = self.now_ns()
-        at_ns = max(now_ns + self.tell_delay_ns(), self._telling_until.get(stream.name, 0))
+        at_ns = max(now_ns + self.notify_delay_ns(), self._notifying_until.get(stream.name, 0))
         if at_ns <= now_ns:
             for consumer in consumers:
-                consumer.tell(sequence)
+                consumer.notify(sequence)
             return
 
-        def tell() -> None:
+        def notify() -> None:
             for consumer in consumers:
                 if self.consumers.get((stream.name, consumer.name)) is consumer:
-                    consumer.tell(sequence)
+                    consumer.notify(sequence)
 
-        self._telling_until[stream.name] = at_ns
-        self._call_at(at_ns, tell)
+        self._notifying_until[stream.name] = at_ns
+        self._call_at(at_ns, notify)
 
     def _wake_consumer_at(self, consumer: Consumer, time_ns: int) -> None:
         key = (consumer.stream.name, consumer.name)
@@ -311,7 +311,7 @@ class SimulatedServer:
 
     def _recover(self, consumer: Consumer) -> None:
         consumer.waiting.clear()
-        last = consumer.told_sequence = consumer.stream.last_sequence
+        last = consumer.notified_sequence = consumer.stream.last_sequence
         consumer.next_sequence = min(consumer.next_sequence, last + 1)
         consumer.stream_sequence = min(consumer.stream_sequence, last)
         for sequence in [each for each in consumer.delivered if consumer.stream.at(each) is None]:
