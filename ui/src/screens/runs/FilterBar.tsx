@@ -12,7 +12,7 @@ import { RUN_STATUSES, StatusIcon, toneClass, useStatusText } from "../../ui/sta
 import { completionsFor } from "./completions";
 import type { Count, Counts } from "./counts";
 import styles from "./FilterBar.module.css";
-import { FURTHER, isOneOf, MOMENTS, parseTyped, SPANS, type Span, spanOf, WORDS } from "./filters";
+import { FURTHER, isMoment, isOneOf, MOMENTS, parseTyped, SPANS, type Span, spanOf, WORDS } from "./filters";
 import { messages } from "./messages";
 import type { Run } from "./runList";
 import { useKnownValues } from "./useKnownValues";
@@ -135,11 +135,11 @@ function WordChips() {
     .filter((name) => query.get(name))
     .map((name) => {
       const value = query.get(name) ?? "";
-      const isMoment = isOneOf(MOMENTS, name) && Number.isFinite(Number(value));
+      const isTime = isOneOf(MOMENTS, name) && isMoment(value);
       return {
         key: name,
         name: t(`word.${name}`),
-        value: isMoment ? exactTime(Number(value), language) : value,
+        value: isTime ? exactTime(Number(value), language) : value,
         without: { [name]: null },
       };
     });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { apiFilter, orderingOf, parseTyped } from "./filters";
+import { exactTime } from "../../i18n/time";
+import { apiFilter, isMoment, orderingOf, parseTyped } from "./filters";
 
 describe("what is typed into the search field", () => {
   it("becomes filters and text", () => {
@@ -35,5 +36,15 @@ describe("the address", () => {
 
   it("finds a label as a tag", () => {
     expect(parseTyped("label:nightly x")).toEqual({ tag: "nightly", q: "x" });
+  });
+});
+
+describe("a time of a link or a view", () => {
+  it.each(["0", "1760000000.5", "8640000000000"])("%s can be shown", (text) => {
+    expect(isMoment(text)).toBe(true);
+    expect(exactTime(Number(text), "en")).not.toBe("");
+  });
+  it.each(["abc", "1e300", "8640000000001", "Infinity"])("%s is shown as it is", (text) => {
+    expect(isMoment(text)).toBe(false);
   });
 });

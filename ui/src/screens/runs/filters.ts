@@ -31,6 +31,9 @@ export interface Ordering {
 export const isOneOf = <T extends string>(words: readonly T[], word: string | null): word is T =>
   words.some((each) => each === word);
 
+/** Whether it is a time that can be shown: the last one of a `Date` is in the year 275760. */
+export const isMoment = (seconds: string): boolean => Math.abs(Number(seconds)) <= 8.64e12;
+
 export function orderingOf(query: URLSearchParams): Ordering {
   const sort = query.get("sort");
   return { sort: isOneOf(SORTS, sort) ? sort : "updated_at", ascending: query.get("order") === "asc" };
