@@ -1,4 +1,4 @@
-"""The folder of flows of an agent's worker (`--flows`): it has this one flow."""
+"""A coding CLI plans, implements, tests and pushes the change that a request asks for."""
 
 from pyoco_server.agent.flow.request_flow import agent_request
 
