@@ -182,7 +182,7 @@ def dev_stack(folder: Path, **settings: str) -> Iterator[int]:
 
 
 async def test_no_process_of_the_server_shows_its_secrets_to_a_task(tmp_path: Path) -> None:
-    with dev_stack(tmp_path, PYOCO_NATS_USER="user", **SECRETS) as pid:
+    with dev_stack(tmp_path, PYOCO_NATS_USER="user", PYOCO_SMTP_USER="user", **SECRETS) as pid:
 
         def executors() -> list[int]:
             assert is_alive(pid)

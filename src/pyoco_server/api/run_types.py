@@ -256,7 +256,7 @@ class RunFilterQuery(Struct, kw_only=True):
     submitted_before: UnixTime | UnsetType = UNSET
     q: Annotated[
         Text | UnsetType,
-        Meta(description="Anywhere in flow name, tags, error or params; the case does not matter."),
+        Meta(description="Anywhere in flow name, tags, error or params, or its id starts so (8 digits)."),
     ] = UNSET
 
 

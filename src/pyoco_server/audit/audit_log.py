@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from typing import Final
 
@@ -10,7 +11,7 @@ from pyoco_server.broker.stores.monitoring.audit_entry_store import AuditEntrySt
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import is_run_id
+from pyoco_server.records.models import TAG_PATTERN, is_run_id
 from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,9 @@ class AuditLog:
         try:
             async with asyncio.timeout(wait_sec):
                 await self._complete(entry)
+                if not re.fullmatch(TAG_PATTERN, entry.tenant_id or ""):
+                    # It becomes a part of a subject, and a record may name anything; no API key is of it.
+                    entry.tenant_id = None
                 await self._store.publish(entry)
         except (NatsUnavailable, TimeoutError) as error:
             self.lost += 1

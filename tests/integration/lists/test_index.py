@@ -202,7 +202,9 @@ async def test_gateways_sharing_a_folder_have_their_own_files(config: NatsBacken
         written = await write(first.inside.runs.store, ended())
         assert await ids(first) == await ids(second) == written
         files = sorted(path.name for path in Path(config.index_dir).glob("*.sqlite"))
-        assert files == [f"{index}-{n}.sqlite" for index in ("audit", "runs", "waits") for n in (1, 2)]
+        assert files == [
+            f"{index}-{n}.sqlite" for index in ("audit", "audit-log", "runs", "waits") for n in (1, 2)
+        ]
         assert all(path.stat().st_mode & 0o077 == 0 for path in Path(config.index_dir).glob("*.sqlite"))
 
 

@@ -131,6 +131,11 @@ async def test_every_filter_selects_its_runs(gateway: RunningGateway) -> None:
         ({"q": "acme gmbh"}, [rerun]),
         ({"q": "lu"}, [tagged]),
         ({"q": "acme", "status": "FAILED"}, []),
+        ({"q": failed[:8]}, [failed]),
+        ({"q": failed[:20].upper(), "flow": "etl"}, [failed]),
+        ({"q": pending}, [pending]),
+        ({"q": failed[:8], "status": "PENDING"}, []),
+        ({"q": failed[1:]}, []),
         ({"tag": "default", "status": "COMPLETED"}, [rerun]),
     ):
         assert await ids(gateway, **query) == expected, query

@@ -1,4 +1,4 @@
-/** The search field, focused by `/`. It applies after Enter or, with `live`, on every keystroke. */
+/** The search field, focused by `/`. It applies on Enter and when it is left or, with `live`, on every keystroke. */
 import { Search } from "lucide-react";
 import {
   type FormEvent,
@@ -73,7 +73,8 @@ export function SearchField(props: SearchFieldProps) {
         onFocus={onFocus}
         onBlur={() => {
           list.close();
-          if (text.trim() === "" && value) onSearch("");
+          // What the field shows is what applies: a bulk operation on the list would concern other runs.
+          if (text.trim() !== value) search(text);
         }}
         onKeyDown={(event) => {
           if (!list.onKeyDown(event) && event.key === "Escape") field.current?.blur();

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyoco_server.records.causes import CauseKind
+from pyoco_server.runs.index.index_schema import key_of
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
 
 TRIGRAM: Final = 3
@@ -82,6 +83,21 @@ def unindexed_conditions(run_filter: RunFilter) -> Iterator[Condition]:
 def text_condition(needle: str) -> Condition:
     """On rows `r` of `runs`."""
     return Condition("instr((SELECT text FROM docs WHERE docs.doc = r.doc), ?) > 0", (needle,))
+
+
+def id_condition(run_filter: RunFilter) -> Condition | None:
+    """On rows of `runs`; None when the text is not the start of an id."""
+    if run_filter.id_range is None:
+        return None
+    return Condition("run_id BETWEEN ? AND ?", tuple(map(key_of, run_filter.id_range)))
+
+
+def search_condition(run_filter: RunFilter) -> Iterator[Condition]:
+    """On rows `r` of `runs`: the text is in the run, or starts its id."""
+    if run_filter.needle is None:
+        return
+    text, by_id = text_condition(run_filter.needle), id_condition(run_filter)
+    yield text if by_id is None else Condition(f"(r.{by_id.sql} OR {text.sql})", by_id.values + text.values)
 
 
 def trigram_condition(run_filter: RunFilter) -> Condition | None:

@@ -16,6 +16,7 @@ from pyoco_server.runs.index.filter_sql import (
     among,
     attribute_conditions,
     group_conditions,
+    id_condition,
     in_range,
     text_condition,
     trigram_condition,
@@ -217,8 +218,18 @@ class Sources:
         )
         if count > _FEW:
             return None
-        found = Condition("r.doc IN (SELECT value FROM json_each(?))", (docs,))
-        return Source("runs r INDEXED BY by_doc", (found,))
+        by_id = id_condition(self._filter)
+        if by_id is None:
+            found = Condition("r.doc IN (SELECT value FROM json_each(?))", (docs,))
+            return Source("runs r INDEXED BY by_doc", (found,))
+        # By revision, because many other runs may have the text of the run with this id.
+        revisions = (
+            "SELECT revision FROM runs INDEXED BY by_doc WHERE doc IN (SELECT value FROM json_each(?)) "
+            f"UNION SELECT revision FROM runs INDEXED BY runs_by_id WHERE {by_id.sql}"
+        )
+        return Source(
+            "runs r NOT INDEXED", (Condition(f"r.revision IN ({revisions})", (docs, *by_id.values)),)
+        )
 
     def _is_few_of_worker(self) -> bool:
         """Whether worker and groups together leave few runs, though each has many."""

@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from pyoco_server.records.causes import Cause, cause_of
+from pyoco_server.records.models import is_run_id
 from pyoco_server.runs.index.run_summary import RunSummary, searched
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 
 _ROUNDING_SEC = 0.001
+# The first digits of an id, which the dashboard shows.
+_ID_START: Final = 8
+_FIRST_ID: Final = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +65,23 @@ class RunFilter:
     workflow_yaml_sha256: str | None = None
     updated: TimeRange = EVER
     submitted: TimeRange = EVER
-    # A text in its flow name, tags, error or params, ignoring case.
+    # A text in its flow name, tags, error or params, or the start of its id, ignoring case.
     q: str | None = None
 
     @cached_property
     def needle(self) -> str | None:
         """The text to find in `RunSummary.text`."""
         return None if self.q is None else searched(self.q)
+
+    @cached_property
+    def id_range(self) -> tuple[str, str] | None:
+        """The first and the last id that start with the text, if an id can."""
+        start = self.needle or ""
+        if len(start) < _ID_START:
+            return None
+        rest = _FIRST_ID[len(start) :]
+        first, last = start + rest, start + rest.replace("0", "f")
+        return (first, last) if is_run_id(first) else None
 
     def matches(self, run: RunSummary) -> bool:
         item = run.item
@@ -81,8 +96,13 @@ class RunFilter:
             and self.workflow_yaml_sha256 in (None, item.workflow_yaml_sha256)
             and self.updated.contains(item.updated_at)
             and self.submitted.contains(item.submitted_at)
-            and (self.needle is None or self.needle in run.text)
+            and self._has_text(run)
         )
+
+    def _has_text(self, run: RunSummary) -> bool:
+        if self.needle is None or self.needle in run.text:
+            return True
+        return self.id_range is not None and self.id_range[0] <= run.item.run_id <= self.id_range[1]
 
 
 def _names(cause: Cause) -> tuple[str, str]:

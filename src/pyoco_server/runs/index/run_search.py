@@ -14,7 +14,7 @@ from pyoco_server.runs.index.filter_sql import (
     bounds,
     group_conditions,
     in_range,
-    text_condition,
+    search_condition,
     unindexed_conditions,
     where,
 )
@@ -104,7 +104,7 @@ class Search:
             *self._implied_bounds,
             *attribute_conditions(run_filter).values(),
             *unindexed_conditions(run_filter),
-            *([] if run_filter.needle is None else [text_condition(run_filter.needle)]),
+            *search_condition(run_filter),
         ]
 
     @property

@@ -24,7 +24,13 @@ export function OpenQuestions({ waits }: { waits: Schemas["WaitPage"] | undefine
               <UserText text={wait.message || wait.task} />
             </a>
             <span>
-              <UserText text={wait.flow_name} /> · <Ago at={wait.deadline_at} />
+              <UserText text={wait.flow_name} />
+              {wait.deadline_at !== null && (
+                <>
+                  {" · "}
+                  {t("deadline")} <Ago at={wait.deadline_at} />
+                </>
+              )}
             </span>
           </li>
         ))}
