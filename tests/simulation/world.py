@@ -58,6 +58,8 @@ SETTINGS: Final = {
     "sweep_interval_sec": 2.0,
     "cancel_grace_period_sec": 1.0,
     "drain_timeout_sec": 5.0,
+    # Nobody closes the file of a gateway that crashes.
+    "audit_file": "off",
     "load_dotenv": False,
 }
 # How often a gateway asks who is connected: twice as often, these are a third of all messages.
