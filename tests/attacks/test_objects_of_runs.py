@@ -83,12 +83,12 @@ async def test_the_objects_of_another_group_are_not_readable(
 @pytest.mark.parametrize(
     ("flow", "params", "paths", "number"),
     [
-        ("sales", {}, ["/logs", "/logs?tail=5", "/logs?around=1-0", "/logs?before=9-0"], 5),
+        ("sales", {}, ["/logs", "/logs?tail=5", "/logs?around=1-0", "/logs?before=9-0", "/graph"], 5),
         ("sales", {"day": "secret" * 5000}, ["?include=full", "?include=all"], 5),
         ("returning-bytes", {"size": 1_000_000}, ["/result", "/tasks/give_bytes/output"], 71),
         ("writing-files", {"files": {"a.txt": "secret"}}, ["/artifacts", "/artifacts/a.txt"], 72),
     ],
-    ids=["logs", "params", "results", "artifacts"],
+    ids=["logs and graph", "params", "results", "artifacts"],
 )
 async def test_a_changed_run_gives_its_objects_to_no_other_tenant(
     attacked: RunningGateway,

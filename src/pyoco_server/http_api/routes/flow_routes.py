@@ -25,7 +25,7 @@ from pyoco_server.http_api.requests.query import (
     whole_number,
 )
 from pyoco_server.http_api.responses import json_response
-from pyoco_server.http_api.routes.run_routes import visible_run
+from pyoco_server.http_api.routes.run_routes import owned_run
 from pyoco_server.http_api.routes.submit_routes import checked_flow
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.flow_models import FlowDescription
@@ -82,7 +82,7 @@ async def get_flow(request: Request, flow_name: str) -> Response:
 
 @handles(GET_RUN_GRAPH)
 async def get_run_graph(request: Request, run_id: str) -> Response:
-    gateway, run = gateway_of(request), await visible_run(request, run_id)
+    gateway, run = gateway_of(request), await owned_run(request, run_id)
     if run.tasks:
         return json_response(flows.RunGraph(run_id=run_id, source="run", tasks=list(_tasks_of_run(run))))
     if run.workflow_yaml_sha256 is not None:
