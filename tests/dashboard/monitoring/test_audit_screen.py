@@ -104,6 +104,8 @@ async def test_two_selected_runs_can_be_compared(tab: Tab) -> None:
     await tab.open("/runs")
     boxes = tab.page.get_by_role("checkbox", name=re.compile("Select|select"))
     link = tab.page.get_by_role("link", name="Compare these two")
+    # One for each run, and one for all.
+    await expect(boxes).to_have_count(len(runs) + 1)
     await boxes.nth(-1).check()
     await expect(link).to_have_count(0)
     await boxes.nth(-2).check()
