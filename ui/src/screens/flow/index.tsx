@@ -158,7 +158,9 @@ function Statistics({ flow }: { flow: Flow }) {
           </div>
         </dl>
       )}
-      <a href={href("/metrics", { flow: flow.name, period: window })}>{t("compared")}</a>
+      <a className={styles.compared} href={href("/metrics", { flow: flow.name, period: window })}>
+        {t("compared")}
+      </a>
       {flow.last_failures.length > 0 && (
         <section className={styles.failures} aria-label={t("lastFailures")}>
           <h3>{t("lastFailures")}</h3>
