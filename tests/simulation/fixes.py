@@ -439,6 +439,19 @@ FIXES += (
             ),
         ),
     ),
+    Fix(
+        "acked-job-stored-again",
+        "new",
+        "a run stays RUNNING, if NATS has lost its end and the removal of its job in a power failure",
+        ("lost_tail",),
+        (
+            Substitution(
+                "pyoco_server.broker.queue.acked_jobs:ack_floors",
+                'if not info["num_ack_pending"]:',
+                "if False:",
+            ),
+        ),
+    ),
 )
 
 # Nobody has made these mistakes: they show that a scenario without a fix above finds something.

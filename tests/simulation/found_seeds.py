@@ -11,6 +11,7 @@ FOUND: Final = {
     "lost_tail": {
         139: "a parked run waited for a wait that NATS had lost",
         66: "a refused submit was executed, because NATS had lost its withdrawal",
+        50009: "a run stayed RUNNING, because its acknowledged job was stored again and counted as queued",
     },
     "retry": {253: "a retry was answered with 503, although the run had waited and failed again"},
 }

@@ -15,9 +15,17 @@ def subject(tag: str) -> str:
     return f"{CONFIG.work_subject_prefix}.{tag}"
 
 
-def consumer(tag: str, floor: int, **options: Any) -> dict[str, Any]:
+def consumer(
+    tag: str, floor: int, *, delivered: int | None = None, unacknowledged: int = 0, **options: Any
+) -> dict[str, Any]:
     config = {"filter_subject": subject(tag), "ack_policy": "explicit", "ack_wait": 30_000_000_000}
-    return {"name": tag, "config": config | options, "ack_floor": {"stream_seq": floor}}
+    return {
+        "name": tag,
+        "config": config | options,
+        "ack_floor": {"stream_seq": floor},
+        "delivered": {"stream_seq": floor if delivered is None else delivered},
+        "num_ack_pending": unacknowledged,
+    }
 
 
 def floors(first: int, *infos: dict[str, Any], jobs: dict[str, int]) -> dict[str, int]:
@@ -40,6 +48,11 @@ def test_a_tag_without_a_consumer_has_no_floor() -> None:
 
 def test_a_consumer_that_was_created_again_delivers_everything_once_more() -> None:
     assert floors(10, consumer("a", 0), jobs={"a": 1}) == {}
+
+
+def test_a_floor_that_was_lost_is_what_was_delivered_and_acknowledged() -> None:
+    assert floors(10, consumer("a", 0, delivered=10), jobs={"a": 1}) == {subject("a"): 10}
+    assert floors(10, consumer("a", 0, delivered=10, unacknowledged=1), jobs={"a": 1}) == {}
 
 
 @pytest.mark.parametrize(

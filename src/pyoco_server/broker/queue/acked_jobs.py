@@ -26,6 +26,9 @@ def ack_floors(
             continue
         [subject] = subjects_of(info)
         floor = int(info["ack_floor"]["stream_seq"])
+        if not info["num_ack_pending"]:
+            # After a power failure the floor may be behind what was delivered and acknowledged.
+            floor = max(floor, int(info["delivered"]["stream_seq"]))
         if counted.by_subject.get(subject) and floor >= counted.first_sequence:
             floors[subject] = floor
     return floors
