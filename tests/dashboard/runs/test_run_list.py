@@ -224,8 +224,11 @@ async def test_a_run_leads_to_its_neighbours_and_back_to_the_list(
     await expect(tab.page.get_by_text("This run has no output.")).to_be_visible()
     await tab.page.get_by_role("button", name="Next run of the list").click()
     await expect(tab.page).to_have_url(f"{tab.url}/#/runs/{second}")
+    # The keys are those of the run that is shown.
+    await expect(crumbs).to_have_text(f"Runsdaily_sales{(second or '')[:8]}")
     await tab.page.keyboard.press("Shift+K")
     await expect(tab.page).to_have_url(f"{tab.url}/#/runs/{first}")
+    await expect(crumbs).to_have_text(f"Runsdaily_sales{(first or '')[:8]}")
     await tab.page.keyboard.press("Shift+J")
     await expect(tab.page).to_have_url(f"{tab.url}/#/runs/{second}")
     await tab.page.keyboard.press("?")
