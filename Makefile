@@ -9,8 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # The first of these that is new enough creates .venv; choose one with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BIN := .venv/bin
-# More than there are cores: many tests wait for a timeout or a program. Each collects all tests, in 7 s.
-TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(min(8, (os.cpu_count() or 1) + 3))')
+# Many more than there are cores: tests wait for timeouts and programs most of the time. Each collects all tests, in 5 s.
+TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(min(8, (os.cpu_count() or 1) + 6))')
 # The exit code of a program that Ctrl-C has ended. The shell must not end before it (trap).
 CTRL_C := 130
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
@@ -33,7 +33,7 @@ demo: .venv/package ui ## Start everything, run an example, and serve until Ctrl
 
 test: browser ## Check the code, then run every test
 	@# In parallel: they wait for downloads, and no step uses two cores.
-	@$(MAKE) --no-print-directory --jobs=2 check-python check-ui compiled-tests
+	@$(MAKE) --no-print-directory --jobs=2 check-python check-ui compiled-tests public-package
 	@$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 test-unit: .venv/tools ## Run the tests that need no NATS and start no program, in less than a minute
@@ -54,7 +54,7 @@ lock: .venv/package ## Update requirements.lock to the newest versions that pypr
 	  .venv/lock/bin/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools; } > requirements.lock
 	@rm -rf .venv/lock
 
-.PHONY: check-python check-ui compiled-tests
+.PHONY: check-python check-ui compiled-tests public-package
 check-python: .venv/tools
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -68,6 +68,10 @@ check-ui: ui
 # Once here, or each of the test processes compiles all of them. The tests report what cannot be imported.
 compiled-tests: .venv/tools
 	@$(BIN)/pytest --collect-only -qq >/dev/null || true
+
+# The test that uses it installs what is missing, and reports what cannot be installed.
+public-package: .venv/tools
+	@$(BIN)/python -m tests.support.public.package || true
 
 ui: ## Build the dashboard, if it has changed (needs Node 20 or newer)
 	@$(WITH_NPM) $(MAKE) --no-print-directory $(DASHBOARD)

@@ -25,7 +25,7 @@ from pyoco_server.cli.views.console import printable, stdout_console
 from pyoco_server.cli.views.run_views import state, tasks_table
 from pyoco_server.http_client import AsyncPyocoHttpClient
 from pyoco_server.http_client.response_types import Run
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 
 FLOWS = Path(__file__).parent / "flows"
 FLOW_NAME = "sales_report"

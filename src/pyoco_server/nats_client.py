@@ -24,14 +24,15 @@ from pyoco_server.api.run_types import (
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.server_clock import ServerClock
 from pyoco_server.broker.resources import ensure_resources
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
 from pyoco_server.catalogue.flow_directory import FlowDirectory
 from pyoco_server.catalogue.submit_checks import SubmitChecks
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, WorkerRecord, WorkerState, encode
+from pyoco_server.records.runs.run_models import Job, RunSnapshot, RunStatus, encode
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, keyed_command, keyed_submission
 from pyoco_server.runs.lifecycle.requested_start import AT_ONCE, RequestedStart, requested_start

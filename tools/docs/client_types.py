@@ -7,8 +7,8 @@ import msgspec
 from msgspec import inspect
 
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINT_BY_NAME, ENDPOINTS
-from pyoco_server.api.endpoints.run_endpoints import REVISION_HEADER
-from pyoco_server.records.models import RunStatus
+from pyoco_server.api.endpoints.runs.run_endpoints import REVISION_HEADER
+from pyoco_server.records.runs.run_models import RunStatus
 
 _LINE_CHARS = 110
 _ENDPOINTS_HEAD = '''"""The endpoints as the client needs them; it starts faster without the records of api/.

@@ -19,7 +19,7 @@ from pyoco_server.cli.server import server_command
 from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
 from pyoco_server.errors import PyocoError
 from pyoco_server.errors.error_table import ERRORS
-from pyoco_server.http_api import create_app
+from pyoco_server.http_api import openapi
 from pyoco_server.http_api.metrics.metric_table import METRICS
 from pyoco_server.mcp_tools.tool_table import TOOLS
 from tools.docs.client_types import render_client_endpoints, render_client_types
@@ -162,7 +162,7 @@ def http_api_page() -> dict[str, str]:
 
 def openapi_document() -> str:
     """ui/openapi.json, from which the dashboard's types are made."""
-    document = create_app(NatsBackendConfig(load_dotenv=False)).openapi()
+    document = openapi.openapi_document(NatsBackendConfig(load_dotenv=False))
     # Another version of the package is no other API.
     document["info"]["version"] = ""
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

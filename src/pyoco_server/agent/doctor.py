@@ -29,13 +29,13 @@ class Check:
 def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[Check]:
     """Every check, in an order in which each presumes those before it. `port`: one that must be free."""
     git = Git(settings.repo)
-    config = _of("git_config", lambda: check_config(git), "nothing in it executes programs")
+    config = _check_of("git_config", lambda: check_config(git), "nothing in it executes programs")
     checks = [
         _git(),
-        _of("repo", lambda: check_folder(git), str(settings.repo)),
+        _check_of("repo", lambda: check_folder(git), str(settings.repo)),
         config,
         *_under_trusted_config(settings, git, is_trusted=config.ok),
-        _of(
+        _check_of(
             "folders",
             settings.paths.check_writable,
             f"{settings.requests_dir}, {settings.runs_dir} and .aiflow are writable",
@@ -50,9 +50,9 @@ def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[Chec
 def _under_trusted_config(settings: AgentSettings, git: Git, *, is_trusted: bool) -> Iterator[Check]:
     """Checks in which git may execute what its configuration names: a filter, a transport."""
     checks: dict[str, Callable[[], Check]] = {
-        "worktree": lambda: _of("worktree", lambda: check_clean(git, settings.paths.excluded), "clean"),
+        "worktree": lambda: _check_of("worktree", lambda: check_clean(git, settings.paths.excluded), "clean"),
         "origin": lambda: _origin(settings, git),
-        "base_branch": lambda: _of(
+        "base_branch": lambda: _check_of(
             "base_branch",
             lambda: check_base(git, settings.remote, settings.base_branch),
             settings.base_branch,
@@ -62,7 +62,7 @@ def _under_trusted_config(settings: AgentSettings, git: Git, *, is_trusted: bool
         yield check() if is_trusted else Check(name=name, ok=False, details="not checked: see git_config")
 
 
-def _of(name: str, check: Callable[[], object], details: str) -> Check:
+def _check_of(name: str, check: Callable[[], object], details: str) -> Check:
     try:
         check()
     except AgentError as error:

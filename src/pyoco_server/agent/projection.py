@@ -13,7 +13,7 @@ from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.agent_settings import AgentSettings
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.run_files import RunFiles, Stage
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 
 # Before the code, in the error of a run that failed before the flow could write its reason.
 _OF_A_TASK: Final = re.compile(r"^task \w+: AgentError: (?=[A-Z_]+: )")

@@ -1,4 +1,4 @@
-"""One request as a Markdown file: a YAML header, then the sections want, Plan and Report.
+"""One request as a Markdown file: a YAML header, then the want (`# 要望`), Plan and Report.
 
 A person may edit the file at any time. So a change replaces the lines of the fields that it names and leaves
 everything else as it is: comments, unknown keys, other sections. Of a header that is not valid YAML nothing
@@ -297,7 +297,7 @@ def _with_fields(header: str, changes: Mapping[str, Any], known: Mapping[str, An
 
 
 def _checked(text: str, changes: Mapping[str, Any], known: Mapping[str, Any]) -> str:
-    """The text if YAML reads what was meant, else all fields written anew: a header may be one `{...}`."""
+    """The text if YAML reads what was meant, else all fields written again: a header may be one `{...}`."""
     expected = {key: value for key, value in {**known, **changes}.items() if value is not None}
     try:
         found = yaml.load(text, _TextLoader) or {}  # noqa: S506

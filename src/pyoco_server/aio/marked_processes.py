@@ -1,8 +1,8 @@
 """Kills the processes that have a mark in their environment, also those that left their group (setsid).
 
 A process inherits the environment of the one that started it, whatever group, session and descriptors it has.
-Linux only; elsewhere nothing is found. A script as well, of the standard library only: see
-worker/executors/task_processes.py.
+Linux only; elsewhere nothing is found. This file also runs as a script (worker/executors/task_processes.py),
+so it imports nothing but the standard library.
 """
 
 import contextlib

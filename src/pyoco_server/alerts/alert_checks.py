@@ -133,7 +133,7 @@ class AddressCheck:
 
     def of_host(self, host: str) -> str | None:
         # httpx takes 5 MB, and most gateways check no alert.
-        from pyoco_server.alerts import public_addresses  # noqa: PLC0415
+        from pyoco_server.notify import public_addresses  # noqa: PLC0415
 
         address = public_addresses.literal_address(host)
         if address is None:

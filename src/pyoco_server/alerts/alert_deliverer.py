@@ -10,6 +10,8 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pyoco_server.alerts.alert_directory import AlertDirectory
@@ -20,15 +22,22 @@ from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
+from pyoco_server.notify.redelivery import OUTCOMES, backoff_sec
 from pyoco_server.records.monitoring.alert_models import AlertOccurrence, AlertRecord
-from pyoco_server.waits.human.notifications import OUTCOMES, backoff_sec
 
 log = logging.getLogger(__name__)
 
-# Alerts whose messages are sent concurrently.
+# Alerts whose messages are sent concurrently, and those of one tenant, whose receivers may all hang.
 _CONCURRENT: Final = 16
+_CONCURRENT_OF_TENANT: Final = 8
 # Added to the timeout of a message: for the writes before and after it.
 _CLAIM_MARGIN_SEC: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    tenant_id: str | None
+    task: asyncio.Task[None]
 
 
 class AlertDeliverer:
@@ -42,30 +51,69 @@ class AlertDeliverer:
         sender: AlertSender,
         *,
         clock: Callable[[], float],
+        wake: Callable[[], None],
     ) -> None:
+        """`wake` has the timekeeper call `run_due`."""
         self._claim_sec = config.notify_timeout_sec + _CLAIM_MARGIN_SEC
         self._max_age_sec = config.notify_max_age_sec
         self._store = store
         self._directory = directory
         self._sender = sender
         self._clock = clock
+        self._wake = wake
+        # By key, the alerts whose messages are being sent.
+        self._deliveries: dict[str, _Delivery] = {}
+        # Why a delivery has failed since the last call; the timekeeper pauses after it.
+        self._outage: BaseException | None = None
         # Of this gateway's attempts.
         self.outcomes: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
 
+    async def start(self) -> None:
+        """The timekeeper calls `run_due`."""
+
+    async def close(self) -> None:
+        """Stop sending; the claims end, and other gateways send the messages again."""
+        tasks = [delivery.task for delivery in self._deliveries.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def run_due(self, now: float) -> float | None:
-        times = {row.key: at for row in self._directory.rows() if (at := row.next_message_at) is not None}
-        due = [key for key, at in times.items() if at <= now]
+        """Begin to send what is due. It does not wait: a receiver that hangs delays no other alert."""
+        if self._outage is not None:
+            outage, self._outage = self._outage, None
+            raise outage
+        times = [
+            (at, row.record)
+            for row in self._directory.rows()
+            if (at := row.next_message_at) is not None and row.key not in self._deliveries
+        ]
+        due = [record for at, record in times if at <= now]
         # Several gateways begin with different ones.
         random.shuffle(due)
-        results = await asyncio.gather(*map(self._deliver, due[:_CONCURRENT]), return_exceptions=True)
-        for key, result in zip(due, results, strict=False):
-            if isinstance(result, BaseException) and not isinstance(result, NatsUnavailable):
-                log.error("messages of alert %s cannot be sent", key, exc_info=result)
-        outages = [error for error in results if isinstance(error, BaseException)]
-        if outages:
-            raise outages[0]
-        rows = self._directory.rows()
-        return min((at for row in rows if (at := row.next_message_at) is not None), default=None)
+        for record in due:
+            self._begin(record)
+        # One for which there is no room begins when another one has ended.
+        return min((at for at, _ in times if at > now), default=None)
+
+    def _begin(self, record: AlertRecord) -> None:
+        tenants = [delivery.tenant_id for delivery in self._deliveries.values()]
+        if len(tenants) >= _CONCURRENT or tenants.count(record.tenant_id) >= _CONCURRENT_OF_TENANT:
+            return
+        task = asyncio.create_task(self._deliver(record.key))
+        self._deliveries[record.key] = _Delivery(record.tenant_id, task)
+        task.add_done_callback(partial(self._ended, record.key))
+
+    def _ended(self, key: str, task: asyncio.Task[None]) -> None:
+        del self._deliveries[key]
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._outage = error
+            if not isinstance(error, NatsUnavailable):
+                log.error("messages of alert %s cannot be sent", key, exc_info=error)
+        self._wake()
 
     async def _deliver(self, key: str) -> None:
         """Send what is due of one alert, unless another gateway does."""

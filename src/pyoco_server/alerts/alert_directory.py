@@ -8,11 +8,11 @@ from msgspec import structs
 
 from pyoco_server.alerts.alert_transitions import next_message_at
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.triggers.keyed_records import Stored
+from pyoco_server.broker.stores.keyed_records import Stored
+from pyoco_server.broker.stores.record_directory import RecordDirectory
 from pyoco_server.records.monitoring.alert_models import ALERT_PREFIX, AlertRecord, decode_alert
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.tenancy import visible_to
-from pyoco_server.triggers.trigger_directory import TriggerDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def row_of(record: AlertRecord) -> AlertRow:
 
 class AlertDirectory:
     def __init__(self, connection: Connection) -> None:
-        self._directory = TriggerDirectory(connection, bucket=connection.config.alerts_kv_bucket, of="alerts")
+        self._directory = RecordDirectory(connection, bucket=connection.config.alerts_kv_bucket, of="alerts")
         self._directory.follow(
             ALERT_PREFIX, RecordKind.ALERT, lambda data: row_of(decode_alert(data)), self._changed
         )

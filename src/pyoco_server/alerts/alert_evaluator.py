@@ -53,7 +53,8 @@ class AlertEvaluator:
         if now < self._next_at:
             # It was woken by a change; the next interval is early enough.
             return self._next_at
-        began = time.monotonic()
+        # Not the time that passes: waiting for NATS or for a busy machine would delay the next evaluation.
+        began = time.process_time()
         reading = self._conditions.begin()
         for row in rows:
             try:
@@ -65,8 +66,8 @@ class AlertEvaluator:
             except Exception:
                 # One alert that fails stops no other.
                 log.exception("alert %s cannot be evaluated", row.record.key)
-        took_sec = time.monotonic() - began
-        self._next_at = self._clock() + max(self._interval_sec, _PAUSE_PER_WORK * took_sec)
+        used_sec = time.process_time() - began
+        self._next_at = self._clock() + max(self._interval_sec, _PAUSE_PER_WORK * used_sec)
         return self._next_at
 
     async def _decide(self, record: AlertRecord, found: Finding, now: float) -> None:

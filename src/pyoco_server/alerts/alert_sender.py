@@ -12,9 +12,11 @@ import msgspec
 
 from pyoco_server.alerts.alert_texts import message_lines, message_title
 from pyoco_server.alerts.alert_transitions import Phase, event_id
-from pyoco_server.alerts.mail_sender import MailSender
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import SecretUnreadable
+from pyoco_server.notify.chat_webhook import without_markup
+from pyoco_server.notify.mail_sender import MailSender
+from pyoco_server.notify.webhook_target import Target
 from pyoco_server.records.monitoring.alert_models import (
     AlertChannel,
     AlertOccurrence,
@@ -22,11 +24,9 @@ from pyoco_server.records.monitoring.alert_models import (
     ChannelKind,
 )
 from pyoco_server.triggers.secrets_at_rest import SecretBox
-from pyoco_server.triggers.workflow_events.chat_webhook import without_markup
-from pyoco_server.waits.human.notify_targets import Target
 
 if TYPE_CHECKING:
-    from pyoco_server.waits.human.webhook_client import WebhookClient
+    from pyoco_server.notify.webhook_client import WebhookClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class AlertSender:
     def _guarded(self) -> "WebhookClient":
         """For URLs of tenants."""
         # httpx takes 5 MB.
-        from pyoco_server.alerts.public_addresses import PublicTransport, allowed_networks  # noqa: PLC0415
-        from pyoco_server.waits.human.webhook_client import WebhookClient  # noqa: PLC0415
+        from pyoco_server.notify.public_addresses import PublicTransport, allowed_networks  # noqa: PLC0415
+        from pyoco_server.notify.webhook_client import WebhookClient  # noqa: PLC0415
 
         transport = PublicTransport(allowed_networks(self._config.alert_networks))
         return WebhookClient(self._config, transport)
@@ -66,7 +66,7 @@ class AlertSender:
     @cached_property
     def _direct(self) -> "WebhookClient":
         """For Google Chat, whose host is fixed."""
-        from pyoco_server.waits.human.webhook_client import WebhookClient  # noqa: PLC0415 - see above
+        from pyoco_server.notify.webhook_client import WebhookClient  # noqa: PLC0415 - see above
 
         return WebhookClient(self._config)
 

@@ -17,8 +17,8 @@ from pyoco_server.alerts.alert_directory import AlertDirectory
 from pyoco_server.alerts.alert_sender import AlertSender, Sending
 from pyoco_server.alerts.alert_transitions import Finding, closed, muted
 from pyoco_server.alerts.condition_reader import ConditionReader
+from pyoco_server.broker.stores.keyed_records import Stored
 from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
-from pyoco_server.broker.stores.triggers.keyed_records import Stored
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import AlertConflict, AlertNotFound, FieldProblem, InvalidRequest, shortened
 from pyoco_server.records.monitoring.alert_models import (

@@ -8,13 +8,15 @@ from typing import Final
 
 from pyoco_server.alerts.alert_transitions import Finding
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus, WorkerRecord
 from pyoco_server.records.monitoring.alert_models import AlertCondition, AlertFacts, AlertRecord, AlertRule
-from pyoco_server.runs.index.activity import FailedRuns
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.index.statistics.activity import FailedRuns
 
-# Failures beyond this are not counted, and flows and runs beyond that not named.
+# Failures beyond this are not counted.
 MOST_FAILURES: Final = 1000
+# So many flows and runs are named in a message.
 _NAMED: Final = 5
 # A run may end with an earlier time than one that was reported before: clocks of workers differ.
 _CLOCK_DIFFERENCE_SEC: Final = 3600.0

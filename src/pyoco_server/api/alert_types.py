@@ -4,8 +4,8 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from pyoco_server.api.run_types import Cursor, Text
-from pyoco_server.records.models import TAG_PATTERN, FlowName, Tag
+from pyoco_server.api.query_params import KnownRevision, NextCursor
+from pyoco_server.api.run_types import Text
 from pyoco_server.records.monitoring.alert_models import (
     AlertCondition,
     AlertFacts,
@@ -17,6 +17,7 @@ from pyoco_server.records.monitoring.alert_models import (
     ChannelKind,
     VisibleChannel,
 )
+from pyoco_server.records.value_types import TAG_PATTERN, FlowName, Tag
 
 ALERT_LIMIT_DEFAULT: Final = 50
 ALERT_LIMIT_MAX: Final = 200
@@ -197,10 +198,7 @@ class AlertTenantQuery(Struct, kw_only=True):
 class DeleteAlertQuery(AlertTenantQuery, kw_only=True):
     """Which revision is deleted."""
 
-    revision: Annotated[
-        Annotated[int, Meta(ge=1)] | UnsetType,
-        Meta(description="The revision that you have read: 409 if it was changed since. Default: any."),
-    ] = UNSET
+    revision: KnownRevision = UNSET
 
 
 class AlertListQuery(Struct, kw_only=True):
@@ -213,9 +211,7 @@ class AlertListQuery(Struct, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=ALERT_LIMIT_MAX, description="How many at most.")] = (
         ALERT_LIMIT_DEFAULT
     )
-    cursor: Annotated[
-        Cursor | UnsetType, Meta(description="The `next_cursor` of the page before, with the same filters.")
-    ] = UNSET
+    cursor: NextCursor = UNSET
 
 
 class AlertPage(Struct, kw_only=True):

@@ -4,9 +4,10 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from pyoco_server.api.run_types import Cursor, Text, UnixTime
+from pyoco_server.api.query_params import NextCursor
+from pyoco_server.api.run_types import Text, UnixTime
 from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome, AuditTarget, AuditVia
-from pyoco_server.records.wait_models import Actor
+from pyoco_server.records.waits.wait_models import Actor
 
 AUDIT_LIMIT_DEFAULT: Final = 50
 AUDIT_LIMIT_MAX: Final = 200
@@ -35,9 +36,7 @@ class AuditQuery(Struct, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=AUDIT_LIMIT_MAX, description="How many at most.")] = (
         AUDIT_LIMIT_DEFAULT
     )
-    cursor: Annotated[
-        Cursor | UnsetType, Meta(description="The `next_cursor` of the page before, with the same filters.")
-    ] = UNSET
+    cursor: NextCursor = UNSET
 
 
 class AuditActorView(Actor, kw_only=True, omit_defaults=False):

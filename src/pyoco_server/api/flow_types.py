@@ -5,7 +5,9 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pyoco_server.api.run_types import Cursor, Text
-from pyoco_server.records.models import RunId, RunStatus, Tag, WorkerState
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.value_types import RunId, Tag
+from pyoco_server.records.workers.worker_models import WorkerState
 
 FLOW_LIMIT_MAX: Final = 1000
 FLOW_LIMIT_DEFAULT: Final = 100

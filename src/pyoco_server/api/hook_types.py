@@ -4,8 +4,10 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from pyoco_server.api.run_types import Cursor, Text
-from pyoco_server.records.hook_models import (
+from pyoco_server.api.query_params import KnownRevision, NextCursor, PatchedRevision
+from pyoco_server.api.run_types import Text
+from pyoco_server.records.moments import TEN_YEARS_SEC
+from pyoco_server.records.triggers.hook_models import (
     DeliveryStatus,
     DeliverySummary,
     HookId,
@@ -14,8 +16,7 @@ from pyoco_server.records.hook_models import (
     SignatureOptions,
     VisibleHook,
 )
-from pyoco_server.records.models import Labels, NewFlowName, RunId, RunTimeout, Tag
-from pyoco_server.records.moments import TEN_YEARS_SEC
+from pyoco_server.records.value_types import Labels, NewFlowName, RunId, RunTimeout, Tag
 
 HOOK_LIMIT_DEFAULT: Final = 50
 HOOK_LIMIT_MAX: Final = 200
@@ -86,10 +87,7 @@ class HookRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 class HookPatch(Struct, kw_only=True, forbid_unknown_fields=True):
     """The fields that change; the others stay. The kind and the secret stay: see rotate."""
 
-    revision: Annotated[
-        int | UnsetType,
-        Meta(description="The revision that you have read: 409 if it was changed since. Default: any."),
-    ] = UNSET
+    revision: PatchedRevision = UNSET
     signature: SignatureOptions | UnsetType | None = UNSET
     flow_name: NewFlowName | UnsetType = UNSET
     workflow_yaml: _FlowYaml | UnsetType | None = UNSET
@@ -149,10 +147,7 @@ class HookTenantQuery(Struct, kw_only=True):
 class DeleteHookQuery(HookTenantQuery, kw_only=True):
     """Which revision is deleted."""
 
-    revision: Annotated[
-        Annotated[int, Meta(ge=1)] | UnsetType,
-        Meta(description="The revision that you have read: 409 if it was changed since. Default: any."),
-    ] = UNSET
+    revision: KnownRevision = UNSET
 
 
 class HookListQuery(Struct, kw_only=True):
@@ -165,9 +160,7 @@ class HookListQuery(Struct, kw_only=True):
         Meta(description="Anywhere in id, flow name, labels (`tags`) or note; the case does not matter."),
     ] = UNSET
     limit: Annotated[int, Meta(ge=1, le=HOOK_LIMIT_MAX, description="How many at most.")] = HOOK_LIMIT_DEFAULT
-    cursor: Annotated[
-        Cursor | UnsetType, Meta(description="The `next_cursor` of the page before, with the same filters.")
-    ] = UNSET
+    cursor: NextCursor = UNSET
 
 
 class HookPage(Struct, kw_only=True):
@@ -256,9 +249,7 @@ class DeliveryListQuery(HookTenantQuery, kw_only=True):
 
     status: Annotated[DeliveryStatus | UnsetType, Meta(description="With this status.")] = UNSET
     limit: Annotated[int, Meta(ge=1, le=HOOK_LIMIT_MAX, description="How many at most.")] = HOOK_LIMIT_DEFAULT
-    cursor: Annotated[
-        Cursor | UnsetType, Meta(description="The `next_cursor` of the page before, with the same filters.")
-    ] = UNSET
+    cursor: NextCursor = UNSET
 
 
 class DeliveryItem(DeliverySummary, kw_only=True, omit_defaults=False):

@@ -7,26 +7,29 @@ import msgspec
 from msgspec import inspect
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
-from pyoco_server.records.causes import CauseKind
-from pyoco_server.records.hook_models import HOOK_ID_EXPECTED
-from pyoco_server.records.models import (
+from pyoco_server.records.monitoring.alert_models import ALERT_ID_EXPECTED
+from pyoco_server.records.runs.causes import CauseKind
+from pyoco_server.records.schedules.schedule_models import SCHEDULE_ID_EXPECTED
+from pyoco_server.records.triggers.hook_models import HOOK_ID_EXPECTED
+from pyoco_server.records.triggers.trigger_models import TEMPLATE_ID_EXPECTED, TEMPLATE_ID_PATTERN
+from pyoco_server.records.value_types import (
     FLOW_NAME_EXPECTED,
     RUN_ID_EXPECTED,
     RUN_TIMEOUT_EXPECTED,
     TAG_EXPECTED,
 )
-from pyoco_server.records.monitoring.alert_models import ALERT_ID_EXPECTED
-from pyoco_server.records.schedule_models import SCHEDULE_ID_EXPECTED
-from pyoco_server.records.signal_models import EVENT_ID_EXPECTED
-from pyoco_server.records.trigger_models import TEMPLATE_ID_EXPECTED, TEMPLATE_ID_PATTERN
-from pyoco_server.records.wait_models import TOPIC_EXPECTED
+from pyoco_server.records.waits.signal_models import EVENT_ID_EXPECTED
+from pyoco_server.records.waits.wait_models import TOPIC_EXPECTED
 from pyoco_server.runs.flow_yaml import did_you_mean
 from pyoco_server.runs.lifecycle.requested_start import DELAY_EXPECTED, START_AT_EXPECTED
 
-_MESSAGE: Final = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+_MESSAGE: Final = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>.*)`)?$", re.DOTALL)
 _NAMED_FIELD: Final = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<field>.*)`$")
+_INDEX: Final = re.compile(r"\[\d+\]")
 _STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
+_MARKDOWN_EXPECTED: Final = 'expected an object with the text, such as {"text": "Markdown"}'
+_HEADER_EXPECTED: Final = "expected the name of an HTTP header, such as X-Signature, of at most 100 letters"
 # In place of the regular expressions of these fields.
 _PATTERNS: Final = {
     "flow_name": FLOW_NAME_EXPECTED,
@@ -39,6 +42,11 @@ _PATTERNS: Final = {
     # Of an event.
     "name": f"expected {TOPIC_EXPECTED}",
     "id": EVENT_ID_EXPECTED,
+    # Of a hook.
+    "signature.header": _HEADER_EXPECTED,
+    "signature.timestamp_header": _HEADER_EXPECTED,
+    # Of an alert.
+    "channels[].name": "expected 1 to 64 letters, digits, '_' or '-'",
 }
 # Fields for which the message of msgspec is not enough.
 _EXPECTED: Final = {
@@ -52,6 +60,9 @@ _EXPECTED: Final = {
     "spec.jitter_sec": "expected a number of seconds without quotes, such as 30",
     "catchup_window_sec": "expected a number of seconds without quotes, such as 3600, or null",
     "remaining_runs": "expected a whole number without quotes, such as 10, or null for no limit",
+    # Of an agent request.
+    "want": _MARKDOWN_EXPECTED,
+    "answer": _MARKDOWN_EXPECTED,
     # Of a saved view.
     "filter.cause": f"expected one of {', '.join(CauseKind)}, or one with an id, such as schedule:nightly",
     "filter.origin": RUN_ID_EXPECTED,
@@ -77,10 +88,13 @@ def invalid_fields(
         else:
             message = "the field is missing"
         return InvalidRequest(problems=[FieldProblem(field, message)])
+    if match["key"]:
+        # msgspec does not say which one.
+        return InvalidRequest(problems=[FieldProblem(path, f"one of its names is not valid: {message}")])
     if "matching regex" in message:
         # As the message quotes it.
         is_template_id = path == "id" and repr(TEMPLATE_ID_PATTERN)[1:-1] in message
-        message = TEMPLATE_ID_EXPECTED if is_template_id else _PATTERNS.get(path, message)
+        message = TEMPLATE_ID_EXPECTED if is_template_id else _PATTERNS.get(_INDEX.sub("[]", path), message)
     if choices := _choices_at(kind, path):
         message = f"expected one of {', '.join(choices)}"
     message = _EXPECTED.get(path, message)

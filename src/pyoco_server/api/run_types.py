@@ -4,27 +4,20 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from pyoco_server.records.artifact_models import LeftOut
-from pyoco_server.records.causes import cause_of
-from pyoco_server.records.flow_models import SubmitWarning
-from pyoco_server.records.models import (
-    Labels,
-    NewFlowName,
-    RerunMode,
-    RunId,
-    RunSnapshot,
-    RunStatus,
-    RunTimeout,
-    Tag,
-    TaskStatus,
-)
 from pyoco_server.records.moments import TEN_YEARS_SEC
+from pyoco_server.records.runs.artifact_models import LeftOut
+from pyoco_server.records.runs.causes import cause_of
+from pyoco_server.records.runs.run_models import RerunMode, RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.value_types import Labels, NewFlowName, RunId, RunTimeout, Tag
+from pyoco_server.records.workers.flow_models import SubmitWarning
 from pyoco_server.runs.index.pagination import SortField
 from pyoco_server.runs.index.run_summary import RunItem
 
 RUN_LIMIT_MAX: Final = 200
 RUN_LIMIT_DEFAULT: Final = 50
 WATCH_MAX_SEC: Final = 600
+LOG_LIMIT_MAX: Final = 5000
+LOG_SEARCH_MAX: Final = 200
 
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
 Cursor = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -37,6 +30,7 @@ RunListInclude = Literal["full", "all", "params"]
 RunListWatchInclude = Literal["params"]
 RunInclude = Literal["records", "full", "all"]
 LogStream = Literal["stdout", "stderr", "note"]
+LogLimit = Annotated[int, Meta(ge=1, le=LOG_LIMIT_MAX)]
 
 
 StartAt = Annotated[
@@ -223,6 +217,54 @@ class ArtifactQuery(Struct, kw_only=True):
             "Everything else is an attachment, and so are these without it."
         ),
     ] = "attachment"
+
+
+class RunQuery(Struct, kw_only=True):
+    """How much of a run is returned."""
+
+    include: Annotated[
+        list[RunInclude] | UnsetType,
+        Meta(description="Anything here adds `task_records`; `full` and `all` also add all params."),
+    ] = UNSET
+
+
+class RunWatchQuery(Struct, kw_only=True):
+    """From when on a run is watched, and how much of it is sent."""
+
+    include: Annotated[
+        list[RunInclude] | UnsetType, Meta(description="Anything here adds `task_records`.")
+    ] = UNSET
+    since: Annotated[
+        Annotated[float, Meta(ge=0)] | UnsetType,
+        Meta(description="Leave out a first snapshot that is no newer than this, in unix seconds."),
+    ] = UNSET
+    timeout_sec: WatchTimeout | UnsetType = UNSET
+
+
+class LogQuery(Struct, kw_only=True):
+    """Which lines of a log are returned."""
+
+    task: Annotated[list[str] | UnsetType, Meta(description="Only lines of these tasks.")] = UNSET
+    stream: Annotated[list[LogStream] | UnsetType, Meta(description="Only lines of these streams.")] = UNSET
+    after: Annotated[str | UnsetType, Meta(description="Only lines after the one with this id.")] = UNSET
+    before: Annotated[
+        str | UnsetType,
+        Meta(description="Only the last lines before the one with this id; not for following."),
+    ] = UNSET
+    around: Annotated[
+        str | UnsetType,
+        Meta(description="The line with this id, and as many before it as after it; not for following."),
+    ] = UNSET
+    limit: Annotated[
+        LogLimit | UnsetType, Meta(description="How many lines at most, 1000 by default; not for following.")
+    ] = UNSET
+    tail: Annotated[
+        LogLimit | UnsetType, Meta(description="Only the last lines, without `after` and `limit`.")
+    ] = UNSET
+    search: Annotated[
+        str, Meta(max_length=LOG_SEARCH_MAX, description="Only lines with this text, in any case.")
+    ] = ""
+    follow: Annotated[bool, Meta(description="Return server-sent events until the run ends.")] = False
 
 
 class RunFilterQuery(Struct, kw_only=True):

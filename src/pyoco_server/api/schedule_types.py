@@ -4,9 +4,10 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from pyoco_server.api.run_types import Cursor, Text, UnixTime
-from pyoco_server.records.models import Labels, NewFlowName, RunId, RunStatus, RunTimeout, Tag
-from pyoco_server.records.schedule_models import (
+from pyoco_server.api.query_params import KnownRevision, NextCursor, PatchedRevision
+from pyoco_server.api.run_types import Text, UnixTime
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.schedules.schedule_models import (
     Moment,
     Outcome,
     Overlap,
@@ -16,6 +17,7 @@ from pyoco_server.records.schedule_models import (
     SpecInput,
     VisibleSchedule,
 )
+from pyoco_server.records.value_types import Labels, NewFlowName, RunId, RunTimeout, Tag
 
 SCHEDULE_LIMIT_DEFAULT: Final = 50
 SCHEDULE_LIMIT_MAX: Final = 200
@@ -73,10 +75,7 @@ class ScheduleRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 class SchedulePatch(Struct, kw_only=True, forbid_unknown_fields=True):
     """The fields that change; the others stay."""
 
-    revision: Annotated[
-        int | UnsetType,
-        Meta(description="The revision that you have read: 409 if it was changed since. Default: any."),
-    ] = UNSET
+    revision: PatchedRevision = UNSET
     flow_name: NewFlowName | UnsetType = UNSET
     workflow_yaml: _FlowYaml | UnsetType | None = UNSET
     params: dict[str, Any] | UnsetType = UNSET
@@ -118,10 +117,7 @@ class TenantQuery(Struct, kw_only=True):
 class DeleteScheduleQuery(TenantQuery, kw_only=True):
     """Which revision is deleted."""
 
-    revision: Annotated[
-        Annotated[int, Meta(ge=1)] | UnsetType,
-        Meta(description="The revision that you have read: 409 if it was changed since. Default: any."),
-    ] = UNSET
+    revision: KnownRevision = UNSET
 
 
 class NextQuery(TenantQuery, kw_only=True):
@@ -144,9 +140,7 @@ class ScheduleListQuery(Struct, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=SCHEDULE_LIMIT_MAX, description="How many at most.")] = (
         SCHEDULE_LIMIT_DEFAULT
     )
-    cursor: Annotated[
-        Cursor | UnsetType, Meta(description="The `next_cursor` of the page before, with the same filters.")
-    ] = UNSET
+    cursor: NextCursor = UNSET
 
 
 class ScheduleItem(Struct, kw_only=True):

@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from pyoco_server.records.signal_models import EventId, Topic
-from pyoco_server.records.wait_models import Actor
+from pyoco_server.records.waits.signal_models import EventId, Topic
+from pyoco_server.records.waits.wait_models import Actor
 
 
 class SignalState(StrEnum):

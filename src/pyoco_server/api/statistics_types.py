@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pyoco_server.api.flow_types import FlowQuantiles, FlowSparkline
 from pyoco_server.api.run_types import Text
-from pyoco_server.records.models import Tag
+from pyoco_server.records.value_types import Tag
 
 Period = Literal["1h", "24h", "7d", "30d"]
 

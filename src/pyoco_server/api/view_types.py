@@ -5,9 +5,10 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pyoco_server.api.run_types import RunOrder, Text, UnixTime
-from pyoco_server.records.causes import CauseKind
-from pyoco_server.records.models import RunId, RunStatus
-from pyoco_server.records.operation_models import VIEW_NAME_CHARS
+from pyoco_server.records.runs.causes import CauseKind
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.runs.view_models import VIEW_NAME_CHARS
+from pyoco_server.records.value_types import RunId
 from pyoco_server.runs.index.pagination import SortField
 
 Since = Literal["1h", "24h", "7d", "30d"]

@@ -4,10 +4,12 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from pyoco_server.api.run_types import Cursor, Text, WatchTimeout
-from pyoco_server.records.models import RunId, WaitKind
+from pyoco_server.api.query_params import NextCursor
+from pyoco_server.api.run_types import Text, WatchTimeout
 from pyoco_server.records.moments import LAST_TIME, Timestamp
-from pyoco_server.records.wait_models import Decision, WaitEvent, WaitId, WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.value_types import RunId
+from pyoco_server.records.waits.wait_models import Decision, WaitEvent, WaitId, WaitRecord, WaitState
 from pyoco_server.waits.human.asking import MAX_ASSIGNEES
 from pyoco_server.waits.index.wait_items import WaitItem
 
@@ -41,9 +43,7 @@ class WaitListQuery(Struct, kw_only=True):
         Meta(description="For this assignee: the id or the name of an API key, or `group:<name>`."),
     ] = UNSET
     limit: Annotated[int, Meta(ge=1, le=WAIT_LIMIT_MAX, description="How many at most.")] = WAIT_LIMIT_DEFAULT
-    cursor: Annotated[
-        Cursor | UnsetType, Meta(description="The `next_cursor` of the page before, with the same filters.")
-    ] = UNSET
+    cursor: NextCursor = UNSET
 
 
 class WaitWatchQuery(Struct, kw_only=True):

@@ -10,8 +10,8 @@ from pyoco_server.broker.stores.monitoring.audit_entry_store import entry_key
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.monitoring.audit_entry_models import decode_audit_entry
 from pyoco_server.records.unreadable_records import RecordKind
-from pyoco_server.runs.index.index_feed import CatchUp, IndexFeedReader
 from pyoco_server.runs.index.pagination import SortKey
+from pyoco_server.runs.index.sqlite.index_feed import CatchUp, IndexFeedReader
 
 _KEY_PARTS: Final = 2
 

@@ -7,27 +7,21 @@ the entries of one word in the order of their times, so its cost does not follow
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, decode_audit_entry
-from pyoco_server.runs.index.filter_sql import Condition, among, where
-from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.pagination import SortKey
-from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE, SqliteIndex, SqliteWriter
+from pyoco_server.runs.index.search.filter_sql import Condition, among, where
+from pyoco_server.runs.index.sqlite.index_file import FileSchema
+from pyoco_server.runs.index.sqlite.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE
+from pyoco_server.runs.index.sqlite.stream_index import HELD_TABLE, StreamIndex, StreamWriter
 
-_READERS: Final = 2
 # The word of every entry.
 _ANY: Final = ""
 # The actor of requests without an API key.
 ANONYMOUS: Final = "anonymous"
 _TABLES: Final = f"""
-CREATE TABLE held (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    created TEXT NOT NULL,      -- of which stream this is the index
-    revision INTEGER NOT NULL,  -- up to where it was read
-    stored_ns INTEGER NOT NULL  -- when the message of that revision was stored
-);
+{HELD_TABLE}
 CREATE TABLE entries (
     revision INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,
@@ -122,37 +116,11 @@ class EntryPage:
     next_after: SortKey | None
 
 
-class AuditEntryWriter(SqliteWriter):
+class AuditEntryWriter(StreamWriter[AuditEntryWrite]):
     table = "entries"
-    key_column = "key"
+    tables = ("entries", "words")
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection)
-        [(self.entries,)] = connection.execute("SELECT count(*) FROM entries")
-
-    def _clear(self) -> None:
-        self._db.execute("DELETE FROM entries")
-        self._db.execute("DELETE FROM words")
-
-    def apply(self, batch: Sequence[AuditEntryWrite], *, upto: int, stored_ns: int) -> list[None]:
-        newest = {write.key: write for write in batch}
-        with self._transaction():
-            removed = self._remove("key", list(newest))
-            added = self._insert(newest.values())
-            self.markers.store(newest, ())
-            self.unreadable.store(newest)
-            self._db.execute("UPDATE held SET revision = ?, stored_ns = ?", [upto, stored_ns])
-        self.revision, self.stored_ns = upto, stored_ns
-        self.entries += added - removed
-        return [None] * len(batch)
-
-    def drop(self, revisions: Sequence[int]) -> None:
-        """Remove the entries with these revisions: the stream has removed them."""
-        with self._transaction():
-            removed = self._remove("revision", list(revisions))
-        self.entries -= removed
-
-    def _insert(self, writes: Any) -> int:
+    def _insert(self, writes: Sequence[AuditEntryWrite]) -> int:
         read = [(write, write.entry) for write in writes if write.entry is not None]
         self._db.executemany(
             "INSERT INTO entries VALUES (?, ?, ?)",
@@ -178,20 +146,11 @@ class AuditEntryWriter(SqliteWriter):
         return len(found)
 
 
-class AuditEntryIndex(SqliteIndex[AuditEntryWriter]):
-    """Queries raise IndexNotReady until the index has caught up once."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, SCHEMA, readers=_READERS)
+class AuditEntryIndex(StreamIndex[AuditEntryWrite]):
+    schema = SCHEMA
 
     def _new_writer(self, connection: sqlite3.Connection) -> AuditEntryWriter:
         return AuditEntryWriter(connection)
-
-    async def apply(self, batch: Sequence[AuditEntryWrite], *, upto: int, stored_ns: int) -> list[None]:
-        return await self._write(lambda: self._used().apply(batch, upto=upto, stored_ns=stored_ns))
-
-    async def drop(self, revisions: list[int]) -> None:
-        await self._write(lambda: self._used().drop(revisions))
 
     async def page(self, selected: AuditFilter, *, limit: int, after: SortKey | None) -> EntryPage:
         return await self._read(lambda db: read_page(db, selected, limit=limit, after=after))

@@ -8,11 +8,11 @@ from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.monitoring.audit_entry_store import AuditEntryStore
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import TAG_PATTERN, is_run_id
 from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome
+from pyoco_server.records.value_types import TAG_PATTERN, is_run_id
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import time
 from pyoco_server.broker.stores.api_keys import ApiKeyRecord
 from pyoco_server.records.ids import new_uuid
 from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome, AuditTarget, AuditVia
-from pyoco_server.records.wait_models import Actor
+from pyoco_server.records.waits.wait_models import Actor
 
 
 def key_entry(action: str, record: ApiKeyRecord) -> AuditEntry:

@@ -15,8 +15,13 @@ from nats.js.api import StreamConfig
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_options import change, differences
-from pyoco_server.broker.queue.tag_consumers import consumer_name, consumers, problem_with, tag_of
-from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.queue.tag_consumers import (
+    consumer_name,
+    consumers,
+    ensure_consumer,
+    problem_with,
+    tag_of,
+)
 from pyoco_server.broker.resources import resources
 from pyoco_server.broker.stores.api_keys import ApiKeys
 from pyoco_server.broker.stores.trusted_records import is_trust_decided
@@ -46,7 +51,6 @@ class Adoption:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._config = connection.config
-        self._queue = WorkQueue(connection)
         self._keys = ApiKeys(connection)
 
     async def steps(self) -> list[Step]:
@@ -123,7 +127,7 @@ class Adoption:
                 await jetstream_api.call(
                     self._connection, f"CONSUMER.DELETE.{self._config.work_stream}.{name}"
                 )
-            await self._queue.ensure_consumer(tag)
+            await ensure_consumer(self._connection, tag)
 
         detail = f"of the tag {tag}: by {consumer_name(tag)}, which `nats-config` gives workers access to"
         return Step(kind="consumer", name=name, action=Action.REPLACE, detail=detail, apply=replace)

@@ -20,8 +20,8 @@ from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.catalogue.live_flows import LiveFlows, WorkerGroup
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.flow_models import FlowDescription
-from pyoco_server.records.models import MAX_LISTED_FLOWS, WorkerRecord, WorkerState
+from pyoco_server.records.workers.flow_models import FlowDescription
+from pyoco_server.records.workers.worker_models import MAX_LISTED_FLOWS, WorkerRecord, WorkerState
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pyoco_server.records.flow_models import FlowDescription
+from pyoco_server.records.workers.flow_models import FlowDescription
 
 
 @dataclass(frozen=True, slots=True, eq=False)

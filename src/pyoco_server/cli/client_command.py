@@ -8,11 +8,11 @@ from pyoco_server.cli.options.shared_options import ApiKey, GatewayAddress, Serv
 
 
 def _flows(function: str) -> str:
-    return f"flows.flows_command:{function}"
+    return f"workers.flows_command:{function}"
 
 
 def _schedules(function: str) -> str:
-    return f"schedules_command:{function}"
+    return f"schedules.schedules_command:{function}"
 
 
 def _events(function: str) -> str:
@@ -24,11 +24,11 @@ def _templates(function: str) -> str:
 
 
 def _requests(function: str) -> str:
-    return f"requests_command:{function}"
+    return f"agent.requests_command:{function}"
 
 
 def _views(function: str) -> str:
-    return f"views_command:{function}"
+    return f"runs.views_command:{function}"
 
 
 def _hooks(function: str) -> str:
@@ -40,15 +40,17 @@ def _alerts(function: str) -> str:
 
 
 COMMANDS: dict[str, Command | Group] = {
-    "submit": Command("Submit a run of a flow that the workers have loaded.", "submit_command:submit"),
+    "submit": Command("Submit a run of a flow that the workers have loaded.", "runs.submit_command:submit"),
     "submit-yaml": Command(
-        "Submit a flow.yaml as a run; its params are the file's own defaults.", "submit_command:submit_yaml"
+        "Submit a flow.yaml as a run; its params are the file's own defaults.",
+        "runs.submit_command:submit_yaml",
     ),
     "list": Command(
-        "List matching runs, last changed first; with --all, last submitted first.", "list_command:list_runs"
+        "List matching runs, last changed first; with --all, last submitted first.",
+        "runs.list_command:list_runs",
     ),
     "list-vnext": Command(
-        "List a page of matching runs, with the cursor of the next page.", "list_command:list_vnext"
+        "List a page of matching runs, with the cursor of the next page.", "runs.list_command:list_vnext"
     ),
     "views": Group(
         "Save, show and delete views: named filters and orders of the list of runs, which a team shares.",
@@ -63,14 +65,18 @@ COMMANDS: dict[str, Command | Group] = {
             "delete": Command("Delete a view.", _views("delete")),
         },
     ),
-    "get": Command("Show the latest snapshot of a run and, if it has not ended, why.", "run_commands:get"),
-    "watch": Command("Watch a run until it ends; exit 0 only if it is COMPLETED.", "watch_command:watch"),
-    "tasks": Command("Show the tasks of a run: their states, results and errors.", "run_commands:tasks"),
+    "get": Command(
+        "Show the latest snapshot of a run and, if it has not ended, why.", "runs.run_commands:get"
+    ),
+    "watch": Command(
+        "Watch a run until it ends; exit 0 only if it is COMPLETED.", "runs.watch_command:watch"
+    ),
+    "tasks": Command("Show the tasks of a run: their states, results and errors.", "runs.run_commands:tasks"),
     "result": Command(
         "Print what a completed run returned, or one of its tasks; JSON, or bytes as they are.",
-        "run_commands:result",
+        "runs.run_commands:result",
     ),
-    "logs": Command("Show the output of a run.", "logs_command:logs"),
+    "logs": Command("Show the output of a run.", "runs.logs_command:logs"),
     "artifacts": Group(
         "List and download the files of a run.",
         (
@@ -79,43 +85,55 @@ COMMANDS: dict[str, Command | Group] = {
         ),
         {
             "list": Command(
-                "List the files of a run, and those that were left out.", "artifacts_command:list_artifacts"
+                "List the files of a run, and those that were left out.",
+                "runs.artifacts_command:list_artifacts",
             ),
-            "get": Command("Download one file of a run, or all of them.", "artifacts_command:get"),
+            "get": Command("Download one file of a run, or all of them.", "runs.artifacts_command:get"),
         },
     ),
     "explain": Command(
-        "Explain the state of a run, what happens next, and what you can do.", "run_commands:explain"
+        "Explain the state of a run, what happens next, and what you can do.", "runs.run_commands:explain"
     ),
-    "cancel": Command("Cancel a run. A run that has ended is left unchanged.", "run_commands:cancel"),
-    "rerun": Command("Rerun an ended run as a new run, with the same or other params.", "run_commands:rerun"),
-    "waits": Command("List open or past waits, or show one wait with its history.", "waits_command:waits"),
+    "compare": Command(
+        "Compare two runs: params, durations, results and versions.", "runs.compare_command:compare"
+    ),
+    "cancel": Command("Cancel a run. A run that has ended is left unchanged.", "runs.run_commands:cancel"),
+    "rerun": Command(
+        "Rerun an ended run as a new run, with the same or other params.", "runs.run_commands:rerun"
+    ),
+    "waits": Command(
+        "List open or past waits, or show one wait with its history.", "waits.waits_command:waits"
+    ),
     "resume": Command(
         "Answer the question a run is waiting on. Without --json or --decision, prompts interactively.",
-        "resume_command:resume",
+        "waits.resume_command:resume",
     ),
     "wait-withdraw": Command(
         "Close an open question without an answer; its run fails and can be retried.",
-        "wait_change_commands:wait_withdraw",
+        "waits.wait_change_commands:wait_withdraw",
     ),
     "wait-extend": Command(
-        "Move the deadline of an open question to a later time.", "wait_change_commands:wait_extend"
+        "Move the deadline of an open question to a later time.", "waits.wait_change_commands:wait_extend"
     ),
-    "wait-reassign": Command("Change who may answer an open question.", "wait_change_commands:wait_reassign"),
+    "wait-reassign": Command(
+        "Change who may answer an open question.", "waits.wait_change_commands:wait_reassign"
+    ),
     "retry": Command(
         "Ask an expired or withdrawn question again; finished tasks are not executed again.",
-        "run_commands:retry",
+        "runs.run_commands:retry",
     ),
     "signal": Command(
         "Send a signal to a run; its next wait for a signal of that name receives it.",
-        "signal_commands:signal",
+        "waits.signal_commands:signal",
     ),
-    "signals": Command("List the signals that were sent to a run.", "signal_commands:signals"),
-    "event": Command("Send an event to all runs that wait for it.", "signal_commands:event"),
-    "workers": Command("List workers with their states, slots, tags and runs.", "workers_command:workers"),
+    "signals": Command("List the signals that were sent to a run.", "waits.signal_commands:signals"),
+    "event": Command("Send an event to all runs that wait for it.", "waits.signal_commands:event"),
+    "workers": Command(
+        "List workers with their states, slots, tags and runs.", "workers.workers_command:workers"
+    ),
     "worker": Command(
         "Show one worker, after pausing, resuming, draining, hiding or unhiding it if requested.",
-        "workers_command:worker",
+        "workers.workers_command:worker",
     ),
     "stats": Command(
         "Show throughput, success rate, durations and queue times of a period, and of the one before.",
@@ -129,17 +147,17 @@ COMMANDS: dict[str, Command | Group] = {
         "Serve the tools for agents (Model Context Protocol) on standard input and output.",
         "mcp_command:mcp",
     ),
-    "metrics": Command("Show the gateway's metrics in Prometheus format.", "workers_command:metrics"),
-    "wheels": Command("List the wheels that workers install.", "wheels_command:wheels"),
+    "metrics": Command("Show the gateway's metrics in Prometheus format.", "workers.workers_command:metrics"),
+    "wheels": Command("List the wheels that workers install.", "workers.wheels_command:wheels"),
     "wheel-history": Command(
-        "List uploads and deletions of wheels, newest first.", "wheels_command:wheel_history"
+        "List uploads and deletions of wheels, newest first.", "workers.wheels_command:wheel_history"
     ),
     "wheel-upload": Command(
         "Upload a wheel; its version must be newer than every registered one of the package.",
-        "wheels_command:wheel_upload",
+        "workers.wheels_command:wheel_upload",
     ),
     "wheel-delete": Command(
-        "Delete a wheel; workers uninstall it before their next run.", "wheels_command:wheel_delete"
+        "Delete a wheel; workers uninstall it before their next run.", "workers.wheels_command:wheel_delete"
     ),
     "flows": Group(
         "List the flows of the workers, show what one takes, and run it.",
@@ -311,13 +329,13 @@ COMMANDS: dict[str, Command | Group] = {
         "List, replay and delete dead letters (runs and jobs that failed).",
         ("pyoco-client dlq list --reason execution_error --since 24h", "pyoco-client dlq replay --seq 41"),
         {
-            "list": Command("List matching dead letters, newest first.", "dlq_command:list_letters"),
-            "get": Command("Show one dead letter.", "dlq_command:get"),
+            "list": Command("List matching dead letters, newest first.", "runs.dlq_command:list_letters"),
+            "get": Command("Show one dead letter.", "runs.dlq_command:get"),
             "replay": Command(
-                "Replay one dead letter, or all that match, as new runs.", "dlq_command:replay"
+                "Replay one dead letter, or all that match, as new runs.", "runs.dlq_command:replay"
             ),
             "delete": Command(
-                "Delete one dead letter, or all that match. Their runs stay.", "dlq_command:delete"
+                "Delete one dead letter, or all that match. Their runs stay.", "runs.dlq_command:delete"
             ),
         },
     ),
@@ -333,12 +351,16 @@ COMMANDS: dict[str, Command | Group] = {
         ),
         {
             "cancel": Command(
-                "Cancel all matching runs; ended runs are left unchanged.", "bulk_command:cancel"
+                "Cancel all matching runs; ended runs are left unchanged.", "runs.bulk_command:cancel"
             ),
-            "rerun": Command("Rerun all matching runs that have ended, as new runs.", "bulk_command:rerun"),
-            "list": Command("List the latest bulk operations.", "bulk_command:list_operations"),
-            "get": Command("Show the progress of a bulk operation.", "bulk_command:get"),
-            "stop": Command("Stop a bulk operation; changes already made are kept.", "bulk_command:stop"),
+            "rerun": Command(
+                "Rerun all matching runs that have ended, as new runs.", "runs.bulk_command:rerun"
+            ),
+            "list": Command("List the latest bulk operations.", "runs.bulk_command:list_operations"),
+            "get": Command("Show the progress of a bulk operation.", "runs.bulk_command:get"),
+            "stop": Command(
+                "Stop a bulk operation; changes already made are kept.", "runs.bulk_command:stop"
+            ),
         },
     ),
 }

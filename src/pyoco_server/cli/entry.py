@@ -1,5 +1,6 @@
 """The entry point of every program: turns what happens in a command into an exit code and a message."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, NoReturn
@@ -35,7 +36,18 @@ Version = Annotated[
 
 
 def run(app: typer.Typer, program: str) -> NoReturn:
+    _open_closed_streams()
     sys.exit(exit_code_of(app, program, sys.argv[1:]))
+
+
+def _open_closed_streams() -> None:
+    """Standard streams that the caller has closed (`>&-`) are empty, and discard what is written.
+
+    Python has None for them. Besides, the next file or socket would get the number of the closed one.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - until the exit
 
 
 def exit_code_of(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:

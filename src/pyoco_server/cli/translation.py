@@ -40,9 +40,10 @@ def japanese() -> dict[str, str]:
     return texts
 
 
-def localized(english: str) -> str:
-    """The text in the language of the locale; English if it has no translation."""
-    return japanese().get(english, english) if system_language() == "ja" else english
+def localized(english: str, **values: object) -> str:
+    """The text in the language of the locale, with its values; English if it has no translation."""
+    text = japanese().get(english, english) if system_language() == "ja" else english
+    return text.format(**values) if values else text
 
 
 def localized_usage_error(english: str) -> str:

@@ -24,7 +24,7 @@ app = new_app()
 
 
 def _checked_worker_id(worker_id: str) -> str:
-    from pyoco_server.records.models import WORKER_ID_EXPECTED, WORKER_ID_PATTERN  # noqa: PLC0415 - slow
+    from pyoco_server.records.value_types import WORKER_ID_EXPECTED, WORKER_ID_PATTERN  # noqa: PLC0415 - slow
 
     if not re.fullmatch(WORKER_ID_PATTERN, worker_id):
         raise typer.BadParameter(f"{worker_id!r}: {WORKER_ID_EXPECTED}")

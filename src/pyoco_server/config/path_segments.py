@@ -1,4 +1,4 @@
-"""A name within the path of a URL."""
+"""A name as one segment of the path of a URL: for the client and the tools for agents."""
 
 from urllib.parse import quote
 

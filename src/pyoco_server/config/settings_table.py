@@ -1,4 +1,4 @@
-"""All settings with their defaults, bounds and one-line helps. The field `nats_url` is PYOCO_NATS_URL."""
+"""All settings: default, bounds and one line of help of each. The field `nats_url` is PYOCO_NATS_URL."""
 
 from __future__ import annotations
 

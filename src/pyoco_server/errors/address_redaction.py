@@ -1,4 +1,4 @@
-"""Addresses of servers in texts. Callers of a gateway need not know where its NATS server is."""
+"""Removes addresses of servers from texts. Callers of a gateway need not know where its NATS server is."""
 
 import re
 from typing import Final

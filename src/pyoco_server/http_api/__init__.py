@@ -1,6 +1,6 @@
 """The HTTP gateway: `create_app()`.
 
-It is imported on first use, so that parts of this package can be imported without FastAPI.
+It is imported on first use, so that parts of this package can be imported without Starlette.
 """
 
 from typing import TYPE_CHECKING

@@ -6,12 +6,12 @@ Importing a module of routes binds its handlers to their endpoints.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
-from pyoco_server.api.endpoints.request_endpoints import FOLLOW_REQUEST, FOLLOW_REQUEST_WS
+from pyoco_server.api.endpoints.agent.request_endpoints import FOLLOW_REQUEST, FOLLOW_REQUEST_WS
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import mcp_routes  # noqa: F401
+from pyoco_server.http_api import mcp_routes, openapi  # noqa: F401
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.metrics import metrics_routes  # noqa: F401
 from pyoco_server.http_api.middleware.audit_recording import AuditMiddleware
@@ -23,64 +23,51 @@ from pyoco_server.http_api.middleware.request_counts import RequestCountMiddlewa
 from pyoco_server.http_api.middleware.security_headers import SecurityHeadersMiddleware
 from pyoco_server.http_api.middleware.submit_fast_path import SubmitFastPath
 from pyoco_server.http_api.middleware.trusted_proxies import TrustedProxiesMiddleware
-from pyoco_server.http_api.openapi import describe
 from pyoco_server.http_api.responses import http_problems as problems
-from pyoco_server.http_api.routes import (  # noqa: F401
-    bulk_routes,
-    dashboard_routes,
-    dlq_routes,
-    flow_routes,
-    health_routes,
-    hook_routes,
-    key_routes,
-    overview_routes,
-    request_routes,
-    result_routes,
-    run_list_routes,
-    run_log_routes,
-    run_routes,
-    schedule_routes,
-    signal_routes,
-    view_routes,
-    wait_routes,
-    worker_routes,
-    workflow_event_routes,
-    workflow_template_routes,
-)
-from pyoco_server.http_api.routes.files import artifact_routes, wheel_routes  # noqa: F401
+from pyoco_server.http_api.routes import dashboard_routes, health_routes, key_routes, overview_routes  # noqa: F401
+from pyoco_server.http_api.routes.agent import request_routes  # noqa: F401
 from pyoco_server.http_api.routes.monitoring import (  # noqa: F401
     alert_routes,
     audit_routes,
     statistics_routes,
 )
-from pyoco_server.http_api.routes.submit_routes import submit_run
-from pyoco_server.http_api.routing import add_routes
+from pyoco_server.http_api.routes.runs import (  # noqa: F401
+    artifact_routes,
+    bulk_routes,
+    dlq_routes,
+    result_routes,
+    run_list_routes,
+    run_log_routes,
+    run_routes,
+    view_routes,
+)
+from pyoco_server.http_api.routes.runs.submit_routes import submit_run
+from pyoco_server.http_api.routes.schedules import schedule_routes  # noqa: F401
+from pyoco_server.http_api.routes.triggers import hook_routes, workflow_event_routes, workflow_template_routes  # noqa: F401
+from pyoco_server.http_api.routes.waits import signal_routes, wait_routes  # noqa: F401
+from pyoco_server.http_api.routes.workers import (  # noqa: F401
+    flow_routes,
+    wheel_routes,
+    worker_routes,
+)
+from pyoco_server.http_api.routing import routes
 from pyoco_server.http_api.streams import list_watch_routes, run_watch_routes, wait_watch_routes  # noqa: F401
 from pyoco_server.http_api.streams.request_log_socket import follow_run
-from pyoco_server.version import __version__
 
 
-def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
+def create_app(config: NatsBackendConfig | None = None) -> Starlette:
     """The gateway as an ASGI app; settings come from the environment unless given."""
     config = config or NatsBackendConfig.from_env()
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         app.state.gateway = gateway = Gateway(config)
         async with gateway.running():
             yield
 
-    # The pages of FastAPI load scripts from other hosts; `/docs` is a screen of the dashboard.
-    app = FastAPI(
-        title="pyoco-server",
-        version=__version__,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        # Traces are of runs, not of requests.
-        telemetry={"tracing": False, "metrics": False, "logs": False},
-    )
+    sockets = [WebSocketRoute(each.path, follow_run) for each in (FOLLOW_REQUEST, FOLLOW_REQUEST_WS)]
+    app = Starlette(routes=[*routes(), *sockets], lifespan=lifespan)
+    app.router.redirect_slashes = False
     problems.install(app)
     # Each is outside of those before it: rejected requests are counted too.
     app.add_middleware(SubmitFastPath, handler=submit_run)
@@ -109,8 +96,4 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     if config.http_trusted_proxies:
         app.add_middleware(TrustedProxiesMiddleware, trusted=config.http_trusted_proxies)
     app.add_middleware(QueryTokenMiddleware)
-    add_routes(app)
-    for endpoint in (FOLLOW_REQUEST, FOLLOW_REQUEST_WS):
-        app.router.routes.append(WebSocketRoute(endpoint.path, follow_run))
-    describe(app, config)
     return app

@@ -14,15 +14,15 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.server_clock import ServerClock
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.storage.write_health import WriteHealth
-from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.letter_counts import LetterCounts
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
+from pyoco_server.broker.stores.runs.letter_counts import LetterCounts
+from pyoco_server.broker.stores.runs.view_store import ViewStore
 from pyoco_server.broker.stores.trusted_records import trust_nothing_if_empty
-from pyoco_server.broker.stores.view_store import ViewStore
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import services, trigger_services
 from pyoco_server.http_api.middleware.request_counts import RequestCounts
-from pyoco_server.records.models import WorkerRecord, WorkerState
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.sweep.delayed_starts import DelayedStarts
 from pyoco_server.runs.sweep.sweeper import Sweeper
 from pyoco_server.runs.takeover.takeover import Takeover
@@ -64,7 +64,7 @@ class Gateway:
                 self.listing.lists,
                 self.listing.open_runs,
                 self.sweeper.repairer,
-                self.sweeper.last_deliveries,
+                self.sweeper.undeliverable_jobs,
             )
         )
         self.flows = self._add_service(services.Flows(self.connection, state_of=self.state_of))

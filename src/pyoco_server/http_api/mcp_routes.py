@@ -33,7 +33,7 @@ _JSON: Final = (b"content-type", b"application/json")
 _COPIED: Final = ("type", "asgi", "http_version", "scheme", "server", "client", "root_path", "state")
 
 
-@handles(MCP, plain=True)
+@handles(MCP)
 async def call_mcp(request: Request) -> Response:
     limit = gateway_of(request).config.max_run_snapshot_bytes + _ENVELOPE_BYTES
     body = await limited_body(

@@ -1,23 +1,29 @@
-"""The OpenAPI document, from the table of endpoints; parameters of handlers come from FastAPI."""
+"""The OpenAPI document, from the table of endpoints."""
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final
 
 import msgspec
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
+from starlette.requests import Request
+from starlette.responses import Response
 
 from pyoco_server.agent.agent_errors import AgentCode, status_of
+from pyoco_server.api.agent_request_types import AgentProblem
 from pyoco_server.api.endpoints.endpoint import BYTES, JSON, TAGS, Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
-from pyoco_server.api.request_types import AgentProblem
+from pyoco_server.api.endpoints.runs.run_endpoints import SUBMIT_RUN, SUBMIT_RUN_YAML
+from pyoco_server.api.endpoints.system_endpoints import MCP, OPENAPI
+from pyoco_server.api.endpoints.triggers.hook_endpoints import RECEIVE_HOOK
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors.error_table import Err, ErrorSpec
+from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.requests.idempotency_header import HEADER, PATTERN, REPLAYED_HEADER
 from pyoco_server.http_api.responses.http_problems import PROBLEM_TYPE, Problem
-from pyoco_server.http_api.routing import handler_name
+from pyoco_server.http_api.routing import handler_name, handles
 from pyoco_server.http_api.streams.sse import MEDIA_TYPE as EVENT_STREAM
+from pyoco_server.version import __version__
 
 Json = dict[str, Any]
 
@@ -27,21 +33,33 @@ _SCHEME: Final = "ApiKey"
 _KEY_ERRORS: Final = (Err.API_KEY_MISSING, Err.API_KEY_INVALID, Err.SCOPE_MISSING, Err.NATS_UNAVAILABLE)
 # Every endpoint may return these, before it looks at the request.
 _COMMON_ERRORS: Final = (Err.ORIGIN_REFUSED, Err.RATE_LIMITED)
+# Ids of operations are names in generated clients, so they stay as they were first published.
+_SHORT_IDS: Final = frozenset({SUBMIT_RUN, SUBMIT_RUN_YAML, MCP, RECEIVE_HOOK})
 
 
-def describe(app: FastAPI, config: NatsBackendConfig) -> None:
-    """Have `/openapi.json` describe every endpoint with its responses and errors."""
-
-    def openapi() -> Json:
-        if app.openapi_schema is None:
-            app.openapi_schema = _document(app, config)
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
+@handles(OPENAPI)
+async def get_openapi(request: Request) -> Response:
+    config = gateway_of(request).config
+    document = _encoded(config.http_api_key_header, keys_required=config.http_auth_mode == "api_key")
+    return Response(document, media_type=JSON)
 
 
-def _document(app: FastAPI, config: NatsBackendConfig) -> Json:
-    document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+@cache
+def _encoded(key_header: str, *, keys_required: bool) -> bytes:
+    return msgspec.json.encode(_document(key_header, keys_required=keys_required))
+
+
+def openapi_document(config: NatsBackendConfig) -> Json:
+    """What a gateway with these settings returns for `GET /openapi.json`."""
+    return _document(config.http_api_key_header, keys_required=config.http_auth_mode == "api_key")
+
+
+def _document(key_header: str, *, keys_required: bool) -> Json:
+    document: Json = {
+        "openapi": "3.1.0",
+        "info": {"title": "pyoco-server", "version": __version__},
+        "paths": {},
+    }
     endpoints = [endpoint for endpoint in ENDPOINTS if endpoint.in_schema]
     types = list(
         dict.fromkeys([Problem, AgentProblem, *(each for endpoint in endpoints for each in _types(endpoint))])
@@ -49,23 +67,31 @@ def _document(app: FastAPI, config: NatsBackendConfig) -> Json:
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF + "{name}")
     schema_of = dict(zip(types, schemas, strict=True))
     for endpoint in endpoints:
-        # A plain route is unknown to FastAPI.
-        unknown = {"summary": endpoint.summary, "operationId": "", "parameters": _in_path(endpoint.path)}
-        methods = document["paths"].setdefault(endpoint.path, {})
-        operation = methods.setdefault(endpoint.method.lower(), unknown)
-        operation["operationId"] = operation["operationId"] or handler_name(endpoint)
-        operation["tags"] = [endpoint.tag]
+        operation = {**_names(endpoint), "tags": [endpoint.tag], "parameters": _in_path(endpoint.path)}
+        document["paths"].setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
         _add(operation, endpoint, schema_of)
-        _add_security(operation, endpoint, required=config.http_auth_mode == "api_key")
+        _add_security(operation, endpoint, required=keys_required)
     scheme = {
         "type": "apiKey",
         "in": "header",
-        "name": config.http_api_key_header,
+        "name": key_header,
         "description": "Required with PYOCO_HTTP_AUTH_MODE=api_key. The roles are the key's scopes.",
     }
     document["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
     document["components"] = {"schemas": components, "securitySchemes": {_SCHEME: scheme}}
     return document
+
+
+def _names(endpoint: Endpoint) -> Json:
+    name = handler_name(endpoint)
+    if endpoint in _SHORT_IDS:
+        return {"summary": endpoint.summary, "operationId": name}
+    operation_id = re.sub(r"\W", "_", f"{name}{endpoint.path}")
+    return {
+        "summary": name.replace("_", " ").title(),
+        "description": endpoint.summary,
+        "operationId": f"{operation_id}_{endpoint.method.lower()}",
+    }
 
 
 def _types(endpoint: Endpoint) -> Iterable[Any]:
@@ -81,7 +107,7 @@ def _types(endpoint: Endpoint) -> Iterable[Any]:
 
 
 def _add(operation: Json, endpoint: Endpoint, schema_of: dict[Any, Any]) -> None:
-    parameters: list[Json] = operation.get("parameters", [])
+    parameters: list[Json] = operation.pop("parameters")
     if endpoint.query is not None:
         parameters += [
             _parameter(name, "query", schema.pop("description", ""), schema)

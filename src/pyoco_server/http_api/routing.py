@@ -1,67 +1,55 @@
 """Binds handlers to the table of endpoints, and finds the endpoint of a request."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
 from pyoco_server.api.endpoints.endpoint import Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
-from pyoco_server.api.endpoints.system_endpoints import OPENAPI
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Response]])
 
 _HANDLERS: Final[dict[Endpoint, Callable[..., Awaitable[Response]]]] = {}
-# FastAPI's own handling of a request costs three times what msgspec takes for the record of a submit.
-_PLAIN: Final[set[Endpoint]] = set()
 
 
-def handles(endpoint: Endpoint, *, plain: bool = False) -> Callable[[Handler], Handler]:
-    """The decorated function handles the endpoint; a plain one takes the request only, without FastAPI."""
+def handles(endpoint: Endpoint) -> Callable[[Handler], Handler]:
+    """The decorated function handles the endpoint: it takes the request, and the parameters of its path."""
 
     def bind(handler: Handler) -> Handler:
         _HANDLERS[endpoint] = handler
-        if plain:
-            _PLAIN.add(endpoint)
         return handler
 
     return bind
 
 
-def add_routes(app: FastAPI) -> None:
-    """A route for each endpoint of the table, in its order. FastAPI itself serves the OpenAPI document."""
-    app.routes.extend(_routes())
+class EndpointRoute(Route):
+    """The route of an endpoint. It notes itself in the scope, for the counts of requests."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        handler = _HANDLERS[endpoint]
+
+        async def serve(request: Request) -> Response:
+            return await handler(request, **request.path_params)
+
+        super().__init__(endpoint.routed_path, serve, methods=[endpoint.method])
+        # Starlette adds HEAD to every GET.
+        self.methods = {endpoint.method, "HEAD"} if endpoint.head else {endpoint.method}
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child_scope = super().matches(scope)
+        return match, {**child_scope, "route": self}
 
 
 @cache
-def _routes() -> Sequence[BaseRoute]:
-    """The same ones for every app of a process: they take most of the time of making one."""
-    router = APIRouter()
-    for endpoint in ENDPOINTS:
-        if endpoint is OPENAPI:
-            continue
-        handler: Any = _HANDLERS[endpoint]
-        if endpoint in _PLAIN:
-            router.add_route(endpoint.routed_path, handler, methods=[endpoint.method])
-            continue
-        router.add_api_route(
-            endpoint.routed_path,
-            handler,
-            methods=[endpoint.method],
-            response_class=Response,
-            response_model=None,
-            description=endpoint.summary,
-        )
-        if endpoint.head:
-            router.add_api_route(
-                endpoint.routed_path, handler, methods=["HEAD"], response_model=None, include_in_schema=False
-            )
-    return router.routes
+def routes() -> tuple[BaseRoute, ...]:
+    """A route for each endpoint of the table, in its order. They keep nothing of an app: apps share them."""
+    return tuple(EndpointRoute(endpoint) for endpoint in ENDPOINTS)
 
 
 def handler_name(endpoint: Endpoint) -> str:

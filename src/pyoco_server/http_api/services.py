@@ -24,30 +24,31 @@ from pyoco_server.auth.api_key_cache import ApiKeyCache
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.server_clock import ServerClock
-from pyoco_server.broker.stores.bulk_records import BulkRecords
 from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
-from pyoco_server.broker.stores.run_hints import RunWatches
-from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.schedule_store import ScheduleStore
+from pyoco_server.broker.stores.runs.bulk_records import BulkRecords
+from pyoco_server.broker.stores.runs.run_hints import RunWatches
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore
 from pyoco_server.broker.stores.shared_secret import shared_secret
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import WaitStore
-from pyoco_server.broker.stores.wheel_history import WheelHistory
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
+from pyoco_server.broker.stores.workers.wheel_history import WheelHistory
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.catalogue.flow_directory import FlowDirectory
 from pyoco_server.catalogue.submit_checks import SubmitChecks
 from pyoco_server.http_api.metrics.run_timings import RunTimings
-from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
-from pyoco_server.records.models import Job, RunStatus, WaitKind, WorkerRecord, WorkerState
+from pyoco_server.http_api.responses.not_found_delay import NotFoundDelay
+from pyoco_server.records.runs.run_models import Job, RunStatus, WaitKind
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner
 from pyoco_server.runs.explain.explainer import Explainer
-from pyoco_server.runs.index.flow_statistics import FlowStatistics
 from pyoco_server.runs.index.pagination import Cursors
 from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.index.statistics.flow_statistics import FlowStatistics
 from pyoco_server.runs.lifecycle.submission import Submitter
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.watch.run_hub import RunHub
@@ -274,14 +275,15 @@ class Alerts(ServiceGroup):
         self.evaluator = AlertEvaluator(
             store, self.directory, conditions, clock=clock, interval_sec=config.alert_interval_sec
         )
-        self.deliverer = AlertDeliverer(config, store, self.directory, sender, clock=clock)
+        wake = partial(timekeeper.wake, AlertDeliverer.name)
+        self.deliverer = AlertDeliverer(config, store, self.directory, sender, clock=clock, wake=wake)
         for source in (self.evaluator, self.deliverer):
             timekeeper.add(source)
             self.directory.on_changes(partial(timekeeper.wake, source.name))
         self.service = AlertService(
             config, store, self.directory, conditions=conditions, sender=sender, box=box, clock=clock
         )
-        self.parts = (self.directory, sender)
+        self.parts = (self.directory, sender, self.deliverer)
 
 
 class AgentRequests(ServiceGroup):

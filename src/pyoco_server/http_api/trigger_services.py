@@ -6,9 +6,10 @@ from typing import Final
 
 from pyoco_server.aio.timekeeper import Timekeeper
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.record_directory import RecordDirectory
 from pyoco_server.http_api.requests.body_budget import BodyBudget
 from pyoco_server.http_api.services import ServiceGroup
-from pyoco_server.records.models import WorkerRecord
+from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.lifecycle.submission import Submitter
 from pyoco_server.triggers.hooks.delivery_recorder import DeliveryRecorder
 from pyoco_server.triggers.hooks.hook_directory import HookDirectory
@@ -16,14 +17,13 @@ from pyoco_server.triggers.hooks.hook_intake import HookIntake
 from pyoco_server.triggers.hooks.hook_receiver import HookReceiver
 from pyoco_server.triggers.hooks.hook_service import HookService
 from pyoco_server.triggers.secret_keys import box_of
-from pyoco_server.triggers.trigger_directory import TriggerDirectory
 from pyoco_server.triggers.trigger_receipts import TriggerReceipts
 from pyoco_server.triggers.workflow_events.action_service import ActionService
-from pyoco_server.triggers.workflow_events.audit_feed import AuditFeedReader, AuditSummaries
-from pyoco_server.triggers.workflow_events.audit_file import AuditFile
-from pyoco_server.triggers.workflow_events.audit_index import AuditIndex
-from pyoco_server.triggers.workflow_events.audit_trail import AuditTrail
 from pyoco_server.triggers.workflow_events.chat_notifications import ChatNotifications
+from pyoco_server.triggers.workflow_events.event_audit_feed import AuditFeedReader, AuditSummaries
+from pyoco_server.triggers.workflow_events.event_audit_file import AuditFile
+from pyoco_server.triggers.workflow_events.event_audit_index import AuditIndex
+from pyoco_server.triggers.workflow_events.event_audit_trail import AuditTrail
 from pyoco_server.triggers.workflow_events.event_service import WorkflowEvents
 from pyoco_server.triggers.workflow_events.retry_queue import RetryQueue
 from pyoco_server.triggers.workflow_events.template_service import TemplateService
@@ -35,14 +35,15 @@ class Triggers(ServiceGroup):
     """What starts runs from outside: the followed copy of hooks, templates and actions."""
 
     def __init__(self, connection: Connection) -> None:
-        self.directory = TriggerDirectory(connection)
+        bucket = connection.config.triggers_kv_bucket
+        self.directory = RecordDirectory(connection, bucket=bucket, of="hooks and templates")
         self.parts = (self.directory,)
 
 
 class Hooks(ServiceGroup):
     """Deliveries of other systems, over HTTP and over NATS, and what is kept of them."""
 
-    def __init__(self, connection: Connection, timekeeper: Timekeeper, directory: TriggerDirectory) -> None:
+    def __init__(self, connection: Connection, timekeeper: Timekeeper, directory: RecordDirectory) -> None:
         config, clock, box = connection.config, timekeeper.now, box_of(connection.config)
         self.directory = HookDirectory(directory, box, clock=clock)
         receipts = TriggerReceipts(connection, ttl_sec=config.hook_idempotency_ttl_sec, clock=clock)
@@ -64,7 +65,7 @@ class WorkflowEventParts(ServiceGroup):
         self,
         connection: Connection,
         timekeeper: Timekeeper,
-        directory: TriggerDirectory,
+        directory: RecordDirectory,
         submitter: Submitter,
         *,
         live_workers: Callable[[], Awaitable[Iterable[WorkerRecord]]],

@@ -6,19 +6,23 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from pyoco_server.http_client import hook_calls as hooks
-from pyoco_server.http_client import operation_calls as operations
-from pyoco_server.http_client import request_calls as requests
-from pyoco_server.http_client import run_calls as runs
-from pyoco_server.http_client import schedule_calls as schedules
-from pyoco_server.http_client import signal_calls as signals
-from pyoco_server.http_client import wait_calls as waits_
-from pyoco_server.http_client import wheel_calls as wheels
-from pyoco_server.http_client import workflow_event_calls as events
+from pyoco_server.http_client import system_calls as system
+from pyoco_server.http_client.agent import request_calls as requests
 from pyoco_server.http_client.call_types import Pages, Request, Stream
 from pyoco_server.http_client.monitoring import alert_calls as alerts
 from pyoco_server.http_client.monitoring import audit_calls as audit
 from pyoco_server.http_client.monitoring import statistics_calls
+from pyoco_server.http_client.runs import bulk_calls as bulk
+from pyoco_server.http_client.runs import dlq_calls as letters
+from pyoco_server.http_client.runs import run_calls as runs
+from pyoco_server.http_client.schedules import schedule_calls as schedules
+from pyoco_server.http_client.triggers import hook_calls as hooks
+from pyoco_server.http_client.triggers import workflow_event_calls as events
+from pyoco_server.http_client.waits import signal_calls as signals
+from pyoco_server.http_client.waits import wait_calls as waits_
+from pyoco_server.http_client.workers import flow_calls as flows
+from pyoco_server.http_client.workers import wheel_calls as wheels
+from pyoco_server.http_client.workers import worker_calls as workers
 
 if TYPE_CHECKING:
     from pyoco_server.http_client.async_client import AsyncPyocoHttpClient
@@ -120,30 +124,30 @@ class ClientMethods:
     list_artifacts = Sent(runs.list_artifacts)
     get_logs = Sent(runs.get_logs)
     iter_logs = Iterated(runs.iter_logs)
-    list_flows = Sent(operations.list_flows)
-    iter_flows = Iterated(operations.iter_flows)
-    get_flow = Sent(operations.get_flow)
-    get_run_graph = Sent(operations.get_run_graph)
+    list_flows = Sent(flows.list_flows)
+    iter_flows = Iterated(flows.iter_flows)
+    get_flow = Sent(flows.get_flow)
+    get_run_graph = Sent(flows.get_run_graph)
     statistics = Sent(statistics_calls.statistics)
-    list_workers = Sent(operations.list_workers)
-    get_worker = Sent(operations.get_worker)
-    get_worker_setup = Sent(operations.get_worker_setup)
-    update_worker = Sent(operations.update_worker)
-    metrics = Sent(operations.metrics)
-    health = Sent(operations.health)
-    key = Sent(operations.key)
-    list_dlq = Sent(operations.list_dlq)
-    iter_dlq = Iterated(operations.iter_dlq)
-    get_dlq = Sent(operations.get_dlq)
-    replay_dlq = Sent(operations.replay_dlq)
-    delete_dlq = Sent(operations.delete_dlq)
-    bulk_cancel = Sent(operations.bulk_cancel)
-    bulk_rerun = Sent(operations.bulk_rerun)
-    bulk_replay_dlq = Sent(operations.bulk_replay_dlq)
-    bulk_delete_dlq = Sent(operations.bulk_delete_dlq)
-    list_bulk = Sent(operations.list_bulk)
-    get_bulk = Sent(operations.get_bulk)
-    stop_bulk = Sent(operations.stop_bulk)
+    list_workers = Sent(workers.list_workers)
+    get_worker = Sent(workers.get_worker)
+    get_worker_setup = Sent(workers.get_worker_setup)
+    update_worker = Sent(workers.update_worker)
+    metrics = Sent(system.metrics)
+    health = Sent(system.health)
+    key = Sent(system.key)
+    list_dlq = Sent(letters.list_dlq)
+    iter_dlq = Iterated(letters.iter_dlq)
+    get_dlq = Sent(letters.get_dlq)
+    replay_dlq = Sent(letters.replay_dlq)
+    delete_dlq = Sent(letters.delete_dlq)
+    bulk_cancel = Sent(bulk.bulk_cancel)
+    bulk_rerun = Sent(bulk.bulk_rerun)
+    bulk_replay_dlq = Sent(bulk.bulk_replay_dlq)
+    bulk_delete_dlq = Sent(bulk.bulk_delete_dlq)
+    list_bulk = Sent(bulk.list_bulk)
+    get_bulk = Sent(bulk.get_bulk)
+    stop_bulk = Sent(bulk.stop_bulk)
     list_audit = Sent(audit.list_audit)
     iter_audit = Iterated(audit.iter_audit)
     list_wheels = Sent(wheels.list_wheels)

@@ -65,9 +65,10 @@ Run = TypedDict("Run", {
     "open_waits": NotRequired[list[OpenWait]], "wait_message": NotRequired[str | None],
     "wait_schema": NotRequired[str | None], "wait_deadline_at": NotRequired[float | None],
     "artifacts": NotRequired[ArtifactSummary], "task_records": NotRequired[dict[str, Any]],
-    "task_records_truncated": bool, "result_task": NotRequired[str], "signature": NotRequired[str],
-    "result": NotRequired[RunResult], "worker_alive": NotRequired[bool | None],
-    "worker_heartbeat_at": NotRequired[float | None], "worker_tags": NotRequired[list[str] | None],
+    "task_records_truncated": bool, "code_version": NotRequired[str], "result_task": NotRequired[str],
+    "signature": NotRequired[str], "result": NotRequired[RunResult],
+    "worker_alive": NotRequired[bool | None], "worker_heartbeat_at": NotRequired[float | None],
+    "worker_tags": NotRequired[list[str] | None],
 })
 SnapshotPage = TypedDict("SnapshotPage", {
     "items": list[Run], "next_cursor": str | None, "total": NotRequired[int],
@@ -569,6 +570,7 @@ QueueView = TypedDict("QueueView", {
     "tag": str, "pending": int, "running": int, "waiting": int, "in_work": int, "oldest_sec": float,
     "workers": int, "workers_held": int,
 })
+LostRuns = TypedDict("LostRuns", {"worker_id": str, "tag": str, "runs": int, "last_seen_at": float | None})
 WorkerCounts = TypedDict("WorkerCounts", {
     "alive": int, "paused": int, "draining": int, "disconnected": int, "slots": int, "slots_busy": int,
 })
@@ -579,7 +581,8 @@ UnreadableList = TypedDict("UnreadableList", {"total": int, "newest": list[Unrea
 Overview = TypedDict("Overview", {
     "at": float, "window": Literal['1h', '24h', '7d'], "since": float, "stretch_sec": float,
     "statuses": dict[str, int], "ended": list[EndedRuns], "failing": list[FailingFlow],
-    "queues": list[QueueView], "workers": WorkerCounts, "unreadable": NotRequired[UnreadableList],
+    "queues": list[QueueView], "lost_runs": list[LostRuns], "workers": WorkerCounts,
+    "unreadable": NotRequired[UnreadableList],
 })
 RunFigures = TypedDict("RunFigures", {
     "completed": int, "failed": int, "cancelled": int, "per_hour": float, "success_rate": float | None,

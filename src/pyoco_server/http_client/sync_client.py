@@ -13,7 +13,6 @@ from uuid import uuid4
 import httpx
 
 from pyoco_server.http_client import client_endpoints as api
-from pyoco_server.http_client import run_calls as runs
 from pyoco_server.http_client.call_types import Pages, Request, Stream, WritableFile
 from pyoco_server.http_client.client_errors import (
     Failure,
@@ -28,7 +27,8 @@ from pyoco_server.http_client.filter_params import LogFilter
 from pyoco_server.http_client.old_methods import OldMethods
 from pyoco_server.http_client.response_types import LogLine, Run
 from pyoco_server.http_client.retry_policy import Polling, StreamPosition
-from pyoco_server.http_client.run_calls import RunFollowing
+from pyoco_server.http_client.runs import run_calls as runs
+from pyoco_server.http_client.runs.run_calls import RunFollowing
 from pyoco_server.http_client.transport import ClientBase
 
 T = TypeVar("T")

@@ -39,7 +39,7 @@ McpServer = Server[Any]
 
 
 def new_mcp_server(link_of: Callable[[Context], GatewayLink]) -> McpServer:
-    """`link_of` gives the way to the gateway for a request, with the key of its caller."""
+    """`link_of` returns the connection to the gateway for a request, with the key of its caller."""
 
     async def list_tools(ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=[_listed(tool) for tool in await _allowed_tools(link_of(ctx))])

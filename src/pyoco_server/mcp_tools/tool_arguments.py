@@ -18,8 +18,8 @@ from pyoco_server.api.run_types import (
 )
 from pyoco_server.api.schedule_types import ScheduleListQuery
 from pyoco_server.api.wait_types import RespondRequest, WaitListQuery
-from pyoco_server.records.models import FlowName, NewFlowName, RunId
-from pyoco_server.records.wait_models import WaitId
+from pyoco_server.records.value_types import FlowName, NewFlowName, RunId
+from pyoco_server.records.waits.wait_models import WaitId
 from pyoco_server.runs.index.pagination import SortField
 
 LOG_LIMIT_DEFAULT: Final = 200

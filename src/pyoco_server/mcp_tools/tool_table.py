@@ -7,8 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from pyoco_server.api.endpoints.endpoint import Endpoint
-from pyoco_server.api.endpoints.flow_endpoints import GET_FLOW, LIST_FLOWS
-from pyoco_server.api.endpoints.run_endpoints import (
+from pyoco_server.api.endpoints.runs.run_endpoints import (
     CANCEL_RUN,
     EXPLAIN_RUN,
     GET_LOGS,
@@ -18,11 +17,12 @@ from pyoco_server.api.endpoints.run_endpoints import (
     RERUN,
     SUBMIT_RUN,
 )
-from pyoco_server.api.endpoints.schedule_endpoints import LIST_SCHEDULES
-from pyoco_server.api.endpoints.wait_endpoints import GET_WAIT, LIST_WAITS, RESPOND
-from pyoco_server.api.endpoints.worker_endpoints import LIST_WORKERS
-from pyoco_server.api.operation_types import WorkersQuery
+from pyoco_server.api.endpoints.schedules.schedule_endpoints import LIST_SCHEDULES
+from pyoco_server.api.endpoints.waits.wait_endpoints import GET_WAIT, LIST_WAITS, RESPOND
+from pyoco_server.api.endpoints.workers.flow_endpoints import GET_FLOW, LIST_FLOWS
+from pyoco_server.api.endpoints.workers.worker_endpoints import LIST_WORKERS
 from pyoco_server.api.run_types import RunPage
+from pyoco_server.api.worker_types import WorkersQuery
 from pyoco_server.mcp_tools import tool_arguments as given
 from pyoco_server.mcp_tools.tool_calls import Json
 from pyoco_server.mcp_tools.tool_results import (

@@ -9,7 +9,7 @@ from typing import Final
 
 from pyoco_server.errors import shortened
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import is_run_id
+from pyoco_server.records.value_types import is_run_id
 
 log = logging.getLogger(__name__)
 

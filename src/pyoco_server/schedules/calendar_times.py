@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from pyoco_server.records.schedule_models import ScheduleSpec
+from pyoco_server.records.schedules.schedule_models import ScheduleSpec
 
 NAMED_CRONS: Final = {
     "@yearly": "0 0 1 1 *",

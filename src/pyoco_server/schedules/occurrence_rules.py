@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import structs
 
-from pyoco_server.records.causes import CauseKind
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.runs.causes import CauseKind
+from pyoco_server.records.schedules.schedule_models import (
     MAX_DECISIONS,
     Backfill,
     Outcome,
@@ -42,7 +42,7 @@ _SINGLE: Final = (Outcome.STARTED, Outcome.BUFFERED, Outcome.FAILED)
 
 
 _WORDS: Final = {
-    SkipReason.REPLACED: "a later occurrence replaced it before the earlier run had ended",
+    SkipReason.REPLACED: "a later start replaced it before the earlier run had ended",
     SkipReason.PAUSED: "the schedule was paused",
     SkipReason.EDITED: "the times of the schedule were changed",
     SkipReason.REMAINING_RUNS: "the schedule had no remaining runs",
@@ -273,7 +273,8 @@ class Draft:
             self._start(start)
         else:
             if start.overlap.ends_others:
-                self._drop_buffered(SkipReason.REPLACED, lambda each: each.overlap.ends_others)
+                # Whatever their policy: behind one that waits for the open run, this one could not end it.
+                self._drop_buffered(SkipReason.REPLACED, lambda _: True)
             self._buffer.append(start)
             self._record_decision(start, Outcome.BUFFERED, run_id=start.run_id)
 
@@ -308,12 +309,12 @@ class Draft:
     def described(self, reason: SkipReason) -> str:
         """The reason in words."""
         if reason is SkipReason.OVERLAP:
-            return self._open_run()
+            return self._open_run_text()
         if reason is SkipReason.BUFFER_FULL:
-            return f"{len(self._buffer)} are waiting, and {self._open_run()}"
+            return f"{len(self._buffer)} are waiting, and {self._open_run_text()}"
         return _WORDS[reason].format(window_sec=self._record.window_sec)
 
-    def _open_run(self) -> str:
+    def _open_run_text(self) -> str:
         if not self._running:
             return "an earlier run is about to start"
         run_id = self._running[0].run_id

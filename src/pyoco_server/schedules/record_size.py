@@ -5,8 +5,8 @@ from typing import Final
 from msgspec import structs
 
 from pyoco_server.errors import ScheduleFull
-from pyoco_server.records.models import encode
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.runs.run_models import encode
+from pyoco_server.records.schedules.schedule_models import (
     Outcome,
     ScheduleDecision,
     ScheduledStart,

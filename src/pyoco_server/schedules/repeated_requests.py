@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import structs
 
 from pyoco_server.errors import IdempotencyConflict, shortened
-from pyoco_server.records.schedule_models import AcceptedRequest, Outcome, ScheduleRecord
+from pyoco_server.records.schedules.schedule_models import AcceptedRequest, Outcome, ScheduleRecord
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest
 
 # The record is written with every occurrence: it has to stay small.

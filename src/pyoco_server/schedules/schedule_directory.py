@@ -16,10 +16,10 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.known_keys import KnownKeysReader
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState
-from pyoco_server.broker.stores.schedule_store import StoredSchedule
+from pyoco_server.broker.stores.schedules.schedule_store import StoredSchedule
 from pyoco_server.errors import IndexNotReady, UnreadableRecord
 from pyoco_server.records.decoding import unreadable
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.schedules.schedule_models import (
     Outcome,
     Overlap,
     ScheduleDecision,
@@ -35,7 +35,7 @@ from pyoco_server.schedules.schedule_transitions import next_due_at, waits_for_r
 
 log = logging.getLogger(__name__)
 
-# For whoever has decided a start to complete it.
+# How long the gateway that decided a start has to complete it.
 GRACE_SEC: Final = 2.0
 # A schedule that waits for the end of a run is looked at this often in any case.
 _POLL_SEC: Final = 5.0

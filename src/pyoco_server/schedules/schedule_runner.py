@@ -16,12 +16,12 @@ from typing import Final
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.schedule_store import ScheduleStore, StoredSchedule
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore, StoredSchedule
 from pyoco_server.errors import NatsUnavailable, PyocoError, RunConflict, RunNotFound, UnreadableRecord
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import Job, RunStatus
-from pyoco_server.records.schedule_models import Outcome, ScheduledStart, ScheduleRecord
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import Job, RunStatus
+from pyoco_server.records.schedules.schedule_models import Outcome, ScheduledStart, ScheduleRecord
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job

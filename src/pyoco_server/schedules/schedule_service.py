@@ -15,7 +15,7 @@ import msgspec
 from msgspec import structs
 
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.schedule_store import ScheduleStore, StoredSchedule
+from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore, StoredSchedule
 from pyoco_server.errors import (
     FieldProblem,
     InvalidRequest,
@@ -24,7 +24,7 @@ from pyoco_server.errors import (
     ScheduleNotFound,
     shortened_json,
 )
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.schedules.schedule_models import (
     Backfill,
     Outcome,
     Overlap,
@@ -312,7 +312,7 @@ class ScheduleService:
         return cancelled
 
     async def delete(self, name: ScheduleName, *, revision: int | None) -> None:
-        """Its runs stay. One that is decided is started before."""
+        """Its runs stay; a run that is already decided is started first."""
         for _ in range(_TRIES):
             stored = await self._settled(name)
             _check_revision(stored.record, revision)
@@ -353,7 +353,7 @@ class ScheduleService:
         raise _too_busy()
 
     async def _settled(self, name: ScheduleName) -> StoredSchedule:
-        """The schedule, whose runs are stored as far as they are decided: they are of its present state."""
+        """The schedule, after its decided runs are stored: a change must not affect them."""
         stored = await self.find(name)
         if not stored.record.starts:
             return stored

@@ -19,7 +19,7 @@ from pyoco_server.errors import (
     ScheduleFull,
     shortened,
 )
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.schedules.schedule_models import (
     Backfill,
     Outcome,
     Overlap,
@@ -29,7 +29,7 @@ from pyoco_server.records.schedule_models import (
     SkipReason,
     StartedBy,
 )
-from pyoco_server.schedules.calendar_times import count_between, due_at, just_before, next_time
+from pyoco_server.schedules.calendar_times import count_between, due_at, iso_in_zone, just_before, next_time
 from pyoco_server.schedules.occurrence_rules import (
     DecisionStep,
     Draft,
@@ -196,14 +196,15 @@ def triggered(
 def backfill_count(record: ScheduleRecord, *, from_at: float, to_at: float) -> int:
     """How many occurrences are at or after `from_at` and before `to_at`; InvalidRequest if too many."""
     if to_at <= from_at:
-        raise InvalidRequest(problems=[FieldProblem("to", "expected a time after from", value=str(to_at))])
+        problem = FieldProblem("to", "expected a time after from", value=_shown(record, to_at))
+        raise InvalidRequest(problems=[problem])
     start, end = just_before(from_at), just_before(to_at)
     if exceeds(record.spec, start, end):
         message = (
             f"a backfill starts at most {MAX_OCCURRENCES} runs, and this period has more, or exclusions "
             "that are too many to count them; shorten it"
         )
-        raise InvalidRequest(problems=[FieldProblem("to", message, value=str(to_at))])
+        raise InvalidRequest(problems=[FieldProblem("to", message, value=_shown(record, to_at))])
     return count_between(record.spec, start, end, limit=MAX_OCCURRENCES).count
 
 
@@ -220,7 +221,7 @@ def with_backfill(
     """Start the occurrences of a period, one after the other unless the overlap policy says otherwise."""
     if to_at > now:
         expected = "expected a time that is not in the future: the schedule starts those itself"
-        raise InvalidRequest(problems=[FieldProblem("to", expected, value=str(to_at))])
+        raise InvalidRequest(problems=[FieldProblem("to", expected, value=_shown(record, to_at))])
     count = backfill_count(record, from_at=from_at, to_at=to_at)
     if len(record.backfills) >= MAX_BACKFILLS:
         raise ScheduleFull(
@@ -290,6 +291,10 @@ def _with_skipped(record: ScheduleRecord, now: float, reason: SkipReason) -> Sch
     draft = Draft(record, now, {})
     draft.pass_over(now, Outcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)
     return structs.replace(draft.finish().record, cursor=max(record.cursor, now))
+
+
+def _shown(record: ScheduleRecord, at: float) -> str:
+    return iso_in_zone(at, record.spec.timezone)
 
 
 def _run_ids(starts: list[ScheduledStart]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The file `schedules.yaml` of a folder of flows, which `pyoco-server dev` applies."""
+"""Whether a file of a folder of flows is its `schedules.yaml`. Its content is read by schedule_file.py."""
 
 import re
 from pathlib import Path

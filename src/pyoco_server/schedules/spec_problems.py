@@ -9,7 +9,7 @@ from zoneinfo import available_timezones
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
 from pyoco_server.records.moments import parse_moment
-from pyoco_server.records.schedule_models import Moment, ScheduleSpec, SpecInput
+from pyoco_server.records.schedules.schedule_models import Moment, ScheduleSpec, SpecInput
 from pyoco_server.schedules.calendar_times import (
     ImpossibleCron,
     SearchLimit,
@@ -89,7 +89,7 @@ def exceeds(spec: ScheduleSpec, start: float, end: float) -> bool:
 
 
 def moment_of(given: Moment, zone: str) -> float:
-    """Unix seconds; ValueError if it is none. A text without an offset is in the zone."""
+    """Unix seconds; ValueError if it is not a moment. A text without an offset is in the zone."""
     at = parse_moment(given, zone=zone_of(zone))
     if at >= _LAST_MOMENT:
         raise ValueError("out of range")

@@ -13,13 +13,13 @@ from functools import partial
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.broker.stores.event_store import EventStore, StoredEvent
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.event_store import EventStore, StoredEvent
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.json_pointers import matches
-from pyoco_server.records.models import RunSnapshot, WaitKind
-from pyoco_server.records.wait_models import WaitState, run_id_of_wait
+from pyoco_server.records.runs.run_models import RunSnapshot, WaitKind
+from pyoco_server.records.waits.wait_models import WaitState, run_id_of_wait
 from pyoco_server.signals.event_look_back import EventLookBack
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.each_wait import for_each
@@ -100,7 +100,7 @@ class EventMatching:
                 wait.record, payload=record.data, decision_id=record.event_id, at=self._clock(), by=record.by
             )
             # After a conflict it may still be open.
-            if await self._continuations.decide(wait, outcome):
+            if await self._continuations.write_transition(wait, outcome):
                 break
         self.received += 1
         said = (wait.record.task, record.name, record.event_id)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.event_store import EventStore
+from pyoco_server.broker.stores.waits.event_store import EventStore
 from pyoco_server.records.ids import new_uuid
-from pyoco_server.records.signal_models import EventRecord
-from pyoco_server.records.wait_models import Actor
+from pyoco_server.records.waits.signal_models import EventRecord
+from pyoco_server.records.waits.wait_models import Actor
 
 log = logging.getLogger(__name__)
 

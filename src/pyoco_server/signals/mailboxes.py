@@ -10,9 +10,9 @@ from typing import Final
 from msgspec import structs
 
 from pyoco_server.errors import MailboxFull
-from pyoco_server.records.models import WaitKind
-from pyoco_server.records.signal_models import Mailbox, Signal, encode
-from pyoco_server.records.wait_models import WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.waits.signal_models import Mailbox, Signal, encode
+from pyoco_server.records.waits.wait_models import WaitRecord, WaitState
 
 # Signals that no wait has received; and how many of those that were received are kept.
 MAX_PENDING: Final = 1000

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.mailbox_store import MailboxStore
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.models import WaitKind
-from pyoco_server.records.signal_models import Signal
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.waits.signal_models import Signal
 from pyoco_server.signals.mailboxes import assigned, deliveries
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.wait_transitions import satisfied
@@ -63,7 +63,7 @@ class SignalDelivery:
         outcome = satisfied(
             wait.record, payload=signal.data, decision_id=signal.signal_id, at=self._clock(), by=signal.by
         )
-        if not await self._continuations.decide(wait, outcome):
+        if not await self._continuations.write_transition(wait, outcome):
             return False
         self.received += 1
         said = (wait.record.task, signal.name, signal.signal_id)

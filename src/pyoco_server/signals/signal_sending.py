@@ -11,14 +11,14 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.mailbox_store import MailboxStore
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.errors import IdempotencyConflict, MailboxFull, RunConflict, shortened
 from pyoco_server.records.ids import new_uuid, uuid_of
-from pyoco_server.records.models import RunStatus
-from pyoco_server.records.signal_models import Mailbox, Signal
-from pyoco_server.records.wait_models import Actor, WaitRecord
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.waits.signal_models import Mailbox, Signal
+from pyoco_server.records.waits.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.signals.mailboxes import find_signal, received_by, trimmed, with_signal
 

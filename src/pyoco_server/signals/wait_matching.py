@@ -15,7 +15,8 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_follower import StreamFollower
 from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import WaitKind, is_run_id
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.value_types import is_run_id
 from pyoco_server.signals.event_matching import EventMatching
 from pyoco_server.signals.signal_delivery import SignalDelivery
 from pyoco_server.waits.continuation import Continuations

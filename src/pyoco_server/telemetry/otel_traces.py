@@ -19,8 +19,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus
 from pyoco_server.records.moments import Timestamp
+from pyoco_server.records.runs.run_models import Job, RunSnapshot, RunStatus
 from pyoco_server.telemetry.key_redaction import redact_keys
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
-from pyoco_server.records.models import Job, RunSnapshot
+from pyoco_server.records.runs.run_models import Job, RunSnapshot
 
 if TYPE_CHECKING:
     from pyoco_server.telemetry.otel_traces import RunTraces

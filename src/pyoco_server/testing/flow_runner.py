@@ -21,17 +21,12 @@ from pyoco.core.models import Flow
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ResultNotFound
-from pyoco_server.records.artifact_models import ARTIFACTS
-from pyoco_server.records.models import (
-    PARKED,
-    Job,
-    JournalEntry,
-    LogLine,
-    RunSnapshot,
-    pending_snapshot,
-)
-from pyoco_server.records.task_outputs import BYTES
-from pyoco_server.records.wait_models import Question, WaitRecord
+from pyoco_server.records.runs.artifact_models import ARTIFACTS
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.runs.run_models import PARKED, Job, RunSnapshot, pending_snapshot
+from pyoco_server.records.runs.task_outputs import BYTES
+from pyoco_server.records.waits.wait_models import Question, WaitRecord
 from pyoco_server.runs.lifecycle.run_result import result_of
 from pyoco_server.testing.memory_waits import MemoryWaits, NoWaitEvents
 from pyoco_server.testing.scripted_answers import (
@@ -172,11 +167,11 @@ class _TestRun:
             outcome = await self._attempt(attempt)
             self._script.check_names(outcome.tasks)
             if outcome.status in PARKED:
-                outcome = await self._questions.settle(outcome, may_resume=True)
+                outcome = await self._questions.settle(outcome, may_continue=True)
                 attempt += 1
             if outcome.status in PARKED:
                 raise self._unanswered(self._questions.awaited)
-            if not outcome.must_resume:
+            if not outcome.must_continue:
                 return self._result(outcome)
 
     def _unanswered(self, waits: Sequence[WaitRecord]) -> UnansweredQuestion:

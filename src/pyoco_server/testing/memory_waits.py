@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
-from pyoco_server.records.wait_models import WaitEvent, WaitRecord
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
+from pyoco_server.records.waits.wait_models import WaitEvent, WaitRecord
 from pyoco_server.testing.scripted_answers import ScriptedAnswers
 from pyoco_server.testing.scripted_arrivals import ScriptedArrivals
 

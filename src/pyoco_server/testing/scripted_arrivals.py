@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyoco_server.records.json_pointers import matches
-from pyoco_server.records.models import WaitKind
-from pyoco_server.records.wait_models import NO_DEADLINE, WaitRecord
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.waits.wait_models import NO_DEADLINE, WaitRecord
 from pyoco_server.waits.wait_transitions import expired, satisfied
 
 # The name of a signal or event, and its data.

@@ -5,9 +5,9 @@ from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
-from pyoco_server.records.causes import Cause
-from pyoco_server.records.models import Job, encode
-from pyoco_server.records.trigger_models import FlowBinding
+from pyoco_server.records.runs.causes import Cause
+from pyoco_server.records.runs.run_models import Job, encode
+from pyoco_server.records.triggers.trigger_models import FlowBinding
 from pyoco_server.runs.flow_yaml.nesting import check_nesting
 from pyoco_server.runs.lifecycle.submission import new_job
 

@@ -14,11 +14,11 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.jetstream.stream_reads import unix_time
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.models import RunId
-from pyoco_server.records.signal_models import digest_token
+from pyoco_server.records.value_types import RunId
+from pyoco_server.records.waits.signal_models import digest_token
 
 # Between the slot and its run are two writes. A gateway that dies there leaves a slot without a run.
 _START_SEC: Final = 30.0
@@ -65,7 +65,10 @@ class OverlapSlots:
         raise self._connection.unavailable("many deliveries want to start a run at this moment")
 
     async def pass_on(self, tenant_id: str | None, owner: str, run_id: str, to: str) -> None:
-        """The slot that this run has is that of another one: the key of its delivery had expired."""
+        """Give the slot of this run to the run `to`, which was started in its place.
+
+        The key of its delivery had expired, so that the run has another id.
+        """
         key = _key(tenant_id, owner)
         entry = await self._bucket.get_from_leader(key)
         if entry is None or _decode(entry.value).run_id != run_id:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.keyed_records import KeyedRecords, R
 from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
-from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords, R
 from pyoco_server.errors import SecretUnreadable, UnreadableRecord
-from pyoco_server.records.hook_models import HOOK_PREFIX, HookRecord, decode_hook
 from pyoco_server.records.monitoring.alert_models import ALERT_PREFIX, AlertChannel, AlertRecord
-from pyoco_server.records.trigger_models import CHAT_PREFIX, ChatSettings, decode_chat_settings
+from pyoco_server.records.triggers.hook_models import HOOK_PREFIX, HookRecord, decode_hook
+from pyoco_server.records.triggers.trigger_models import CHAT_PREFIX, ChatSettings, decode_chat_settings
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.triggers.secrets_at_rest import SecretBox
 

@@ -18,14 +18,14 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.triggers.receipt_store import ReceiptKey, ReceiptStore, StoredReceipt
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.causes import CauseKind
 from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.models import Job
-from pyoco_server.records.workflow_event_models import Receipt
+from pyoco_server.records.runs.causes import CauseKind
+from pyoco_server.records.runs.run_models import Job
+from pyoco_server.records.triggers.workflow_event_models import Receipt
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter, run_id_for
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class TriggerReceipts:
         """`most`: how many receipts each tenant has; beyond that, the oldest are removed."""
         self._store = ReceiptStore(connection)
         self._most = most
-        # The groups whose number is being looked at; True: and is to be looked at again.
+        # Groups whose excess receipts are being removed; True: more were stored meanwhile, look once more.
         self._limiting: dict[str, bool] = {}
         # How many were removed before their time.
         self.removed_early = 0
@@ -120,7 +120,7 @@ class TriggerReceipts:
                 raise
             await self._discard(reserved)
             raise
-        # That of an earlier run ends when it would have ended.
+        # A receipt that was renewed for an earlier run has the expiry of that run: nothing new was started.
         return StartedOnce(settled.run_id, is_new=settled.expires_at == reserved.record.expires_at)
 
     async def _reserve(self, request: StartRequest) -> StoredReceipt | None:

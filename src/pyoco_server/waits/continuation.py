@@ -15,16 +15,16 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.run_store import StoredRun
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.runs.run_store import StoredRun
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
-from pyoco_server.records.models import PARKED, OpenWait, RunSnapshot, RunStatus
+from pyoco_server.records.runs.run_models import PARKED, OpenWait, RunSnapshot, RunStatus
 from pyoco_server.records.unreadable_records import RecordKind
-from pyoco_server.records.wait_models import Actor, WaitEvent, WaitRecord, WaitState
+from pyoco_server.records.waits.wait_models import Actor, WaitEvent, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.waiting_state import without_decided
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
-from pyoco_server.waits.wait_event_outbox import close_wait, flush_outbox, publish_outbox, write_outcome
+from pyoco_server.waits.wait_event_outbox import close_wait, flush_outbox, publish_outbox, write_transition
 from pyoco_server.waits.wait_transitions import (
     RUN_ENDED,
     ended_unanswered,
@@ -56,10 +56,12 @@ class Continuations:
         self._repairer = RunRepairer(connection)
         self._unreadable = connection.unreadable
 
-    async def decide(self, wait: StoredWait, outcome: WaitRecord, event: WaitEvent | None = None) -> bool:
-        """False when the wait was written since it was read."""
+    async def write_transition(
+        self, wait: StoredWait, changed: WaitRecord, event: WaitEvent | None = None
+    ) -> bool:
+        """Write a decision, a notice or another change; false when the wait was written since it was read."""
         await self._give_way()
-        return await write_outcome(self._waits, self._events, wait, outcome, event)
+        return await write_transition(self._waits, self._events, wait, changed, event)
 
     async def publish_best_effort(self, event: WaitEvent) -> None:
         """Publish an event that changes no record, such as a rejected answer."""
@@ -76,6 +78,11 @@ class Continuations:
         """The run as the leader knows it, if it is parked."""
         stored = await self._repairer.stored(run_id)
         return stored if stored is not None and stored.snapshot.status.parked else None
+
+    async def parked_as_known(self, run_ids: Sequence[str]) -> dict[str, StoredRun]:
+        """The parked ones of these runs as any replica knows them; each may have been written since."""
+        found = await self._repairer.signed_runs(run_ids)
+        return {run_id: run for run_id, run in found.items() if run.snapshot.status.parked}
 
     async def continue_run(
         self,
@@ -98,10 +105,10 @@ class Continuations:
                 await self.close_waits(run_id)
                 return True
             waits = await self._awaited(stored.snapshot, decided)
-            # The owner of a run that is executed decides itself what that means.
+            # While a worker executes the run, that worker decides whether an unanswered wait fails it.
             missed = [] if stored.snapshot.delivery else [wait for wait in waits if ended_unanswered(wait)]
             if not missed:
-                if await self._continued(stored, waits, has_job=has_job):
+                if await self._try_continue(stored, waits, has_job=has_job):
                     return True
             elif await self._fail(stored, missed):
                 await self.close_waits(run_id)
@@ -111,11 +118,11 @@ class Continuations:
             stored = await self._repairer.stored(run_id)
         return False
 
-    async def _continued(self, stored: StoredRun, waits: Sequence[WaitRecord], *, has_job: bool) -> bool:
+    async def _try_continue(self, stored: StoredRun, waits: Sequence[WaitRecord], *, has_job: bool) -> bool:
         """Queue the run if it can go on, and remove decided waits from it; false if it was written since."""
         lost: list[str] = []
         if stored.snapshot.status.parked:
-            # Its task asks again.
+            # The run is continued, so that its task asks again.
             lost = self._lost(stored.snapshot, waits)
             if not lost and not any(wait.resolved for wait in waits):
                 return True
@@ -166,7 +173,7 @@ class Continuations:
         return await self._repairer.end(stored, ending)
 
     async def _awaited(self, snapshot: RunSnapshot, decided: WaitRecord | None) -> list[WaitRecord]:
-        """The waits that the run is suspended for, from the leader; missing ones are created."""
+        """The waits that the run is parked for, from the leader; missing ones are created."""
         expected = awaited_by(snapshot)
         if decided is not None and [each.wait_id for each in expected] == [decided.wait_id]:
             return [decided]

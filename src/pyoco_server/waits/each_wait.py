@@ -1,4 +1,7 @@
-"""Does something for each of many waits or runs, a few at a time."""
+"""Does something for each of many waits or runs, a few at a time: aio/parallel.py, with errors of waits.
+
+What fails for one is logged, and the others are done; an outage of NATS ends it.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
@@ -8,7 +11,7 @@ from pyoco_server.aio.parallel import for_each_item
 from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.wait_models import run_id_of_wait
+from pyoco_server.records.waits.wait_models import run_id_of_wait
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from pyoco_server.records.models import WaitKind
 from pyoco_server.records.moments import TEN_YEARS_SEC, parse_moment
-from pyoco_server.records.wait_models import TOPIC_EXPECTED, OnTimeout, Question, WaitRecord, is_topic
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.waits.wait_models import TOPIC_EXPECTED, OnTimeout, Question, WaitRecord, is_topic
 from pyoco_server.waits.human.asking import check_size, json_value
 
 # Below this, a task sleeps in its process: parking the run would take longer than it saves.

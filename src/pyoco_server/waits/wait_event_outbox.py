@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.wait_models import WaitEvent, WaitRecord, WaitState
+from pyoco_server.records.waits.wait_models import WaitEvent, WaitRecord, WaitState
 from pyoco_server.waits.wait_transitions import event_for_state
 
 log = logging.getLogger(__name__)
@@ -30,25 +30,25 @@ async def publish_outbox(events: WaitEvents, outbox: Iterable[WaitEvent]) -> Non
             log.warning("event %s will be published later: %s", event.event_id, error, extra=extra)
 
 
-async def write_outcome(
+async def write_transition(
     waits: WaitStore,
     events: WaitEvents,
     wait: StoredWait,
-    outcome: WaitRecord,
+    changed: WaitRecord,
     event: WaitEvent | None = None,
 ) -> bool:
-    """Write the outcome and publish its event (by default that of its state; none if it asked nobody).
+    """Write the changed wait and publish its event (by default that of its state; none if it asks nobody).
 
     False when the wait was written since it was read.
     """
-    outbox = [*wait.outbox, event or event_for_state(outcome)] if outcome.is_human else []
+    outbox = [*wait.outbox, event or event_for_state(changed)] if changed.is_human else []
     try:
-        await waits.replace(outcome, wait.revision, outbox=outbox)
+        await waits.replace(changed, wait.revision, outbox=outbox)
     except RevisionConflict:
         return False
     except NatsUnavailable as failure:
-        found = await read_back(waits.find(outcome.wait_id), failure)
-        if found is None or found.record != outcome:
+        found = await read_back(waits.find(changed.wait_id), failure)
+        if found is None or found.record != changed:
             raise
     await publish_outbox(events, outbox)
     return True
@@ -74,5 +74,5 @@ async def close_wait(store: WaitStore, events: WaitEvents, wait_id: str, why: st
         if stored is None or stored.record.state is not WaitState.OPEN:
             return None if stored is None else stored.record
         closed = structs.replace(stored.record, state=WaitState.CANCELLED, decided_at=time.time(), note=why)
-        if await write_outcome(store, events, stored, closed):
+        if await write_transition(store, events, stored, closed):
             return closed

@@ -1,10 +1,10 @@
 """Finds a wait to answer or to change; the errors say why that is not possible."""
 
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import WaitConflict, WaitNotFound
-from pyoco_server.records.models import RunStatus
-from pyoco_server.records.wait_models import Actor, WaitRecord, is_wait_id
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.waits.wait_models import Actor, WaitRecord, is_wait_id
 from pyoco_server.runs.lifecycle.tenancy import Caller, hidden_from_others
 
 

@@ -15,13 +15,14 @@ from itertools import takewhile
 from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
+from pyoco_server.aio.parallel import READ_TOGETHER
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
-from pyoco_server.broker.stores.run_store import StoredRun
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.runs.run_store import StoredRun
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.wait_models import WaitRecord, WaitState, run_id_of_wait
+from pyoco_server.records.waits.wait_models import WaitRecord, WaitState, run_id_of_wait
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 from pyoco_server.waits.continuation import MAY_HAVE_OPEN_WAITS, Continuations
 from pyoco_server.waits.each_wait import for_each
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 _BATCH: Final = 1000
 # The index lags a little behind a decision.
 _INDEX_LAG_SEC: Final = 0.05
-# Time for whoever has decided a wait to continue its run.
+# How long the gateway that decided a wait has to continue its run.
 _GRACE_SEC: Final = 1.0
 # Rounds between two checks of everything.
 _ROUNDS: Final = 60
@@ -63,29 +64,29 @@ class WaitMaintenance:
         self._continuations = Continuations(connection, in_background=True)
         self._queued = QueuedRuns(connection, shared_id=open_runs.shared_id)
         # The job of a run that begins to wait has left the queue.
-        open_runs.on_waiting(self._queued.forget_before)
+        open_runs.on_parked(self._queued.forget_before)
         open_runs.on_ended(self._queued.forget)
         open_runs.on_waits_changed(self._check_later)
-        open_runs.on_ended_waiting(self._on_ended_with_waits)
+        open_runs.on_ended_with_waits(self._on_ended_with_waits)
         self._loop = BackgroundLoop("wait maintenance", self._step)
         self._next_round_at = 0.0
         self._next_check_all_at = 0.0
         # Runs to check, and from when on by the monotonic clock; the earliest first.
         self._to_check: dict[str, float] = {}
-        # Runs that could not be continued, to check again in the next round.
-        self._stuck: set[str] = set()
+        # Runs whose wait is decided and that did not continue yet, or that could not be checked.
+        self._to_check_next_round: set[str] = set()
         # All waits with a deadline up to this time have been processed.
         self._due_until = 0.0
-        # Expired here, and perhaps still open in the index.
-        self._expired: set[str] = set()
-        # Ended here, with what follows: there is nothing to check when the feed shows them.
-        self._ended_here: set[str] = set()
-        # Reminded or escalated here, and perhaps still due in the index.
-        self._notified: set[str] = set()
+        # Waits that this gateway has expired, and that are perhaps still open in the index.
+        self._expired_here: set[str] = set()
+        # Waits that this gateway has ended, with what follows: nothing to check when the feed shows them.
+        self._waits_ended_here: set[str] = set()
+        # Waits that this gateway has reminded of or escalated, and that are perhaps still due in the index.
+        self._notified_here: set[str] = set()
         # Ids and revisions of the waits that had an outbox at the last round.
         self._with_outbox: set[tuple[str, int]] = set()
         # Runs that have ended, and whose waits are to be closed.
-        self._ended: set[str] = set()
+        self._ended_runs: set[str] = set()
         # The connection's count of interruptions when waits were last expired.
         self._interruptions = 0
         self._reported_failure = False
@@ -104,8 +105,8 @@ class WaitMaintenance:
     def take(self, writes: Sequence[WaitWrite]) -> None:
         """These waits were written: called by their feed."""
         for write in writes:
-            if write.wait_id in self._ended_here:
-                self._ended_here.remove(write.wait_id)
+            if write.wait_id in self._waits_ended_here:
+                self._waits_ended_here.remove(write.wait_id)
             else:
                 self._check_later(run_id_of_wait(write.wait_id))
 
@@ -113,7 +114,7 @@ class WaitMaintenance:
         self._to_check.setdefault(run_id, time.monotonic() + self._grace_sec)
 
     def _on_ended_with_waits(self, run_id: str) -> None:
-        self._ended.add(run_id)
+        self._ended_runs.add(run_id)
         self._loop.wake()
 
     async def _step(self) -> None:
@@ -151,51 +152,68 @@ class WaitMaintenance:
         if self._interruptions != self._connection.interruptions:
             # The server may have lost the write of an expiry, or of a continuation.
             self._interruptions = self._connection.interruptions
-            self._expired = set()
-            self._ended_here = set()
-            self._notified = set()
+            self._expired_here = set()
+            self._waits_ended_here = set()
+            self._notified_here = set()
             self._next_round_at = self._next_check_all_at = 0.0
 
     async def _expire_due(self) -> None:
         now = self._clock()
         due = await self._index.due(now, _BATCH)
         # In the order of their deadlines.
-        await self._for_each(self._expire, [wait_id for wait_id in due if wait_id not in self._expired])
-        self._expired = set(due)
+        left = [wait_id for wait_id in due if wait_id not in self._expired_here]
+        for start in range(0, len(left), READ_TOGETHER):
+            await self._expire_some(left[start : start + READ_TOGETHER])
+        self._expired_here = set(due)
         self._due_until = now if len(due) < _BATCH else 0.0
 
-    async def _expire(self, wait_id: str) -> None:
-        run_id = run_id_of_wait(wait_id)
-        while True:
-            # Together: a wake costs two reads and three writes, and many are due in the same minute.
-            wait, run = await asyncio.gather(self._waits.find(wait_id), self._continuations.parked(run_id))
-            now = self._clock()
-            if wait is None or wait.record.state is not WaitState.OPEN or now < wait.record.deadline_at:
+    async def _expire_some(self, wait_ids: Sequence[str]) -> None:
+        # Read together, from any replica: many are due in the same minute, and hardly any was written since.
+        waits, runs = await asyncio.gather(
+            self._waits.find_many(wait_ids),
+            self._continuations.parked_as_known([run_id_of_wait(wait_id) for wait_id in wait_ids]),
+        )
+        await self._for_each(
+            lambda wait_id: self._expire(wait_id, waits.get(wait_id), runs.get(run_id_of_wait(wait_id))),
+            wait_ids,
+        )
+
+    async def _expire(self, wait_id: str, wait: StoredWait | None, run: StoredRun | None) -> None:
+        """`wait` and `run` are what was read of them; after a conflict both are read from the leader."""
+        while wait is None or not await self._try_expire(wait, run):
+            wait, run = await asyncio.gather(
+                self._waits.find(wait_id), self._continuations.parked(run_id_of_wait(wait_id))
+            )
+            if wait is None:
                 return
-            # After a conflict the wait may still be open.
-            if await self._end(wait, expired(wait.record, at=now), run):
-                return
+
+    async def _try_expire(self, wait: StoredWait, run: StoredRun | None) -> bool:
+        """Expire the wait if it is due; false when it was written since it was read: it may still be open."""
+        now = self._clock()
+        if wait.record.state is not WaitState.OPEN or now < wait.record.deadline_at:
+            return True
+        return await self._end(wait, expired(wait.record, at=now), run)
 
     async def _end(self, wait: StoredWait, over: WaitRecord, run: StoredRun | None) -> bool:
         """Write the end of the wait and continue its run; false when the wait was written since."""
         run_id, is_complete = over.run_id, False
         # The feed may show it before the run has continued.
-        self._ended_here.add(over.wait_id)
+        self._waits_ended_here.add(over.wait_id)
         try:
-            if not await self._continuations.decide(wait, over):
+            if not await self._continuations.write_transition(wait, over):
                 return False
             is_complete = await self._continuations.continue_run(run_id, decided=over, parked=run)
             return True
         finally:
             if not is_complete:
-                self._ended_here.discard(over.wait_id)
+                self._waits_ended_here.discard(over.wait_id)
                 self._check_later(run_id)
 
     async def _notify_due(self) -> None:
         """Record the reminders and escalations that are due; each once, by compare-and-set on the wait."""
         due = set(await self._index.notices_due(self._clock(), _BATCH))
-        await self._for_each(self._notify, due - self._notified)
-        self._notified = due
+        await self._for_each(self._notify, due - self._notified_here)
+        self._notified_here = due
 
     async def _notify(self, wait_id: str) -> None:
         while (wait := await self._waits.find(wait_id)) is not None:
@@ -203,10 +221,10 @@ class WaitMaintenance:
             if due is None:
                 return
             # After a conflict, or the first of two, it is read again.
-            await self._continuations.decide(wait, *due)
+            await self._continuations.write_transition(wait, *due)
 
     async def _close_ended(self) -> None:
-        ended, self._ended = self._ended, set()
+        ended, self._ended_runs = self._ended_runs, set()
         await self._for_each(self._continuations.close_waits, ended)
 
     async def _check_due(self) -> None:
@@ -220,7 +238,7 @@ class WaitMaintenance:
             try:
                 await self._check(some)
             except (NatsUnavailable, IndexNotReady):
-                self._stuck.update(some)
+                self._to_check_next_round.update(some)
                 raise
 
     async def _round_if_due(self) -> None:
@@ -228,11 +246,11 @@ class WaitMaintenance:
             return
         self._next_round_at = time.monotonic() + self._interval_sec
         await self._flush_outboxes()
-        stuck, self._stuck = self._stuck, set()
-        for run_id in stuck:
+        again, self._to_check_next_round = self._to_check_next_round, set()
+        for run_id in again:
             self._check_later(run_id)
         # Empty until the feed of runs has been read once.
-        if time.monotonic() >= self._next_check_all_at and self._runs.created:
+        if time.monotonic() >= self._next_check_all_at and self._runs.bucket_created:
             await self._check_all()
             self._next_check_all_at = time.monotonic() + self._check_all_sec
         self.rounds += 1
@@ -253,7 +271,7 @@ class WaitMaintenance:
 
     async def _check(self, run_ids: Sequence[str]) -> None:
         known = [run for run_id in run_ids if (run := self._runs.get(run_id)) is not None]
-        if len(known) < len(run_ids) and self._runs.created:
+        if len(known) < len(run_ids) and self._runs.bucket_created:
             unknown = await self._index.asking_among([each for each in run_ids if each not in self._runs])
             await self._close_unknown(unknown)
         await self._continue(known)
@@ -272,18 +290,18 @@ class WaitMaintenance:
         named = [wait.wait_id for run in asking for wait in run.state.open_waits]
         still_open = await self._index.open_among(named)
         decided = [run for run in asking if any(w.wait_id not in still_open for w in run.state.open_waits)]
-        stuck = [run for run in decided if run.silent_sec > self._grace_sec]
-        self._stuck.update(run.run_id for run in decided)
-        if not stuck:
+        overdue = [run for run in decided if run.silent_sec > self._grace_sec]
+        self._to_check_next_round.update(run.run_id for run in decided)
+        if not overdue:
             return
         await self._queued.compare(await self._queued.count())
-        if not all(map(self._has_job, stuck)):
+        if not all(map(self._has_job, overdue)):
             async for _ in self._queued.read():
                 pass
-        with_job = {run.run_id for run in stuck if self._has_job(run)}
+        with_job = {run.run_id for run in overdue if self._has_job(run)}
         await self._for_each(
             lambda run_id: self._continuations.continue_run(run_id, has_job=run_id in with_job),
-            [run.run_id for run in stuck],
+            [run.run_id for run in overdue],
         )
 
     async def _for_each(self, act: Callable[[str], Awaitable[object]], ids: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from pyoco_server.records.models import WaitKind
+from pyoco_server.records.runs.run_models import WaitKind
 from pyoco_server.runs.flow_yaml import InputCheck, did_you_mean, is_reference
 from pyoco_server.waits.wait_arguments import seconds_to_sleep, topic_question
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from msgspec import UNSET, structs
 
-from pyoco_server.records.models import OpenWait, Reason, WaitKind
-from pyoco_server.records.wait_models import (
+from pyoco_server.records.runs.run_models import OpenWait, Reason, WaitKind
+from pyoco_server.records.waits.wait_models import (
     NO_DEADLINE,
     Actor,
     Decision,
@@ -20,7 +20,7 @@ from pyoco_server.records.wait_models import (
     wait_id_of,
 )
 
-# A note of cancelled waits; `retry` reopens those.
+# The note of waits that were cancelled because their run ended; `retry` reopens waits with this note.
 RUN_ENDED: Final = "the run is over"
 
 # Of unanswered waits, in the error of their run.
@@ -51,7 +51,7 @@ def satisfied(
 
 
 def expired(wait: WaitRecord, *, at: float) -> WaitRecord:
-    """The default of the question, if it has one, is the answer of an expired wait."""
+    """The wait after its deadline. Its answer is the default of the question, if it has one."""
     return structs.replace(wait, state=WaitState.EXPIRED, decided_at=at)
 
 
@@ -148,6 +148,7 @@ def unanswered_text(waits: Sequence[WaitRecord]) -> str:
     late = [_late(wait) for wait in waits if wait.state is not WaitState.WITHDRAWN]
     parts = [f"a question was withdrawn: {_listed(withdrawn)}"] if withdrawn else []
     parts += [f"nobody answered in time: {_listed(late)}"] if late else []
+    # The dashboard cuts the last sentence off: `withoutApiCall` in ui/src/screens/run/run.ts.
     return f"{'; '.join(parts)}. POST /runs/{waits[0].run_id}/retry asks again"
 
 

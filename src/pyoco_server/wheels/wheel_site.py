@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from pyoco_server.records.models import InstalledWheel
+from pyoco_server.records.workers.worker_models import InstalledWheel
 
 log = logging.getLogger(__name__)
 

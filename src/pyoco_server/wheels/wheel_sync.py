@@ -25,7 +25,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import (
+from pyoco_server.records.workers.worker_models import (
     FailedWheel,
     InstalledWheel,
     SkippedWheel,

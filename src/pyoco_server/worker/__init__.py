@@ -1,7 +1,7 @@
 """The worker: pulls runs, claims them, and has an executor run them.
 
 `PyocoNatsWorker` is imported on first use: an executor process imports this package too, and needs
-neither NATS nor the agent.
+neither NATS nor the code that pulls and claims runs.
 """
 
 from typing import TYPE_CHECKING

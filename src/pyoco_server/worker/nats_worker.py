@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,10 @@ from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.wake_up import WakeUps
-from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import ensure_worker_resources
-from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN, WORKER_ID_EXPECTED, WORKER_ID_PATTERN
+from pyoco_server.records.value_types import TAG_EXPECTED, TAG_PATTERN, WORKER_ID_EXPECTED, WORKER_ID_PATTERN
 from pyoco_server.wheels.wheel_sync import WheelSync
 from pyoco_server.worker.engine import pyoco_adapter
 from pyoco_server.worker.executors.executor import Executor, ExecutorFailedToStart
@@ -119,11 +119,13 @@ class PyocoNatsWorker:
         wheels = await first_sync(config, worker_id, tags, timeout_sec)
         setup = structs.replace(setup, code_folders=wheels.folders)
         template = ExecutorTemplate.create(hidden=config.hide_process)
+        versions: dict[str, str] = {}
         executors = [
             ProcessExecutor(
                 structs.replace(setup, describe_flows=number == 0),
                 reuse=config.executor_reuse,
                 template=template,
+                versions=versions,
             )
             for number in range(concurrency)
         ]
@@ -302,9 +304,12 @@ class _WorkerParts:
         connection = Connection(config, name=f"pyoco-worker:{worker_id}", coalesce_writes=True)
         connection.add_hook(lambda: ensure_worker_resources(connection))
         await connection.start()
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(sync.close)
+            undo.push_async_callback(connection.close)
             await connection.wait_ready(timeout_sec)
-            intake = Intake(connection, WorkQueue(connection), tags)
+            intake = Intake(connection, tags)
+            undo.push_async_callback(intake.close)
             await intake.start()
             await Journal(connection).check_writable(tags)
             commands = OperatorCommands(intake)
@@ -316,24 +321,25 @@ class _WorkerParts:
                 on_record=commands.apply,
                 meter=meter,
             )
+            undo.push_async_callback(presence.stop, "graceful_shutdown")
             reports = FlowReports(connection, presence)
+            undo.push_async_callback(reports.close)
             reports.report(_found_flows(executors))
             wheels = WheelUpdates(connection, sync, executors, presence)
             await wheels.start()
             await reports.try_first()
             await presence.start()
-        except BaseException:
-            await sync.close()
-            await connection.close()
-            raise
-        reports.start()
-        services = WorkerServices(connection, presence, intake, run_dir=run_dir)
-        wake_ups = WakeUps(
-            connection,
-            worker_id=worker_id,
-            on_run=services.active_runs.wake,
-            on_own_record=presence.refresh_now,
-        )
-        await wake_ups.start()
+            reports.start()
+            services = WorkerServices(connection, presence, intake, run_dir=run_dir)
+            wake_ups = WakeUps(
+                connection,
+                worker_id=worker_id,
+                on_run=services.active_runs.wake,
+                on_own_record=presence.refresh_now,
+            )
+            await wake_ups.start()
+            # A caller that gives up meanwhile leaves no worker that heartbeats and takes no runs.
+            await presence.wait_seen()
+            undo.pop_all()
         log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
         return cls(executors, services, intake, commands, wheels, reports)

@@ -25,7 +25,7 @@ from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.request_ids import checked_request_id, is_request_run_id
 from pyoco_server.agent.run_files import RUNNER_LOG, RunFiles, Stage, StepState
 from pyoco_server.errors import shortened
-from pyoco_server.records.causes import CauseKind
+from pyoco_server.records.runs.causes import CauseKind
 
 REPO_VARIABLE: Final = "AIFLOW_REPO"
 FLOW_NAME: Final = "agent_request"
@@ -275,7 +275,7 @@ def working(ctx: Any, task: str) -> Iterator[WorkSession]:
         session = WorkSession(params, log, is_cancelled)
         try:
             _end_orphan(session)
-            with _ends_written(session):
+            with _recording_end(session):
                 session.check_stop()
                 session.begin(task, ctx.run.run_id)
                 yield session
@@ -306,7 +306,7 @@ def _end_orphan(session: WorkSession) -> None:
 
 
 @contextmanager
-def _ends_written(session: WorkSession) -> Iterator[None]:
+def _recording_end(session: WorkSession) -> Iterator[None]:
     try:
         yield
     except Interrupted:

@@ -26,12 +26,11 @@ from pyoco_server.agent.requests.request_state import REMOVED, RequestState, fac
 from pyoco_server.agent.run_files import Stage
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords, Stored
+from pyoco_server.broker.stores.keyed_records import KeyedRecords, Stored
+from pyoco_server.broker.stores.record_directory import RecordDirectory
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus
-from pyoco_server.records.request_models import (
+from pyoco_server.records.agent.request_models import (
     RequestOutcome,
     RequestRecord,
     RequestRun,
@@ -39,13 +38,14 @@ from pyoco_server.records.request_models import (
     request_key,
     with_run,
 )
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import Job, RunSnapshot, RunStatus
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter, run_id_for
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.watch.run_hub import RunChange
-from pyoco_server.triggers.trigger_directory import TriggerDirectory
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class RequestQueue:
         self._clock = clock
         self._finish_answer = finish_answer
         self._store = KeyedRecords(connection, config.requests_kv_bucket, RecordKind.REQUEST, decode_request)
-        self._directory = TriggerDirectory(connection, bucket=config.requests_kv_bucket, of="requests")
+        self._directory = RecordDirectory(connection, bucket=config.requests_kv_bucket, of="requests")
         self._directory.follow(
             repository.tag, RecordKind.REQUEST, decode_request, lambda key, record: self._wake()
         )

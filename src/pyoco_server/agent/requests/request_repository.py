@@ -18,7 +18,7 @@ from pyoco_server.agent.request_file import RequestFile
 from pyoco_server.agent.request_ids import MAX_SEQUENCE, request_run_id
 from pyoco_server.agent.run_files import RunFiles, run_ids
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Tag
+from pyoco_server.records.value_types import Tag
 
 # A person waits for it.
 _PREFLIGHT_SEC: Final = 20.0

@@ -20,10 +20,9 @@ from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import RequestState
 from pyoco_server.agent.run_files import RunFiles, Stage
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.errors import InvalidAnswer, NotAssigned, WaitConflict, WaitExpired, WaitNotFound
-from pyoco_server.records.ids import uuid_of
-from pyoco_server.records.request_models import (
+from pyoco_server.records.agent.request_models import (
     AnswerIntent,
     RequestOutcome,
     RequestRecord,
@@ -31,7 +30,8 @@ from pyoco_server.records.request_models import (
     StopIntent,
     with_run,
 )
-from pyoco_server.records.wait_models import Actor, WaitRecord
+from pyoco_server.records.ids import uuid_of
+from pyoco_server.records.waits.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 
@@ -53,7 +53,7 @@ class RequestEdit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunState:
+class RequestRunState:
     """One run of a request: its files, and the request's state if it is the latest one."""
 
     files: RunFiles
@@ -120,13 +120,15 @@ class RequestService:
         found = None if asked is None else await self._waits.find(asked.wait_id)
         return None if found is None else found.record
 
-    async def runs(self, request_id: str) -> list[RunState]:
+    async def runs(self, request_id: str) -> list[RequestRunState]:
         """The newest first."""
         state = await self.read(request_id)
         known = {run.number: run for run in state.record.runs} if state.record else {}
         return await asyncio.to_thread(self._runs, request_id, state, known)
 
-    def _runs(self, request_id: str, state: RequestState, known: dict[int, RequestRun]) -> list[RunState]:
+    def _runs(
+        self, request_id: str, state: RequestState, known: dict[int, RequestRun]
+    ) -> list[RequestRunState]:
         numbers = sorted({*known, *self.repository.run_numbers(request_id)}, reverse=True)
         found = []
         for number in numbers:
@@ -135,7 +137,7 @@ class RequestService:
             # Of a run that waits for its turn again, the files say how it has ended.
             is_shown = is_latest and (state.record is None or not state.record.is_queued)
             found.append(
-                RunState(
+                RequestRunState(
                     files=files,
                     stage=files.stage(),
                     run=known.get(number),
@@ -144,7 +146,7 @@ class RequestService:
             )
         return found
 
-    async def run(self, request_id: str, run_number: str) -> RunState:
+    async def run(self, request_id: str, run_number: str) -> RequestRunState:
         """AgentError RUN_NOT_FOUND if it has no such run."""
         runs = await self.runs(request_id)
         found = next((run for run in runs if run.files.run_id == run_number), None)
@@ -157,7 +159,7 @@ class RequestService:
             )
         return found
 
-    async def latest_run(self, request_id: str) -> RunState:
+    async def latest_run(self, request_id: str) -> RequestRunState:
         runs = await self.runs(request_id)
         if not runs:
             raise AgentError(

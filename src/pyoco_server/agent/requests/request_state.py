@@ -9,8 +9,8 @@ from pyoco_server.agent.flow.work_session import PHASES
 from pyoco_server.agent.projection import AgentRunFacts, Projection, projected
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.run_files import Stage
-from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, WaitKind
-from pyoco_server.records.request_models import RequestRecord, RequestRun
+from pyoco_server.records.agent.request_models import RequestRecord, RequestRun
+from pyoco_server.records.runs.run_models import OpenWait, RunSnapshot, RunStatus, WaitKind
 
 REMOVED: Final = "its run was deleted before it had ended"
 # Shown in a file by a run that this server does not know.

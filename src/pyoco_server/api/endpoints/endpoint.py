@@ -18,6 +18,8 @@ JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 # Why an endpoint that is no GET is not audited.
 CHANGES_NOTHING: Final = "It changes nothing."
+# What a browser sends when it opens a stream of events again.
+LAST_EVENT_ID: Final = "Last-Event-ID"
 # Of agent requests.
 JSON_UTF8: Final = "application/json; charset=utf-8"
 
@@ -53,7 +55,6 @@ class Endpoint:
     response: Any = None
     errors: tuple[ErrorSpec, ...] = ()
     body: Body | None = None
-    # Where it is None, FastAPI reads the query from the handler's parameters.
     query: type[Struct] | None = None
     events: Events | None = None
     # What a request creates that takes an `Idempotency-Key`.

@@ -2,25 +2,15 @@
 
 from typing import Final
 
-from pyoco_server.api.endpoints import (
-    alert_endpoints,
-    audit_endpoints,
-    bulk_endpoints,
-    dlq_endpoints,
-    flow_endpoints,
-    hook_endpoints,
-    request_endpoints,
-    run_endpoints,
-    schedule_endpoints,
-    signal_endpoints,
-    system_endpoints,
-    view_endpoints,
-    wait_endpoints,
-    wheel_endpoints,
-    worker_endpoints,
-    workflow_event_endpoints,
-)
+from pyoco_server.api.endpoints import system_endpoints
+from pyoco_server.api.endpoints.agent import request_endpoints
 from pyoco_server.api.endpoints.endpoint import Endpoint
+from pyoco_server.api.endpoints.monitoring import alert_endpoints, audit_endpoints
+from pyoco_server.api.endpoints.runs import bulk_endpoints, dlq_endpoints, run_endpoints, view_endpoints
+from pyoco_server.api.endpoints.schedules import schedule_endpoints
+from pyoco_server.api.endpoints.triggers import hook_endpoints, workflow_event_endpoints
+from pyoco_server.api.endpoints.waits import signal_endpoints, wait_endpoints
+from pyoco_server.api.endpoints.workers import flow_endpoints, wheel_endpoints, worker_endpoints
 
 _AREAS: Final = (
     run_endpoints,

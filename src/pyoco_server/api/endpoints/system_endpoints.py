@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pyoco_server.api import operation_types as ops
+from pyoco_server.api import health_types, overview_types
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
 from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, NATS
 from pyoco_server.api.endpoints.endpoint_scopes import ANY_KEY, PUBLIC, READ, READ_OR_OPERATE
@@ -16,8 +16,9 @@ HEALTH = Endpoint(
     PUBLIC,
     "The health of the gateway, also without NATS; its details need a key where keys are required. "
     "With `ready=1` a 503 until it is fully ready.",
-    ops.Health,
+    health_types.Health,
     (Err.INVALID_REQUEST,),
+    query=health_types.HealthQuery,
     optional_key=True,
     also={503: "Only with `ready=1`: not ready yet."},
     head=True,
@@ -26,7 +27,7 @@ GET_KEY = Endpoint(
     "GET /key",
     ANY_KEY,
     "What the key of the request may do: its tenant, its scopes and the endpoints that it may use.",
-    ops.KeyAccess,
+    health_types.KeyAccess,
 )
 MCP = Endpoint(
     "POST /mcp",
@@ -55,9 +56,9 @@ OVERVIEW = Endpoint(
     "GET /overview",
     READ,
     "Runs by status, recently ended runs, queues and workers.",
-    ops.Overview,
+    overview_types.Overview,
     LIST_ERRORS,
-    query=ops.OverviewQuery,
+    query=overview_types.OverviewQuery,
 )
 STATISTICS = Endpoint(
     "GET /statistics",

@@ -1,1 +1,1 @@
-"""The connection to NATS: client, requests, credentials, permissions."""
+"""The connection to NATS: client, requests, subscriptions, credentials."""

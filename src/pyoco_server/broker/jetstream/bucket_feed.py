@@ -100,7 +100,8 @@ class BucketFeed:
         # When everything was read last, by the monotonic clock, and what had been sent by then.
         self._up_to_date_at = -math.inf
         self._up_to_date_sent = 0
-        self._look_sec = _LOOK_SEC
+        # At first at once: what is there is read before much is written.
+        self._look_sec = 0.0
         # How long it took to read what had been written.
         self._read_sec = 0.0
         # Whether many requests came when it was last looked.
@@ -109,7 +110,7 @@ class BucketFeed:
 
     @property
     def behind(self) -> int:
-        """At most so many writes have not been read."""
+        """How many writes are unread, at most."""
         return max(0, self._last - self._reader.checkpoint.revision)
 
     async def start(self) -> None:

@@ -113,7 +113,7 @@ class FeedReader(Protocol):
     async def others(
         self, after: int, upto: int, revisions: list[int], *, limit: int
     ) -> list[tuple[int, str]]:
-        """The first it knows with a revision in between that is none of these: revision and key."""
+        """The first known keys with a revision in (after, upto] that is not one of these: revision, key."""
         ...
 
     async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:

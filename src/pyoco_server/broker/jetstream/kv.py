@@ -5,7 +5,7 @@ around the request than in it.
 """
 
 from base64 import b64decode
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from pyoco_server.broker.jetstream.stream_reads import (
     DELETED,
     StoredMessage,
     last_sequence,
+    newest_messages,
     stored_message,
     unix_time,
 )
@@ -56,6 +57,21 @@ class Bucket:
         if stored is None or stored.is_marker:
             return None
         return Entry(b64decode(stored.data), stored.seq, stored.time)
+
+    async def get_many(self, keys: Sequence[str]) -> dict[str, Entry]:
+        """The latest values as any replica knows them, without their times.
+
+        A key is left out that was deleted, that the replica does not have, or that comes after a megabyte.
+        """
+        if not keys:
+            return {}
+        subjects = [self.prefix + key for key in keys]
+        found = await newest_messages(self._connection, self.stream, subjects)
+        return {
+            message.subject.removeprefix(self.prefix): Entry(message.data, message.sequence)
+            for message in found
+            if not message.is_marker
+        }
 
     async def marker(self, key: str) -> int | None:
         """The revision at which the key was deleted; None if it exists, or has left no marker."""

@@ -16,7 +16,7 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.errors import UnreadableRecord
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.moments import Seconds
 
@@ -39,6 +39,7 @@ class Lease:
     """A holder calls `hold` before each action."""
 
     def __init__(self, connection: Connection, name: str, *, ttl_sec: float, holder: str = "") -> None:
+        self._connection = connection
         self._bucket = Bucket(connection, connection.config.lease_kv_bucket)
         self._name = name
         self.holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
@@ -75,6 +76,14 @@ class Lease:
                 await self._bucket.delete(self._name, revision=revision)
             except RevisionConflict:
                 log.info("another holder had taken the lease %s", self._name)
+
+    async def close(self) -> None:
+        """Release it if NATS is there; without it the lease expires."""
+        if self._connection.ready:
+            try:
+                await self.release()
+            except NatsUnavailable as error:
+                log.info("the lease is not released; it expires by itself: %s", error)
 
     async def _write(self) -> int | None:
         """The revision of the renewed or new lease; None while another holder has it."""

@@ -37,8 +37,8 @@ from pyoco_server.broker.jetstream.stream_reads import (
 )
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import Count
 from pyoco_server.records.unreadable_records import RecordKind
+from pyoco_server.records.value_types import Count
 
 log = logging.getLogger(__name__)
 

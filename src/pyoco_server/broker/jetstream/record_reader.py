@@ -1,7 +1,7 @@
 """Reads the stored records of one kind, and reports those that cannot be read.
 
 Such a record stops nothing but itself. A caller that needs it gets UnreadableRecord; one that reads many
-leaves it out. Feeds decode their messages themselves (runs/index/index_feed.py).
+leaves it out. Feeds decode their messages themselves (runs/index/sqlite/index_feed.py).
 """
 
 from collections.abc import Callable

@@ -25,7 +25,7 @@ _CONCURRENT_REQUESTS: Final = 32
 
 
 class RemovedKeys:
-    """Makes the reader forget them."""
+    """Finds the removed keys, and makes the reader forget them."""
 
     def __init__(self, connection: Connection, stream: str, prefix: str, reader: FeedReader) -> None:
         self._connection = connection

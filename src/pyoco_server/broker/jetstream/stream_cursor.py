@@ -5,7 +5,7 @@ written to the stream until it has: with a million keys, for a quarter of a seco
 once, when the consumer is created.
 """
 
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
@@ -23,6 +23,25 @@ _INACTIVE_SEC: Final = 60.0
 _EMPTY: Final = ("404", "408")
 _REFUSED: Final = "409"
 _TOO_LARGE: Final = "Message Size Exceeds MaxBytes"
+
+
+async def new_reader(connection: Connection, stream: str, *, inactive_sec: float, **config: Any) -> str:
+    """The name of a new consumer without acks, which the server removes when it is not used."""
+    name = f"pyoco_reader_{uuid4().hex}"
+    consumer = ConsumerConfig(
+        name=name,
+        ack_policy=AckPolicy.NONE,
+        inactive_threshold=inactive_sec,
+        num_replicas=1,
+        mem_storage=True,
+        **config,
+    )
+    request = {"stream_name": stream, "config": consumer.as_dict(), "action": "create"}
+    try:
+        await jetstream_api.call(connection, f"CONSUMER.CREATE.{stream}.{name}", request)
+    except jetstream_api.ApiRefused as refused:
+        raise connection.unavailable(f"{stream}: {refused}") from refused
+    return name
 
 
 class DeliveredMessage(StreamMessage, frozen=True, gc=False):
@@ -98,21 +117,13 @@ class StreamCursor:
         # Another inbox as well: the previous consumer may still send.
         await self._inbox.end()
         await self._inbox.renew()
-        name = f"pyoco_reader_{uuid4().hex}"
-        config = ConsumerConfig(
-            name=name,
+        name = await new_reader(
+            self._connection,
+            self._stream,
+            inactive_sec=_INACTIVE_SEC,
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=after + 1,
-            ack_policy=AckPolicy.NONE,
-            inactive_threshold=_INACTIVE_SEC,
-            num_replicas=1,
-            mem_storage=True,
         )
-        request = {"stream_name": self._stream, "config": config.as_dict(), "action": "create"}
-        try:
-            await jetstream_api.call(self._connection, f"CONSUMER.CREATE.{self._stream}.{name}", request)
-        except jetstream_api.ApiRefused as refused:
-            raise self._connection.unavailable(f"{self._stream}: {refused}") from refused
         self._after, self._delivered, self._interruptions = after, 0, interruptions
         return name
 

@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import Count
+from pyoco_server.records.value_types import Count
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,8 @@ from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
-from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue
+from pyoco_server.broker.queue.tag_consumers import configured_limits, ensure_consumer, limits_of_usable
+from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.errors import NatsUnavailable, UnusableConsumer
 
 log = logging.getLogger(__name__)
@@ -59,9 +60,9 @@ class IntakeClosed(Exception):
 class Intake:
     """Deliveries for a worker's tags."""
 
-    def __init__(self, connection: Connection, queue: WorkQueue, tags: Sequence[str]) -> None:
+    def __init__(self, connection: Connection, tags: Sequence[str]) -> None:
         self._connection = connection
-        self._tags = [TagPulls(connection, queue, name, self) for name in tags]
+        self._tags = [TagPulls(connection, name, self) for name in tags]
         # The tag that the next round begins with.
         self._turn = 0
         self._takers: deque[asyncio.Future[Delivery]] = deque()
@@ -79,7 +80,7 @@ class Intake:
         # Whether an AckWait has become too short since the start.
         self._unusable = False
         # The AckWait that applies: an existing consumer keeps its own.
-        self.ack_wait_sec = connection.config.consumer_ack_wait_sec
+        self.limits = configured_limits(connection.config)
         # Called when a delivery is buffered.
         self.on_buffered: Callable[[], None] = lambda: None
 
@@ -209,7 +210,7 @@ class Intake:
             await self._pull_for_takers()
 
     def _use_ack_waits(self) -> None:
-        self.ack_wait_sec = min(tag.ack_wait_sec for tag in self._tags)
+        self.ack_wait_sec = min(tag.limits.ack_wait_sec for tag in self._tags)
         self._checked_at = time.monotonic()
         self._unusable = False
 
@@ -344,7 +345,7 @@ class Intake:
 class TagPulls:
     """The pulls of one tag: what was requested of its consumer, and what has come of it."""
 
-    def __init__(self, connection: Connection, queue: WorkQueue, name: str, intake: Intake) -> None:
+    def __init__(self, connection: Connection, name: str, intake: Intake) -> None:
         self.name = name
         # Deliveries requested and neither received nor refused yet.
         self.outstanding = 0
@@ -355,29 +356,28 @@ class TagPulls:
         # Deliveries that no slot has taken, each with the time since when.
         self.buffer: deque[tuple[float, Delivery]] = deque()
         self._connection = connection
-        self._queue = queue
         self._intake = intake
         # Where to pull; empty before the first `bind`.
         self._subject = ""
         self._inbox = RenewableSubscription(connection, self._on_message)
         self._settled = asyncio.Event()
         self._received_at = 0.0
-        self.ack_wait_sec = connection.config.consumer_ack_wait_sec
+        self.limits = configured_limits(connection.config)
         self._ticked_at = time.monotonic()
         # Since when the process was paused, if that was seen at the last tick.
         self._stalled_since: float | None = None
 
     async def bind(self) -> None:
         """Create the consumer if it is missing, and subscribe."""
-        consumer = await self._queue.ensure_consumer(self.name)
-        self.ack_wait_sec = consumer.ack_wait_sec
+        consumer = await ensure_consumer(self._connection, self.name)
+        self.limits = consumer.limits
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._connection.config.work_stream}.{consumer.name}"
         await self._inbox.renew()
         # Pulls of an earlier connection ended with it.
         self._set_outstanding(0)
 
     async def read_ack_wait(self) -> None:
-        self.ack_wait_sec = await self._queue.ack_wait(self.name)
+        self.limits = await limits_of_usable(self._connection, self.name)
 
     def tick(self) -> None:
         """Called regularly: a process that was paused finds deliveries that have waited in its socket."""
@@ -386,7 +386,7 @@ class TagPulls:
         self._ticked_at = now
 
     def _was_stalled_at(self, now: float) -> bool:
-        return now - self._ticked_at > min(_STALL_SEC, _STALL_PART * self.ack_wait_sec)
+        return now - self._ticked_at > min(_STALL_SEC, _STALL_PART * self.limits.ack_wait_sec)
 
     @property
     def _sent_at(self) -> float:
@@ -447,7 +447,7 @@ class TagPulls:
                 self._connection,
                 message,
                 self.name,
-                ack_wait_sec=self.ack_wait_sec,
+                limits=self.limits,
                 sent_at=self._sent_at,
             )
             self.waiting = delivery.waiting

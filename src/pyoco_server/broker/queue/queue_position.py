@@ -12,13 +12,13 @@ from enum import Enum, auto
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch, stream_state
-from pyoco_server.broker.queue.tag_consumers import consumer_info
-from pyoco_server.broker.queue.work_queue import (
+from pyoco_server.broker.queue.tag_consumers import (
     DeliveryLimits,
     configured_limits,
+    consumer_info,
     limits_in,
-    run_id_in,
 )
+from pyoco_server.broker.queue.work_queue import run_id_in
 
 # How far the clocks of a gateway and of the server may differ for the search by time to succeed.
 _CLOCK_SKEW_SEC = 2.0

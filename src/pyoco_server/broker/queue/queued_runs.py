@@ -1,9 +1,9 @@
 """Which runs have a job in the queue, known by reading the queue from where the last read ended.
 
-Jobs share the subject of their tag, so that the job of one run cannot be requested. A message that was read
+All jobs of a tag share its subject, so the job of one run cannot be requested. A message that was read
 counts as queued until its run has ended, or until the queue of a tag has fewer messages than were read from
-it: then some were removed, and everything is read again. A job is of one generation of its run: the question
-is whether a run has a job that it can continue with.
+it: then some were removed, and everything is read again. A job belongs to one generation of its run: the
+question is whether a run has a job of its present one.
 
 After an interruption the queue may be truncated, and use the sequences of lost messages for others. So the
 newest job is searched that is still stored with the same time: everything before it is of the same history.
@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from pyoco_server.aio.turns import in_turns
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import (
+    EVERYTHING,
     MessageInfo,
     StreamMessage,
     info_at,
@@ -73,7 +74,7 @@ class QueuedRuns:
         self._shared_id = shared_id
         config = connection.config
         self._stream = config.work_stream
-        self._all = f"{config.work_subject_prefix}.>"
+        self._prefix = f"{config.work_subject_prefix}."
         self._after = 0
         self._created = ""
         # The connection's count of interruptions when the history was last compared.
@@ -92,7 +93,7 @@ class QueuedRuns:
 
     async def count(self) -> QueueCount:
         """Call it before reading which runs have ended: a run that has not ended had its job at that time."""
-        state = await stream_state(self._connection, self._stream, subjects=self._all)
+        state = await stream_state(self._connection, self._stream, subjects=f"{self._prefix}>")
         return QueueCount(state.created, state.subjects, state.first_sequence)
 
     async def compare(self, counted: QueueCount) -> None:
@@ -110,6 +111,8 @@ class QueuedRuns:
         while batch := await self._next_batch():
             async for part in in_turns(batch):
                 for message in part:
+                    if not message.subject.startswith(self._prefix):
+                        continue
                     head = head_of(message.data)
                     job = _QueuedJob(head.generation, message.subject, is_read=True)
                     self._add(head.run_id, job, _Position(message.sequence, message.timestamp))
@@ -159,7 +162,9 @@ class QueuedRuns:
             batch = await read_batch(
                 self._connection,
                 self._stream,
-                self._all,
+                # With the pattern of its subjects, the server would visit thousands of jobs for each batch,
+                # and nobody could publish meanwhile.
+                EVERYTHING,
                 after=self._after,
                 limit=_BATCH_MESSAGES,
                 max_bytes=_BATCH_BYTES,

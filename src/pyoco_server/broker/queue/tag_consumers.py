@@ -1,13 +1,16 @@
-"""The consumer of a tag: the one that the tag has already, whatever its name, or ours.
+"""The consumer of a tag and its limits: the one that the tag has already, whoever created it, or ours.
 
 A work queue has at most one consumer for each subject. That of a tag may have been created by the public
 package pyoco-server or by an administrator: workers bind to it, and it keeps its limits.
 """
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from nats.js.api import AckPolicy, ConsumerConfig
 
 from pyoco_server.broker.client.connection import Connection, NoResponders
 from pyoco_server.broker.jetstream import jetstream_api
@@ -18,6 +21,87 @@ from pyoco_server.errors import NatsForbidden, UnusableConsumer
 log = logging.getLogger(__name__)
 
 _EXPLICIT: Final = "explicit"
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryLimits:
+    """Of the consumer of a tag; an existing consumer keeps its own."""
+
+    ack_wait_sec: float
+    # 0 or less: unlimited.
+    max_deliver: int
+
+    def exhausted_by(self, number: int) -> bool:
+        """Whether the delivery of this number is the last one."""
+        return 0 < self.max_deliver <= number
+
+
+@dataclass(frozen=True, slots=True)
+class TagConsumer:
+    """The consumer that a worker pulls the jobs of a tag from."""
+
+    name: str
+    limits: DeliveryLimits
+
+
+# Of messages that no consumer of a tag has delivered.
+NO_LIMITS: Final = DeliveryLimits(math.inf, 0)
+
+
+def configured_limits(config: NatsBackendConfig) -> DeliveryLimits:
+    """Of a consumer that does not exist yet."""
+    return DeliveryLimits(config.consumer_ack_wait_sec, config.consumer_max_deliver)
+
+
+def limits_in(config: Mapping[str, Any]) -> DeliveryLimits:
+    """From the configuration of a consumer."""
+    return DeliveryLimits(float(config["ack_wait"]) / 1e9, int(config.get("max_deliver", -1)))
+
+
+async def ensure_consumer(connection: Connection, tag: str) -> TagConsumer:
+    """The tag's durable consumer, created if there is none.
+
+    UnusableConsumer if an existing one has options with which a worker cannot use it.
+    """
+    config = connection.config
+    consumer = ConsumerConfig(
+        durable_name=consumer_name(tag),
+        filter_subject=_subject(config, tag),
+        ack_policy=AckPolicy.EXPLICIT,
+        ack_wait=config.consumer_ack_wait_sec,
+        max_deliver=config.consumer_max_deliver,
+        max_ack_pending=config.consumer_max_ack_pending,
+    )
+    try:
+        info = await jetstream_api.ensure_consumer(connection, config.work_stream, consumer)
+    except jetstream_api.NotUnique as refused:
+        info = await _existing(connection, tag, refused)
+    return TagConsumer(name=str(info["name"]), limits=_usable_limits(config, info))
+
+
+async def limits_of_usable(connection: Connection, tag: str) -> DeliveryLimits:
+    """The limits of a tag's consumer; UnusableConsumer if a worker cannot use it."""
+    info = await consumer_info(connection, tag)
+    return configured_limits(connection.config) if info is None else _usable_limits(connection.config, info)
+
+
+async def _existing(connection: Connection, tag: str, refused: jetstream_api.NotUnique) -> dict[str, Any]:
+    """The consumer that has the jobs of the tag already, under another name than ours."""
+    found = await other_consumer(connection, tag)
+    stream = connection.config.work_stream
+    if found is None:
+        raise UnusableConsumer(
+            f"the stream {stream} has a consumer that takes the jobs of the tag {tag} and of others "
+            f"({refused}); `nats consumer ls {stream}` lists it"
+        )
+    log.info("the tag %s is served by the existing consumer %s", tag, found["name"])
+    return found
+
+
+def _usable_limits(config: NatsBackendConfig, info: Mapping[str, Any]) -> DeliveryLimits:
+    if problem := problem_with(config, info):
+        raise UnusableConsumer(problem)
+    return limits_in(info["config"])
 
 
 def consumer_name(tag: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
-from pyoco_server.records.models import is_run_id
+from pyoco_server.records.value_types import is_run_id
 
 _PREFIX = "pyoco.wake"
 # Instead of a run id.

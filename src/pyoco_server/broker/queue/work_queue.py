@@ -1,14 +1,11 @@
 """The queue of jobs: publishing, and the acknowledgement of deliveries."""
 
 import logging
-import math
 import time
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from nats.js.api import AckPolicy, ConsumerConfig
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message, delivery_tokens
@@ -16,15 +13,15 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_at
 from pyoco_server.broker.queue.tag_consumers import (
+    NO_LIMITS,
+    DeliveryLimits,
+    configured_limits,
     consumer_info,
-    consumer_name,
-    other_consumer,
-    problem_with,
+    limits_in,
 )
-from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import UnreadableRecord, UnusableConsumer
+from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import Job, encode
+from pyoco_server.records.runs.run_models import Job, encode
 from pyoco_server.telemetry import tracing
 
 log = logging.getLogger(__name__)
@@ -39,8 +36,8 @@ class Delivery:
     """One delivery of one job message to this worker."""
 
     __slots__ = (
-        *("_ack_wait_sec", "_connection", "_message", "_renewed_at"),
-        *("number", "revision", "stream_seq", "subject", "tag", "waiting"),
+        *("_connection", "_message", "_renewed_at"),
+        *("limits", "number", "revision", "stream_seq", "subject", "tag", "waiting"),
     )
 
     def __init__(
@@ -49,13 +46,14 @@ class Delivery:
         message: Message,
         tag: str,
         *,
-        ack_wait_sec: float = math.inf,
+        limits: DeliveryLimits = NO_LIMITS,
         sent_at: float = 0.0,
     ) -> None:
         """`sent_at` is when the server sent it at the earliest, on our monotonic clock."""
         self._connection = connection
         self._message = message
-        self._ack_wait_sec = ack_wait_sec
+        # Of the consumer that it comes from.
+        self.limits = limits
         self._renewed_at = sent_at
         self.subject = message.subject
         self.tag = tag
@@ -78,6 +76,11 @@ class Delivery:
         return self._message.headers
 
     @property
+    def is_last(self) -> bool:
+        """Whether the message is not delivered again after this."""
+        return self.limits.exhausted_by(self.number)
+
+    @property
     def token(self) -> tuple[int, int]:
         """Identifies the delivery; of two deliveries of one message, the later one is greater."""
         return (self.stream_seq, self.number)
@@ -90,7 +93,7 @@ class Delivery:
     @property
     def has_expired(self) -> bool:
         """Whether AckWait has passed, or nearly so, and the message may be with another worker."""
-        return time.monotonic() - self._renewed_at > _SAFE_PART * self._ack_wait_sec
+        return time.monotonic() - self._renewed_at > _SAFE_PART * self.limits.ack_wait_sec
 
     async def nak(self, delay_sec: float = 0.0) -> None:
         """Not done: deliver it again, after the delay.
@@ -119,27 +122,6 @@ class Delivery:
         if not self._connection.state.up:
             raise self._connection.unavailable()
         await self._connection.publish(self._message.reply, payload)
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryLimits:
-    """Of the consumer of a tag; an existing consumer keeps its own."""
-
-    ack_wait_sec: float
-    # 0 or less: unlimited.
-    max_deliver: int
-
-    def exhausted_by(self, number: int) -> bool:
-        """Whether the delivery of this number is the last one."""
-        return 0 < self.max_deliver <= number
-
-
-@dataclass(frozen=True, slots=True)
-class TagConsumer:
-    """The consumer that a worker pulls the jobs of a tag from."""
-
-    name: str
-    ack_wait_sec: float
 
 
 class JobHead(msgspec.Struct, frozen=True):
@@ -222,17 +204,6 @@ class WorkQueue:
         """Remove a message that will not be acknowledged."""
         await jetstream_api.delete_message(self._connection, self._config.work_stream, sequence)
 
-    async def ack_wait(self, tag: str) -> float:
-        """The AckWait of a tag's consumer; UnusableConsumer when it is too short."""
-        info = await consumer_info(self._connection, tag)
-        return self._config.consumer_ack_wait_sec if info is None else self._usable(info)
-
-    def _usable(self, info: Mapping[str, Any]) -> float:
-        """The AckWait of a consumer; UnusableConsumer if a worker cannot use it."""
-        if problem := problem_with(self._config, info):
-            raise UnusableConsumer(problem)
-        return limits_in(info["config"]).ack_wait_sec
-
     async def redeliver(self, tag: str, sequence: int) -> None:
         """Have a delivered message delivered again now, in place of its worker, which is gone.
 
@@ -255,47 +226,6 @@ class WorkQueue:
         """Whether the message of this sequence has been delivered at least once."""
         info = await consumer_info(self._connection, tag)
         return info is not None and int(info["delivered"]["stream_seq"]) >= sequence
-
-    async def ensure_consumer(self, tag: str) -> TagConsumer:
-        """The tag's durable consumer, created if there is none.
-
-        UnusableConsumer if an existing one has options with which a worker cannot use it.
-        """
-        config = self._config
-        consumer = ConsumerConfig(
-            durable_name=consumer_name(tag),
-            filter_subject=f"{config.work_subject_prefix}.{tag}",
-            ack_policy=AckPolicy.EXPLICIT,
-            ack_wait=config.consumer_ack_wait_sec,
-            max_deliver=config.consumer_max_deliver,
-            max_ack_pending=config.consumer_max_ack_pending,
-        )
-        try:
-            info = await jetstream_api.ensure_consumer(self._connection, config.work_stream, consumer)
-        except jetstream_api.NotUnique as refused:
-            info = await self._existing(tag, refused)
-        return TagConsumer(name=str(info["name"]), ack_wait_sec=self._usable(info))
-
-    async def _existing(self, tag: str, refused: jetstream_api.NotUnique) -> dict[str, Any]:
-        """The consumer that has the jobs of the tag already, under another name than ours."""
-        found = await other_consumer(self._connection, tag)
-        if found is None:
-            raise UnusableConsumer(
-                f"the stream {self._config.work_stream} has a consumer that takes the jobs of the tag {tag} "
-                f"and of others ({refused}); `nats consumer ls {self._config.work_stream}` lists it"
-            )
-        log.info("the tag %s is served by the existing consumer %s", tag, found["name"])
-        return found
-
-
-def configured_limits(config: NatsBackendConfig) -> DeliveryLimits:
-    """Of a consumer that does not exist yet."""
-    return DeliveryLimits(config.consumer_ack_wait_sec, config.consumer_max_deliver)
-
-
-def limits_in(config: Mapping[str, Any]) -> DeliveryLimits:
-    """From the configuration of a consumer."""
-    return DeliveryLimits(float(config["ack_wait"]) / 1e9, int(config.get("max_deliver", -1)))
 
 
 def ack_subject(stream: str, consumer: str) -> str:

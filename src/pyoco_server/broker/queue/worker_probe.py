@@ -4,11 +4,15 @@ Each worker process subscribes to a subject of its own: that of wake-ups, with i
 replies "no responders" at once to a request on a subject without a subscription. The worker itself replies
 nothing: one that is busy or suspended counts as connected, because its connection, and with it its
 subscription, stays open. The connection of a process that was killed is closed by its kernel.
+
+Where the gateway cannot see the subscription, because the account of the worker does not import the subject,
+a worker looks as a dead one does. So a gateway must have seen it before, and a worker waits for that before
+its first run: a request arrives only where the subscription is seen.
 """
 
 import asyncio
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from uuid import uuid4
 
 from pyoco_server.broker.client.connection import NO_RESPONDERS, Connection
@@ -24,9 +28,11 @@ def is_instance_id(text: str) -> bool:
     return _INSTANCE_ID.fullmatch(text) is not None
 
 
-def probed_subscription(connection: Connection, instance_id: str) -> RenewableSubscription:
-    """The subscription of a worker that shows that it is connected."""
-    return RenewableSubscription(connection, lambda _: None, wake_up_subject(instance_id))
+def probed_subscription(
+    connection: Connection, instance_id: str, on_probe: Callable[[], None]
+) -> RenewableSubscription:
+    """The subscription of a worker that shows that it is connected; `on_probe`: a gateway sees it."""
+    return RenewableSubscription(connection, lambda _: on_probe(), wake_up_subject(instance_id))
 
 
 class WorkerProbe:

@@ -32,9 +32,9 @@ from pyoco_server.broker.jetstream.stream_reads import (
     stream_state,
 )
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import Count
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.unreadable_records import RecordKind
+from pyoco_server.records.value_types import Count
 
 _KEY: Final = "key."
 _USED: Final = "used."

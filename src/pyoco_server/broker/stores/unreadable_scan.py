@@ -14,18 +14,19 @@ from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_cursor import StreamCursor
 from pyoco_server.broker.jetstream.stream_reads import EVERYTHING, StreamMessage, message_at, read_all
-from pyoco_server.broker.stores.idempotency_keys import KeyRecord
+from pyoco_server.broker.stores.runs.idempotency_keys import KeyRecord
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import UnreadableRecord
+from pyoco_server.records.agent.request_models import decode_request
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.hook_models import HOOK_PREFIX, decode_hook
-from pyoco_server.records.models import DeadLetter, decode_snapshot, decode_worker
 from pyoco_server.records.monitoring.alert_models import decode_alert
-from pyoco_server.records.operation_models import BulkRecord, WheelEvent, decode_views
-from pyoco_server.records.request_models import decode_request
-from pyoco_server.records.schedule_models import decode_schedule
-from pyoco_server.records.signal_models import decode_mailbox
-from pyoco_server.records.trigger_models import (
+from pyoco_server.records.runs.bulk_models import BulkRecord
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import decode_snapshot
+from pyoco_server.records.runs.view_models import decode_views
+from pyoco_server.records.schedules.schedule_models import decode_schedule
+from pyoco_server.records.triggers.hook_models import HOOK_PREFIX, decode_hook
+from pyoco_server.records.triggers.trigger_models import (
     ACTION_PREFIX,
     CHAT_PREFIX,
     TEMPLATE_PREFIX,
@@ -33,9 +34,12 @@ from pyoco_server.records.trigger_models import (
     decode_chat_settings,
     decode_template,
 )
+from pyoco_server.records.triggers.workflow_event_models import decode_receipt, decode_retry_job
 from pyoco_server.records.unreadable_records import RecordKind
-from pyoco_server.records.wait_models import decode_wait
-from pyoco_server.records.workflow_event_models import decode_receipt, decode_retry_job
+from pyoco_server.records.waits.signal_models import decode_mailbox
+from pyoco_server.records.waits.wait_models import decode_wait
+from pyoco_server.records.workers.wheel_models import WheelEvent
+from pyoco_server.records.workers.worker_models import decode_worker
 
 _BATCH: Final = 512
 _BATCH_BYTES: Final = 4 * 1024 * 1024

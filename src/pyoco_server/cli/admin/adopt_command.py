@@ -16,6 +16,7 @@ from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.client_options import OutputForm
 from pyoco_server.cli.options.command_settings import settings_with
 from pyoco_server.cli.options.shared_options import NatsUrl, flag
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import print_note, printable, show
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.config import NatsBackendConfig
@@ -35,9 +36,9 @@ def adopt(*, dry_run: DryRun = False, output: OutputForm = None, nats_url: NatsU
     if impossible:
         raise CommandFailed(f"{len(impossible)} of these cannot be taken over (see docs/migration.md)")
     if dry_run:
-        print_note("Nothing was changed: this is what the command does without --dry-run.")
+        print_note(localized("Nothing was changed: this is what the command does without --dry-run."))
     else:
-        print_note("Done. Start gateways and workers of this version now.")
+        print_note(localized("Done. Start gateways and workers of this version now."))
 
 
 async def _adopted(config: NatsBackendConfig, *, dry_run: bool) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from pyoco_server.cli.options.shared_options import (
     text_option,
 )
 from pyoco_server.cli.options.time_formats import ago, local_time, parse_duration
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import (
     Output,
     output_form,
@@ -40,7 +41,7 @@ from pyoco_server.cli.views.console import (
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import TAG_PATTERN
+from pyoco_server.records.value_types import TAG_PATTERN
 
 T = TypeVar("T")
 
@@ -204,7 +205,9 @@ async def _write_entry(connection: Connection, action: str, record: ApiKeyRecord
     try:
         await AuditEntryStore(connection).publish(key_entry(action, record))
     except NatsUnavailable as error:
-        print_note(f"The key was changed, but the audit log has no entry of it: {error}")
+        print_note(
+            localized("The key was changed, but the audit log has no entry of it: {error}", error=error)
+        )
 
 
 def _view(record: ApiKeyRecord) -> dict[str, Any]:
@@ -232,9 +235,9 @@ def _show_secret(
         # Not in the table, which would wrap it: it is there to be copied.
         stdout_console().file.write(f"\n{token.text()}\n")
         stdout_console().file.flush()
-    print_note("The key is shown only this once. Store it like a password.")
+    print_note(localized("The key is shown only this once. Store it like a password."))
     if not config.auth_pepper:
-        print_note("PYOCO_AUTH_PEPPER is not set here; gateways that have it set reject the key.")
+        print_note(localized("PYOCO_AUTH_PEPPER is not set here; gateways that have it set reject the key."))
 
 
 def _key_view(key: dict[str, Any]) -> RenderableType:
@@ -253,7 +256,7 @@ def _key_view(key: dict[str, Any]) -> RenderableType:
 
 
 def _scopes(key: dict[str, Any]) -> str:
-    return printable(", ".join(key["scopes"])) or "(all)"
+    return printable(", ".join(key["scopes"])) or localized("(all)")
 
 
 def _groups(key: dict[str, Any]) -> str:
@@ -276,7 +279,7 @@ _COLUMNS: Final[Columns] = {
     "Scopes": _scopes,
     "Groups": _groups,
     "Created": lambda key: ago(key["created_at"]),
-    "Last used": lambda key: ago(key["last_used_at"]) or "never",
+    "Last used": lambda key: ago(key["last_used_at"]) or localized("never"),
     "Expires": _expires,
 }
 

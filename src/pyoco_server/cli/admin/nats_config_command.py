@@ -17,7 +17,7 @@ from pyoco_server.cli.options.command_settings import settings_with
 from pyoco_server.cli.options.shared_options import comma_separated, option
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
-from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
+from pyoco_server.records.value_types import TAG_EXPECTED, TAG_PATTERN
 
 ACCOUNT: Final = "PYOCO"
 GATEWAY: Final = "gateway"

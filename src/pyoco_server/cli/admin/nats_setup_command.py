@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.queue.tag_consumers import ensure_consumer
 from pyoco_server.broker.resources import ensure_resources, resources
 from pyoco_server.broker.stores.trusted_records import trust_again, trust_nothing_if_empty
 from pyoco_server.cli.lazy_group import examples
@@ -58,9 +58,8 @@ async def _set_up(config: NatsBackendConfig, tags: list[str], *, sign_stored_run
     await connection.start()
     try:
         await connection.wait_ready(_CONNECT_SEC)
-        queue = WorkQueue(connection)
         for tag in tags:
-            await queue.ensure_consumer(tag)
+            await ensure_consumer(connection, tag)
         if sign_stored_runs:
             await trust_again(connection)
     finally:

@@ -5,6 +5,7 @@ from rich.console import RenderableType
 
 from pyoco_server.cli.entry import FAILURE
 from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable, show
 from pyoco_server.cli.views.list_views import format_size
 from pyoco_server.http_client import PyocoHttpClient
@@ -21,18 +22,27 @@ def health(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
 
 def _health_view(found: Health) -> RenderableType:
     nats, storage, index = found["nats"], found["storage"], found["index"]
-    connection = "ready" if nats["ready"] else f"not ready: {nats.get('detail') or nats['status']}"
-    building = f"being built: at most {index.get('behind', 0)} writes to read"
+    connection = (
+        localized("ready")
+        if nats["ready"]
+        else localized("not ready: {why}", why=nats.get("detail") or nats["status"])
+    )
+    building = localized("being built: at most {count} writes to read", count=index.get("behind", 0))
     rows = [
         ("gateway", f"{found['status']} {found.get('version', '')}".strip()),
         ("NATS", connection),
         *(
             (
                 "low space",
-                f"{left['of']}: {format_size(left['free_bytes'])} of {format_size(left['limit_bytes'])} left",
+                localized(
+                    "{of}: {free} of {limit} left",
+                    of=left["of"],
+                    free=format_size(left["free_bytes"]),
+                    limit=format_size(left["limit_bytes"]),
+                ),
             )
             for left in storage.get("low", [])
         ),
-        ("index", "ready" if index["ready"] else building),
+        ("index", localized("ready") if index["ready"] else building),
     ]
     return pairs((name, printable(value)) for name, value in rows)

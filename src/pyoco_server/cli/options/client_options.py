@@ -1,8 +1,9 @@
 """The options of `pyoco-client` commands, and the decorator that gives a command its client."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -23,11 +24,12 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.errors.error_table import system_language
 from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.records.models import RUN_TIMEOUT_MAX_SEC, is_run_id
-from pyoco_server.records.wait_models import is_wait_id
+from pyoco_server.records.value_types import RUN_TIMEOUT_MAX_SEC, is_run_id
+from pyoco_server.records.waits.wait_models import is_wait_id
 from pyoco_server.version import __version__
 
 Client = TypeVar("Client")
+Item = TypeVar("Item")
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
@@ -114,8 +116,9 @@ class StartOptions:
 IdempotencyKey = Annotated[
     str | None,
     option(
-        "Submitting again with the same key within a day returns the first run (default: a new key, with "
-        "which the command itself retries while the gateway or NATS is away for a moment).",
+        "Submitting again with the same key within 24 hours (PYOCO_IDEMPOTENCY_TTL_SEC of the gateway) "
+        "returns the first run (default: a new key, with which the command itself retries while the gateway "
+        "or NATS is away for a moment).",
         "KEY",
         parser=checked_key,
     ),
@@ -123,7 +126,8 @@ IdempotencyKey = Annotated[
 RepeatKey = Annotated[
     str | None,
     option(
-        "Repeating the command with the same key within a day returns the first result.",
+        "Repeating the command with the same key within 24 hours (PYOCO_IDEMPOTENCY_TTL_SEC of the gateway) "
+        "returns the first result.",
         "KEY",
         "--idempotency-key",
         parser=checked_key,
@@ -161,6 +165,13 @@ PAGE_SIZE = 200
 def check_limit_or_all(limit: int | None, all_pages: bool) -> None:
     if all_pages and limit is not None:
         raise InvalidCliArgument("use either --limit or --all, not both")
+
+
+def listed(items: Callable[[int], Iterable[Item]], limit: int | None, all_pages: bool) -> list[Item]:
+    """The items of a list, which `items` reads in pages of the given size."""
+    check_limit_or_all(limit, all_pages)
+    most = None if all_pages else limit or DEFAULT_LIMIT
+    return list(islice(items(min(most or PAGE_SIZE, PAGE_SIZE)), most))
 
 
 def required_run_id(argument: str | None, option: str | None, *, default: str | None = None) -> str:

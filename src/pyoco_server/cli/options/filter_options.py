@@ -7,10 +7,10 @@ import typer
 from pyoco_server.cli.options.shared_options import one_of, option, text_option
 from pyoco_server.cli.options.time_formats import parse_time
 from pyoco_server.http_client import AuditFilter, LetterFilter, RunFilter, ScheduleFilter, WaitFilter
-from pyoco_server.records.causes import CauseKind
-from pyoco_server.records.models import Reason, RunStatus, WaitKind
-from pyoco_server.records.operation_models import LetterState
-from pyoco_server.records.wait_models import WaitState
+from pyoco_server.records.runs.bulk_models import LetterState
+from pyoco_server.records.runs.causes import CauseKind
+from pyoco_server.records.runs.run_models import Reason, RunStatus, WaitKind
+from pyoco_server.records.waits.wait_models import WaitState
 
 
 def _time(help_text: str) -> Any:
@@ -37,7 +37,7 @@ def run_filter(
     cause: Annotated[
         str | None,
         text_option(
-            "Only runs that this has started: api, schedule, event or rerun (request and parent are "
+            "Only runs that this has started: api, schedule, event, request or rerun (parent is "
             "reserved), or one of them such as schedule:NAME, event:hook:ID or event:template:ID.",
             "CAUSE",
             autocompletion=lambda: list(CauseKind),

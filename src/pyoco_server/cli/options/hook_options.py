@@ -6,7 +6,7 @@ import typer
 
 from pyoco_server.cli.options.shared_options import one_of, option, text_option
 from pyoco_server.cli.options.trigger_options import Pair, by_name, loose_value, pair_option
-from pyoco_server.records.hook_models import HOOK_ID_EXPECTED, HookKind, HookOverlap, is_hook_id
+from pyoco_server.records.triggers.hook_models import HOOK_ID_EXPECTED, HookKind, HookOverlap, is_hook_id
 
 
 def _checked_hook_id(text: str) -> str:

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from pyoco_server.cli.options.client_options import RunLimit, Tag
-from pyoco_server.cli.options.param_options import ParamsFile, ParamsJson, SingleParams, merged_params
-from pyoco_server.cli.options.shared_options import comma_separated, one_of, option, text_option
+from pyoco_server.cli.options.param_options import ParamsFile, ParamsJson, SingleParams
+from pyoco_server.cli.options.shared_options import one_of, option, text_option
 from pyoco_server.cli.options.time_formats import parse_duration
-from pyoco_server.records.schedule_models import SCHEDULE_ID_EXPECTED, Overlap, is_schedule_id
+from pyoco_server.cli.options.trigger_options import flow_binding
+from pyoco_server.records.schedules.schedule_models import SCHEDULE_ID_EXPECTED, Overlap, is_schedule_id
 
 
 def _checked_schedule_id(text: str) -> str:
@@ -110,17 +111,20 @@ def run_fields(
     note: Note = None,
 ) -> dict[str, Any]:
     """The given fields beside the spec."""
-    has_params = params_file is not None or params_json is not None or param
+    started = flow_binding(
+        workflow_file=workflow_file,
+        params_file=params_file,
+        params_json=params_json,
+        param=param,
+        tag=tag,
+        tags=tags,
+        run_timeout_sec=run_timeout_sec,
+    )
     fields = {
-        "workflow_yaml": None if workflow_file is None else workflow_file.read_text(encoding="utf-8-sig"),
-        "params": merged_params(params_file, params_json, param) if has_params else None,
-        "tag": tag,
-        "tags": comma_separated(tags) or None,
-        "timeout_sec": run_timeout_sec,
         "overlap": overlap,
         "catchup_window_sec": catchup_window,
         "pause_on_failure": pause_on_failure,
         "remaining_runs": remaining_runs,
         "note": note,
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return started | {name: value for name, value in fields.items() if value is not None}

@@ -126,7 +126,7 @@ def comma_separated(text: str | None) -> list[str]:
 
 
 def checked_tag(tag: str) -> str:
-    from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN  # noqa: PLC0415 - imports msgspec
+    from pyoco_server.records.value_types import TAG_EXPECTED, TAG_PATTERN  # noqa: PLC0415 - imports msgspec
 
     if not re.fullmatch(TAG_PATTERN, tag):
         raise typer.BadParameter(f"{tag!r}: {TAG_EXPECTED}")

@@ -12,7 +12,7 @@ from pyoco_server.cli.options.json_option import given_json
 from pyoco_server.cli.options.param_options import ParamsFile, ParamsJson, SingleParams, merged_params
 from pyoco_server.cli.options.shared_options import comma_separated, option, text_option
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.records.trigger_models import TEMPLATE_ID_EXPECTED, is_template_id
+from pyoco_server.records.triggers.trigger_models import TEMPLATE_ID_EXPECTED, is_template_id
 
 EventToken = Annotated[
     str | None,

@@ -28,6 +28,7 @@ from pyoco_server.cli.server.dev_command import (
 )
 from pyoco_server.cli.server.listening import DEFAULT_PORT
 from pyoco_server.cli.server.serving import StopRequest, serve
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import stdout_console
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.config.setting import is_loopback
@@ -167,7 +168,7 @@ async def _serve_agent(
         if stack is not None:
             screen.show_stack(stack, _rows(stack, settings))
             screen.show_commands(_first_commands(stack, options.config))
-            screen.console.print(Text("Press Ctrl-C to stop everything.", style="dim"))
+            screen.console.print(Text(localized("Press Ctrl-C to stop everything."), style="dim"))
             await stop.event.wait()
 
 

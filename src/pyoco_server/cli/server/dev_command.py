@@ -38,6 +38,7 @@ from pyoco_server.cli.server.listening import (
 )
 from pyoco_server.cli.server.serving import StopRequest, cancel, serve
 from pyoco_server.cli.server.supervisor import Child
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable, stdout_console
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import EmbeddedServerError, InvalidCliArgument
@@ -331,7 +332,7 @@ class DevScreen:
             self.console.print(Text(printable(f"{name:11}{value}")), soft_wrap=True)
 
     def show_commands(self, commands: Sequence[str]) -> None:
-        self.console.print(Text("Next, in another terminal:", style="bold"))
+        self.console.print(Text(localized("Next, in another terminal:"), style="bold"))
         for command in commands:
             # Never wrapped, so that it can be copied.
             self.console.print(Text(f"  {command}"), soft_wrap=True)
@@ -347,10 +348,13 @@ async def running_stack(
         yield await stop.before(last.enter_async_context(stack))
         drain_sec = options.config.drain_timeout_sec
         screen.print_event(
-            f"Shutting down: runs have {interval(drain_sec)} to finish. Press Ctrl-C again to quit now."
+            localized(
+                "Shutting down: runs have {time} to finish. Press Ctrl-C again to quit now.",
+                time=interval(drain_sec),
+            )
         )
-    kept = "" if stack.nats is None else f" Data is kept in {stack.nats.data_dir}."
-    screen.print_event(f"Stopped.{kept}")
+    kept = stack.nats and localized(" Data is kept in {folder}.", folder=stack.nats.data_dir)
+    screen.print_event(f"{localized('Stopped.')}{kept or ''}")
 
 
 async def _serve_dev(options: DevOptions, stop: StopRequest, screen: DevScreen) -> None:
@@ -358,7 +362,7 @@ async def _serve_dev(options: DevOptions, stop: StopRequest, screen: DevScreen) 
         if stack is not None:
             screen.show_stack(stack)
             screen.show_commands(_first_commands(stack))
-            screen.console.print(Text("Press Ctrl-C to stop everything.", style="dim"))
+            screen.console.print(Text(localized("Press Ctrl-C to stop everything."), style="dim"))
             await stop.event.wait()
 
 
@@ -390,14 +394,17 @@ def _first_commands(stack: DevStack) -> list[str]:
 
 def _stack_rows(stack: DevStack) -> list[tuple[str, str]]:
     worker = stack.worker_facts
-    slots = "1 slot" if worker.slots == 1 else f"{worker.slots} slots"
+    slots = localized("1 slot" if worker.slots == 1 else "{count} slots", count=worker.slots)
     warning = open_access_warning(stack.options.host, stack.options.config)
     return [
         *([("Dashboard", f"{stack.gateway_url}/")] if _DASHBOARD.is_file() else []),
         ("Gateway", f"{stack.gateway_url}  (API: {stack.gateway_url}/openapi.json)"),
-        ("Worker", f"{worker.worker_id}, {slots}, tags {', '.join(worker.tags)}"),
-        ("Flows", ", ".join(worker.flows) or "none"),
-        *(("", f"not loaded: {file}: {why}") for file, why in worker.failures.items()),
+        ("Worker", f"{worker.worker_id}, {slots}, {localized('tags {tags}', tags=', '.join(worker.tags))}"),
+        ("Flows", ", ".join(worker.flows) or localized("none")),
+        *(
+            ("", localized("not loaded: {file}: {why}", file=file, why=why))
+            for file, why in worker.failures.items()
+        ),
         *([("Schedules", ", ".join(stack.schedules))] if stack.schedules else []),
         ("NATS", safe_url(stack.nats_url)),
         *([] if stack.nats is None else [("Data", str(stack.nats.data_dir))]),

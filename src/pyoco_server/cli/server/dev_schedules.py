@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from pyoco_server.cli.schedules.schedule_apply import Applied, apply_schedules
-from pyoco_server.cli.schedules.schedule_file import ScheduleFile, read_schedule_file
+from pyoco_server.cli.commands.schedules.schedule_apply import Applied, apply_schedules
+from pyoco_server.cli.commands.schedules.schedule_file import ScheduleFile, read_schedule_file
 from pyoco_server.cli.views.schedule_views import applied_text
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError

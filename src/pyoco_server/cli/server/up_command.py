@@ -31,7 +31,7 @@ from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import EmbeddedServerError, InvalidCliArgument
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.server.asgi_server import serve_gateway
-from pyoco_server.runs.index.index_file import check_folder
+from pyoco_server.runs.index.sqlite.index_file import check_folder
 from pyoco_server.telemetry.logging_config import configure_logging
 from pyoco_server.telemetry.tracing import tracing
 from pyoco_server.triggers.secret_keys import box_of, with_own_secrets_key

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import ago, duration, local_time
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.http_client.response_types import (
@@ -42,23 +43,29 @@ def tested_channels_view(tested: AlertTested) -> RenderableType:
 
 
 def _state(alert: Alert) -> Text:
-    shown = Text("firing", style="bold red") if alert["firing"] else Text("ok", style="green")
+    shown = (
+        Text(localized("firing"), style="bold red")
+        if alert["firing"]
+        else Text(localized("ok"), style="green")
+    )
     if alert["mute"] is not None:
-        shown.append(" muted", style="yellow")
+        shown.append(f" {localized('muted')}", style="yellow")
     return shown
 
 
 def _watched(alert: Alert) -> str:
     rule = alert["rule"]
-    return printable(rule["flow_name"] or f"tag {rule['tag']}")
+    return printable(rule["flow_name"] or localized("tag {tag}", tag=rule["tag"]))
 
 
 def _channel(channel: AlertChannel) -> str:
     if channel["kind"] == "mail":
         where = ", ".join(channel["to"])
     else:
-        where = f"{channel['host']} (fingerprint {channel['fingerprint']})"
-    signed = ", signed" if channel["signed"] else ""
+        where = localized(
+            "{host} (fingerprint {fingerprint})", host=channel["host"], fingerprint=channel["fingerprint"]
+        )
+    signed = localized(", signed") if channel["signed"] else ""
     return printable(f"{channel['name']}: {channel['kind']}, {where}{signed}")
 
 
@@ -69,13 +76,14 @@ def _messages(messages: Sequence[AlertMessage]) -> Text:
         shown.append(f"{printable(message['channel'])}: ")
         shown.append(printable(message["state"]), style=_MESSAGE_STYLES.get(message["state"], "dim"))
         if message["error"]:
-            shown.append(f" ({message['attempts']} attempts: {printable(message['error'])})")
+            tries, why = message["attempts"], printable(message["error"])
+            shown.append(localized(" ({count} attempts: {why})", count=tries, why=why))
     return shown
 
 
 def _tested(channel: TestedChannel) -> Text:
     if channel["ok"]:
-        return Text("delivered", style="green")
+        return Text(localized("delivered"), style="green")
     return Text(printable(channel["error"]), style="red")
 
 
@@ -114,12 +122,15 @@ def _details(alert: Alert) -> Iterator[tuple[str, RenderableType]]:
     yield from _rule(alert)
     for channel in alert["channels"]:
         yield "channel", _channel(channel)
-    yield "send_resolved", "yes" if alert["send_resolved"] else "no"
+    yield "send_resolved", localized("yes" if alert["send_resolved"] else "no")
     yield "language", printable(alert["language"])
     if alert["note"]:
         yield "note", printable(alert["note"])
     if (mute := alert["mute"]) is not None:
-        yield "muted until", "it is unmuted" if mute["until"] is None else local_time(mute["until"])
+        yield (
+            "muted until",
+            localized("it is unmuted") if mute["until"] is None else local_time(mute["until"]),
+        )
         if mute["note"]:
             yield "mute note", printable(mute["note"])
     if (last := alert["last"]) is not None:

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import ago
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import printable
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.http_client.response_types import AuditEntry
@@ -21,8 +22,10 @@ def audit_view(entries: Sequence[AuditEntry]) -> RenderableType:
 def actor_name(entry: AuditEntry) -> str:
     """The name of the key, or its id; without a key, the address."""
     actor = entry["actor"]
-    who = actor["name"] or actor["api_key_id"] or f"anonymous ({actor['ip'] or 'unknown address'})"
-    return f"{who} for {actor['on_behalf_of']}" if actor["on_behalf_of"] else who
+    address = actor["ip"] or localized("unknown address")
+    who = actor["name"] or actor["api_key_id"] or f"anonymous ({address})"
+    behalf = actor["on_behalf_of"]
+    return localized("{who} for {behalf}", who=who, behalf=behalf) if behalf else who
 
 
 def _target(entry: AuditEntry) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import typer
 
+from pyoco_server.cli.translation import localized
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
@@ -66,14 +68,14 @@ def print_note_on_terminal(line: str) -> None:
 
 
 def pairs(rows: "Iterable[tuple[str, RenderableType]]") -> "Table":
-    """Names and values in two columns."""
+    """Names and values in two columns; names of the API's fields stay as they are."""
     from rich.table import Table  # noqa: PLC0415 - see above
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(name, value)
+        table.add_row(localized(name), value)
     return table
 
 

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import ago, duration
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.http_client.response_types import FlowItem, FlowView
@@ -44,8 +45,11 @@ def _details(flow: FlowView) -> Iterator[tuple[str, RenderableType]]:
     if flow["file"]:
         yield "file", printable(flow["file"])
     yield "tags", printable(", ".join(flow["tags"]))
-    yield "workers", printable(", ".join(each["worker_id"] for each in flow["workers"]) or "none is live")
-    differ = Text(" (they differ)", style="yellow") if flow["versions_differ"] else Text()
+    yield (
+        "workers",
+        printable(", ".join(each["worker_id"] for each in flow["workers"]) or localized("none is live")),
+    )
+    differ = Text(localized(" (they differ)"), style="yellow") if flow["versions_differ"] else Text()
     yield "versions", Text(", ".join(flow["versions"])) + differ
     for window, found in flow.get("statistics", {}).items():
         yield window, _summary(found)
@@ -53,9 +57,10 @@ def _details(flow: FlowView) -> Iterator[tuple[str, RenderableType]]:
 
 def _summary(statistics: Any) -> str:
     runs = ", ".join(f"{count} {status}" for status, count in statistics["statuses"].items())
-    return (
-        f"{runs or 'no runs'}; {_rate(statistics)} succeeded, p95 {_p95(statistics)}" if runs else "no runs"
-    )
+    if not runs:
+        return localized("no runs")
+    rate, p95 = _rate(statistics), _p95(statistics)
+    return localized("{runs}; {rate} succeeded, p95 {p95}", runs=runs, rate=rate, p95=p95)
 
 
 def _rate(statistics: Any) -> str:
@@ -98,7 +103,7 @@ def _type_text(schema: Any) -> str:
 
 def _default_text(parameter: Any) -> str:
     if parameter["required"]:
-        return "(required)"
+        return localized("(required)")
     schema = parameter["schema"]
     return json.dumps(schema["default"], ensure_ascii=False) if "default" in schema else ""
 
@@ -107,7 +112,9 @@ _FLOWS: Final[Columns] = {
     "Flow": lambda flow: printable(flow["name"]),
     "Tags": lambda flow: printable(", ".join(flow["tags"])),
     "Workers": lambda flow: Text(str(flow["workers"]), style="" if flow["workers"] else "yellow"),
-    "Version": lambda flow: "differs" if flow["versions_differ"] else ", ".join(flow["versions"])[:12],
+    "Version": lambda flow: (
+        localized("differs") if flow["versions_differ"] else ", ".join(flow["versions"])[:12]
+    ),
     "Runs 24h": _runs,
     "Succeeded": _succeeded,
     "p95": lambda flow: _p95(_last_day(flow)) if _last_day(flow) else _NO_RUNS,

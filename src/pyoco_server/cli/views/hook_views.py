@@ -7,9 +7,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import ago, local_time
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.list_views import Columns, list_view
-from pyoco_server.cli.views.trigger_views import json_line, outcome, tested_view
+from pyoco_server.cli.views.trigger_views import json_line, line_count, outcome, tested_view
 from pyoco_server.http_client.response_types import (
     Delivery,
     DeliveryItem,
@@ -18,7 +19,7 @@ from pyoco_server.http_client.response_types import (
     Redelivered,
     TestedDelivery,
 )
-from pyoco_server.records.hook_models import HookKind
+from pyoco_server.records.triggers.hook_models import HookKind
 
 
 def hooks_view(hooks: Sequence[Hook]) -> RenderableType:
@@ -40,11 +41,14 @@ def new_secret_view(hook: HookWithSecret, server: str, *, is_given: bool) -> Ren
     if hook["secret"] is None:
         return pairs(_details(hook, server))
     secret = Text(printable(hook["secret"]), style="bold")
-    note = Text("The secret is shown only once: copy it now.", style="yellow")
+    note = Text(localized("The secret is shown only once: copy it now."), style="yellow")
     if hook["kind"] == HookKind.STRIPE and not is_given:
         note.append(
-            f"\nStripe signs with a secret of its own: give it to the hook with "
-            f"`pyoco-client hooks rotate {printable(hook['hook_id'])} --keep 0s --secret -`."
+            "\n"
+            + localized(
+                "Stripe signs with a secret of its own: give it to the hook with `{command}`.",
+                command=f"pyoco-client hooks rotate {printable(hook['hook_id'])} --keep 0s --secret -",
+            )
         )
     return Group(pairs([("secret", secret), *_details(hook, server)]), note)
 
@@ -52,7 +56,7 @@ def new_secret_view(hook: HookWithSecret, server: str, *, is_given: bool) -> Ren
 def tested_delivery_view(tested: TestedDelivery) -> RenderableType:
     problems = [": ".join(filter(None, (each["field"], each["message"]))) for each in tested["problems"]]
     if (reason := tested["reason"]) is not None:
-        problems.append(_IGNORED.get(reason, reason))
+        problems.append(localized(_IGNORED.get(reason, reason)))
     return tested_view(
         problems,
         {
@@ -98,7 +102,7 @@ _DELIVERIES: Final[Columns] = {
     "Delivery": lambda item: str(item["delivery_id"]),
     "When": lambda item: ago(item["at"]),
     "Status": lambda item: outcome(item["status"]),
-    "Answer": lambda item: str(item["http_status"] or "NATS"),
+    "Response": lambda item: str(item["http_status"] or "NATS"),
     "Run": lambda item: item["run_id"] or "",
     "Bytes": lambda item: str(item["body_bytes"]),
     "Reason": lambda item: printable(_reason(item)),
@@ -106,7 +110,7 @@ _DELIVERIES: Final[Columns] = {
 
 
 def _reason(item: DeliveryItem) -> str:
-    times = f" ({item['count']} times)" if item["count"] > 1 else ""
+    times = localized(" ({count} times)", count=item["count"]) if item["count"] > 1 else ""
     return f"{item['detail'] or item['reason'] or ''}{times}"
 
 
@@ -116,10 +120,10 @@ def _details(hook: Hook, server: str) -> Iterator[tuple[str, RenderableType]]:
     yield "kind", printable(hook["kind"])
     yield "flow_name", printable(hook["flow_name"])
     shown = {
-        "workflow_yaml": hook["workflow_yaml"] and f"{len(hook['workflow_yaml'].splitlines())} lines",
+        "workflow_yaml": hook["workflow_yaml"] and line_count(hook["workflow_yaml"]),
         "params": hook["params"] and json_line(hook["params"]),
         "tag": hook["tag"],
-        "tags": ", ".join(hook["tags"]),
+        "labels": ", ".join(hook["tags"]),
         "timeout_sec": hook["timeout_sec"],
         "idempotency": hook["idempotency"],
         "note": hook["note"],
@@ -128,13 +132,13 @@ def _details(hook: Hook, server: str) -> Iterator[tuple[str, RenderableType]]:
         if value:
             yield name, printable(str(value))
     yield "overlap", printable(hook["overlap"])
-    for name, source in (hook["map"] or {"payload": "the whole body"}).items():
+    for name, source in (hook["map"] or {"payload": localized("the whole body")}).items():
         yield "map", printable(f"{name} = {source}")
     for source, value in hook["only_if"].items():
         yield "only_if", f"{printable(source)} = {json_line(value)}"
     for secret in hook["secrets"]:
         ends = secret["expires_at"]
-        until = "" if ends is None else f", valid until {local_time(ends)}"
+        until = "" if ends is None else localized(", valid until {time}", time=local_time(ends))
         yield "secret created", f"{local_time(secret['created_at'])}{until}"
     yield "revision", str(hook["revision"])
 
@@ -153,7 +157,7 @@ def _delivery(delivery: Delivery) -> Iterator[tuple[str, RenderableType]]:
     for name, value in delivery["query"].items():
         yield "query", printable(f"{name}={value}")
     body = delivery["body"]
-    yield "body", Text("(not kept)", style="dim") if body is None else printable(body)
+    yield "body", Text(localized("(not kept)"), style="dim") if body is None else printable(body)
     for name, value in delivery["params"].items():
         yield f"params.{name}", json_line(value)
-    yield "answer", printable(f"{delivery['http_status'] or 'NATS'} {delivery['answer']}")
+    yield "response", printable(f"{delivery['http_status'] or 'NATS'} {delivery['answer']}")

@@ -4,11 +4,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import ago, duration, local_time, time_left
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import printable, stdout_console
 from pyoco_server.cli.views.run_views import STATE_STYLES, has_open_waits, state
 from pyoco_server.http_client.response_types import (
@@ -21,7 +23,7 @@ from pyoco_server.http_client.response_types import (
     WheelEvent,
     Worker,
 )
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 
 WORKER_STYLES: Final = {"RUNNING": "cyan", "IDLE": "green", "DISCONNECTED": "bold red"}
 
@@ -33,7 +35,7 @@ def worker_state(worker: Worker) -> Text:
     shown = Text(printable(worker["state"]), style=WORKER_STYLES.get(worker["state"], "dim"))
     for mark in ("paused", "draining", "hidden"):
         if worker[mark]:
-            shown.append(f" {mark}", style="yellow")
+            shown.append(f" {localized(mark)}", style="yellow")
     return shown
 
 
@@ -45,7 +47,9 @@ def _tasks(run: RunItem) -> str:
 def _error_or_question(run: RunItem) -> Text:
     start_at = run.get("start_at")
     if run["status"] == RunStatus.SCHEDULED and start_at is not None:
-        return Text(f"starts at {local_time(start_at)}", style=STATE_STYLES[RunStatus.SCHEDULED])
+        return Text(
+            localized("starts at {time}", time=local_time(start_at)), style=STATE_STYLES[RunStatus.SCHEDULED]
+        )
     message = run.get("wait_message")
     if not has_open_waits(run) or message is None:
         return _error(run["error"])
@@ -72,7 +76,9 @@ def worker_memory(worker: Worker) -> str:
 
 def _shown_runs(worker: Worker) -> str:
     first, *others = worker["current_run_ids"] or [""]
-    return printable(f"{first} and {len(others)} more" if others else first)
+    return printable(
+        localized("{first} and {count} more", first=first, count=len(others)) if others else first
+    )
 
 
 def _rerun(letter: Letter) -> Text:
@@ -139,7 +145,7 @@ _OPERATIONS: Final[Columns] = {
 _WHEELS: Final[Columns] = {
     "Wheel": lambda wheel: printable(wheel["name"]),
     "Size": lambda wheel: format_size(wheel["size_bytes"]),
-    "Tags": lambda wheel: printable(", ".join(wheel["tags"]) or "(all)"),
+    "Tags": lambda wheel: printable(", ".join(wheel["tags"]) or localized("(all)")),
     "Uploaded": lambda wheel: ago(wheel["modified"]),
     "SHA-256": lambda wheel: (wheel["sha256_hex"] or "")[:12],
 }
@@ -157,7 +163,7 @@ _WHEEL_EVENTS: Final[Columns] = {
     "Wheel": lambda event: printable(event["wheel_name"]),
     "Tags": lambda event: printable(", ".join(event["tags"])),
     "Key": lambda event: printable(event["actor"]["api_key_id"] or ""),
-    "From": lambda event: printable(
+    "Address": lambda event: printable(
         event["source"]["x_forwarded_for"] or event["source"]["remote_addr"] or ""
     ),
 }
@@ -176,6 +182,10 @@ _NO_WRAP: Final = {
     *("Run", "Operation", "Status", "State", "Took", "Tasks"),
     *("When", "Changed", "Last seen", "Started", "Deadline", "Backfill"),
 }
+# Below this a column that wraps is not readable.
+_LEAST_WRAPPED: Final = 4
+# Between two columns.
+_GAP: Final = 2
 # Columns that take the remaining width.
 _FILL: Final = {"Error", "Error or question", "Question", "Data", "Problem", "Description"}
 
@@ -213,17 +223,35 @@ def signals_table(signals: SignalList) -> RenderableType:
 
 
 def list_view(items: Sequence[Any], columns: Columns, *, only_wide: set[str]) -> RenderableType:
-    """A table with a row per item; a narrow terminal omits the columns `only_wide`."""
+    """A table with a row per item.
+
+    A narrow terminal omits the columns `only_wide`, and a very narrow one also others, from the right.
+    """
     if not items:
-        return Text("(none)", style="dim")
-    if stdout_console().width < _WIDE:
+        return Text(localized("(none)"), style="dim")
+    width = stdout_console().width
+    if width < _WIDE:
         columns = {name: cell for name, cell in columns.items() if name not in only_wide}
+    columns = _fitting(items, columns, width)
     table = Table(box=None, pad_edge=False, header_style="bold", expand=not _FILL.isdisjoint(columns))
     for name in columns:
         if name in _FILL:
-            table.add_column(name, overflow="ellipsis", no_wrap=True, ratio=1)
+            table.add_column(localized(name), overflow="ellipsis", no_wrap=True, ratio=1)
         else:
-            table.add_column(name, overflow="fold", no_wrap=name in _NO_WRAP)
+            table.add_column(localized(name), overflow="fold", no_wrap=name in _NO_WRAP and len(columns) > 1)
     for item in items:
         table.add_row(*(cell(item) for cell in columns.values()))
     return table
+
+
+def _fitting(items: Sequence[Any], columns: Columns, width: int) -> Columns:
+    """Without columns for which there is no room: rich would cut off the ids of the others."""
+    least = {name: _least_width(name, cell, items) for name, cell in columns.items()}
+    while len(least) > 1 and sum(least.values()) + _GAP * (len(least) - 1) > width:
+        least.popitem()
+    return {name: columns[name] for name in least}
+
+
+def _least_width(name: str, cell: Callable[[Any], str | Text], items: Sequence[Any]) -> int:
+    widest = max(cell_len(localized(name)), *(cell_len(str(cell(item))) for item in items))
+    return widest if name in _NO_WRAP else min(widest, _LEAST_WRAPPED)

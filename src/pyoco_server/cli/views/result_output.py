@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import print_note, printable
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
 from pyoco_server.http_client import PyocoHttpClient
@@ -30,7 +31,7 @@ def _save(client: PyocoHttpClient, run_id: str, task: str | None, file: Path) ->
         partial.replace(file)
     finally:
         partial.unlink(missing_ok=True)
-    print_note(f"Wrote {size} bytes to {file}.")
+    print_note(localized("Wrote {size} bytes to {file}.", size=size, file=file))
 
 
 def _new_file(partial: Path, file: Path) -> BinaryIO:

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import duration, local_time, time_left
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.copied_commands import command_line, with_server
-from pyoco_server.records.causes import CauseKind
-from pyoco_server.records.models import PARKED, TERMINAL, UNANSWERED, RunStatus, TaskStatus, WaitKind
+from pyoco_server.records.runs.causes import CauseKind
+from pyoco_server.records.runs.run_models import PARKED, TERMINAL, UNANSWERED, RunStatus, TaskStatus, WaitKind
 
 Json = Mapping[str, Any]
 
@@ -60,11 +61,9 @@ def questions_of(run: Mapping[str, Any]) -> str:
 
 
 def deadline_text(deadline_at: float | None) -> str:
-    return (
-        "without a deadline"
-        if deadline_at is None
-        else f"until {local_time(deadline_at)}, {time_left(deadline_at)}"
-    )
+    if deadline_at is None:
+        return localized("without a deadline")
+    return localized("until {time}, {left}", time=local_time(deadline_at), left=time_left(deadline_at))
 
 
 class NewQuestions:
@@ -84,7 +83,8 @@ class NewQuestions:
             yield _open_wait(wait)
             if _is_question(wait):
                 which = run["run_id"] if len(asked) == 1 else f"--wait-id {wait['wait_id']}"
-                yield f"  answer with: {with_server(f'pyoco-client resume {which}')}"
+                command = with_server(f"pyoco-client resume {which}")
+                yield f"  {localized('answer with: {command}', command=command)}"
 
 
 def _is_question(wait: Json) -> bool:
@@ -92,12 +92,12 @@ def _is_question(wait: Json) -> bool:
 
 
 def _open_wait(wait: Json) -> str:
-    until = deadline_text(wait["deadline_at"])
+    named = {"task": wait["task"], "until": deadline_text(wait["deadline_at"])}
     if _is_question(wait):
-        return f"{wait['task']} asks: {wait['message']} ({until})"
+        return localized("{task} asks: {message} ({until})", message=wait["message"], **named)
     if wait["kind"] == WaitKind.SLEEP:
-        return f"{wait['task']} sleeps {until}"
-    return f"{wait['task']} waits for {wait['message']} ({until})"
+        return localized("{task} sleeps {until}", **named)
+    return localized("{task} waits for {message} ({until})", message=wait["message"], **named)
 
 
 def accepted_view(result: Json) -> RenderableType:
@@ -120,7 +120,7 @@ def ended_run_view(run: Json) -> RenderableType:
         parts += [Text(), tasks_table(run["tasks"], {})]
     last = [(name, records[name]) for name in _last_tasks(records)]
     rows = [
-        (f"{printable(name)} returned", _returned(record))
+        (localized("{task} returned", task=printable(name)), _returned(record))
         for name, record in last
         if record.get("output") is not None or record.get("not_json")
     ]
@@ -131,16 +131,16 @@ def ended_run_view(run: Json) -> RenderableType:
 
 def tasks_view(result: Json) -> RenderableType:
     head = Text.assemble(f"{printable(result['flow_name'])}  {result['run_id']}  ", state(result["status"]))
-    cut = Text("Some records were shortened to fit (task_records_truncated).", style="yellow")
+    cut = Text(localized("Some records were shortened to fit (task_records_truncated)."), style="yellow")
     parts: list[RenderableType] = [head, Text(), tasks_table(result["tasks"], result["task_records"])]
     return Group(*parts, cut) if result["task_records_truncated"] else Group(*parts)
 
 
 def tasks_table(tasks: Mapping[str, str], records: Mapping[str, Json]) -> Table:
-    table = Table("Task", "State", box=None, pad_edge=False, header_style="bold")
+    table = Table(localized("Task"), localized("State"), box=None, pad_edge=False, header_style="bold")
     if records:
-        table.add_column("Took", justify="right")
-        table.add_column("Result / output", overflow="fold")
+        table.add_column(localized("Took"), justify="right")
+        table.add_column(localized("Result / output"), overflow="fold")
     for name, word in tasks.items():
         cells: list[RenderableType] = [printable(name), state(word)]
         if records:
@@ -150,6 +150,10 @@ def tasks_table(tasks: Mapping[str, str], records: Mapping[str, Json]) -> Table:
     return table
 
 
+def task_progress(finished: int, count: int) -> str:
+    return localized("{finished} of {count} tasks", finished=finished, count=count)
+
+
 def state(word: str) -> Text:
     return Text(printable(word), style=STATE_STYLES.get(word, ""))
 
@@ -157,9 +161,9 @@ def state(word: str) -> Text:
 def _next_commands(run: Json) -> Iterator[Text]:
     """Below the details, whose column would wrap them."""
     if asks_somebody(run):
-        yield command_line("Answer with: ", f"pyoco-client resume {run['run_id']}")
+        yield command_line(localized("Answer with: "), f"pyoco-client resume {run['run_id']}")
     if run["status"] == RunStatus.FAILED and run.get("reason") in UNANSWERED:
-        yield command_line("Ask again with: ", f"pyoco-client retry {run['run_id']}")
+        yield command_line(localized("Ask again with: "), f"pyoco-client retry {run['run_id']}")
 
 
 def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
@@ -167,13 +171,14 @@ def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
     yield "flow_name", printable(run["flow_name"])
     yield "status", state(run["status"])
     if run.get("origin_run_id"):
-        yield "rerun of", f"{run['origin_run_id']} (from {printable(run['rerun_task'] or run['rerun_mode'])})"
+        start = printable(run["rerun_task"] or run["rerun_mode"])
+        yield "rerun of", localized("{run} (from {start})", run=run["origin_run_id"], start=start)
     elif cause := _cause(run):
         yield "started by", printable(cause)
     if run["status"] == RunStatus.SCHEDULED and run.get("start_at"):
         yield "starts at", local_time(run["start_at"])
     if run.get("error"):
-        yield "error", Text(printable(_shortened(run["error"])), style="red")
+        yield "error", Text(printable(shortened(run["error"])), style="red")
     if has_open_waits(run):
         waits = run.get("open_waits") or []
         asked = "\n".join(map(_open_wait, waits))
@@ -183,6 +188,8 @@ def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
     yield "tags", printable(", ".join(dict.fromkeys([run.get("tag", ""), *run.get("tags", [])])))
     if run.get("worker_id"):
         yield "worker", _worker(run)
+    if run.get("code_version"):
+        yield "code version", printable(run["code_version"])
     if run.get("attempt", 0) > 1:
         yield "attempt", str(run["attempt"])
     if run.get("start_time"):
@@ -195,7 +202,7 @@ def _cause(run: Json) -> str:
     cause = run.get("cause") or {}
     if cause.get("kind") in (None, CauseKind.API):
         return ""
-    due = f", for {local_time(cause['at'])}" if cause.get("at") else ""
+    due = localized(", for {time}", time=local_time(cause["at"])) if cause.get("at") else ""
     return f"{cause['kind']} {cause.get('id') or ''}".rstrip() + due
 
 
@@ -206,12 +213,12 @@ def _worker(run: Json) -> Text:
         return name
     silent_sec = time.time() - run.get("heartbeat_at", float("inf"))
     if run.get("worker_alive") is False:
-        why = "not alive"
+        why = localized("not alive")
     elif silent_sec > _HEARTBEAT_LIMIT_SEC:
-        why = f"no heartbeat for {silent_sec:.0f} s"
+        why = localized("no heartbeat for {time}", time=duration(silent_sec))
     else:
         return name
-    return name.append(f" ({why}; the run waits for another worker)", style="yellow")
+    return name.append(localized(" ({why}; the run waits for another worker)", why=why), style="yellow")
 
 
 def _last_tasks(records: Mapping[str, Json]) -> list[str]:
@@ -222,7 +229,7 @@ def _last_tasks(records: Mapping[str, Json]) -> list[str]:
 
 def _result(record: Json) -> Text:
     error = _error(record)
-    shown = Text(printable(_shortened(error)), style="red") if error else Text(_returned(record))
+    shown = Text(printable(shortened(error)), style="red") if error else Text(_returned(record))
     for line in _printed(record):
         shown.append("\n" if shown else "").append(f"| {line}", style="dim")
     return shown
@@ -246,7 +253,8 @@ def _returned(record: Json) -> str:
     """The output, and where it had something that JSON does not have."""
     lines = [_value(record.get("output"))]
     if record.get("not_json"):
-        lines.append(printable(f"JSON does not have: {_shortened(', '.join(map(str, record['not_json'])))}"))
+        missing = shortened(", ".join(map(str, record["not_json"])))
+        lines.append(printable(localized("JSON does not have: {values}", values=missing)))
     return "\n".join(filter(None, lines))
 
 
@@ -257,17 +265,15 @@ def _printed(record: Json) -> list[str]:
         return []
     lines = [line for line in stdout.splitlines() if line.strip()]
     omitted = ["…"] if len(lines) > _MAX_OUTPUT_LINES else []
-    return omitted + [
-        printable(_shortened(line, _MAX_LINE_CHARACTERS)) for line in lines[-_MAX_OUTPUT_LINES:]
-    ]
+    return omitted + [printable(shortened(line, _MAX_LINE_CHARACTERS)) for line in lines[-_MAX_OUTPUT_LINES:]]
 
 
 def _value(value: object) -> str:
-    return "" if value is None else printable(_shortened(json.dumps(value, ensure_ascii=False)))
+    return "" if value is None else printable(shortened(json.dumps(value, ensure_ascii=False)))
 
 
-def _shortened(text: str, limit: int = _MAX_VALUE_CHARACTERS) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+def shortened(text: str, limit: int = _MAX_VALUE_CHARACTERS) -> str:
+    return text if len(text) <= limit else text[:limit] + localized("… ({count} characters)", count=len(text))
 
 
 def _milliseconds(milliseconds: float | None) -> str:

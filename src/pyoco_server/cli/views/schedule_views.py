@@ -10,12 +10,14 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from pyoco_server.cli.commands.schedules.schedule_apply import Applied
+from pyoco_server.cli.commands.schedules.schedule_diff import FieldChange
 from pyoco_server.cli.options.time_formats import ago, interval, local_time, time_until
-from pyoco_server.cli.schedules.schedule_apply import Applied
-from pyoco_server.cli.schedules.schedule_diff import FieldChange
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.cli.views.run_views import STATE_STYLES
+from pyoco_server.cli.views.trigger_views import line_count
 from pyoco_server.http_client.response_types import (
     BackfillCancelled,
     Backfilled,
@@ -28,10 +30,10 @@ from pyoco_server.http_client.response_types import (
 )
 
 _MARKS: Final = {
-    "added": ("+", "green"),
-    "changed": ("~", "yellow"),
-    "removed": ("-", "red"),
-    "unchanged": ("=", "dim"),
+    "added": ("+", "green", "{count} added"),
+    "changed": ("~", "yellow", "{count} changed"),
+    "removed": ("-", "red", "{count} removed"),
+    "unchanged": ("=", "dim", "{count} unchanged"),
 }
 _OUTCOME_STYLES: Final = {"started": "green", "buffered": "cyan", "failed": "red"}
 
@@ -40,10 +42,11 @@ def when_text(spec: Any) -> str:
     """The spec in one line."""
     parts = [f"cron {each}" for each in spec.get("cron", [])]
     if spec.get("every_sec") is not None:
-        parts.append(f"every {interval(spec['every_sec'])}")
+        parts.append(localized("every {time}", time=interval(spec["every_sec"])))
     moments = spec.get("at", [])
     if moments:
-        parts.append(f"at {len(moments)} moment{'' if len(moments) == 1 else 's'}")
+        several = "at {count} moment" if len(moments) == 1 else "at {count} moments"
+        parts.append(localized(several, count=len(moments)))
     return f"{', '.join(parts)} ({spec.get('timezone', 'UTC')})"
 
 
@@ -61,7 +64,7 @@ def schedule_view(schedule: Schedule) -> RenderableType:
 def times_view(found: NextTimes) -> RenderableType:
     """Each in the zone of the schedule, and in the reader's."""
     if not found["times"]:
-        return Text("(none)", style="dim")
+        return Text(localized("(none)"), style="dim")
     return Group(*(Text(f"{text}  {_here(text)}") for text in found["times"]))
 
 
@@ -71,7 +74,10 @@ def triggered_view(triggered: Triggered) -> RenderableType:
 
 def backfill_view(backfill: Backfilled) -> RenderableType:
     rows = [
-        ("runs", f"{backfill['count']}{' (dry run: none is started)' if backfill['dry_run'] else ''}"),
+        (
+            "runs",
+            f"{backfill['count']}{localized(' (dry run: none is started)') if backfill['dry_run'] else ''}",
+        ),
         ("from", local_time(backfill["from"])),
         ("to", local_time(backfill["to"])),
     ]
@@ -91,7 +97,7 @@ def cancelled_backfill_view(cancelled: BackfillCancelled) -> RenderableType:
         [
             ("backfill_id", printable(cancelled["backfill_id"])),
             ("skipped", str(cancelled["skipped"])),
-            ("started", f"{cancelled['started']} (these runs stay)"),
+            ("started", localized("{count} (these runs stay)", count=cancelled["started"])),
             ("cancel them", f"pyoco-client bulk cancel --cause schedule:{schedule} --dry-run"),
         ]
     )
@@ -101,7 +107,7 @@ def applied_view(done: Sequence[Applied], *, dry_run: bool) -> RenderableType:
     """The difference as people know it, and its sum."""
     lines: list[RenderableType] = []
     for each in sorted(done, key=lambda each: (list(_MARKS).index(each.action), each.schedule_id)):
-        mark, style = _MARKS[each.action]
+        mark, style, _ = _MARKS[each.action]
         what = "" if each.declared is None else f"  {_purpose(each)}"
         lines.append(Text(printable(f"{mark} {each.schedule_id}{what}"), style=style))
         lines += [_change_line(change) for change in each.changes]
@@ -111,8 +117,12 @@ def applied_view(done: Sequence[Applied], *, dry_run: bool) -> RenderableType:
 
 def applied_text(done: Sequence[Applied], *, dry_run: bool) -> str:
     counts: Counter[str] = Counter(each.action for each in done)
-    text = ", ".join(f"{counts[action]} {action}" for action in _MARKS)
-    return f"Dry run, nothing is changed: {text}." if dry_run else f"{text.capitalize()}."
+    text = ", ".join(localized(said, count=counts[action]) for action, (_, _, said) in _MARKS.items())
+    return (
+        localized("Dry run, nothing is changed: {counts}.", counts=text)
+        if dry_run
+        else localized("{counts}.", counts=text)
+    )
 
 
 def _purpose(applied: Applied) -> str:
@@ -140,7 +150,7 @@ def _yaml_diff(change: FieldChange) -> Iterator[str]:
 
 
 def _value(value: Any) -> str:
-    return "(none)" if value is None else json.dumps(value, ensure_ascii=False)
+    return localized("(none)") if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _problem(schedule: ScheduleItem) -> Text:
@@ -149,7 +159,7 @@ def _problem(schedule: ScheduleItem) -> Text:
 
 def _next(schedule: ScheduleItem) -> str | Text:
     if schedule["paused"]:
-        return Text("paused", style="yellow")
+        return Text(localized("paused"), style="yellow")
     return "" if schedule["next_at"] is None else time_until(schedule["next_at"])
 
 
@@ -193,7 +203,7 @@ def _details(schedule: Schedule) -> Iterator[tuple[str, RenderableType]]:
     yield from _definition(schedule)
     yield "overlap", schedule["overlap"]
     if schedule["paused"]:
-        yield "state", Text("paused", style="yellow")
+        yield "state", Text(localized("paused"), style="yellow")
     if schedule["note"]:
         yield "note", printable(schedule["note"])
     # A gateway of an earlier version does not have it.
@@ -212,13 +222,13 @@ def _definition(schedule: Schedule) -> Iterator[tuple[str, RenderableType]]:
     yield "when", printable(when_text(spec))
     times = {name: spec.get(name) for name in ("start_at", "end_at")}
     shown = {
-        "workflow_yaml": f"{len((schedule['workflow_yaml'] or '').splitlines())} lines",
+        "workflow_yaml": line_count(schedule["workflow_yaml"] or ""),
         **{name: at and local_time(at) for name, at in times.items()},
         "exclude": ", ".join(spec.get("exclude", [])),
         "jitter_sec": spec.get("jitter_sec"),
         "params": schedule["params"] and json.dumps(schedule["params"], ensure_ascii=False),
         "tag": schedule["tag"],
-        "tags": ", ".join(schedule["tags"]),
+        "labels": ", ".join(schedule["tags"]),
         "timeout_sec": schedule["timeout_sec"],
         "remaining_runs": schedule["remaining_runs"],
     }
@@ -232,7 +242,7 @@ def _definition(schedule: Schedule) -> Iterator[tuple[str, RenderableType]]:
 def _decision(decision: ScheduleDecision) -> Text:
     count = decision.get("count", 1)
     at_least = "+" if decision.get("at_least") else ""
-    more = f" ({count:,}{at_least} occurrences)" if count > 1 else ""
+    more = localized(" ({count} occurrences)", count=f"{count:,}{at_least}") if count > 1 else ""
     why = decision.get("detail") or decision.get("reason")
     text = Text(f"{local_time(decision['scheduled_for'])} ")
     text.append_text(_outcome(decision["outcome"]))
@@ -247,4 +257,4 @@ def _outcome(outcome: str) -> Text:
 def _here(text: str) -> str:
     """The same time where the reader is, if that is written otherwise."""
     local = datetime.fromisoformat(text).astimezone().isoformat()
-    return "" if local == text else f"({local} here)"
+    return "" if local == text else localized("({time} here)", time=local)

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import duration, local_time
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import printable
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.http_client.response_types import RunFigures, Statistics
@@ -26,11 +27,24 @@ class _Row(NamedTuple):
 def statistics_view(found: Statistics) -> RenderableType:
     slots = found["slots"]
     parts: list[RenderableType] = [
-        Text(f"Since {local_time(found['since'])} ({found['period']}), beside the {found['period']} before"),
+        Text(
+            localized(
+                "Since {time} ({period}), beside the {period} before",
+                time=local_time(found["since"]),
+                period=found["period"],
+            )
+        ),
         Text(),
         list_view(list(_totals(found["current"], found["previous"])), _TOTALS, only_wide=set()),
         Text(),
-        Text(f"{slots['slots_busy']} of {slots['slots']} slots busy now, on {slots['workers']} live workers"),
+        Text(
+            localized(
+                "{busy} of {slots} slots busy now, on {workers} live workers",
+                busy=slots["slots_busy"],
+                slots=slots["slots"],
+                workers=slots["workers"],
+            )
+        ),
     ]
     for items, count, columns in (
         (found["flows"], found["flow_count"], {"Flow": _flow_name, **_FIGURES}),
@@ -39,19 +53,21 @@ def statistics_view(found: Statistics) -> RenderableType:
         if items:
             parts += [Text(), list_view(items, columns, only_wide={"Failed", "p50"})]
         if count > len(items):
-            parts.append(Text(f"and {count - len(items)} more", style="dim"))
+            parts.append(Text(localized("and {count} more", count=count - len(items)), style="dim"))
     return Group(*parts)
 
 
 def _totals(current: RunFigures, previous: RunFigures) -> Iterator[_Row]:
-    yield _Row("Ended runs", str(_ended(current)), str(_ended(previous)), Text())
+    yield _Row(localized("Ended runs"), str(_ended(current)), str(_ended(previous)), Text())
     now, before = current["per_hour"], previous["per_hour"]
-    yield _Row("Throughput", f"{now:.3g}/h", f"{before:.3g}/h", _relative(now, before))
-    yield _Row("Succeeded", _rate(current), _rate(previous), _points(current, previous))
+    yield _Row(localized("Throughput"), f"{now:.3g}/h", f"{before:.3g}/h", _relative(now, before))
+    yield _Row(localized("Succeeded"), _rate(current), _rate(previous), _points(current, previous))
     for label, field in (("Duration", "duration_ms"), ("Queue time", "queue_ms")):
         for share in ("p50", "p95"):
             took, took_before = current[field][share], previous[field][share]  # type: ignore[literal-required]
-            yield _Row(f"{label} {share}", _time(took), _time(took_before), _slower(took, took_before))
+            yield _Row(
+                f"{localized(label)} {share}", _time(took), _time(took_before), _slower(took, took_before)
+            )
 
 
 def _ended(figures: RunFigures) -> int:
@@ -71,7 +87,10 @@ def _points(current: RunFigures, previous: RunFigures) -> Text:
     now, before = current["success_rate"], previous["success_rate"]
     if now is None or before is None or round(now, 3) == round(before, 3):
         return Text()
-    return Text(f"{100 * (now - before):+.1f} points", style="red" if now < before else "green")
+    return Text(
+        localized("{points} points", points=f"{100 * (now - before):+.1f}"),
+        style="red" if now < before else "green",
+    )
 
 
 def _relative(current: float, previous: float) -> Text:
@@ -84,7 +103,7 @@ def _slower(current: float | None, previous: float | None) -> Text:
         return Text()
     change = current / previous - 1
     if abs(change) < _NOISE:
-        return Text("about the same", style="dim")
+        return Text(localized("about the same"), style="dim")
     return Text(f"{change:+.0%}", style="red" if change > 0 else "green")
 
 

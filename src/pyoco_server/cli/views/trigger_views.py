@@ -7,6 +7,7 @@ from typing import Any, Final
 from rich.console import RenderableType
 from rich.text import Text
 
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable
 
 OUTCOME_STYLES: Final = {
@@ -20,6 +21,10 @@ def outcome(word: str) -> Text:
     return Text(printable(word), style=OUTCOME_STYLES.get(word, "dim"))
 
 
+def line_count(text: str) -> str:
+    return localized("{count} lines", count=len(text.splitlines()))
+
+
 def json_line(value: Any) -> str:
     return printable(json.dumps(value, ensure_ascii=False))
 
@@ -27,7 +32,10 @@ def json_line(value: Any) -> str:
 def tested_view(problems: Sequence[str], facts: dict[str, str | None], params: Any) -> RenderableType:
     """What a sample would start; nothing was started."""
     rows: list[tuple[str, RenderableType]] = [
-        ("would start", Text("no", style="red") if problems else Text("a run", style="green"))
+        (
+            "would start",
+            Text(localized("no"), style="red") if problems else Text(localized("a run"), style="green"),
+        )
     ]
     rows += [("because", printable(problem)) for problem in problems]
     rows += [(name, printable(value)) for name, value in facts.items() if value is not None]

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import ago, local_time, time_left
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.cli.views.run_views import deadline_text, state
@@ -52,14 +53,15 @@ def waits_view(waits: Sequence[WaitItem]) -> RenderableType:
 def question_view(wait: Wait) -> RenderableType:
     """A wait before it is answered."""
     place = f"{wait['flow_name']} / {wait['task']}, run {wait['run_id']}"
+    counted = {"given": wait["approvals"], "required": wait["required"]}
     parts: list[RenderableType] = [
         Text(printable(wait["message"]), style="bold"),
         Text(printable(f"{place}, {deadline_text(wait['deadline_at'])}"), style="dim"),
     ]
     if wait["required"] > 1:
-        parts.append(Text(f"{wait['approvals']} of {wait['required']} approvals", style="dim"))
+        parts.append(Text(localized("{given} of {required} approvals", **counted), style="dim"))
     if wait["proposal_digest"] is not None:
-        parts += [Text("Proposed:"), _json(wait.get("proposal"))]
+        parts += [Text(localized("Proposed:")), _json(wait.get("proposal"))]
     return Group(*parts)
 
 
@@ -69,10 +71,11 @@ def wait_view(wait: Wait) -> RenderableType:
 
 def decided_text(wait: Wait | WaitItem) -> str:
     """The outcome of a wait as a clause."""
-    when = "" if wait["decided_at"] is None else f" at {local_time(wait['decided_at'])}"
-    who = _actor_name(wait["decided_by"])
+    when = wait["decided_at"]
     how = f" ({wait['decision']})" if wait["decision"] else ""
-    return f"the wait is {wait['state']}{how}{when}{f' by {who}' if who else ''}"
+    text = localized("the wait is {state}", state=f"{wait['state']}{how}")
+    text += "" if when is None else localized(" at {time}", time=local_time(when))
+    return text + _by(wait["decided_by"])
 
 
 def _details(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
@@ -100,30 +103,35 @@ def _details(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
         if wait.get("note"):
             yield "note", printable(wait["note"] or "")
     for event in wait.get("events", []):
-        who = _actor_name(event.get("actor"))
         why = f": {event['why']}" if event.get("why") else ""
-        yield (
-            "history",
-            printable(f"{local_time(event['at'])} {event['kind']}{why}{f' by {who}' if who else ''}"),
-        )
+        what = f"{local_time(event['at'])} {event['kind']}{why}{_by(event.get('actor'))}"
+        yield "history", printable(what)
 
 
 def _approvals(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
     if wait["required"] > 1:
-        yield "approvals", f"{wait['approvals']} of {wait['required']}"
+        given, required = wait["approvals"], wait["required"]
+        yield "approvals", localized("{given} of {required}", given=given, required=required)
         for vote in wait["votes"]:
             how = vote.get("decision") or json.dumps(vote.get("payload"))
             note = f": {vote['note']}" if vote.get("note") else ""
-            yield "vote", printable(f"{local_time(vote['at'])} {how} by {_actor_name(vote['by'])}{note}")
+            yield "vote", printable(f"{local_time(vote['at'])} {how}{_by(vote['by'])}{note}")
     if not wait["self_approval"]:
-        yield "self-approval", "no; the submitter of the run may not answer"
+        yield "self-approval", localized("no; the submitter of the run may not answer")
 
 
 def _actor_name(actor: Actor | None) -> str:
     known = actor or {}
     who = known.get("name") or known.get("api_key_id") or known.get("ip") or ""
     behalf = known.get("on_behalf_of")
-    return f"{who or 'somebody'} on behalf of {behalf}" if behalf else who
+    if not behalf:
+        return who
+    return localized("{who} on behalf of {behalf}", who=who or localized("somebody"), behalf=behalf)
+
+
+def _by(actor: Actor | None) -> str:
+    who = _actor_name(actor)
+    return localized(" by {who}", who=who) if who else ""
 
 
 def _json(value: Any) -> RenderableType:

@@ -8,9 +8,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from pyoco_server.cli.options.time_formats import ago, time_until
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.list_views import Columns, list_view
-from pyoco_server.cli.views.trigger_views import json_line, outcome, tested_view
+from pyoco_server.cli.views.trigger_views import json_line, line_count, outcome, tested_view
 from pyoco_server.http_client.response_types import (
     Drained,
     EventSummary,
@@ -28,7 +29,7 @@ def accepted_view(accepted: WorkflowEventAccepted) -> RenderableType:
     return pairs(
         [
             ("run_id", accepted["run_id"]),
-            ("duplicate", "yes; it was sent before" if accepted["duplicate"] else "no"),
+            ("duplicate", localized("yes; it was sent before" if accepted["duplicate"] else "no")),
             ("template_id", printable(accepted["template_id"])),
             ("action_key", printable(accepted["action_key"])),
             ("idempotency_key", printable(accepted["idempotency_key"] or "")),
@@ -46,7 +47,7 @@ def recent_view(recent: Sequence[RecentEvent]) -> RenderableType:
 
 def retry_jobs_view(jobs: RetryJobList) -> RenderableType:
     counts = _counts(jobs["by_status"])
-    head = Text(f"{_jobs(jobs['total'])}, {jobs['due']} due ({counts})", style="bold")
+    head = Text(_queue_text(jobs["total"], jobs["due"], counts), style="bold")
     return Group(head, list_view(jobs["jobs"], _JOBS, only_wide={"Key", "Run"}))
 
 
@@ -57,7 +58,9 @@ def drained_view(drained: Drained) -> RenderableType:
 
 
 def notification_view(settings: NotificationSettings) -> RenderableType:
-    rows: list[tuple[str, RenderableType]] = [("configured", "yes" if settings["configured"] else "no")]
+    rows: list[tuple[str, RenderableType]] = [
+        ("configured", localized("yes" if settings["configured"] else "no"))
+    ]
     if settings["configured"]:
         rows += [("webhook", printable(settings["webhook_url_masked"])), ("source", settings["source"])]
     if settings["updated_at"]:
@@ -96,8 +99,9 @@ def _counts(counts: Any) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items())
 
 
-def _jobs(count: int) -> str:
-    return f"{count} job" if count == 1 else f"{count} jobs"
+def _queue_text(count: int, due: int, counts: str) -> str:
+    text = "{count} job, {due} due ({counts})" if count == 1 else "{count} jobs, {due} due ({counts})"
+    return localized(text, count=count, due=due, counts=counts)
 
 
 def _seconds(text: str) -> float:
@@ -108,21 +112,21 @@ def _summary(summary: EventSummary) -> Iterator[tuple[str, RenderableType]]:
     yield "month", summary["ym"]
     yield "events", str(summary["total"])
     yield "by status", _counts(summary["by_status"])
-    lists: tuple[tuple[str, Sequence[Any]], ...] = (
-        ("reason_class", summary["by_reason_class"]),
-        ("reason_code", summary["by_reason_code"]),
-        ("retry_advice", summary["by_retry_advice"]),
+    lists: tuple[tuple[str, str, Sequence[Any]], ...] = (
+        ("by reason class", "reason_class", summary["by_reason_class"]),
+        ("by reason code", "reason_code", summary["by_reason_code"]),
+        ("by retry advice", "retry_advice", summary["by_retry_advice"]),
     )
-    for name, rows in lists:
+    for label, name, rows in lists:
         if rows:
-            counted = ", ".join(f"{row['count']} {row[name]}" for row in rows)
-            yield f"by {name.replace('_', ' ')}", printable(counted)
+            yield label, printable(", ".join(f"{row['count']} {row[name]}" for row in rows))
     duplicate = summary["duplicate"]
-    yield "duplicates", f"{duplicate['true']} of {summary['total']}"
+    yield "duplicates", f"{duplicate['true']} / {summary['total']}"
     queue = summary["retry_queue"]
-    yield "retry queue", f"{_jobs(queue['total'])}, {queue['due']} due ({_counts(queue['by_status'])})"
+    yield "retry queue", _queue_text(queue["total"], queue["due"], _counts(queue["by_status"]))
     kept = summary["receipt_retention"]
-    yield "receipts", f"kept for {kept['ttl_days']} days, {kept['max_receipts']} at most"
+    days, most = kept["ttl_days"], kept["max_receipts"]
+    yield "receipts", localized("kept for {days} days, {most} at most", days=days, most=most)
     if summary["last_at"]:
         yield "last event", ago(_seconds(summary["last_at"]))
 
@@ -165,13 +169,13 @@ _ACTIONS: Final[Columns] = {
     "Action": lambda action: printable(action["key"]),
     "Flow": lambda action: printable(action["flow_name"]),
     "Tag": lambda action: printable(action["tag"]),
-    "Stored": lambda action: "no; a worker has the flow" if action["implied"] else "yes",
+    "Stored": lambda action: localized("no; a worker has the flow" if action["implied"] else "yes"),
     "Params": lambda action: json_line(action["params"]) if action["params"] else "",
 }
 
 
 def _reason(event: RecentEvent) -> str:
-    times = f" ({event['count']} times)" if event["count"] > 1 else ""
+    times = localized(" ({count} times)", count=event["count"]) if event["count"] > 1 else ""
     return f"{event['reason'] or event['reason_class'] or ''}{times}"
 
 
@@ -193,12 +197,12 @@ def _template(template: Template) -> Iterator[tuple[str, RenderableType]]:
 def _action(action: WorkflowAction) -> Iterator[tuple[str, RenderableType]]:
     yield "key", printable(action["key"])
     yield "flow_name", printable(action["flow_name"])
-    yield "stored", "no; a worker has the flow" if action["implied"] else "yes"
+    yield "stored", localized("no; a worker has the flow" if action["implied"] else "yes")
     yield "tag", printable(action["tag"])
     shown = {
-        "tags": ", ".join(action["tags"]),
+        "labels": ", ".join(action["tags"]),
         "params": action["params"] and json_line(action["params"]),
-        "workflow_yaml": action["workflow_yaml"] and f"{len(action['workflow_yaml'].splitlines())} lines",
+        "workflow_yaml": action["workflow_yaml"] and line_count(action["workflow_yaml"]),
         "timeout_sec": action["timeout_sec"],
     }
     for name, value in shown.items():

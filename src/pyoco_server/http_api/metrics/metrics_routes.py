@@ -24,15 +24,16 @@ from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.metrics.metric_page import MetricPage
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.routes.request_routes import served_requests
+from pyoco_server.http_api.routes.agent.request_routes import served_requests
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.services import RunListing, Schedules, Waits
 from pyoco_server.http_api.trigger_services import WorkflowEventParts
-from pyoco_server.records.hook_models import DeliveryStatus
-from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
 from pyoco_server.records.monitoring.audit_entry_models import AuditOutcome
-from pyoco_server.records.schedule_models import Outcome
-from pyoco_server.records.workflow_event_models import RetryStatus
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.schedules.schedule_models import Outcome
+from pyoco_server.records.triggers.hook_models import DeliveryStatus
+from pyoco_server.records.triggers.workflow_event_models import RetryStatus
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 from pyoco_server.telemetry.fast_paths import fast_paths
 from pyoco_server.version import __version__

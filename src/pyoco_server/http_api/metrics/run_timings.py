@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from pyoco_server.http_api.metrics.metric_page import Distribution, MetricPage
-from pyoco_server.records.models import TERMINAL
+from pyoco_server.records.runs.run_models import TERMINAL
 from pyoco_server.runs.index.run_summary import RunItem, RunSummary
 from pyoco_server.runs.watch.run_hub import RunChange
 from pyoco_server.telemetry.key_redaction import redact_keys

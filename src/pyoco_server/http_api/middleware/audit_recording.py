@@ -20,9 +20,9 @@ from pyoco_server.http_api.middleware.principal import actor_of, principal_of
 from pyoco_server.http_api.middleware.rate_limits import TokenBuckets
 from pyoco_server.http_api.routing import find_endpoint, route_path
 from pyoco_server.records.ids import NO_TENANT, new_uuid
-from pyoco_server.records.models import is_run_id
 from pyoco_server.records.monitoring.audit_entry_models import AuditEntry, AuditOutcome, AuditTarget, AuditVia
-from pyoco_server.records.wait_models import run_id_of_wait
+from pyoco_server.records.value_types import is_run_id
+from pyoco_server.records.waits.wait_models import run_id_of_wait
 
 REQUEST_ID: Final = "X-Request-Id"
 _REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
@@ -30,7 +30,7 @@ _UNCHANGING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _VIA: Final = "pyoco.via"
 # More of a request is not looked at: a wheel, or params.
 _MAX_BODY_BYTES: Final = 64 * 1024
-# Of one caller. Others cannot be displaced by the refused requests of one.
+# How many refused requests of one caller are recorded: they must not push the entries of others out.
 _REFUSALS_PER_SEC: Final = 10 / 60
 _REFUSALS_BURST: Final = 20
 _PROGRAMS: Final = {

@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pyoco_server.api.endpoints.endpoint import Endpoint
 from pyoco_server.auth.api_key_cache import ApiKeyCache, Grant
 from pyoco_server.errors import ApiKeyInvalid, ApiKeyMissing, PyocoError, ScopeMissing
-from pyoco_server.http_api.middleware.constant_time_404 import note_arrival
 from pyoco_server.http_api.middleware.principal import set_principal
 from pyoco_server.http_api.responses.http_problems import no_such_endpoint
+from pyoco_server.http_api.responses.not_found_delay import note_arrival
 from pyoco_server.http_api.responses.refusals import refuse, request_in, send_response
 from pyoco_server.http_api.routing import find_endpoint, method_of, route_path
 

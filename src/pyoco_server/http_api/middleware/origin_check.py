@@ -29,7 +29,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.api.endpoints.system_endpoints import HEALTH
-from pyoco_server.api.endpoints.workflow_event_endpoints import SEND_WORKFLOW_EVENT
+from pyoco_server.api.endpoints.triggers.workflow_event_endpoints import SEND_WORKFLOW_EVENT
 from pyoco_server.errors import FieldProblem, OriginRefused, shortened
 from pyoco_server.errors.error_table import Err
 from pyoco_server.http_api.responses.refusals import refuse

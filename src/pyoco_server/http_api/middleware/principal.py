@@ -9,7 +9,7 @@ from starlette.types import Scope as ConnectionScope
 
 from pyoco_server.auth.api_key_cache import Grant
 from pyoco_server.http_api.gateway import gateway_of
-from pyoco_server.records.wait_models import Actor
+from pyoco_server.records.waits.wait_models import Actor
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
 
 _PRINCIPAL: Final = "pyoco.principal"

@@ -22,7 +22,7 @@ _COUNTED: Final = "pyoco.counted"
 
 
 def mark_counted(scope: Scope) -> None:
-    """The request is part of another one, which was counted."""
+    """Do not count this request: it is part of one that was counted."""
     scope[_COUNTED] = True
 
 

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable
 
-from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.http_api.metrics.metric_page import Distribution, MetricPage
@@ -40,7 +39,6 @@ class RequestCountMiddleware:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._plain_routes: dict[object, str] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -67,16 +65,10 @@ class RequestCountMiddleware:
 
     def _count(self, scope: Scope, status: int, began: float) -> None:
         counts: RequestCounts = scope["app"].state.gateway.requests
-        counts.add(scope["method"], self._route(scope), status, time.perf_counter() - began)
+        counts.add(scope["method"], _route_of(scope), status, time.perf_counter() - began)
 
-    def _route(self, scope: Scope) -> str:
-        """The path of the route, not that of the request, which is unbounded."""
-        if "route" in scope:
-            return str(scope["route"].path)
-        # A plain Starlette route does not set it.
-        endpoint = scope.get("endpoint")
-        if endpoint not in self._plain_routes:
-            plain = (each for each in scope["app"].routes if isinstance(each, Route))
-            found = (each.path for each in plain if each.endpoint is endpoint)
-            self._plain_routes[endpoint] = next(found, _NO_ROUTE)
-        return self._plain_routes[endpoint]
+
+def _route_of(scope: Scope) -> str:
+    """The path of the route, not that of the request, which is unbounded."""
+    route = scope.get("route")
+    return _NO_ROUTE if route is None else str(route.path)

@@ -1,6 +1,6 @@
 """Calls the most used endpoint without the routing of the framework, which costs more than the endpoint.
 
-It sets the endpoint for the request counts and handles errors, as the framework does. The endpoint is also a
+It notes the endpoint for the request counts and handles errors, as the framework does. The endpoint is also a
 route of the app.
 """
 
@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pyoco_server.api.endpoints.run_endpoints import SUBMIT_RUN
+from pyoco_server.api.endpoints.runs.run_endpoints import SUBMIT_RUN
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api.responses.http_problems import client_disconnected, problem_response
 
@@ -32,7 +32,7 @@ class SubmitFastPath:
         if scope["type"] != "http" or scope["path"] != _PATH or scope["method"] != _METHOD:
             await self._app(scope, receive, send)
             return
-        scope["endpoint"] = self._handler
+        scope["route"] = SUBMIT_RUN
         request = Request(scope, receive)
         try:
             response = await self._handler(request)

@@ -112,7 +112,7 @@ def invalid_body(error: Exception, body: bytes, kind: type[msgspec.Struct]) -> I
 
 
 def json_value(body: bytes) -> Any:
-    """The value of any JSON body; InvalidRequest if it is none."""
+    """The value of any JSON body; InvalidRequest if it is not JSON."""
     try:
         return msgspec.json.decode(body)
     except RecursionError:

@@ -12,7 +12,7 @@ from pyoco_server.errors import EventTokenInvalid, ScopeMissing
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.authentication import missing_key
 from pyoco_server.http_api.middleware.principal import actor_of, caller_of, principal_of
-from pyoco_server.records.workflow_event_models import EventActor
+from pyoco_server.records.triggers.workflow_event_models import EventActor
 from pyoco_server.triggers.workflow_events.event_reasons import reason_of
 from pyoco_server.triggers.workflow_events.event_service import Sender
 
@@ -45,7 +45,7 @@ class EventAccess:
 
 
 async def admitted(request: Request, *, by_token_only: bool = False) -> EventAccess:
-    """Called first of all. EventTokenInvalid, ApiKeyMissing: nothing was looked up.
+    """What the sender may do; EventTokenInvalid or ApiKeyMissing before anything is looked up.
 
     A token that is configured must be given; an API key replaces it, unless `by_token_only`.
     """

@@ -10,12 +10,13 @@ from starlette.requests import Request
 
 from pyoco_server.api.invalid_fields import invalid_fields
 from pyoco_server.api.run_types import RunFilterQuery
-from pyoco_server.errors import FieldProblem, InvalidListQuery, PyocoError, shortened
+from pyoco_server.errors import FieldProblem, InvalidListQuery, InvalidRequest, PyocoError, shortened
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.records.causes import CauseKind
-from pyoco_server.records.models import RUN_ID_EXPECTED, TAG_EXPECTED, RunStatus, is_run_id, is_tag
+from pyoco_server.records.runs.causes import CauseKind
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.value_types import RUN_ID_EXPECTED, TAG_EXPECTED, is_run_id, is_tag
 from pyoco_server.runs.index.pagination import BadCursor, Cursors, SortKey
-from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
+from pyoco_server.runs.index.search.run_filter import RunFilter, TimeRange
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
 T = TypeVar("T")
@@ -50,9 +51,14 @@ def _has_list(hint: Any) -> bool:
 class QueryReader:
     """Parses the parameters of a record, whose fields are their names, and collects their errors."""
 
+    error: type[PyocoError] = InvalidListQuery
+
     def __init__(self, request: Request, record: type[msgspec.Struct]) -> None:
         self._query = request.query_params
         self._problems: list[FieldProblem] = []
+        self._check_names(record)
+
+    def _check_names(self, record: type[msgspec.Struct]) -> None:
         known, lists = record.__struct_fields__, _lists_of(record)
         for name in dict.fromkeys(self._query.keys()):
             values = self._query.getlist(name)
@@ -73,9 +79,13 @@ class QueryReader:
         parsed = (self._parsed(name, text, parse, None) for text in texts)
         return [value for value in parsed if value is not None]
 
+    def repeated(self, name: str) -> list[str]:
+        """The values of a parameter that may be repeated, and may contain commas."""
+        return self._query.getlist(name)
+
     def check(self) -> None:
         if self._problems:
-            raise InvalidListQuery(problems=self._problems)
+            raise self.error(problems=self._problems)
 
     def _parsed(self, name: str, text: str, parse: Callable[[str], T], default: Any) -> Any:
         try:
@@ -83,6 +93,15 @@ class QueryReader:
         except InvalidValue as error:
             self._problems.append(FieldProblem(name, str(error), shortened(text)))
             return default
+
+
+class TolerantQueryReader(QueryReader):
+    """For reads of one run and for probes: ignores other parameters, and takes the last one of a name."""
+
+    error = InvalidRequest
+
+    def _check_names(self, record: type[msgspec.Struct]) -> None:
+        """Clients and load balancers may add parameters of their own."""
 
 
 def filter_in(reader: QueryReader, caller: Caller) -> RunFilter:
@@ -187,6 +206,15 @@ def tag_value(text: str) -> str:
     if not is_tag(text):
         raise InvalidValue(TAG_EXPECTED)
     return text
+
+
+def text_up_to(most: int) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if len(text) > most:
+            raise InvalidValue(f"expected at most {most} characters")
+        return text
+
+    return parse
 
 
 def text_value(text: str) -> str:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
-from pyoco_server.broker.stores.run_object_store import RunObjectGone
+from pyoco_server.broker.stores.runs.run_object_store import RunObjectGone
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.http_api.requests.byte_ranges import ByteRange, requested_range
 

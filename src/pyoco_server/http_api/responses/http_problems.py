@@ -9,20 +9,19 @@ from inspect import currentframe
 from typing import Any, Final
 
 import msgspec
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from msgspec import UNSET, Struct, UnsetType
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from pyoco_server import errors
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
+from pyoco_server.api.agent_request_types import AgentErrorBody, AgentProblem
 from pyoco_server.api.endpoints.endpoint import JSON_UTF8, is_agent_path
-from pyoco_server.api.request_types import AgentErrorBody, AgentProblem
 from pyoco_server.errors.error_table import Err, ErrorSpec, Lang
 from pyoco_server.http_api.middleware import security_headers
-from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
+from pyoco_server.http_api.responses.not_found_delay import NotFoundDelay
 from pyoco_server.http_api.routing import allowed_methods, route_path
 from pyoco_server.telemetry.key_redaction import redact_keys_in
 from pyoco_server.telemetry.logging_config import exception_fields, origin_of
@@ -97,10 +96,9 @@ class Problem(Struct, kw_only=True):
     message: str | UnsetType = UNSET
 
 
-def install(app: FastAPI) -> None:
+def install(app: Starlette) -> None:
     app.add_exception_handler(errors.PyocoError, _on_pyoco_error)
     app.add_exception_handler(AgentError, _on_agent_error)
-    app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(ClientDisconnect, _on_client_disconnect)
     app.add_exception_handler(Exception, _on_unexpected)
@@ -171,13 +169,6 @@ def _agent_form(problem: Problem) -> tuple[AgentErrorBody, int]:
     else:
         code = HTTPStatus(problem.status).name
     return AgentErrorBody(code=code, message=problem.title, details=details), problem.status
-
-
-async def _on_validation_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    problems = [_from_pydantic(item) for item in error.errors()]
-    invalid = errors.InvalidRequest(problems=problems).with_traceback(error.__traceback__)
-    return await _on_pyoco_error(request, invalid)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -270,14 +261,6 @@ def _field_errors(problems: Sequence[errors.FieldProblem]) -> list[FieldError]:
         )
         for problem in problems
     ]
-
-
-def _from_pydantic(item: dict[str, Any]) -> errors.FieldProblem:
-    # The first element of `loc` is where the value came from: "query", "path", ...
-    _, first, *rest = item["loc"]
-    path = str(first) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest)
-    value = None if "input" not in item else errors.shortened(item["input"])
-    return errors.FieldProblem(path, item["msg"], value=value)
 
 
 def _log_error(request: Request, error: errors.PyocoError, spec: ErrorSpec, status: int) -> None:

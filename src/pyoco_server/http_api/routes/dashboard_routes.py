@@ -88,7 +88,7 @@ def _compressed(path: Path) -> bytes | None:
     return beside.read_bytes() if beside.is_file() else None
 
 
-@handles(DASHBOARD, plain=True)
+@handles(DASHBOARD)
 async def index(request: Request) -> Response:
     built = load(FOLDER).get(_INDEX)
     if built is None:
@@ -97,16 +97,15 @@ async def index(request: Request) -> Response:
     return File.of(_INDEX, page, compressed=None).response(request, varies=("Accept-Language",))
 
 
-@handles(DOCS, plain=True)
+@handles(DOCS)
 async def docs(request: Request) -> Response:
-    """Where FastAPI has its reference, which loads its scripts from other hosts."""
     # Relative: the app may be mounted below another path.
     return RedirectResponse("./#/api")
 
 
-@handles(DASHBOARD_FILE, plain=True)
-async def file(request: Request) -> Response:
-    found = load(FOLDER).get(request.path_params["path"])
+@handles(DASHBOARD_FILE)
+async def file(request: Request, path: str) -> Response:
+    found = load(FOLDER).get(path)
     if found is None:
         raise HTTPException(404)
     return found.response(request)

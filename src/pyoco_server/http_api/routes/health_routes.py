@@ -8,7 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api.endpoints.system_endpoints import HEALTH
-from pyoco_server.api.operation_types import Health, IndexHealth, NatsHealth, SpaceLeft, StorageHealth
+from pyoco_server.api.health_types import (
+    Health,
+    HealthQuery,
+    IndexHealth,
+    NatsHealth,
+    SpaceLeft,
+    StorageHealth,
+)
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.storage.write_health import WriteHealth
 from pyoco_server.errors import NatsUnavailable
@@ -16,13 +23,17 @@ from pyoco_server.errors.address_redaction import without_addresses
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.origin_check import is_from_unknown_host
 from pyoco_server.http_api.middleware.principal import caller_of, principal_of
+from pyoco_server.http_api.requests.query import TolerantQueryReader, yes_or_no
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.version import __version__
 
 
 @handles(HEALTH)
-async def health(request: Request, ready: bool = False) -> Response:
+async def health(request: Request) -> Response:
+    query = TolerantQueryReader(request, HealthQuery)
+    ready = query.one("ready", yes_or_no, default=False)
+    query.check()
     gateway = gateway_of(request)
     counts = gateway.connection.unreadable.counts()
     body = Health(

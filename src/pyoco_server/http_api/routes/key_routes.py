@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
 from pyoco_server.api.endpoints.system_endpoints import GET_KEY
-from pyoco_server.api.operation_types import KeyAccess
+from pyoco_server.api.health_types import KeyAccess
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of, principal_of

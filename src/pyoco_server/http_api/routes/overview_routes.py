@@ -9,7 +9,7 @@ from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api import operation_types as ops
+from pyoco_server.api import overview_types
 from pyoco_server.api.endpoints.system_endpoints import OVERVIEW
 from pyoco_server.api.flow_types import FlowSparkline
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
@@ -17,8 +17,10 @@ from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import QueryReader, choice
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
-from pyoco_server.runs.index.activity import Activity, FlowActivity, Span
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
+from pyoco_server.runs.explain.explain_facts import TimingSettings
+from pyoco_server.runs.index.statistics.activity import Activity, FlowActivity, HeldRuns, Span
 
 # How long a window is, and each of its intervals.
 WINDOWS: Final[dict[str, tuple[int, int]]] = {
@@ -29,13 +31,14 @@ WINDOWS: Final[dict[str, tuple[int, int]]] = {
 MOST_QUEUES: Final = 20
 MOST_FLOWS: Final = 10
 MOST_UNREADABLE: Final = 10
+MOST_LOST: Final = 100
 
 
 @handles(OVERVIEW)
 async def get_overview(request: Request) -> Response:
     gateway = gateway_of(request)
-    reader = QueryReader(request, ops.OverviewQuery)
-    window = reader.one("window", choice(*WINDOWS), str(ops.OverviewQuery().window))
+    reader = QueryReader(request, overview_types.OverviewQuery)
+    window = reader.one("window", choice(*WINDOWS), str(overview_types.OverviewQuery().window))
     reader.check()
     tenant = caller_of(request).confined_to
 
@@ -46,7 +49,7 @@ async def get_overview(request: Request) -> Response:
     return Response(body, media_type="application/json")
 
 
-async def _read(gateway: Gateway, tenant: str | None, window: str) -> ops.Overview:
+async def _read(gateway: Gateway, tenant: str | None, window: str) -> overview_types.Overview:
     now = time.time()
     span = Span.until(now, *WINDOWS[window])
     activity = await gateway.listing.lists.activity(tenant, span, flows=MOST_FLOWS)
@@ -61,18 +64,19 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> ops.Overvi
         : MOST_QUEUES - len(named)
     ]
     living = [record for record in workers if gateway.state_of(record).alive]
-    return ops.Overview(
+    return overview_types.Overview(
         at=now,
-        window=msgspec.convert(window, ops.Window),
+        window=msgspec.convert(window, overview_types.Window),
         since=span.after,
         stretch_sec=span.bucket_sec,
         statuses={status: activity.statuses[status] for status in RunStatus},
         ended=[
-            ops.EndedRuns(at=start, **_by_status(counts))
+            overview_types.EndedRuns(at=start, **_by_status(counts))
             for start, counts in zip(span.starts, activity.ended, strict=True)
         ],
         failing=[_failing(flow, len(span.starts)) for flow in activity.failing],
         queues=[_queue(depth, activity.by_tag[depth.tag], living) for depth in depths],
+        lost_runs=_lost_runs(gateway, workers, activity.held, now),
         workers=_worker_counts(gateway, workers, living),
         unreadable=_unreadable(gateway) if tenant is None else UNSET,
     )
@@ -92,9 +96,9 @@ def _per_bucket(flow: FlowActivity, status: RunStatus, buckets: int) -> list[int
     return [flow.by_bucket[bucket, status] for bucket in range(buckets)]
 
 
-def _failing(flow: FlowActivity, buckets: int) -> ops.FailingFlow:
+def _failing(flow: FlowActivity, buckets: int) -> overview_types.FailingFlow:
     assert flow.last_failed is not None, "it has failed"
-    return ops.FailingFlow(
+    return overview_types.FailingFlow(
         flow_name=flow.flow_name,
         **_by_status(flow.ended),
         last_run_id=flow.last_failed.run_id,
@@ -108,10 +112,10 @@ def _failing(flow: FlowActivity, buckets: int) -> ops.FailingFlow:
     )
 
 
-def _queue(depth: QueueDepth, runs: Counter[str], living: list[WorkerRecord]) -> ops.QueueView:
+def _queue(depth: QueueDepth, runs: Counter[str], living: list[WorkerRecord]) -> overview_types.QueueView:
     serving = [record for record in living if depth.tag in record.tags]
     held = sum(record.paused or record.draining for record in serving)
-    return ops.QueueView(
+    return overview_types.QueueView(
         tag=depth.tag,
         pending=runs[RunStatus.PENDING],
         running=runs[RunStatus.RUNNING],
@@ -123,12 +127,38 @@ def _queue(depth: QueueDepth, runs: Counter[str], living: list[WorkerRecord]) ->
     )
 
 
-def _unreadable(gateway: Gateway) -> ops.UnreadableList:
+def _lost_runs(
+    gateway: Gateway, workers: list[WorkerRecord], held: list[HeldRuns], now: float
+) -> list[overview_types.LostRuns]:
+    records = {record.worker_id: record for record in workers}
+    timing = TimingSettings.of(gateway.config)
+
+    def is_lost(runs: HeldRuns) -> bool:
+        """As `explain` decides it: a worker that is only slow to report itself still has its runs."""
+        record = records.get(runs.worker_id)
+        if record is not None and gateway.state_of(record).alive:
+            return False
+        is_known_gone = record is not None and gateway.is_lost(record)
+        return is_known_gone or timing.is_late(now - runs.last_write_at)
+
+    lost = sorted(filter(is_lost, held), key=lambda runs: (-runs.runs, runs.tag, runs.worker_id))
+    return [
+        overview_types.LostRuns(
+            worker_id=runs.worker_id,
+            tag=runs.tag,
+            runs=runs.runs,
+            last_seen_at=records[runs.worker_id].last_seen_at if runs.worker_id in records else None,
+        )
+        for runs in lost[:MOST_LOST]
+    ]
+
+
+def _unreadable(gateway: Gateway) -> overview_types.UnreadableList:
     known = gateway.connection.unreadable
-    return ops.UnreadableList(
+    return overview_types.UnreadableList(
         total=sum(known.counts().values()),
         newest=[
-            ops.UnreadableView(
+            overview_types.UnreadableView(
                 kind=entry.kind,
                 key=entry.key,
                 revision=entry.revision,
@@ -142,9 +172,9 @@ def _unreadable(gateway: Gateway) -> ops.UnreadableList:
 
 def _worker_counts(
     gateway: Gateway, workers: list[WorkerRecord], living: list[WorkerRecord]
-) -> ops.WorkerCounts:
+) -> overview_types.WorkerCounts:
     silent = [record for record in workers if gateway.state_of(record) is WorkerState.DISCONNECTED]
-    return ops.WorkerCounts(
+    return overview_types.WorkerCounts(
         alive=len(living),
         paused=sum(record.paused for record in living),
         draining=sum(record.draining for record in living),

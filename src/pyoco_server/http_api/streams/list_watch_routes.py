@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable
-from typing import Annotated, get_args
+from typing import get_args
 
-from fastapi import Header
 from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints.run_endpoints import WATCH_RUNS
+from pyoco_server.api.endpoints.endpoint import LAST_EVENT_ID
+from pyoco_server.api.endpoints.runs.run_endpoints import WATCH_RUNS
 from pyoco_server.api.run_types import (
     WATCH_MAX_SEC,
     ListedRun,
@@ -30,8 +30,8 @@ from pyoco_server.http_api.streams.sse import (
     has_read_up_to,
     position_in_header,
 )
-from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_summary import RunItem, RunSummary
+from pyoco_server.runs.index.search.run_filter import RunFilter
 from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.runs.watch.recent_changes import UNKNOWN_POSITION, BucketPosition
 from pyoco_server.runs.watch.run_hub import ListChanges, ListedChange, RunHub
@@ -40,19 +40,14 @@ _EXPECTED_POSITION = "expected the X-Pyoco-Revision of a list, or the id of an e
 
 
 @handles(WATCH_RUNS)
-async def watch_list(
-    request: Request,
-    last_event_id: Annotated[
-        str | None, Header(description="Continue after this event; wins over `after`.")
-    ] = None,
-) -> Response:
+async def watch_list(request: Request) -> Response:
     reader = QueryReader(request, RunListWatchQuery)
     selected = filter_in(reader, caller_of(request))
     after = reader.one("after", _position, None)
     timeout_sec = reader.one("timeout_sec", whole_number(1, WATCH_MAX_SEC), None)
     with_params = bool(reader.each("include", choice(*get_args(RunListWatchInclude))))
     reader.check()
-    if last_event_id:
+    if last_event_id := request.headers.get(LAST_EVENT_ID):
         # A browser that reconnects sends its first URL again, and this newer position.
         after = position_in_header(last_event_id, _EXPECTED_POSITION)
     gateway = gateway_of(request)

@@ -17,17 +17,17 @@ from starlette.websockets import WebSocket
 from pyoco_server.agent.agent_errors import AgentError
 from pyoco_server.agent.flow.run_log import said_phase
 from pyoco_server.agent.projection import Projection
-from pyoco_server.agent.requests.request_service import RequestService, RunState
+from pyoco_server.agent.requests.request_service import RequestRunState, RequestService
 from pyoco_server.agent.requests.request_state import phase_of_task
 from pyoco_server.agent.run_files import RUNNER_LOG
-from pyoco_server.api.request_types import DoneEvent, LogEvent, PhaseEvent, RequestEvent, StatusEvent
+from pyoco_server.api.agent_request_types import DoneEvent, LogEvent, PhaseEvent, RequestEvent, StatusEvent
 from pyoco_server.errors import NatsUnavailable, PyocoError, UnreadableRecord
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.authentication import SOCKET_PROTOCOL
 from pyoco_server.http_api.middleware.principal import access_ended
 from pyoco_server.http_api.responses.refusals import refusal, request_in
-from pyoco_server.http_api.routes.request_routes import request_service
-from pyoco_server.records.request_models import RequestRun
+from pyoco_server.http_api.routes.agent.request_routes import request_service
+from pyoco_server.records.agent.request_models import RequestRun
 from pyoco_server.runs.watch.log_following import LogFollower
 
 # Batches of events that wait for a slow client.
@@ -102,7 +102,9 @@ async def _client_leaves(socket: WebSocket) -> None:
         pass
 
 
-async def _events(gateway: Gateway, service: RequestService, run: RunState) -> AsyncGenerator[_Batch, None]:
+async def _events(
+    gateway: Gateway, service: RequestService, run: RequestRunState
+) -> AsyncGenerator[_Batch, None]:
     if run.run is None or await _is_removed(gateway, run.run):
         # A run that only its files know.
         async with aclosing(_lines_of_file(service, run)) as lines:
@@ -187,7 +189,7 @@ async def _is_removed(gateway: Gateway, run: RequestRun) -> bool:
     return run.outcome is not None and not await gateway.runs.store.exists(run.run_id)
 
 
-async def _lines_of_file(service: RequestService, run: RunState) -> AsyncGenerator[_Batch, None]:
+async def _lines_of_file(service: RequestService, run: RequestRunState) -> AsyncGenerator[_Batch, None]:
     """The log of the run's folder, in batches; its lines have no times of their own."""
     try:
         descriptor = run.files.open_artifact(RUNNER_LOG)
@@ -214,7 +216,7 @@ def _status(service: RequestService, projection: Projection) -> StatusEvent:
     )
 
 
-def _end(service: RequestService, run: RunState) -> _Batch:
+def _end(service: RequestService, run: RequestRunState) -> _Batch:
     """The last events."""
     projection = run.projection
     done = DoneEvent(

@@ -4,21 +4,29 @@ import re
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final
+from typing import Final, get_args
 
-from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints.run_endpoints import WATCH_RUN
-from pyoco_server.api.run_types import WATCH_MAX_SEC, RunInclude, RunNote, WatchedRun, public_snapshot
-from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.api.endpoints.endpoint import LAST_EVENT_ID
+from pyoco_server.api.endpoints.runs.run_endpoints import WATCH_RUN
+from pyoco_server.api.run_types import (
+    WATCH_MAX_SEC,
+    RunInclude,
+    RunNote,
+    RunWatchQuery,
+    WatchedRun,
+    public_snapshot,
+)
+from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import FieldProblem, InvalidRequest, UnreadableRecord, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.requests.query import TolerantQueryReader, choice, time_value, whole_number
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, WatchTime
-from pyoco_server.records.models import RunSnapshot, decode_snapshot
+from pyoco_server.records.runs.run_models import RunSnapshot, decode_snapshot
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
 from pyoco_server.runs.watch.run_hub import RunChange
 
@@ -26,25 +34,15 @@ _REVISION: Final = re.compile(r"[0-9]{1,18}")
 
 
 @handles(WATCH_RUN)
-async def watch_run(
-    request: Request,
-    run_id: str,
-    *,
-    include: Annotated[list[RunInclude], Query(description="Anything here adds `task_records`.")] = [],  # noqa: B006
-    since: Annotated[
-        float | None,
-        Query(ge=0, allow_inf_nan=False, description="Leave out a first snapshot that is no newer."),
-    ] = None,
-    timeout_sec: Annotated[
-        int | None, Query(ge=1, le=WATCH_MAX_SEC, description="End after so many seconds.")
-    ] = None,
-    last_event_id: Annotated[
-        str | None, Header(description="Leave out a first snapshot that was this.")
-    ] = None,
-) -> Response:
-    known = _Known(revision=_revision(last_event_id), since=since)
+async def watch_run(request: Request, run_id: str) -> Response:
+    query = TolerantQueryReader(request, RunWatchQuery)
+    records = bool(query.each("include", choice(*get_args(RunInclude))))
+    since = query.one("since", time_value, None)
+    time_left = WatchTime(query.one("timeout_sec", whole_number(1, WATCH_MAX_SEC), None))
+    query.check()
+    known = _Known(revision=_revision(request.headers.get(LAST_EVENT_ID)), since=since)
     gateway, caller = gateway_of(request), caller_of(request)
-    source = _snapshots(gateway, run_id, caller, known, WatchTime(timeout_sec), records=bool(include))
+    source = _snapshots(gateway, run_id, caller, known, time_left, records=records)
     return await EventStream.begin(source, stopping=gateway.stopping)
 
 
@@ -135,7 +133,5 @@ def _revision(last_event_id: str | None) -> int:
         return 0
     if _REVISION.fullmatch(last_event_id) is None:
         message = "expected the id of an event of this watch, such as 4711"
-        raise InvalidRequest(
-            problems=[FieldProblem("Last-Event-ID", message, value=shortened(last_event_id))]
-        )
+        raise InvalidRequest(problems=[FieldProblem(LAST_EVENT_ID, message, value=shortened(last_event_id))])
     return int(last_event_id)

@@ -16,6 +16,7 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from pyoco_server.api.endpoints.endpoint import LAST_EVENT_ID
 from pyoco_server.errors import FieldProblem, IndexNotReady, InvalidListQuery, shortened
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.principal import access_ended
@@ -125,7 +126,7 @@ def position_in_header(text: str, expected: str) -> BucketPosition:
     """The position of `Last-Event-ID`, which a browser sends when it reconnects."""
     position = BucketPosition.parse(text)
     if position is None:
-        raise InvalidListQuery(problems=[FieldProblem("Last-Event-ID", expected, shortened(text))])
+        raise InvalidListQuery(problems=[FieldProblem(LAST_EVENT_ID, expected, shortened(text))])
     return position
 
 

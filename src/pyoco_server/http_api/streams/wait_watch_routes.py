@@ -2,14 +2,13 @@
 
 import logging
 import time
-from typing import Annotated
 
-from fastapi import Header
 from msgspec import Raw, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints.wait_endpoints import WATCH_WAITS
+from pyoco_server.api.endpoints.endpoint import LAST_EVENT_ID
+from pyoco_server.api.endpoints.waits.wait_endpoints import WATCH_WAITS
 from pyoco_server.api.run_types import WATCH_MAX_SEC
 from pyoco_server.api.wait_types import InboxNote, WaitChanged, WaitWatchQuery
 from pyoco_server.errors import PyocoError
@@ -43,13 +42,11 @@ class _EncodedOpen(Struct, kw_only=True):
 
 
 @handles(WATCH_WAITS)
-async def watch_waits(
-    request: Request,
-    last_event_id: Annotated[str | None, Header(description="Continue after this event.")] = None,
-) -> Response:
+async def watch_waits(request: Request) -> Response:
     reader = QueryReader(request, WaitWatchQuery)
     timeout_sec = reader.one("timeout_sec", whole_number(1, WATCH_MAX_SEC), None)
     reader.check()
+    last_event_id = request.headers.get(LAST_EVENT_ID)
     after = position_in_header(last_event_id, _EXPECTED_POSITION) if last_event_id else None
     gateway = gateway_of(request)
     if not await has_read_up_to(gateway, gateway.waits, after):

@@ -8,9 +8,9 @@ from msgspec import Meta, Struct
 
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN, Count, FlowName, Tag
 from pyoco_server.records.moments import Seconds, Timestamp
 from pyoco_server.records.open_enum import OpenStrEnum
+from pyoco_server.records.value_types import TAG_EXPECTED, TAG_PATTERN, Count, FlowName, Tag
 
 ALERT_ID_EXPECTED: Final = TAG_EXPECTED
 AlertId = Annotated[str, Meta(pattern=TAG_PATTERN, description="1 to 64 letters, digits, _ or -.")]

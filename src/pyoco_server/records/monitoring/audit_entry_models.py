@@ -5,7 +5,7 @@ from msgspec import Struct
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.moments import Timestamp
 from pyoco_server.records.open_enum import OpenStrEnum
-from pyoco_server.records.wait_models import Actor
+from pyoco_server.records.waits.wait_models import Actor
 
 
 class AuditOutcome(OpenStrEnum):

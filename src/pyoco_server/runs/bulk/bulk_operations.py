@@ -16,15 +16,16 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
-from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
-from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.idempotency_keys import KeyKind
+from pyoco_server.broker.stores.runs.bulk_records import BulkRecords, StoredBulk
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
+from pyoco_server.broker.stores.runs.idempotency_keys import KeyKind
 from pyoco_server.errors import BulkNotFound, BulkRefused, NatsUnavailable
-from pyoco_server.records.models import RerunMode, is_run_id
-from pyoco_server.records.operation_models import MAX_BULK_ITEMS, BulkAction, BulkItem, BulkRecord, BulkState
+from pyoco_server.records.runs.bulk_models import MAX_BULK_ITEMS, BulkAction, BulkItem, BulkRecord, BulkState
+from pyoco_server.records.runs.run_models import RerunMode
+from pyoco_server.records.value_types import is_run_id
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, RerunsOf, matching_letters
-from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.index.search.run_filter import RunFilter
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests, keyed_command
 from pyoco_server.runs.lifecycle.tenancy import Caller, hidden_from_others
 from pyoco_server.runs.lifecycle.withdrawal import Withdrawal, Withdrawer, remove_unstarted_bulk

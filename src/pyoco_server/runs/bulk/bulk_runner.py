@@ -1,8 +1,8 @@
 """Executes bulk operations in the background.
 
 A lease limits it to one gateway; if that one crashes, another continues from the last record. Operations take
-turns, one group of items each. The record is written after each group, by compare-and-set: a gateway that
-crashes before repeats the steps of the group.
+turns, one group of items each. The record is written after each group, by compare-and-set: if a gateway
+crashes before that write, the next one repeats the steps of the group.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.lease import Lease
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
-from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.bulk_records import BulkRecords, StoredBulk
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters, StoredLetter
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable, PyocoError, UnreadableRecord
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import Job, RerunMode
-from pyoco_server.records.operation_models import BulkAction, BulkError, BulkItem, BulkRecord, BulkState
+from pyoco_server.records.runs.bulk_models import BulkAction, BulkError, BulkItem, BulkRecord, BulkState
+from pyoco_server.records.runs.run_models import Job, RerunMode
 from pyoco_server.runs.bulk.letter_operations import replay_job
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import keyed_submission
@@ -143,11 +143,7 @@ class BulkRunner:
     async def close(self) -> None:
         """Stop, and release the lease to another gateway."""
         await self._loop.close()
-        if self._connection.ready:
-            try:
-                await self.lease.release()
-            except NatsUnavailable as error:
-                log.info("the lease is not released; it expires by itself: %s", error)
+        await self.lease.close()
 
     async def _step(self) -> None:
         await self._connection.wait_ready()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.errors import (
     DeadLetterNotFound,
     IndexNotReady,
@@ -24,8 +24,9 @@ from pyoco_server.errors import (
     RunConflict,
     RunNotFound,
 )
-from pyoco_server.records.models import DeadLetter, Job, RerunMode, RunSnapshot
-from pyoco_server.records.operation_models import LAST_SEQUENCE, BulkItem
+from pyoco_server.records.runs.bulk_models import LAST_SEQUENCE, BulkItem
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import Job, RerunMode, RunSnapshot
 from pyoco_server.runs.index.rerun_outcomes import Rerun
 from pyoco_server.runs.index.run_summary import folded
 from pyoco_server.runs.lifecycle.rerun import RequestedRerun, rerun_job

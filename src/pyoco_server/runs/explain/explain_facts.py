@@ -1,10 +1,12 @@
 """The facts an explanation is made from: everything known about one run at one moment."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from pyoco_server.broker.queue.queue_position import JobPlace, TagQueue
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunSnapshot, WorkerRecord, WorkerState
+from pyoco_server.records.runs.run_models import RunSnapshot
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
 
 
@@ -15,6 +17,11 @@ class FinishedTask:
     # None where only the time is known.
     task: str | None
     ended_at: float
+
+
+# When a heartbeat counts as late.
+_LATE_HEARTBEATS: Final = 3
+_LATE_SEC: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,10 @@ class TimingSettings:
             sweep_sec=config.sweep_interval_sec,
             silence=SilenceThresholds.of(config),
         )
+
+    def is_late(self, silent_sec: float) -> bool:
+        """Whether a run that was last written so long ago misses heartbeats of its worker."""
+        return silent_sec > max(_LATE_SEC, _LATE_HEARTBEATS * self.heartbeat_sec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

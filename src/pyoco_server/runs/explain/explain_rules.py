@@ -10,24 +10,20 @@ from msgspec import UNSET, structs
 from pyoco_server.broker.queue.queue_position import Standing
 from pyoco_server.config.settings_table import MIN_ACK_WAIT_SEC
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import (
+from pyoco_server.records.runs.run_models import (
     Reason,
     RerunMode,
     RunSnapshot,
     RunStatus,
     TaskStatus,
     WaitKind,
-    WorkerRecord,
-    WorkerState,
 )
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.explain.explain_facts import Facts
 from pyoco_server.runs.lifecycle.waiting_state import queued_since
 
 # Workers and tasks listed in the evidence.
 _MAX_LISTED = 10
-# When a heartbeat counts as late.
-_LATE_HEARTBEATS = 3
-_LATE_SEC = 2.0
 _KNOWN_REASONS = {
     Reason.EXECUTION_ERROR,
     Reason.FLOW_NOT_FOUND,
@@ -225,7 +221,7 @@ def _lost(facts: Facts) -> Finding | None:
             "handed_over_sec": facts.since(run.handed_over_at),
         }
         return Finding("handed_over", evidence)
-    late = silent > max(_LATE_SEC, _LATE_HEARTBEATS * facts.timing.heartbeat_sec)
+    late = facts.timing.is_late(silent)
     if owner is None:
         return Finding("worker_unknown", evidence) if late else None
     evidence["worker_last_seen_at"] = owner.last_seen_at

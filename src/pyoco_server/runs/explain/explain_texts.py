@@ -618,6 +618,28 @@ _SEVERAL_FAILED: Final = replace(
     ja="タスク {failed_tasks} が失敗しました。最初のタスクのエラー: {task_error}",
 )
 
+# What a record may not say: who cancels without an API key has no name, and a reason is optional.
+_WITHOUT_REASON: Final = replace(
+    TEXTS["failed"],
+    en="The run has failed: {error}",
+    ja="run は失敗しました: {error}",
+)
+_CANCELLED: Final = {
+    (False, False): replace(
+        TEXTS["cancelled"], en="The run was cancelled.", ja="run はキャンセルされました。"
+    ),
+    (True, False): replace(
+        TEXTS["cancelled"],
+        en="The run was cancelled by {requested_by}.",
+        ja="run はキャンセルされました（要求者: {requested_by}）。",
+    ),
+    (False, True): replace(
+        TEXTS["cancelled"],
+        en="The run was cancelled (reason: {cancel_reason}).",
+        ja="run はキャンセルされました（理由: {cancel_reason}）。",
+    ),
+}
+
 _NOTHING = "-"
 _SEPARATORS: Final[Mapping[Lang, str]] = {"en": ", ", "ja": "、"}
 
@@ -627,6 +649,11 @@ def text_of(code: str, evidence: Mapping[str, Any]) -> Text:
         return _WITHOUT_TIMEOUT[code]
     if code == "failed_execution_error" and len(evidence["failed_tasks"]) > 1:
         return _SEVERAL_FAILED
+    if code == "failed" and evidence["reason"] is None:
+        return _WITHOUT_REASON
+    if code == "cancelled":
+        said = (evidence["requested_by"] is not None, evidence["cancel_reason"] is not None)
+        return _CANCELLED.get(said, TEXTS[code])
     return TEXTS[code]
 
 

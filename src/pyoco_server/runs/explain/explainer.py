@@ -7,12 +7,14 @@ from datetime import datetime
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.queue_position import JobPlace, QueuePlaces, TagQueue
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.errors import NatsUnavailable, RunNotFound
-from pyoco_server.records.models import RunSnapshot, RunStatus, WorkerRecord, is_run_id, is_tag
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
+from pyoco_server.records.value_types import is_run_id, is_tag
+from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask, TimingSettings
 from pyoco_server.runs.explain.explain_rules import (
     Finding,

@@ -6,7 +6,8 @@ from contextlib import suppress
 from msgspec import structs
 
 from pyoco_server.errors import IndexNotReady
-from pyoco_server.records.models import WorkerRecord, is_run_id
+from pyoco_server.records.value_types import is_run_id
+from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.tenancy import Caller
 

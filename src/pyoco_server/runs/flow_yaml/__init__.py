@@ -4,6 +4,7 @@ source_map        an offset in a decoded text -> line and column of the file
 yaml_problems     the list of problems
 yaml_tree         bytes -> nodes with their line and column
 yaml_values       nodes -> values of the expected type
+nesting           how deep values may be nested (of JSON bodies as well)
 yaml_tasks        the task declarations, and what `use:` resolves to
 expression_check  references and expressions
 graph_scan        the names and arguments of a graph

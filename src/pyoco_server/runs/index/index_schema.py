@@ -9,8 +9,8 @@ with any of these four filters is a merge of a few groups, each read in sort ord
 
 from typing import Final
 
-from pyoco_server.runs.index.index_file import FileSchema
-from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE
+from pyoco_server.runs.index.sqlite.index_file import FileSchema
+from pyoco_server.runs.index.sqlite.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE
 
 VERSION: Final = 15
 

@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from pyoco_server.records.artifact_models import ArtifactCounts
+from pyoco_server.records.runs.artifact_models import ArtifactCounts
 from pyoco_server.runs.index import index_schema as schema
-from pyoco_server.runs.index.batch_statement import BatchStatement
-from pyoco_server.runs.index.flow_rollups import EndedRun, FlowRollups, RollupChanges
 from pyoco_server.runs.index.index_schema import MISSING, key_of, run_id_of
 from pyoco_server.runs.index.run_summary import RunItem, RunSummary
-from pyoco_server.runs.index.sqlite_index import SqliteWriter
+from pyoco_server.runs.index.sqlite.batch_statement import BatchStatement
+from pyoco_server.runs.index.sqlite.sqlite_index import SqliteWriter
+from pyoco_server.runs.index.statistics.flow_rollups import EndedRun, FlowRollups, RollupChanges
 from pyoco_server.runs.sweep.open_runs import RunState
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
 

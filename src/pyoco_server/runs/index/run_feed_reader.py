@@ -10,12 +10,13 @@ from pyoco_server.aio.turns import in_turns
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState
 from pyoco_server.errors import UnreadableRecord, shortened
-from pyoco_server.records.models import TERMINAL, is_run_id
+from pyoco_server.records.runs.run_models import TERMINAL
 from pyoco_server.records.unreadable_records import RecordKind
-from pyoco_server.runs.index.index_feed import IndexFeedReader
+from pyoco_server.records.value_types import is_run_id
 from pyoco_server.runs.index.index_writer import RunWrite
 from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_summary import summary_of
+from pyoco_server.runs.index.sqlite.index_feed import IndexFeedReader
 from pyoco_server.runs.sweep.open_runs import OpenRuns, decode_state
 from pyoco_server.runs.watch.recent_changes import Before
 from pyoco_server.runs.watch.run_hub import RunChange, RunHub

@@ -12,33 +12,33 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from pyoco_server.records.artifact_models import ArtifactCounts
+from pyoco_server.records.runs.artifact_models import ArtifactCounts
 from pyoco_server.runs.index import index_schema as schema
-from pyoco_server.runs.index.activity import (
+from pyoco_server.runs.index.index_schema import key_of, run_id_of
+from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
+from pyoco_server.runs.index.pagination import Sort, SortKey
+from pyoco_server.runs.index.rerun_outcomes import Rerun, decisive_reruns
+from pyoco_server.runs.index.run_summary import RunSummary
+from pyoco_server.runs.index.search.run_filter import RunFilter
+from pyoco_server.runs.index.search.run_search import Search
+from pyoco_server.runs.index.sqlite.sqlite_index import SqliteIndex
+from pyoco_server.runs.index.statistics.activity import (
     Activity,
     FailedRuns,
-    QueuedRuns,
+    QueuedRunCount,
     Span,
     activity_in,
     ended_since,
     failed_since,
     queued_runs,
 )
-from pyoco_server.runs.index.flow_statistics import (
+from pyoco_server.runs.index.statistics.flow_statistics import (
     FlowHistory,
     FlowStatistics,
     history_of_flow,
     statistics_by_flow,
 )
-from pyoco_server.runs.index.index_schema import key_of, run_id_of
-from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
-from pyoco_server.runs.index.pagination import Sort, SortKey
-from pyoco_server.runs.index.period_statistics import PeriodStatistics, period_statistics
-from pyoco_server.runs.index.rerun_outcomes import Rerun, decisive_reruns
-from pyoco_server.runs.index.run_filter import RunFilter
-from pyoco_server.runs.index.run_search import Search
-from pyoco_server.runs.index.run_summary import RunSummary
-from pyoco_server.runs.index.sqlite_index import SqliteIndex
+from pyoco_server.runs.index.statistics.period_statistics import PeriodStatistics, period_statistics
 from pyoco_server.runs.watch.recent_changes import Before
 
 _READERS: Final = 4
@@ -70,7 +70,8 @@ class RunIndex(SqliteIndex[IndexWriter]):
         super().__init__(folder, schema.SCHEMA, readers=_READERS)
 
     def _new_writer(self, connection: sqlite3.Connection) -> IndexWriter:
-        return IndexWriter(connection)
+        # Looked up here: as a default value it would be the real clock in a simulation.
+        return IndexWriter(connection, clock=time.time)
 
     async def apply(
         self, batch: Sequence[RunWrite], *, upto: int, stored_ns: int = 0, with_before: bool = False
@@ -147,7 +148,7 @@ class RunIndex(SqliteIndex[IndexWriter]):
     async def ended_since(self, tenant: str | None, flows: str, since: float) -> Counter[str]:
         return await self._read(lambda db: ended_since(db, tenant, flows, since))
 
-    async def queued_runs(self, tenant: str | None, tag: str) -> QueuedRuns:
+    async def queued_runs(self, tenant: str | None, tag: str) -> QueuedRunCount:
         return await self._read(lambda db: queued_runs(db, tenant, tag))
 
     async def statistics_by_flow(

@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
-from pyoco_server.records.artifact_models import ArtifactCounts
-from pyoco_server.runs.index.activity import Activity, FailedRuns, QueuedRuns, Span
-from pyoco_server.runs.index.flow_statistics import FlowHistory, FlowStatistics
-from pyoco_server.runs.index.index_feed import CatchUp
+from pyoco_server.records.runs.artifact_models import ArtifactCounts
 from pyoco_server.runs.index.pagination import Sort, SortKey
-from pyoco_server.runs.index.period_statistics import PeriodStatistics
 from pyoco_server.runs.index.rerun_outcomes import Rerun
-from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_index import Page, RunIndex
+from pyoco_server.runs.index.search.run_filter import RunFilter
+from pyoco_server.runs.index.sqlite.index_feed import CatchUp
+from pyoco_server.runs.index.statistics.activity import Activity, FailedRuns, QueuedRunCount, Span
+from pyoco_server.runs.index.statistics.flow_statistics import FlowHistory, FlowStatistics
+from pyoco_server.runs.index.statistics.period_statistics import PeriodStatistics
 
 
 class RunLists:
@@ -81,7 +81,7 @@ class RunLists:
         await self.caught_up()
         return await self._index.ended_since(tenant, flows, since)
 
-    async def queued_runs(self, tenant: str | None, tag: str) -> QueuedRuns:
+    async def queued_runs(self, tenant: str | None, tag: str) -> QueuedRunCount:
         await self.caught_up()
         return await self._index.queued_runs(tenant, tag)
 

@@ -7,11 +7,12 @@ from unicodedata import normalize
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from pyoco_server.records.artifact_models import ArtifactCounts
-from pyoco_server.records.causes import Cause, CauseKind, cause_of
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import PARKED, Count, RunId, RunStatus, StoredName, snapshot_decoder
 from pyoco_server.records.moments import Seconds, Timestamp
+from pyoco_server.records.runs.artifact_models import ArtifactCounts
+from pyoco_server.records.runs.causes import Cause, CauseKind, cause_of
+from pyoco_server.records.runs.run_models import PARKED, RunStatus, snapshot_decoder
+from pyoco_server.records.value_types import Count, RunId, StoredName
 
 _SHOWN_ERROR: Final = 300
 _SHOWN_MESSAGE: Final = 300

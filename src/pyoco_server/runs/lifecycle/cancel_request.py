@@ -12,11 +12,11 @@ from msgspec import UNSET, structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.queue.wake_up import wake_owner
-from pyoco_server.broker.stores.run_store import RunStore, StoredRun
+from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
 from pyoco_server.errors import NatsUnavailable, RunConflict
-from pyoco_server.records.models import RunSnapshot, RunStatus
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
-from pyoco_server.runs.lifecycle.waiting_state import not_waiting
+from pyoco_server.runs.lifecycle.waiting_state import cleared_wait_fields
 
 log = logging.getLogger(__name__)
 
@@ -102,5 +102,5 @@ def _cancelled(snapshot: RunSnapshot) -> RunSnapshot:
         tasks={name: state.when_run_ends(RunStatus.CANCELLED) for name, state in snapshot.tasks.items()},
         end_time=now,
         updated_at=now,
-        **not_waiting(snapshot),
+        **cleared_wait_fields(snapshot),
     )

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import UNSET, Raw, structs
 
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import RunSnapshot, encode
-from pyoco_server.records.params_preview import preview_of
+from pyoco_server.records.runs.params_preview import preview_of
+from pyoco_server.records.runs.run_models import RunSnapshot, encode
 
 # Cutting a smaller value saves less than the marker takes.
 _SMALL_BYTES = 2048

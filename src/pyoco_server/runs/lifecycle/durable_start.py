@@ -6,11 +6,11 @@ Unlike a submission, nothing is withdrawn: a caller that is interrupted calls ag
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.records.causes import CauseKind
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.records.ids import uuid_of
-from pyoco_server.records.models import Job, RunStatus
+from pyoco_server.records.runs.causes import CauseKind
+from pyoco_server.records.runs.run_models import Job, RunStatus
 from pyoco_server.runs.lifecycle.prepared_run import has_documents, keep_documents, prepare_run
 
 

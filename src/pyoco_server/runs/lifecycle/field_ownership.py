@@ -1,4 +1,4 @@
-"""Which fields of a run's snapshot belong to whom, once it is executed.
+"""Who owns which fields of a run's snapshot, once it is executed.
 
 A gateway may write a run while a worker executes it. The worker's next write then finds a conflict, and takes
 over the fields that are the gateway's (`merge` in ownership.py). Whatever a gateway writes into another field
@@ -26,7 +26,7 @@ _ACCEPTED: Final = (
 )
 _WORKER: Final = (
     *("worker_id", "worker_instance", "attempt", "continuations", "delivery", "generation"),
-    *("attempt_started_at", "earlier_attempts"),
+    *("attempt_started_at", "earlier_attempts", "code_version"),
     *("handed_back", "continues", "handed_over_at", "heartbeat_at", "updated_at", "start_time", "end_time"),
     *("tasks", "task_records", "task_records_truncated", "artifacts", "result_task", "reason", "error"),
     *("waited_sec", "used_sec", "waiting_since", "wait_message", "wait_schema", "wait_deadline_at"),

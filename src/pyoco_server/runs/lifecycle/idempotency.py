@@ -12,7 +12,8 @@ What can happen meanwhile:
   there to be removed. It responds with 503, and a retry finds the run of the key.
 - The accept is stored but its ack lost: the withdrawal finds it, and keeps the run.
 
-A bulk operation is accepted in the same way, with its record in place of the run.
+A bulk operation is accepted in the same way, with its record in place of the run. A key is kept for
+`idempotency_ttl_sec`, the TTL of its bucket (broker/resources.py).
 
 Clocks only decide when to stop waiting: a wrong one costs time, never a second run.
 """
@@ -28,22 +29,23 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.bulk_records import BulkRecords
-from pyoco_server.broker.stores.idempotency_keys import (
+from pyoco_server.broker.stores.runs.bulk_records import BulkRecords
+from pyoco_server.broker.stores.runs.idempotency_keys import (
     IdempotencyKey,
     IdempotencyKeys,
     KeyKind,
     KeyRecord,
     StoredKey,
 )
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.errors import IdempotencyConflict, shortened
-from pyoco_server.records.models import Job, RunSnapshot
-from pyoco_server.records.operation_models import BulkRecord
+from pyoco_server.records.runs.bulk_models import BulkRecord
+from pyoco_server.records.runs.run_models import Job, RunSnapshot
 from pyoco_server.runs.lifecycle.withdrawal import remove_unstarted, remove_unstarted_bulk
 
-# Longer than a submission takes, including its timeout.
+# An unaccepted key of this age is settled by the next request: longer than a submission takes, including its
+# timeout.
 ABANDONED_SEC = 5.0
 # Less than a submission may take: the rest is for storing the run if the key becomes free.
 _WAIT_SEC = 1.2

@@ -24,14 +24,14 @@ from typing import Final
 from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.broker.stores.shared_secret import shared_secret
 from pyoco_server.broker.stores.trusted_records import TrustedRecords, trusted_records
 from pyoco_server.errors import UnverifiedRun
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import RunSnapshot, encode, job_of
-from pyoco_server.records.operation_models import LAST_SEQUENCE
-from pyoco_server.records.params_preview import params_preview
+from pyoco_server.records.runs.bulk_models import LAST_SEQUENCE
+from pyoco_server.records.runs.params_preview import params_preview
+from pyoco_server.records.runs.run_models import RunSnapshot, encode, job_of
 
 log = logging.getLogger(__name__)
 
@@ -93,12 +93,14 @@ class JobSignatures:
         return await self._accepted(stored) is not None
 
     async def _accepted(self, stored: StoredRun) -> RunSnapshot | None:
-        """The snapshot with all that was accepted; None if it is not authentic."""
+        """The snapshot with all that was accepted, signed; None if it is not authentic."""
         for candidate in _as_accepted(stored.snapshot):
             if await self.is_signed(candidate):
                 return candidate
         trusted = await self.trusted()
-        return stored.snapshot if trusted is None or stored.revision <= trusted.runs else None
+        if trusted is None or stored.revision <= trusted.runs:
+            return structs.replace(stored.snapshot, signature=await self.sign(stored.snapshot))
+        return None
 
     async def verified(self, stored: StoredRun) -> RunSnapshot:
         """The snapshot, signed; UnverifiedRun if it is not what a gateway has accepted.
@@ -107,7 +109,7 @@ class JobSignatures:
         """
         accepted = await self._accepted(stored)
         if accepted is not None:
-            return structs.replace(accepted, signature=await self.sign(accepted))
+            return accepted
         snapshot = stored.snapshot
         self.refused += 1
         error = UnverifiedRun(

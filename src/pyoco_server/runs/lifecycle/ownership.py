@@ -14,10 +14,10 @@ from msgspec import UNSET, UnsetType, structs
 
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.run_store import RunStore, StoredRun
+from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import (
+from pyoco_server.records.runs.run_models import (
     MAX_EARLIER_ATTEMPTS,
     EarlierAttempt,
     Job,
@@ -28,7 +28,7 @@ from pyoco_server.records.models import (
 )
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
 from pyoco_server.runs.lifecycle.field_ownership import FieldOwner, fields_of
-from pyoco_server.runs.lifecycle.waiting_state import not_waiting
+from pyoco_server.runs.lifecycle.waiting_state import cleared_wait_fields
 
 log = logging.getLogger(__name__)
 
@@ -305,7 +305,7 @@ def _claimed(
         updated_at=now,
         # Of the job, if it has one: only gateways publish jobs.
         signature=job.signature or current.signature,
-        **not_waiting(current),
+        **cleared_wait_fields(current),
     )
 
 

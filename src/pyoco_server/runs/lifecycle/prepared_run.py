@@ -7,9 +7,16 @@ from hashlib import sha256
 from msgspec import UNSET
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, first_snapshot, pending_snapshot
+from pyoco_server.records.runs.run_models import (
+    Job,
+    RunSnapshot,
+    RunStatus,
+    encode,
+    first_snapshot,
+    pending_snapshot,
+)
 from pyoco_server.runs.lifecycle.job_signatures import JobSignatures, signatures_of
 
 

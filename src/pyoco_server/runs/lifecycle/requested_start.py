@@ -1,5 +1,6 @@
 """The start that a request asks for: at a time, after a delay, or at once."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,8 +37,9 @@ def requested_start(
         message = f"given together with start_at ({shortened(str(start_at))}); give one of them"
         raise InvalidRequest(problems=[FieldProblem("delay_sec", message, value=str(delay_sec))])
     if isinstance(delay_sec, int | float):
-        # To the millisecond, as the clock of the server is known.
-        return RequestedStart(at=round(now + delay_sec, 3), asked=("delay_sec", float(delay_sec)))
+        # The millisecond, as the clock of the server is known; not rounded up, or no delay would be one.
+        at = math.floor((now + delay_sec) * 1000) / 1000
+        return RequestedStart(at=at, asked=("delay_sec", float(delay_sec)))
     assert isinstance(start_at, int | float | str)
     at = _moment(start_at)
     if at > now + TEN_YEARS_SEC:

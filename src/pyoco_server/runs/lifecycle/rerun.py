@@ -1,8 +1,9 @@
 """Rerunning an ended run: a new run of the same work, which refers to its origin.
 
 Mode 'start' executes everything again. The other modes start with the origin's journal; the executor, which
-knows the graph, decides which of its entries are valid. Params may change in mode 'start' only: a task reads
-them wherever it likes, so that nobody knows which results still hold.
+knows the graph, decides which of its entries are kept (`reusable` in worker/engine/graph/rerun_reuse.py).
+Params may change in mode 'start' only: a task reads them wherever it likes, so that nobody knows which
+results still hold.
 """
 
 import difflib
@@ -15,10 +16,10 @@ import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.errors import FieldProblem, InvalidRequest, RunConflict, RunNotFound, shortened
-from pyoco_server.records.models import (
+from pyoco_server.records.runs.run_models import (
     Job,
     RerunMode,
     RunSnapshot,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyoco_server.errors import ResultNotFound, UnreadableRecord, shortened
-from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
-from pyoco_server.records.task_outputs import (
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.runs.task_outputs import (
     BYTES,
     OutputRecord,
     StoredOutput,

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.records.models import Job, RunSnapshot, job_of
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.records.runs.run_models import Job, RunSnapshot, job_of
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 

@@ -1,8 +1,9 @@
 """Submitting a run: its PENDING snapshot and its job are both stored, or neither is.
 
+The flow.yaml of the run, its large params, or the journal of its origin are stored first, then the snapshot,
+then the job. If one of these writes fails, or its ack is lost, the run is withdrawn.
+
 A run with a later start is stored as SCHEDULED, without a job (runs/sweep/delayed_starts.py).
-Its flow.yaml, its large params, or the journal of its origin are stored first, then the snapshot, then the
-job. If one of these writes fails, or its ack is lost, the run is withdrawn.
 """
 
 import time
@@ -18,12 +19,12 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.tag_consumers import UnusableConsumers
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.idempotency_keys import KeyRecord
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.idempotency_keys import KeyRecord
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable, RunNotFound
-from pyoco_server.records.causes import Cause
-from pyoco_server.records.models import Job, RerunMode, RunSnapshot, new_run_id
+from pyoco_server.records.runs.causes import Cause
+from pyoco_server.records.runs.run_models import Job, RerunMode, RunSnapshot, new_run_id
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.prepared_run import (

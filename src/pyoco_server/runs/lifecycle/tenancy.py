@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pyoco_server.broker.stores.run_store import RunStore, StoredRun
+from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
 from pyoco_server.errors import PyocoError, RunNotFound, UnreadableRecord
 from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.models import is_run_id, is_tag
+from pyoco_server.records.value_types import is_run_id, is_tag
 from pyoco_server.telemetry.run_fields import remember_run
 
 

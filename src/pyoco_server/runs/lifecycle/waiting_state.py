@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from msgspec import UNSET, structs
 
-from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, TaskStatus, encode
-from pyoco_server.records.wait_models import WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import OpenWait, RunSnapshot, RunStatus, TaskStatus, encode
+from pyoco_server.records.waits.wait_models import WaitRecord, WaitState
 
 _SHOWN_CHARS: Final = 300
 
 
-def waiting(
+def parked_snapshot(
     snapshot: RunSnapshot, waits: Sequence[WaitRecord], tasks: Mapping[str, TaskStatus]
 ) -> RunSnapshot:
     """The run when it is parked."""
@@ -94,7 +94,12 @@ def without_decided(
     now = time.time()
     changes: dict[str, Any] = {"open_waits": left, "updated_at": now}
     if snapshot.status.parked:
-        changes = {**not_waiting(snapshot), **changes, "status": RunStatus.PENDING, "heartbeat_at": now}
+        changes = {
+            **cleared_wait_fields(snapshot),
+            **changes,
+            "status": RunStatus.PENDING,
+            "heartbeat_at": now,
+        }
     if snapshot.delivery is None:
         ids = {each.wait_id for each in left}
         changes |= _shown_wait([wait for wait in waits if wait.wait_id in ids])
@@ -113,7 +118,7 @@ def queued_since(snapshot: RunSnapshot) -> float:
     return snapshot.submitted_at
 
 
-def not_waiting(snapshot: RunSnapshot) -> dict[str, Any]:
+def cleared_wait_fields(snapshot: RunSnapshot) -> dict[str, Any]:
     """The changes to the snapshot of a run that continues or ends."""
     if snapshot.open_waits is UNSET:
         return {}

@@ -1,8 +1,8 @@
 """Withdrawing what a failed request has stored, unless it has started.
 
 If NATS is available, that happens before the error response. Otherwise it happens in the background, after
-the outage, and is lost if the process is killed: then a run may be executed after a 503.
-Only an idempotency key makes a retry safe in that case.
+the outage, and is lost if the process is killed: then a run may be executed after a 503, and only an
+idempotency key makes a retry safe.
 
 A server that loses its power loses what it has not written to disk: what was withdrawn is then stored again.
 So each withdrawal is repeated after an interruption, for as long as it can be lost.
@@ -18,13 +18,13 @@ from typing import Any, Final, Generic, TypeVar
 from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.bulk_records import BulkRecords
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.bulk_records import BulkRecords
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import RunSnapshot, RunStatus
-from pyoco_server.records.operation_models import BulkRecord
+from pyoco_server.records.runs.bulk_models import BulkRecord
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.queue.acked_jobs import AckedJobs
 from pyoco_server.broker.queue.queued_runs import QueueCount
 from pyoco_server.broker.queue.work_queue import head_of
-from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.runs.sweep.exhausted_deliveries import LastDeliveries, is_job_of
+from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs, is_job_of
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.orphaned_runs import CheckLease
 from pyoco_server.runs.sweep.run_repair import RunRepairer
@@ -27,13 +27,13 @@ class AckedJobRemoval:
         connection: Connection,
         repairer: RunRepairer,
         runs: OpenRuns,
-        last_deliveries: LastDeliveries,
+        undeliverable_jobs: UndeliverableJobs,
         thresholds: SilenceThresholds,
     ) -> None:
         self._jobs = AckedJobs(connection)
         self._repairer = repairer
         self._runs = runs
-        self._last_deliveries = last_deliveries
+        self._undeliverable_jobs = undeliverable_jobs
         self._thresholds = thresholds
 
     async def remove(self, counted: QueueCount, check_lease: CheckLease) -> None:
@@ -50,7 +50,7 @@ class AckedJobRemoval:
                 await self._remove(message, head.run_id)
             elif await self._is_orphaned(stored):
                 why = "the run's job was acknowledged, and is not delivered again: published a new one"
-                await self._last_deliveries.replace(stored, message.sequence, why)
+                await self._undeliverable_jobs.replace(stored, message.sequence, why)
 
     async def _remove(self, message: StreamMessage, run_id: str) -> None:
         await self._repairer.queue.remove(message.sequence)

@@ -6,12 +6,13 @@ and one of them wins. If that one is killed in between, the sweep finds a PENDIN
 
 import heapq
 import logging
+from collections.abc import Sequence
 from typing import Final
 
-from pyoco_server.aio.parallel import for_each_item
+from pyoco_server.aio.parallel import READ_TOGETHER, for_each_item
 from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 
@@ -47,11 +48,23 @@ class DelayedStarts:
 
     async def run_due(self, now: float) -> float | None:
         left = self._take_due(now)
+        try:
+            due = list(left)
+            for start in range(0, len(due), READ_TOGETHER):
+                await self._release(due[start : start + READ_TOGETHER], now, left)
+        finally:
+            for run_id, start_at in left.items():
+                heapq.heappush(self._queue, (start_at, run_id))
+        return self._queue[0][0] if self._queue else None
+
+    async def _release(self, run_ids: Sequence[str], now: float, left: dict[str, float]) -> None:
+        """Release these, and take each that is done from `left`; NatsUnavailable ends it."""
         outages: list[NatsUnavailable] = []
+        read = await self._repairer.signed_runs(run_ids)
 
         async def release(run_id: str) -> bool:
             try:
-                await self._repairer.release(run_id, now)
+                await self._repairer.release(run_id, now, read.get(run_id))
             except NatsUnavailable as error:
                 outages.append(error)
                 return False
@@ -61,12 +74,9 @@ class DelayedStarts:
             del left[run_id]
             return True
 
-        await for_each_item(release, list(left), at_once=_AT_ONCE, urgent=self._urgent)
+        await for_each_item(release, run_ids, at_once=_AT_ONCE, urgent=self._urgent)
         if outages:
-            for run_id, start_at in left.items():
-                heapq.heappush(self._queue, (start_at, run_id))
             raise outages[0]
-        return self._queue[0][0] if self._queue else None
 
     def _take_due(self, now: float) -> dict[str, float]:
         """The first ones, with their starts; each once, also if it was written twice."""

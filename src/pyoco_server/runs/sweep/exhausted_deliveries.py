@@ -10,10 +10,11 @@ import time
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.queue.advisories import ExhaustedJob
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
-from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, decode_job
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import Job, Reason, RunSnapshot, RunStatus, decode_job
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
@@ -46,7 +47,7 @@ def is_job_of(sequence: int, generation: int, snapshot: RunSnapshot) -> bool:
     return snapshot.delivery is None or snapshot.delivery[0] == sequence
 
 
-class LastDeliveries:
+class UndeliverableJobs:
     """Ends or requeues a run whose job is not redelivered any more."""
 
     def __init__(self, repairer: RunRepairer, queued: QueuedRuns) -> None:
@@ -81,12 +82,12 @@ class ExhaustedDeliveries:
         self,
         repairer: RunRepairer,
         runs: OpenRuns,
-        last_deliveries: LastDeliveries,
+        undeliverable_jobs: UndeliverableJobs,
         thresholds: SilenceThresholds,
     ) -> None:
         self._repairer = repairer
         self._runs = runs
-        self._last_deliveries = last_deliveries
+        self._undeliverable_jobs = undeliverable_jobs
         self._thresholds = thresholds
 
     async def settle(self, exhausted: ExhaustedJob) -> bool:
@@ -124,7 +125,7 @@ class ExhaustedDeliveries:
                 return False
         # The limit may have been raised since.
         deliveries = max(exhausted.deliveries, limits.max_deliver)
-        return await self._last_deliveries.settle(stored, exhausted.sequence, deliveries)
+        return await self._undeliverable_jobs.settle(stored, exhausted.sequence, deliveries)
 
     async def _report_invalid(self, message: StreamMessage, exhausted: ExhaustedJob, problem: str) -> None:
         """If its run exists, it has no job now, and the sweep requeues it."""

@@ -16,8 +16,9 @@ from sys import intern
 import msgspec
 
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.records.models import PARKED, Count, RunStatus, StoredTag, snapshot_decoder
 from pyoco_server.records.moments import Seconds, Timestamp
+from pyoco_server.records.runs.run_models import PARKED, RunStatus, snapshot_decoder
+from pyoco_server.records.value_types import Count, StoredTag
 
 # A turn of the event loop for so many: about half a millisecond.
 _GROUP = 250
@@ -108,8 +109,8 @@ class _ParkedRun(msgspec.Struct, gc=False):
 
 class OpenRuns:
     def __init__(self) -> None:
-        # When the bucket was created.
-        self.created = ""
+        # When the bucket was created; empty until its feed is read.
+        self.bucket_created = ""
         self._runs: dict[str, OpenRun] = {}
         self._parked: dict[str, _ParkedRun] = {}
         # The states of queued runs, by what is known of them.
@@ -117,9 +118,9 @@ class OpenRuns:
         # Deleted keys whose marker may still be in the bucket, and when it was seen; oldest first.
         self.markers: OrderedDict[str, float] = OrderedDict()
         self._on_ended: list[Callable[[str], None]] = []
-        self._on_waiting: list[Callable[[str, int], None]] = []
+        self._on_parked: list[Callable[[str, int], None]] = []
         self._on_waits_changed: list[Callable[[str], None]] = []
-        self._on_ended_waiting: list[Callable[[str], None]] = []
+        self._on_ended_with_waits: list[Callable[[str], None]] = []
         self._on_scheduled: list[Callable[[str, float], None]] = []
 
     def __len__(self) -> int:
@@ -134,7 +135,7 @@ class OpenRuns:
         return self._runs.get(run_id)
 
     def shared_id(self, run_id: str) -> str:
-        """The same id, as the string that is held here: whoever holds many of them needs no other."""
+        """The string that is held here for this id: others that hold many ids share it."""
         run = self._parked.get(run_id) or self._runs.get(run_id)
         return run_id if run is None else run.run_id
 
@@ -147,20 +148,20 @@ class OpenRuns:
         """Call it with the id of each run that has ended or was deleted."""
         self._on_ended.append(callback)
 
-    def on_waiting(self, callback: Callable[[str, int], None]) -> None:
+    def on_parked(self, callback: Callable[[str, int], None]) -> None:
         """Call it with the id and the generation of each run that is parked.
 
         A run may have continued and waited again between two reads of the bucket.
         """
-        self._on_waiting.append(callback)
+        self._on_parked.append(callback)
 
     def on_waits_changed(self, callback: Callable[[str], None]) -> None:
         """Call it with the id of each run that names other open waits than before, or is parked for them."""
         self._on_waits_changed.append(callback)
 
-    def on_ended_waiting(self, callback: Callable[[str], None]) -> None:
+    def on_ended_with_waits(self, callback: Callable[[str], None]) -> None:
         """Call it with the id of each run that has ended or was deleted with open waits."""
-        self._on_ended_waiting.append(callback)
+        self._on_ended_with_waits.append(callback)
 
     def on_scheduled(self, callback: Callable[[str, float], None]) -> None:
         """Call it with the id and the start of each run that is to start later."""
@@ -203,7 +204,7 @@ class OpenRuns:
 
     def reset(self, created: str) -> None:
         """Forget everything: later writes are of this bucket."""
-        self.created = created
+        self.bucket_created = created
         self._runs.clear()
         self._parked.clear()
         self.markers.clear()
@@ -226,7 +227,7 @@ class OpenRuns:
         self._report_write(run_id, last, state)
 
     def _shared(self, state: RunState) -> RunState:
-        """One state for all queued runs that differ only in times: they count for a run with a delivery."""
+        """One state for all queued runs that differ only in times: those matter for delivered runs only."""
         key = (state.tag, state.generation, state.start_time is not None, state.timeout_sec)
         found = self._queued_states.get(key)
         if found is None:
@@ -248,9 +249,9 @@ class OpenRuns:
         if state.status == RunStatus.SCHEDULED:
             for on_scheduled in self._on_scheduled:
                 on_scheduled(run_id, state.start_at or 0.0)
-        if _starts_waiting(before, state):
-            for on_waiting in self._on_waiting:
-                on_waiting(run_id, state.generation)
+        if _is_newly_parked(before, state):
+            for on_parked in self._on_parked:
+                on_parked(run_id, state.generation)
         if _has_other_waits(before, state):
             for on_waits_changed in self._on_waits_changed:
                 on_waits_changed(run_id)
@@ -259,7 +260,7 @@ class OpenRuns:
         for callback in self._on_ended:
             callback(run_id)
         if last is not None and last.state.open_waits:
-            for callback in self._on_ended_waiting:
+            for callback in self._on_ended_with_waits:
                 callback(run_id)
 
     def _remove(self, run_id: str) -> OpenRun | None:
@@ -308,7 +309,7 @@ def _is_queued(state: RunState) -> bool:
     )
 
 
-def _starts_waiting(before: OpenRun | None, now: RunState) -> bool:
+def _is_newly_parked(before: OpenRun | None, now: RunState) -> bool:
     if now.status not in PARKED:
         return False
     return before is None or (before.state.status, before.state.generation) != (now.status, now.generation)

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
-from pyoco_server.broker.queue.work_queue import DeliveryLimits
+from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import Reason, RunSnapshot, RunStatus
-from pyoco_server.runs.sweep.exhausted_deliveries import LastDeliveries
+from pyoco_server.records.runs.run_models import Reason, RunSnapshot, RunStatus
+from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import Repair, SilenceThresholds, is_overdue, repair_for
@@ -24,7 +24,7 @@ class OrphanedRuns:
         repairer: RunRepairer,
         runs: OpenRuns,
         queued: QueuedRuns,
-        last_deliveries: LastDeliveries,
+        undeliverable_jobs: UndeliverableJobs,
         thresholds: SilenceThresholds,
         *,
         clock: Callable[[], float],
@@ -32,7 +32,7 @@ class OrphanedRuns:
         self._repairer = repairer
         self._runs = runs
         self._queued = queued
-        self._last_deliveries = last_deliveries
+        self._undeliverable_jobs = undeliverable_jobs
         self._thresholds = thresholds
         self._clock = clock
         self._limits: dict[str, DeliveryLimits] = {}
@@ -96,7 +96,7 @@ class OrphanedRuns:
                 self._runs.forget(run.run_id, run.revision)
             elif repair is Repair.EXHAUSTED:
                 assert stored.snapshot.delivery is not None
-                await self._last_deliveries.settle(stored, *stored.snapshot.delivery)
+                await self._undeliverable_jobs.settle(stored, *stored.snapshot.delivery)
             elif repair is Repair.RELEASE:
                 await self._repairer.release(run.run_id, self._clock())
             elif repair is not Repair.REQUEUE:

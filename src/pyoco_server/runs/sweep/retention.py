@@ -20,17 +20,17 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_after, stream_state
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.mailbox_store import MailboxStore
-from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.broker.stores.run_object_store import RunObjects
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
+from pyoco_server.broker.stores.runs.run_object_store import RunObjects
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.broker.stores.workers.flow_catalogue_store import FlowCatalogueStore
 from pyoco_server.broker.stores.workers.worker_registry import StoredWorker, WorkerRegistry
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.models import TERMINAL
+from pyoco_server.records.runs.run_models import TERMINAL
 from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
 
 log = logging.getLogger(__name__)
@@ -70,8 +70,8 @@ class Retention:
         """Remove the runs that ended long ago; yields the number removed of each group."""
         if not self._keep_sec:
             return
-        if self._created != self._runs.created:
-            self._created, self._after = self._runs.created, 0
+        if self._created != self._runs.bucket_created:
+            self._created, self._after = self._runs.bucket_created, 0
         # By the server's clock: if ours jumped ahead, young runs would be removed.
         ended_before = (await stream_state(self._connection, self._stream)).server_time - self._keep_sec
         while old := await self._oldest(stored_before=ended_before):
@@ -122,7 +122,7 @@ class Retention:
 
     async def _remove_markers(self, group: list[tuple[float, str]]) -> None:
         """Markers that could not be removed are put back."""
-        created = self._runs.created
+        created = self._runs.bucket_created
         left = {run_id: (seen_at, run_id) for seen_at, run_id in group}
 
         async def remove(run_id: str) -> None:
@@ -133,7 +133,7 @@ class Retention:
             await _all_of([remove(run_id) for run_id in left])
         finally:
             # Unless the bucket was recreated meanwhile.
-            if self._runs.created == created:
+            if self._runs.bucket_created == created:
                 self._runs.put_back_markers(list(left.values()))
 
     async def _remove_marker(self, run_id: str) -> None:

@@ -7,6 +7,7 @@ compare-and-set on the revision it was decided on: nothing is done to a run that
 import logging
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec import UNSET, structs
@@ -14,17 +15,18 @@ from msgspec import UNSET, structs
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore, StoredRun
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord, UnverifiedRun
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import Job, Reason, RunSnapshot, RunStatus
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.ownership import apply_cancel
 from pyoco_server.runs.lifecycle.stored_job import DocumentLost, stored_job
-from pyoco_server.runs.lifecycle.waiting_state import not_waiting
+from pyoco_server.runs.lifecycle.waiting_state import cleared_wait_fields
 from pyoco_server.telemetry.run_fields import remember_run
 
 log = logging.getLogger(__name__)
@@ -63,9 +65,20 @@ class RunRepairer:
         if stored is not None and revision not in (None, stored.revision):
             return None
         if stored is not None:
-            run = stored.snapshot
-            remember_run(run.run_id, flow_name=run.flow_name, tag=run.tag, worker_id=run.worker_id)
+            _remember(stored.snapshot)
         return stored
+
+    async def signed_runs(self, run_ids: Sequence[str]) -> dict[str, StoredRun]:
+        """Runs as any replica knows them, read together; any of them may have been written since.
+
+        Whoever decides by one does it with a compare-and-set, and reads it from the leader after a conflict.
+        One without signature is left out: the leader alone knows its revision for sure.
+        """
+        found = await self.store.find_many(run_ids)
+        signed = {run_id: run for run_id, run in found.items() if run.snapshot.signature is not UNSET}
+        for stored in signed.values():
+            _remember(stored.snapshot)
+        return signed
 
     async def end(self, stored: StoredRun, ending: Ending) -> bool:
         """Write the run's end, report it, remove its message; false if the run was written since.
@@ -115,13 +128,17 @@ class RunRepairer:
         self.actions["job_published"] += 1
         return subject
 
-    async def release(self, run_id: str, now: float) -> bool:
-        """Start a SCHEDULED run whose time has come: once, however many gateways do it."""
+    async def release(self, run_id: str, now: float, read: StoredRun | None = None) -> bool:
+        """Start a SCHEDULED run whose time has come: once, however many gateways do it.
+
+        `read` is the run as a replica knows it.
+        """
+        if read is not None and _is_due(read, now) and await self._release(read, now):
+            return True
         stored = await self.stored(run_id)
-        if stored is None or stored.snapshot.status is not RunStatus.SCHEDULED:
-            return False
-        if (stored.snapshot.start_at or 0.0) > now:
-            return False
+        return stored is not None and _is_due(stored, now) and await self._release(stored, now)
+
+    async def _release(self, stored: StoredRun, now: float) -> bool:
         try:
             job = await self._job(stored)
             pending = structs.replace(
@@ -133,7 +150,7 @@ class RunRepairer:
             await self._connection.urgent.give_way()
             await self.queue.publish(job, run_revision=revision)
         except RevisionConflict:
-            # Another gateway has released it, or it was cancelled.
+            # Another gateway has released it, it was cancelled, or a replica lags.
             return False
         except (_JobLost, PayloadTooLarge) as why:
             error = f"its time has come, but its job cannot be published: {why}; submit it again"
@@ -196,7 +213,7 @@ class RunRepairer:
             error=ending.error,
             end_time=now,
             updated_at=now,
-            **not_waiting(snapshot),
+            **cleared_wait_fields(snapshot),
         )
         room = min(self._connection.config.max_run_snapshot_bytes, self._connection.max_record_bytes)
         return compact_run_snapshot(apply_cancel(ended), room)
@@ -234,3 +251,12 @@ class RunRepairer:
         log.info(
             what, extra={"run_id": snapshot.run_id, "flow_name": snapshot.flow_name, "tag": snapshot.tag}
         )
+
+
+def _is_due(stored: StoredRun, now: float) -> bool:
+    run = stored.snapshot
+    return run.status is RunStatus.SCHEDULED and (run.start_at or 0.0) <= now
+
+
+def _remember(run: RunSnapshot) -> None:
+    remember_run(run.run_id, flow_name=run.flow_name, tag=run.tag, worker_id=run.worker_id)

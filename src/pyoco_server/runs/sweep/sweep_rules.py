@@ -1,23 +1,31 @@
 """The rules of the sweep, without a broker: when a run is orphaned, and how it is repaired.
 
 A run with an owner is written at every heartbeat, and its message is redelivered after AckWait. A run that is
-silent for longer than both has no owner and gets none. A parked run is silent by design: it
-has no owner, no job and no time limit until its wait is over; so is a run with a later start, until then.
+silent for longer than both has no owner and gets none. A parked run is silent by design: it has no owner, no
+job and no time limit until its wait is over. So is a run with a later start, until it is released.
 """
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from pyoco_server.broker.queue.work_queue import DeliveryLimits
+from pyoco_server.aio.urgent_work import LONGEST_BURST_SEC
+from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.lifecycle.ownership import time_used_by_heartbeat
 from pyoco_server.runs.sweep.open_runs import RunState
 
 # Longer than a submission takes from its first write to its last.
 _SUBMISSION_SEC = 2.0
 _MISSED_HEARTBEATS = 2
+# How much of the interval a round waits for the end of a burst of submits, at most.
+_BURST_PART = 0.4
 _SWEPT = {RunStatus.PENDING, RunStatus.RUNNING, RunStatus.CANCELLING}
+
+
+def burst_wait_sec(interval_sec: float) -> float:
+    """With a short interval the lease is short as well: a longer wait would lose it in each burst."""
+    return min(LONGEST_BURST_SEC, _BURST_PART * interval_sec)
 
 
 class Repair(Enum):

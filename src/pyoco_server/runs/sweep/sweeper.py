@@ -20,12 +20,12 @@ from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.sweep.acked_job_removal import AckedJobRemoval
-from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, LastDeliveries
+from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, UndeliverableJobs
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.orphaned_runs import OrphanedRuns
 from pyoco_server.runs.sweep.retention import Retention, UnfinishedUploads, WorkerRecordRetention
 from pyoco_server.runs.sweep.run_repair import RunRepairer
-from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
+from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds, burst_wait_sec
 from pyoco_server.runs.sweep.unsigned_runs import UnsignedRuns
 
 log = logging.getLogger(__name__)
@@ -61,17 +61,19 @@ class Sweeper:
         self._queued = QueuedRuns(connection, shared_id=runs.shared_id)
         runs.on_ended(self._queued.forget)
         # A waiting run has no job in the queue.
-        runs.on_waiting(self._queued.forget_before)
+        runs.on_parked(self._queued.forget_before)
         self._unsigned = UnsignedRuns(connection, runs)
         self._retention = Retention(connection, self._runs)
         self._worker_records = WorkerRecordRetention(connection)
         self._uploads = UnfinishedUploads(connection)
         self._usage = ArtifactUsage(connection)
         self._advisories = Advisories(connection)
-        self.last_deliveries = last = LastDeliveries(self.repairer, self._queued)
-        self._exhausted = ExhaustedDeliveries(self.repairer, self._runs, last, thresholds)
-        self._acked = AckedJobRemoval(connection, self.repairer, self._runs, last, thresholds)
-        self._orphaned = OrphanedRuns(self.repairer, self._runs, self._queued, last, thresholds, clock=clock)
+        self.undeliverable_jobs = undeliverable = UndeliverableJobs(self.repairer, self._queued)
+        self._exhausted = ExhaustedDeliveries(self.repairer, self._runs, undeliverable, thresholds)
+        self._acked = AckedJobRemoval(connection, self.repairer, self._runs, undeliverable, thresholds)
+        self._orphaned = OrphanedRuns(
+            self.repairer, self._runs, self._queued, undeliverable, thresholds, clock=clock
+        )
         self._loop = BackgroundLoop("sweep", self._step)
         self._advisories.on_advisory(self._loop.wake)
         # Silence counts from this connect on.
@@ -90,11 +92,7 @@ class Sweeper:
     async def close(self) -> None:
         """Stop, and release the lease to another gateway."""
         await self._loop.close()
-        if self._connection.ready:
-            try:
-                await self.lease.release()
-            except NatsUnavailable as error:
-                log.info("the lease is not released; it expires by itself: %s", error)
+        await self.lease.close()
 
     async def _step(self) -> None:
         await self._connection.wait_ready()
@@ -120,6 +118,9 @@ class Sweeper:
             await asyncio.sleep(_GATHER_SEC)
 
     async def _round(self) -> None:
+        # A round needs the index, which then reads every run that is being submitted. The first one comes
+        # with the first request.
+        await self._connection.urgent.burst_over(burst_wait_sec(self._interval_sec))
         # Until all open runs are known, nothing can be decided.
         await self._lists.caught_up()
         was_held = self.lease.held

@@ -12,11 +12,11 @@ from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import is_trust_decided, present_records, trust_records
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.models import is_tag
+from pyoco_server.records.value_types import is_tag
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 

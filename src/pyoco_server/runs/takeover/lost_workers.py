@@ -7,6 +7,11 @@ then found it disconnected in several probes in a row during `lost_after_sec`. S
 - a worker that reconnects: that takes a fraction of a second, and one probe that finds it starts anew;
 - any worker after an outage of NATS or of the network, until it was seen connected again.
 
+A process that was never seen cannot be told from one that this gateway cannot see: its account does not
+import the subject, or its version has no such subscription. So a worker waits up to 2 s for a gateway
+to see it before its first run (`worker/session/presence.py`), and no record or claim of an unseen one makes
+it lost.
+
 A power failure or a network partition leaves the connection open until the server's own ping timeout. Such a
 worker is not lost here; its runs are redelivered after AckWait.
 """
@@ -17,8 +22,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from pyoco_server.records.models import Tag, WorkerState
 from pyoco_server.records.moments import Timestamp
+from pyoco_server.records.value_types import Tag
+from pyoco_server.records.workers.worker_models import WorkerState
 
 # At least this many probes must find a worker disconnected.
 _MIN_MISSES = 2
@@ -106,11 +112,14 @@ class LostWorkers:
         for process in self._processes.values():
             process.reset()
 
-    def on_probe(self, disconnected: Collection[str], now: float) -> ProbeResult:
-        """Take the result of a probe of all processes."""
+    def on_probe(self, asked: Collection[str], disconnected: Collection[str], now: float) -> ProbeResult:
+        """Take the result of a probe of the processes `asked`; it says nothing of those added meanwhile."""
         result = ProbeResult()
-        for process in list(self._processes.values()):
-            if process.instance_id not in disconnected:
+        for instance_id in asked:
+            process = self._processes.get(instance_id)
+            if process is None:
+                continue
+            if instance_id not in disconnected:
                 process.was_connected, process.misses = True, 0
                 continue
             process.misses += 1

@@ -15,12 +15,12 @@ from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import RunSnapshot, RunStatus
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
 from pyoco_server.runs.lifecycle.ownership import time_used_until_now
-from pyoco_server.runs.sweep.exhausted_deliveries import LastDeliveries
+from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.takeover.lost_workers import WorkerProcess
 
@@ -52,9 +52,9 @@ def is_to_hand_over(snapshot: RunSnapshot, instance_id: str) -> bool:
 
 
 class RunHandover:
-    def __init__(self, repairer: RunRepairer, last_deliveries: LastDeliveries) -> None:
+    def __init__(self, repairer: RunRepairer, undeliverable_jobs: UndeliverableJobs) -> None:
         self._repairer = repairer
-        self._last_deliveries = last_deliveries
+        self._undeliverable_jobs = undeliverable_jobs
         self._unfinished: list[_HandedOver] = []
         # Whether the server has refused a redelivery since the last connect.
         self._forbidden = False
@@ -77,7 +77,7 @@ class RunHandover:
             return
         limits = await self._repairer.queue.limits(snapshot.tag)
         if limits.exhausted_by(snapshot.delivery[1]):
-            await self._last_deliveries.settle(stored, *snapshot.delivery)
+            await self._undeliverable_jobs.settle(stored, *snapshot.delivery)
         elif (revision := await self._write(stored)) is not None:
             handed_over = _HandedOver(run_id, revision, snapshot.tag, snapshot.delivery[0], owner.worker_id)
             self._unfinished.append(handed_over)

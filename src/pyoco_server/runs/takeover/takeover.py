@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
+from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.broker.queue.worker_probe import WorkerProbe, is_instance_id
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, UnreadableRecord
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import WorkerRecord
+from pyoco_server.records.moments import iso_time
+from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.index.run_lists import RunLists
-from pyoco_server.runs.sweep.exhausted_deliveries import LastDeliveries
+from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.takeover.lost_workers import LostWorkers, WorkerHead, WorkerProcess
@@ -53,23 +54,27 @@ class Takeover:
         lists: RunLists,
         runs: OpenRuns,
         repairer: RunRepairer,
-        last_deliveries: LastDeliveries,
+        undeliverable_jobs: UndeliverableJobs,
     ) -> None:
         config = connection.config
         self._connection = connection
         self._lists = lists
         self._runs = runs
         self._enabled = config.worker_lost_after_sec > 0
+        self._silent_sec = config.worker_disconnect_timeout_sec
         self._workers = LostWorkers(config.worker_lost_after_sec)
         self._probe = WorkerProbe(connection)
-        self._handover = RunHandover(repairer, last_deliveries)
+        self._handover = RunHandover(repairer, undeliverable_jobs)
         self._unclaimed = UnclaimedJobs(connection, repairer, runs)
+        self._records_stream = f"KV_{config.workers_kv_bucket}"
+        self._records_subject = f"$KV.{config.workers_kv_bucket}.*"
         self._records = RenewableSubscription(
-            connection, self._on_record, f"$KV.{config.workers_kv_bucket}.*"
+            connection, lambda message: self._on_record(message.data), self._records_subject
         )
         # By instance id, what was delivered when it disappeared.
         self._delivered: dict[str, Delivered] = {}
         self._searches: list[_Search] = []
+        # The connection on which the records of all workers were read.
         self._connected_since = 0.0
         self._loop = BackgroundLoop("takeover", self._step)
 
@@ -88,25 +93,33 @@ class Takeover:
     async def close(self) -> None:
         await self._loop.close()
 
-    def _on_record(self, message: Message) -> None:
+    def _on_record(self, data: bytes) -> None:
         try:
-            record = _decode_head(message.data)
+            record = _decode_head(data)
         except UnreadableRecord:
             # A marker, or a record that cannot be read.
             return
         if is_instance_id(record.instance_id) and self._workers.on_record(record):
-            # It has to be seen connected before it can be lost.
+            # It has to be seen connected before it can be lost, and waits for that before its first run.
             self._loop.wake()
 
     async def _step(self) -> None:
+        # First without a pause: workers that have started at the same time wait until they are seen.
+        await self._round()
         await self._loop.pause(_PROBE_EVERY_SEC)
+
+    async def _round(self) -> None:
         await self._connection.wait_ready()
-        if self._connected_since != self._connection.state.since:
-            self._connected_since = self._connection.state.since
+        since = self._connection.state.since
+        is_new = self._connected_since != since
+        if is_new:
             self._workers.on_outage()
             self._handover.on_connect()
         try:
             await self._records.renew()
+            if is_new:
+                await self._read_records()
+                self._connected_since = since
             await self._look_for_lost_workers()
         except NatsUnavailable as error:
             log.debug("workers cannot be probed: %s", error)
@@ -117,12 +130,34 @@ class Takeover:
         except (NatsUnavailable, IndexNotReady) as error:
             log.debug("the handover is retried: %s", error)
 
+    async def _read_records(self) -> None:
+        """Workers that have started before: their next heartbeat may be seconds away.
+
+        Not those that were silent for long: there may be thousands of dead ones, each probed ten times.
+        """
+        since = iso_time(max(0.0, time.time() - self._silent_sec))
+        after = 0
+        while batch := await read_batch(
+            self._connection,
+            self._records_stream,
+            self._records_subject,
+            after=after,
+            since="" if after else since,
+        ):
+            for message in batch:
+                self._on_record(message.data)
+            if not batch[-1].num_pending:
+                return
+            after = batch[-1].sequence
+
     async def _look_for_lost_workers(self) -> None:
-        if not self._workers.probed:
+        # Records that arrive meanwhile add others.
+        asked = list(self._workers.probed)
+        if not asked:
             return
-        disconnected = await self._probe.disconnected(self._workers.probed)
+        disconnected = await self._probe.disconnected(asked)
         now = time.monotonic()
-        found = self._workers.on_probe(disconnected, now)
+        found = self._workers.on_probe(asked, disconnected, now)
         for process in found.missing:
             self._delivered[process.instance_id] = await self._unclaimed.delivered(process.tags)
         for process in found.lost:

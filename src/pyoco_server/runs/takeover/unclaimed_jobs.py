@@ -12,7 +12,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.queue.tag_consumers import consumer_info
 from pyoco_server.broker.queue.work_queue import head_of, is_first_job
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 

@@ -8,11 +8,11 @@ import logging
 from collections.abc import AsyncGenerator, Iterator
 from typing import Final
 
-from pyoco_server.broker.stores.run_hints import RunWatch, RunWatches
-from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_hints import RunWatch, RunWatches
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.watch.log_reading import START, LogFilter, LogPosition, LogReader, PlacedLine
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, Self
 
-from pyoco_server.broker.stores.run_log_store import LogBatch, RunLogs
+from pyoco_server.broker.stores.runs.run_log_store import LogBatch, RunLogs
 from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, shortened
-from pyoco_server.records.models import LogLine
+from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.runs.index.run_summary import folded
 
 # What one page reads at most, whatever the filter.

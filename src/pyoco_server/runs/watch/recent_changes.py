@@ -15,8 +15,8 @@ from typing import Final, Literal, Self
 
 from msgspec import Struct
 
-from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_summary import RunSummary
+from pyoco_server.runs.index.search.run_filter import RunFilter
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 
 MAX_RUNS: Final = 5_000

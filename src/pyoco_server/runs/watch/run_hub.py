@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 
-from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_summary import RunSummary
+from pyoco_server.runs.index.search.run_filter import RunFilter
 from pyoco_server.runs.watch.followers import (
     CachedEncodings,
     Follower,

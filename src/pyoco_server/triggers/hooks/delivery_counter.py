@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyoco_server.broker.stores.triggers.delivery_store import HookName
-from pyoco_server.records.hook_models import DeliveryStatus, DeliverySummary
+from pyoco_server.records.triggers.hook_models import DeliveryStatus, DeliverySummary
 
 _MINUTE_SEC: Final = 60.0
 # Hooks whose refusals, or waiting messages, are being counted.

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
-from pyoco_server.records.hook_models import HookKind, HookRecord
+from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
 from pyoco_server.records.json_pointers import ABSENT, equal, is_pointer, value_at
+from pyoco_server.records.triggers.hook_models import HookKind, HookRecord
 from pyoco_server.runs.flow_yaml.nesting import check_nesting
 from pyoco_server.triggers.hooks.signatures import Incoming
 
@@ -137,7 +137,7 @@ def _key(hook: HookRecord, reader: _SourceReader) -> str | None:
     key = _scalar(found)
     if not key:
         message = f"expected a text or a number at {hook.idempotency!r}, the hook's idempotency key"
-        value = "absent" if found is ABSENT else shortened(found)
+        value = "absent" if found is ABSENT else shortened_json(found)
         raise InvalidRequest(problems=[FieldProblem("idempotency", message, value=value)])
     return key
 

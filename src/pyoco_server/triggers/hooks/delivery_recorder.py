@@ -14,7 +14,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.triggers.delivery_store import DeliveryStore, HookName
 from pyoco_server.errors import PyocoError
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.hook_models import (
+from pyoco_server.records.triggers.hook_models import (
     DeliveryContent,
     DeliveryStatus,
     DeliverySummary,

@@ -5,7 +5,7 @@ from base64 import b64encode
 from typing import Final
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
-from pyoco_server.records.hook_models import HookKind, HookRecord, SignatureOptions
+from pyoco_server.records.triggers.hook_models import HookKind, HookRecord, SignatureOptions
 from pyoco_server.triggers.hooks.delivery_mapping import SOURCE_EXPECTED, is_source
 from pyoco_server.triggers.hooks.signatures import STANDARD_SECRET_PREFIX, is_standard_secret
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pyoco_server.broker.stores.record_directory import RecordDirectory
 from pyoco_server.errors import SecretUnreadable
-from pyoco_server.records.hook_models import HOOK_PREFIX, HookRecord, decode_hook, hook_key
+from pyoco_server.records.triggers.hook_models import HOOK_PREFIX, HookRecord, decode_hook, hook_key
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.tenancy import visible_to
-from pyoco_server.triggers.hooks.signatures import Incoming, Refusal, refusal_of, refuse
+from pyoco_server.triggers.hooks.signatures import Incoming, Refusal, refusal_of, spend_check_time
 from pyoco_server.triggers.secrets_at_rest import SecretBox
-from pyoco_server.triggers.trigger_directory import TriggerDirectory
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class ProofCheck:
 
 
 class HookDirectory:
-    def __init__(self, directory: TriggerDirectory, box: SecretBox, *, clock: Callable[[], float]) -> None:
+    def __init__(self, directory: RecordDirectory, box: SecretBox, *, clock: Callable[[], float]) -> None:
         self._directory = directory
         self._box = box
         self._clock = clock
@@ -60,8 +60,8 @@ class HookDirectory:
     def remove(self, record: HookRecord, *, revision: int) -> None:
         self._directory.remove(record.key, revision=revision)
 
-    async def caught_up(self) -> None:
-        await self._directory.caught_up()
+    async def caught_up(self, *, entirely: bool = False) -> None:
+        await self._directory.caught_up(entirely=entirely)
 
     def get(self, tenant_id: str | None, hook_id: str) -> HookRecord | None:
         found = self._directory.get(hook_key(tenant_id, hook_id))
@@ -85,7 +85,7 @@ class HookDirectory:
         """Compare the proof of a delivery with the secrets of its hook; nothing is awaited."""
         usable = self._by_id.get(hook_id)
         if usable is None:
-            refuse(delivery)
+            spend_check_time(delivery)
             return ProofCheck(None, [])
         now = self._clock()
         proven: HookRecord | None = None

@@ -13,10 +13,10 @@ from typing import Final
 from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.triggers.hook_messages import HookMessage, HookMessages
-from pyoco_server.broker.stores.wait_notices import ConsumerGone
+from pyoco_server.broker.stores.waits.wait_notices import ConsumerGone
 from pyoco_server.errors import HookBusy, IndexNotReady, NatsUnavailable, PyocoError, shortened
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.hook_models import DeliveryStatus, HookKind, HookRecord
+from pyoco_server.records.triggers.hook_models import DeliveryStatus, HookKind, HookRecord
 from pyoco_server.triggers.hooks.hook_directory import HookDirectory
 from pyoco_server.triggers.hooks.hook_receiver import HookReceiver
 from pyoco_server.triggers.hooks.signatures import Incoming
@@ -76,7 +76,7 @@ class HookIntake:
                 await self._terminate(message, "there is no hook of the kind `nats` with this subject")
                 return
             if message.deliveries > 1 and hook.owner in self._busy:
-                await self._wait_again(message)
+                await self._redeliver_when_free(message)
                 return
             delivery = Incoming(
                 headers=message.headers,
@@ -86,7 +86,7 @@ class HookIntake:
             )
             await self._start(hook, message, delivery)
         except (NatsUnavailable, IndexNotReady):
-            await self._again(message, _RETRY_SEC)
+            await self._redeliver_after(message, _RETRY_SEC)
         except PyocoError as error:
             await self._terminate(message, error.sentence())
 
@@ -95,12 +95,12 @@ class HookIntake:
             await self._receiver.process(hook, delivery, default_key=message.message_id)
         except HookBusy:
             self._busy[hook.owner] = time.monotonic() + _SAME_HOOK_SEC
-            await self._wait_again(message)
+            await self._redeliver_when_free(message)
         else:
             await message.delivery.ack()
 
-    async def _wait_again(self, message: HookMessage) -> None:
-        await self._again(message, min(message.deliveries * _BUSY_SEC, _MAX_BUSY_SEC))
+    async def _redeliver_when_free(self, message: HookMessage) -> None:
+        await self._redeliver_after(message, min(message.deliveries * _BUSY_SEC, _MAX_BUSY_SEC))
 
     def _forget_busy(self) -> None:
         now = time.monotonic()
@@ -111,8 +111,8 @@ class HookIntake:
             return None
         hook = self._directory.get(message.tenant_id, message.hook_id)
         if hook is None:
-            # Perhaps another gateway has just created it.
-            await self._directory.caught_up()
+            # Perhaps another gateway has just created it. The message of an unknown hook is removed for good.
+            await self._directory.caught_up(entirely=True)
             hook = self._directory.get(message.tenant_id, message.hook_id)
         return hook if hook is not None and hook.kind is HookKind.NATS else None
 
@@ -128,6 +128,6 @@ class HookIntake:
         with suppress(NatsUnavailable):
             await message.delivery.term()
 
-    async def _again(self, message: HookMessage, delay_sec: float) -> None:
+    async def _redeliver_after(self, message: HookMessage, delay_sec: float) -> None:
         with suppress(NatsUnavailable):
             await message.delivery.nak(delay_sec)

@@ -25,15 +25,15 @@ from pyoco_server.errors import (
     SecretUnreadable,
     shortened,
 )
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.hook_models import (
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import Job
+from pyoco_server.records.triggers.hook_models import (
     DeliveryContent,
     DeliveryStatus,
     DeliverySummary,
     HookOverlap,
     HookRecord,
 )
-from pyoco_server.records.models import Job
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.telemetry import tracing
@@ -52,7 +52,7 @@ _SHOWN_KEY_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DeliveryOutcome:
     """What became of a delivery."""
 
     status: DeliveryStatus
@@ -98,13 +98,13 @@ class HookReceiver:
         # By status.
         self.counts: Counter[str] = Counter(dict.fromkeys(DeliveryStatus, 0))
 
-    async def receive(self, hook_id: str, delivery: Incoming) -> Outcome:
+    async def receive(self, hook_id: str, delivery: Incoming) -> DeliveryOutcome:
         """HookRefused without a valid proof, also if there is no such hook."""
         return await self.process(await self._proven(hook_id, delivery), delivery)
 
     async def process(
         self, hook: HookRecord, delivery: Incoming, *, again: Repetition | None = None, default_key: str = ""
-    ) -> Outcome:
+    ) -> DeliveryOutcome:
         """Start the run of a delivery whose proof is valid, and keep the delivery.
 
         `default_key` is used where the sender names no key. HookBusy and InvalidRequest are recorded as well.
@@ -136,9 +136,9 @@ class HookReceiver:
             self._recorder.count_refused(hook, why, delivery.client_ip)
         raise HookRefused
 
-    async def _outcome(self, work: "_Work", found: MappedDelivery, key: str | None) -> Outcome:
+    async def _outcome(self, work: "_Work", found: MappedDelivery, key: str | None) -> DeliveryOutcome:
         if found.ignored is not None:
-            return Outcome(DeliveryStatus.IGNORED, reason=found.ignored)
+            return DeliveryOutcome(DeliveryStatus.IGNORED, reason=found.ignored)
         hook = work.hook
         check_params(self._config, work.params)
         job = _job_of(hook, work.params)
@@ -148,25 +148,25 @@ class HookReceiver:
             if hook.overlap is not HookOverlap.ALLOW:
                 if receipt is not None and (earlier := await self._receipts.find(receipt)) is not None:
                     started = await self._receipts.finish(earlier, fingerprint)
-                    return Outcome(DeliveryStatus.DUPLICATE, started.run_id)
-                if (open_run := await self._open_run(hook, receipt, job)) is not None:
+                    return DeliveryOutcome(DeliveryStatus.DUPLICATE, started.run_id)
+                if (open_run := await self._take_slot(hook, receipt, job)) is not None:
                     return _overlapping(hook, open_run)
             if receipt is None:
                 await self._starter.ensure_run(job)
-                return Outcome(DeliveryStatus.STARTED, job.run_id)
+                return DeliveryOutcome(DeliveryStatus.STARTED, job.run_id)
             started = await self._receipts.start_once(StartRequest(receipt, fingerprint, job))
             expected = run_id_of(receipt)
             if started.run_id != expected and hook.overlap is not HookOverlap.ALLOW:
                 await self._slots.pass_on(hook.tenant_id, hook.owner, expected, started.run_id)
         status = DeliveryStatus.STARTED if started.is_new else DeliveryStatus.DUPLICATE
-        return Outcome(status, started.run_id)
+        return DeliveryOutcome(status, started.run_id)
 
-    async def _open_run(self, hook: HookRecord, receipt: ReceiptKey | None, job: Job) -> str | None:
-        """The open run of the hook, if there is one; else the run of this delivery is the open one now."""
+    async def _take_slot(self, hook: HookRecord, receipt: ReceiptKey | None, job: Job) -> str | None:
+        """Take the hook's slot for the run of this delivery; returns the open run that has it, if any."""
         run_id = job.run_id if receipt is None else run_id_of(receipt)
         return await self._slots.take(hook.tenant_id, hook.owner, run_id, now=self._clock())
 
-    def _record(self, work: "_Work", outcome: Outcome) -> None:
+    def _record(self, work: "_Work", outcome: DeliveryOutcome) -> None:
         self.counts[outcome.status] += 1
         fields = {"hook_id": work.hook.hook_id, "run_id": outcome.run_id}
         log.debug("delivery %s", outcome.status, extra=fields)
@@ -217,7 +217,7 @@ class _Work:
     again: Repetition | None
     default_key: str
     found: MappedDelivery | None = None
-    # Of the run: those that were mapped, and the fixed ones in their place.
+    # Params of the run: the mapped ones, overridden by the fixed ones of the hook.
     params: dict[str, Any] = field(default_factory=dict)
 
 
@@ -231,10 +231,10 @@ def _status_of(error: PyocoError) -> tuple[DeliveryStatus, str]:
     return DeliveryStatus.FAILED, error.error.err_id
 
 
-def _overlapping(hook: HookRecord, open_run: str) -> Outcome:
+def _overlapping(hook: HookRecord, open_run: str) -> DeliveryOutcome:
     if hook.overlap is HookOverlap.REJECT:
         raise HookBusy(f"the run {open_run} of the hook {shortened(hook.hook_id)} is open")
-    return Outcome(DeliveryStatus.SKIPPED, reason="overlap")
+    return DeliveryOutcome(DeliveryStatus.SKIPPED, reason="overlap")
 
 
 def _job_of(hook: HookRecord, params: dict[str, Any]) -> Job:

@@ -14,10 +14,10 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.stores.keyed_records import KeyedRecords, Stored
 from pyoco_server.broker.stores.triggers.delivery_store import DeliveryStore, KeptDelivery
-from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords, Stored
 from pyoco_server.errors import DeliveryNotFound, HookConflict, HookNotFound, NotRedeliverable
-from pyoco_server.records.hook_models import (
+from pyoco_server.records.triggers.hook_models import (
     DeliveryContent,
     DeliveryStatus,
     HookKind,
@@ -33,7 +33,7 @@ from pyoco_server.triggers.hooks.delivery_mapping import sources_of
 from pyoco_server.triggers.hooks.delivery_recorder import REDACTED, name_of
 from pyoco_server.triggers.hooks.hook_checks import check_hook, check_secret, new_secret
 from pyoco_server.triggers.hooks.hook_directory import HookDirectory
-from pyoco_server.triggers.hooks.hook_receiver import HookReceiver, Outcome, Repetition
+from pyoco_server.triggers.hooks.hook_receiver import DeliveryOutcome, HookReceiver, Repetition
 from pyoco_server.triggers.hooks.signatures import Incoming
 from pyoco_server.triggers.secrets_at_rest import SecretBox
 
@@ -190,14 +190,14 @@ class HookService:
             raise DeliveryNotFound(f"the hook {hook.hook_id!r} has no delivery {delivery_id}")
         return found
 
-    async def redeliver(self, hook: HookRecord, delivery_id: int, *, new_key: str | None) -> Outcome:
+    async def redeliver(self, hook: HookRecord, delivery_id: int, *, new_key: str | None) -> DeliveryOutcome:
         """Process it again: with `new_key` as another delivery, else only if it has started no run.
 
         NotRedeliverable if it was not kept whole.
         """
         found = await self.delivery(hook, delivery_id)
         if found.summary.run_id is not None and new_key is None:
-            return Outcome(DeliveryStatus.DUPLICATE, found.summary.run_id)
+            return DeliveryOutcome(DeliveryStatus.DUPLICATE, found.summary.run_id)
         if found.content is None or found.content.body is None:
             too_large = "its body was too large to be kept (PYOCO_HOOK_DELIVERY_BODY_MAX_BYTES)"
             raise NotRedeliverable(_NOT_KEPT.get(found.summary.status, too_large))

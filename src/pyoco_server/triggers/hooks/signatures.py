@@ -1,7 +1,7 @@
 """Whether a delivery comes from its sender: the token or the signature of each kind of hook.
 
 A signature is over the bytes of the body as they came. All secrets are compared with all given signatures, in
-constant time, and an unknown hook costs the same (`refuse`): the time of an answer reveals nothing.
+constant time, and an unknown hook costs the same (`spend_check_time`): the time of an answer reveals nothing.
 """
 
 import hmac
@@ -13,7 +13,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
-from pyoco_server.records.hook_models import HookKind, SignatureEncoding, SignatureOptions
+from pyoco_server.records.triggers.hook_models import HookKind, SignatureEncoding, SignatureOptions
 
 # How old a signature may be, and how far in the future: clocks differ.
 TOLERANCE_SEC: Final = 300.0
@@ -70,11 +70,11 @@ def refusal_of(
 ) -> Refusal | None:
     """Why this delivery is refused; None: one of the secrets proves it."""
     if kind is HookKind.TOKEN:
-        refuse(delivery)
+        spend_check_time(delivery)
         return _check_token(options, secrets, delivery)
     reader = _READERS.get(kind)
     if reader is None:
-        refuse(delivery)
+        spend_check_time(delivery)
         return Refusal.OVER_HTTP
     signed = reader(options, delivery)
     is_signed = _is_signed(signed, [_key_of(kind, secret) for secret in secrets])
@@ -87,7 +87,7 @@ def refusal_of(
     return None
 
 
-def refuse(delivery: Incoming) -> None:
+def spend_check_time(delivery: Incoming) -> None:
     """Spend the time of a signature check, where there is nothing to compare with."""
     _is_signed(_SignedText(delivery.body, ()), [])
 

@@ -10,10 +10,10 @@ from typing import Final
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords, Stored
+from pyoco_server.broker.stores.keyed_records import KeyedRecords, Stored
+from pyoco_server.broker.stores.record_directory import RecordDirectory
 from pyoco_server.errors import ActionNotFound, FieldProblem, InvalidRequest, shortened
-from pyoco_server.records.models import WorkerRecord
-from pyoco_server.records.trigger_models import (
+from pyoco_server.records.triggers.trigger_models import (
     ACTION_PREFIX,
     ActionRecord,
     FlowBinding,
@@ -22,8 +22,8 @@ from pyoco_server.records.trigger_models import (
     is_action_key,
 )
 from pyoco_server.records.unreadable_records import RecordKind
+from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.lifecycle.tenancy import Caller
-from pyoco_server.triggers.trigger_directory import TriggerDirectory
 
 # Of each tenant: every gateway has all of them in memory.
 MAX_ACTIONS: Final = 1000
@@ -39,7 +39,7 @@ class ActionService:
     def __init__(
         self,
         connection: Connection,
-        directory: TriggerDirectory,
+        directory: RecordDirectory,
         *,
         clock: Callable[[], float],
         live_workers: Callable[[], Awaitable[Iterable[WorkerRecord]]],

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords
+from pyoco_server.broker.stores.keyed_records import KeyedRecords
 from pyoco_server.config.setting import is_chat_webhook
 from pyoco_server.errors import ChatWebhookInvalid
-from pyoco_server.records.trigger_models import ChatSettings, chat_settings_key, decode_chat_settings
-from pyoco_server.records.unreadable_records import RecordKind
-from pyoco_server.records.workflow_event_models import (
+from pyoco_server.notify.chat_webhook import ChatSender, Sent, masked, without_markup
+from pyoco_server.records.triggers.trigger_models import ChatSettings, chat_settings_key, decode_chat_settings
+from pyoco_server.records.triggers.workflow_event_models import (
     NOTIFICATION_EVENT,
     EventActor,
     EventDetails,
     EventStatus,
     RetryJob,
 )
+from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.triggers.secrets_at_rest import SecretBox
-from pyoco_server.triggers.workflow_events.audit_trail import AuditTrail, new_row
-from pyoco_server.triggers.workflow_events.chat_webhook import ChatSender, Sent, masked, without_markup
+from pyoco_server.triggers.workflow_events.event_audit_trail import AuditTrail, new_row
 
 log = logging.getLogger(__name__)
 

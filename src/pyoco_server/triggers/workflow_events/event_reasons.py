@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyoco_server import errors
-from pyoco_server.records.workflow_event_models import EventReason, EventStatus, RetryAdvice
+from pyoco_server.records.triggers.workflow_event_models import EventReason, EventStatus, RetryAdvice
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from pyoco_server.errors import (
     TemplateNotFound,
     shortened,
 )
-from pyoco_server.records.trigger_models import TemplateRecord
-from pyoco_server.records.workflow_event_models import EventInput
+from pyoco_server.records.triggers.trigger_models import TemplateRecord
+from pyoco_server.records.triggers.workflow_event_models import EventInput
 
 FIRST_YEAR: Final = 2000
 # `ym` of a summary has four digits for it. Years of templates end with 3000.

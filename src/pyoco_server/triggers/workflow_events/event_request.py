@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pyoco_server.records.trigger_models import TemplateRecord
-from pyoco_server.records.workflow_event_models import EventInput
+from pyoco_server.records.triggers.trigger_models import TemplateRecord
+from pyoco_server.records.triggers.workflow_event_models import EventInput
 
 DEFAULT_SOURCE: Final = "webhook"
 # A number that cannot be a year or a month, and is not left out either.

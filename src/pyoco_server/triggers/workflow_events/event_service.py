@@ -18,12 +18,11 @@ from pyoco_server.errors import (
     TemplateConflict,
     TemplateNotFound,
 )
-from pyoco_server.records.causes import Cause, CauseKind
 from pyoco_server.records.ids import uuid_of
-from pyoco_server.records.models import Job, new_run_id
-from pyoco_server.records.signal_models import digest_token
-from pyoco_server.records.trigger_models import FlowBinding, TemplateOverlap, TemplateRecord
-from pyoco_server.records.workflow_event_models import (
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import Job, new_run_id
+from pyoco_server.records.triggers.trigger_models import FlowBinding, TemplateOverlap, TemplateRecord
+from pyoco_server.records.triggers.workflow_event_models import (
     AuditRow,
     EventActor,
     EventDetails,
@@ -33,6 +32,7 @@ from pyoco_server.records.workflow_event_models import (
     RetryAdvice,
     RetryJob,
 )
+from pyoco_server.records.waits.signal_models import digest_token
 from pyoco_server.runs.lifecycle.submission import Submitter
 from pyoco_server.triggers.flow_binding import job_of_binding
 from pyoco_server.triggers.overlap_slots import OverlapSlots
@@ -44,7 +44,7 @@ from pyoco_server.triggers.trigger_receipts import (
     run_id_of,
 )
 from pyoco_server.triggers.workflow_events.action_service import ActionService
-from pyoco_server.triggers.workflow_events.audit_trail import AuditTrail, new_row
+from pyoco_server.triggers.workflow_events.event_audit_trail import AuditTrail, new_row
 from pyoco_server.triggers.workflow_events.event_reasons import (
     DUPLICATE,
     EXCEPTION,
@@ -412,7 +412,7 @@ def _owner(template: TemplateRecord) -> str:
 
 
 def _answerable(error: Exception) -> Exception:
-    """An error that is none of ours is a 503: the sender may repeat the event."""
+    """An error that is not ours is a 503: the sender may repeat the event."""
     return error if isinstance(error, PyocoError) else EventNotProcessed()
 
 

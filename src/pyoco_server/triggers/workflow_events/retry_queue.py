@@ -16,12 +16,12 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords, Stored
+from pyoco_server.broker.stores.keyed_records import KeyedRecords, Stored
+from pyoco_server.broker.stores.record_directory import RecordDirectory
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.records.ids import new_uuid
+from pyoco_server.records.triggers.workflow_event_models import RetryJob, RetryStatus, decode_retry_job
 from pyoco_server.records.unreadable_records import RecordKind
-from pyoco_server.records.workflow_event_models import RetryJob, RetryStatus, decode_retry_job
-from pyoco_server.triggers.trigger_directory import TriggerDirectory
 from pyoco_server.triggers.workflow_events import retry_rules as rules
 from pyoco_server.triggers.workflow_events.event_reasons import Reason, reason_of
 
@@ -80,7 +80,7 @@ class RetryQueue:
         self._config = config
         bucket = config.event_retries_kv_bucket
         self._store = KeyedRecords(connection, bucket, RecordKind.RETRY_JOB, decode_retry_job)
-        self.directory = TriggerDirectory(connection, bucket=bucket, of="retry jobs")
+        self.directory = RecordDirectory(connection, bucket=bucket, of="retry jobs")
         self.directory.follow(PREFIX, RecordKind.RETRY_JOB, _decode_listed, self._on_change)
         self._clock = clock
         self._execute = execute

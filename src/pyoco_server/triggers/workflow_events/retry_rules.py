@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import structs
 
-from pyoco_server.records.workflow_event_models import RetryAdvice, RetryJob, RetryStatus
+from pyoco_server.records.triggers.workflow_event_models import RetryAdvice, RetryJob, RetryStatus
 from pyoco_server.triggers.workflow_events.event_reasons import Reason
 
 _LONGEST_DELAY_SEC: Final = 86_400.0

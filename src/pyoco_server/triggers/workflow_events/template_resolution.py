@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from pyoco_server.records.trigger_models import TemplateRecord
+from pyoco_server.records.triggers.trigger_models import TemplateRecord
 from pyoco_server.triggers.workflow_events import event_refusals as refusals
 
 

@@ -10,14 +10,15 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords, Stored
+from pyoco_server.broker.stores.keyed_records import KeyedRecords, Stored
+from pyoco_server.broker.stores.record_directory import RecordDirectory
 from pyoco_server.errors import (
     FieldProblem,
     InvalidRequest,
     TemplateConflict,
     shortened,
 )
-from pyoco_server.records.trigger_models import (
+from pyoco_server.records.triggers.trigger_models import (
     TEMPLATE_PREFIX,
     TemplateRecord,
     TemplateStep,
@@ -29,7 +30,6 @@ from pyoco_server.records.trigger_models import (
 )
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.lifecycle.tenancy import Caller
-from pyoco_server.triggers.trigger_directory import TriggerDirectory
 from pyoco_server.triggers.workflow_events.event_refusals import template_not_found
 
 MAX_TEMPLATES: Final = 1000
@@ -60,7 +60,7 @@ class SavedTemplate:
 
 class TemplateService:
     def __init__(
-        self, connection: Connection, directory: TriggerDirectory, *, clock: Callable[[], float]
+        self, connection: Connection, directory: RecordDirectory, *, clock: Callable[[], float]
     ) -> None:
         bucket = connection.config.triggers_kv_bucket
         self._store = KeyedRecords(connection, bucket, RecordKind.TEMPLATE, decode_template)

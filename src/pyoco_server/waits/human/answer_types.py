@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 import msgspec
 from msgspec import UNSET, Struct
 
-from pyoco_server.records.wait_models import Actor, Decision, WaitRecord
+from pyoco_server.records.waits.wait_models import Actor, Decision, WaitRecord
 
 EXPECTED_SCHEMA: Final = (
     "a JSON Schema (a dict), a Pydantic model, or a type such as bool, list[int], a Literal, an Enum or a "

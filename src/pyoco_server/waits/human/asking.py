@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from pyoco_server.records.decoding import is_nested_deeper
-from pyoco_server.records.wait_models import OnTimeout, Question, encode
+from pyoco_server.records.waits.wait_models import OnTimeout, Question, encode
 from pyoco_server.waits.human.answer_types import EXPECTED_SCHEMA, plain_value, schema_of_type
 
 DEFAULT_NAME: Final = "human"

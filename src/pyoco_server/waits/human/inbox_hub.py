@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from pyoco_server.records.models import WaitKind
-from pyoco_server.records.wait_models import WaitState
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.waits.wait_models import WaitState
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 from pyoco_server.runs.watch.followers import (
     CachedEncodings,

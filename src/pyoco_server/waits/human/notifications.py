@@ -11,7 +11,6 @@ waits.
 
 import asyncio
 import logging
-import random
 import time
 from collections import Counter
 from contextlib import suppress
@@ -21,24 +20,23 @@ import msgspec
 
 from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.wait_notices import ConsumerGone, WaitNotice, WaitNotices
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_notices import ConsumerGone, WaitNotice, WaitNotices
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.wait_models import Actor, WaitEvent, WaitEventKind, WaitRecord
+from pyoco_server.notify.redelivery import OUTCOMES, backoff_sec
+from pyoco_server.records.waits.wait_models import Actor, WaitEvent, WaitEventKind, WaitRecord
 from pyoco_server.waits.human.notify_targets import NotifyTargets
 
 if TYPE_CHECKING:
-    from pyoco_server.waits.human.webhook_client import WebhookClient
+    from pyoco_server.notify.webhook_client import WebhookClient
 
 log = logging.getLogger(__name__)
 
 # Everything but a refused attempt to answer.
 NOTIFIED: Final = frozenset(WaitEventKind) - {WaitEventKind.REFUSED}
-OUTCOMES: Final = ("delivered", "failed", "given_up")
 
 _CONCURRENT = 8
-_MAX_BACKOFF_SEC = 600.0
 _RETRY_SEC = 0.5
 # A worker of an earlier version publishes an event before it stores the wait. When it crashes in between, the
 # next owner of the run stores the wait, after AckWait and the replay of the run. These deliveries take about
@@ -114,7 +112,7 @@ class Notifier:
             log.info("the consumer of notifications is kept until the next start: %s", error)
 
     async def _deliver_all(self) -> None:
-        from pyoco_server.waits.human.webhook_client import WebhookClient  # noqa: PLC0415 - httpx takes 5 MB
+        from pyoco_server.notify.webhook_client import WebhookClient  # noqa: PLC0415 - httpx takes 5 MB
 
         webhooks = WebhookClient(self._config)
         try:
@@ -208,9 +206,3 @@ class Notifier:
         fields = spec.log_fields(run_id=wait.run_id, flow_name=wait.flow_name, tag=wait.tag)
         attempts = notice.delivery.number
         log.error("%s: event %s, %d attempts: %s", spec.en, event.event_id, attempts, why, extra=fields)
-
-
-def backoff_sec(attempts: int) -> float:
-    """Exponential from one second on, with jitter."""
-    longest: float = min(_MAX_BACKOFF_SEC, 2.0 ** min(attempts - 1, 30))
-    return random.uniform(longest / 2, longest)  # noqa: S311 - not for cryptography

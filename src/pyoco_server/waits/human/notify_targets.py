@@ -3,20 +3,12 @@
 A task gives a name and never a URL: only the operator decides which addresses a gateway connects to.
 """
 
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.config.setting import named_values
-from pyoco_server.records.wait_models import WaitEventKind, WaitRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A receiver of notifications."""
-
-    url: str = field(repr=False)
-    secret: str = field(default="", repr=False)
+from pyoco_server.notify.webhook_target import Target
+from pyoco_server.records.waits.wait_models import WaitEventKind, WaitRecord
 
 
 class NotifyTargets:
@@ -33,7 +25,7 @@ class NotifyTargets:
         return self._default is not None or bool(self._named)
 
     def target_of(self, wait: WaitRecord, kind: WaitEventKind) -> tuple[Target | None, str | None]:
-        """The receiver; also the name that was given if it is not configured, so that the default is used."""
+        """The receiver, and None; for a name that is not configured, the default receiver and that name."""
         name = wait.notify or self._of_flow(wait.flow_name)
         if kind is WaitEventKind.ESCALATED:
             name = wait.escalate_to or name

@@ -13,17 +13,17 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
-from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.run_store import RunStore, StoredRun
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
+from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.errors import NatsUnavailable, WaitConflict
-from pyoco_server.records.models import UNANSWERED, Reason, RunSnapshot, RunStatus, TaskStatus
-from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import UNANSWERED, Reason, RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.waits.wait_models import Actor, WaitRecord, WaitState
 from pyoco_server.runs.bulk.letter_operations import forget_failure
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.tenancy import Caller, find_run
-from pyoco_server.runs.lifecycle.waiting_state import waiting
+from pyoco_server.runs.lifecycle.waiting_state import parked_snapshot
 from pyoco_server.waits.continuation import Continuations, awaited_by
 from pyoco_server.waits.wait_transitions import (
     RUN_ENDED,
@@ -41,7 +41,7 @@ _ENDED_WAITING: Final = (TaskStatus.FAILED, TaskStatus.CANCELLED, TaskStatus.PEN
 
 
 async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: Actor) -> RunSnapshot:
-    """The run, suspended again; WaitConflict if it did not fail with an unanswered wait, or UnverifiedRun.
+    """The run, parked again; WaitConflict if it did not fail with an unanswered wait, or UnverifiedRun.
 
     Idempotent: a run that was retried, and has not failed like that since, is returned as it is.
     """
@@ -57,7 +57,7 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
         if not any(map(_is_unanswered, latest_waits(asked))):
             await _require_change(store, stored)
             continue
-        again = _waiting_again(failed, asked)
+        again = _parked_again(failed, asked)
         try:
             await store.replace(compact_run_snapshot(again, room), revision=stored.revision)
         except RevisionConflict:
@@ -102,7 +102,7 @@ async def _follow_up(
     asked: Sequence[WaitRecord],
     actor: Actor,
 ) -> None:
-    """Best effort: the run is suspended already. A branch with an answer continues at once."""
+    """Best effort: the run is parked already. A branch with an answer continues at once."""
     continuations = Continuations(connection)
     known = {wait.wait_id for wait in asked}
     new = [wait for wait in awaited_by(again) if wait.wait_id not in known]
@@ -134,7 +134,7 @@ def _refusal(snapshot: RunSnapshot) -> WaitConflict:
     )
 
 
-def _waiting_again(snapshot: RunSnapshot, waits: list[WaitRecord]) -> RunSnapshot:
+def _parked_again(snapshot: RunSnapshot, waits: list[WaitRecord]) -> RunSnapshot:
     now = time.time()
     last = latest_waits(waits)
     again = [
@@ -157,7 +157,7 @@ def _waiting_again(snapshot: RunSnapshot, waits: list[WaitRecord]) -> RunSnapsho
         "updated_at": now,
         "waited_sec": (snapshot.waited_sec or 0.0) + idle_sec,
     }
-    return structs.replace(waiting(snapshot, again, tasks), waiting_since=now, **cleared)
+    return structs.replace(parked_snapshot(snapshot, again, tasks), waiting_since=now, **cleared)
 
 
 def _answered_but_unused(

@@ -16,8 +16,8 @@ from msgspec import structs
 from pyoco_server.auth.key_administration import KeyAdministration, KeyState, state_of
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import (
     FieldProblem,
     InvalidRequest,
@@ -26,8 +26,8 @@ from pyoco_server.errors import (
     WaitExpired,
     shortened_json,
 )
-from pyoco_server.records.models import RunSnapshot
-from pyoco_server.records.wait_models import Actor, WaitEvent, WaitEventKind, WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import RunSnapshot
+from pyoco_server.records.waits.wait_models import Actor, WaitEvent, WaitEventKind, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
 from pyoco_server.runs.lifecycle.tenancy import Caller
 from pyoco_server.waits.continuation import Continuations, awaited_by
@@ -85,7 +85,7 @@ class WaitChanges:
                 decided_by=request.actor,
                 note=request.reason,
             )
-            if await self._continuations.decide(wait, withdrawn):
+            if await self._continuations.write_transition(wait, withdrawn):
                 await self._continue_run(withdrawn)
                 return withdrawn
 
@@ -138,7 +138,7 @@ class WaitChanges:
 
     async def _write(self, wait: StoredWait, changed: WaitRecord, event: WaitEvent) -> bool:
         try:
-            return await self._continuations.decide(wait, changed, event)
+            return await self._continuations.write_transition(wait, changed, event)
         except PayloadTooLarge as error:
             problem = FieldProblem("assignees", f"the wait has no room for them: {error}")
             raise InvalidRequest(problems=[problem]) from error
@@ -149,7 +149,7 @@ class WaitChanges:
         check_asks_person(record)
         if record.state is WaitState.OPEN and now >= record.deadline_at:
             # The maintenance has not expired it yet.
-            if await self._continuations.decide(wait, expired(record, at=now)):
+            if await self._continuations.write_transition(wait, expired(record, at=now)):
                 await self._continue_run(record)
             return None
         match record.state:

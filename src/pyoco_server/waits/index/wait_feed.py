@@ -13,10 +13,10 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.models import WaitKind
+from pyoco_server.records.runs.run_models import WaitKind
 from pyoco_server.records.unreadable_records import RecordKind
-from pyoco_server.records.wait_models import WaitState, decode_outbox, decode_wait, is_wait_id
-from pyoco_server.runs.index.index_feed import IndexFeedReader
+from pyoco_server.records.waits.wait_models import WaitState, decode_outbox, decode_wait, is_wait_id
+from pyoco_server.runs.index.sqlite.index_feed import IndexFeedReader
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 from pyoco_server.waits.human.inbox_hub import InboxChange, InboxHub
 from pyoco_server.waits.index.wait_index import WaitIndex, WaitWrite

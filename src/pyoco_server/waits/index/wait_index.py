@@ -12,14 +12,19 @@ import msgspec
 from msgspec import Raw
 
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
-from pyoco_server.records.models import WaitKind
-from pyoco_server.records.wait_models import NO_DEADLINE, WaitState
-from pyoco_server.runs.index.batch_statement import BatchStatement
-from pyoco_server.runs.index.filter_sql import Condition, among, where
-from pyoco_server.runs.index.index_feed import CatchUp
-from pyoco_server.runs.index.index_file import FileSchema
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.waits.wait_models import NO_DEADLINE, WaitState
 from pyoco_server.runs.index.pagination import SortKey
-from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, UNREADABLE_TABLE, SqliteIndex, SqliteWriter
+from pyoco_server.runs.index.search.filter_sql import Condition, among, where
+from pyoco_server.runs.index.sqlite.batch_statement import BatchStatement
+from pyoco_server.runs.index.sqlite.index_feed import CatchUp
+from pyoco_server.runs.index.sqlite.index_file import FileSchema
+from pyoco_server.runs.index.sqlite.sqlite_index import (
+    MARKERS_TABLE,
+    UNREADABLE_TABLE,
+    SqliteIndex,
+    SqliteWriter,
+)
 from pyoco_server.waits.index.wait_items import OPEN, WaitFilter, WaitItem
 
 _READERS: Final = 2
@@ -54,17 +59,17 @@ CREATE TABLE waits (
 CREATE INDEX by_state ON waits (kind, state, created_at, wait_id);
 CREATE INDEX by_tenant ON waits (tenant, kind, state, created_at, wait_id);
 CREATE INDEX by_decision ON waits (kind, decided_at, wait_id) WHERE decided_at IS NOT NULL;
-CREATE INDEX by_run ON waits (run_id);
 CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
 CREATE INDEX by_topic ON waits (kind, topic, tenant, wait_id) WHERE state = 'open' AND topic IS NOT NULL;
 CREATE INDEX by_topic_revision ON waits (revision) WHERE state = 'open' AND topic IS NOT NULL;
+-- Also finds the open waits of a run: their ids begin with its id.
 CREATE INDEX open_ids ON waits (wait_id) WHERE state = 'open';
 CREATE INDEX by_notice ON waits (notice_at) WHERE notice_at IS NOT NULL;
 CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 SCHEMA: Final = FileSchema(
     "waits",
-    10,
+    11,
     _TABLES,
     probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
     reader_cache=1024,
@@ -80,6 +85,12 @@ NEW_FOR_TOPICS: Final = (
 # However many waits there are for other events, this costs the same (`by_topic`).
 OPEN_FOR_EVENT: Final = (
     "state = 'open' AND topic IS NOT NULL AND kind = ? AND topic = ? AND tenant IS ? AND revision <= ?"
+)
+
+# The id of a wait is that of its run, a dot and more; "/" is the next character after the dot.
+OPEN_OF_RUNS: Final = (
+    "SELECT DISTINCT run_id FROM json_each(?) AS runs CROSS JOIN waits INDEXED BY open_ids "
+    "ON wait_id > runs.value || '.' AND wait_id < runs.value || '/' WHERE state = 'open'"
 )
 
 _TAKE_OUT: Final = BatchStatement("DELETE FROM waits WHERE wait_id IN ({}) RETURNING wait_id, item", "?")
@@ -301,16 +312,14 @@ class WaitIndex(SqliteIndex[WaitWriter]):
 
     async def open_among(self, wait_ids: Sequence[str]) -> set[str]:
         """Which of these waits are open."""
-        return await self._select_open("wait_id", wait_ids)
+        condition = among("wait_id", wait_ids)
+        query = f"SELECT wait_id FROM waits WHERE state = 'open' AND {condition.sql}"
+        return await self._read(lambda db: {found for (found,) in db.execute(query, condition.values)})
 
     async def asking_among(self, run_ids: Sequence[str]) -> set[str]:
         """Which of these runs have open waits."""
-        return await self._select_open("run_id", run_ids)
-
-    async def _select_open(self, column: str, values: Sequence[str]) -> set[str]:
-        condition = among(column, values)
-        query = f"SELECT DISTINCT {column} FROM waits WHERE state = 'open' AND {condition.sql}"
-        return await self._read(lambda db: {found for (found,) in db.execute(query, condition.values)})
+        given = [json.dumps(run_ids)]
+        return await self._read(lambda db: {found for (found,) in db.execute(OPEN_OF_RUNS, given)})
 
     # For signals and events
 
@@ -325,9 +334,7 @@ class WaitIndex(SqliteIndex[WaitWriter]):
 
     async def waiting_for_signals(self, run_ids: Collection[str]) -> set[str]:
         """Those of these runs that have an open wait for a signal."""
-        among_runs = among("run_id", sorted(run_ids))
-        query = f"SELECT DISTINCT run_id FROM waits WHERE {among_runs.sql} AND kind = ? AND state = 'open'"
-        values = [*among_runs.values, WaitKind.SIGNAL]
+        query, values = f"{OPEN_OF_RUNS} AND kind = ?", [json.dumps(sorted(run_ids)), WaitKind.SIGNAL]
         return await self._read(lambda db: {run_id for (run_id,) in db.execute(query, values)})
 
     async def _topic_waits(self, query: str, values: Sequence[object]) -> builtins.list[TopicWait]:
@@ -367,19 +374,22 @@ class WaitLists:
 
 
 def _conditions(selected: WaitFilter) -> Iterator[Condition]:
+    # A run has few waits: with a "+" SQLite does not use an index that has all waits of a kind.
+    plus = "" if selected.run_id is None else "+"
     if selected.tenant is not None:
-        yield Condition("tenant = ?", (selected.tenant,))
+        yield Condition(f"{plus}tenant = ?", (selected.tenant,))
     if selected.only_closed:
         # With this condition the index of decisions can be used.
         yield Condition("decided_at IS NOT NULL", ())
     for column, any_of in (("kind", selected.kinds), ("state", selected.states)):
         # A single value keeps the order of the index.
         if len(any_of) == 1:
-            yield Condition(f"{column} = ?", tuple(any_of))
+            yield Condition(f"{plus}{column} = ?", tuple(any_of))
         elif any_of:
-            yield among(column, sorted(any_of))
+            yield among(f"{plus}{column}", sorted(any_of))
+    if selected.run_id is not None:
+        yield Condition("wait_id > ? AND wait_id < ?", (f"{selected.run_id}.", f"{selected.run_id}/"))
     given: dict[str, Any] = {
-        "run_id": selected.run_id,
         "flow": selected.flow,
         "tag": selected.tag,
         "task": selected.task,

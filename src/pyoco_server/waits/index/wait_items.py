@@ -6,8 +6,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct
 
-from pyoco_server.records.models import RunId, WaitKind
-from pyoco_server.records.wait_models import Actor, Decision, WaitId, WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.value_types import RunId
+from pyoco_server.records.waits.wait_models import Actor, Decision, WaitId, WaitRecord, WaitState
 
 # Of the beginning of an answer in a list.
 _ANSWER_CHARS: Final = 200

@@ -16,7 +16,12 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final, NamedTuple
 from uuid import uuid4
 
-from pyoco_server.records.artifact_models import ARTIFACTS, UNFINISHED, InvalidArtifactName, artifact_name
+from pyoco_server.records.runs.artifact_models import (
+    ARTIFACTS,
+    UNFINISHED,
+    InvalidArtifactName,
+    artifact_name,
+)
 
 # Each level keeps a descriptor open.
 _MAX_DEPTH: Final = 32

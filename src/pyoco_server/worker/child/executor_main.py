@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 
 from pyoco_server.aio.garbage_collection import freeze_loaded_code
 from pyoco_server.config.process_isolation import close_other_descriptors
-from pyoco_server.records.models import Reason, RunStatus
-from pyoco_server.records.wait_models import encode
+from pyoco_server.records.runs.run_models import Reason, RunStatus
+from pyoco_server.records.waits.wait_models import encode
 from pyoco_server.worker.child.descriptor_output import DescriptorOutput
 from pyoco_server.worker.child.executor_link import ExecutorLink
 from pyoco_server.worker.child.process_state import ProcessState
 from pyoco_server.worker.child.run_folder import RunFolder
 from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
-from pyoco_server.worker.engine.json_values import escape_surrogates
+from pyoco_server.worker.engine.journal.json_values import escape_surrogates
 from pyoco_server.worker.engine.pyoco_adapter import check_support
-from pyoco_server.worker.engine.raised_error import raised_fields
-from pyoco_server.worker.engine.task_calls import RetryBackoff, TaskCall
+from pyoco_server.worker.engine.tasks.raised_error import raised_fields
+from pyoco_server.worker.engine.tasks.task_calls import RetryBackoff, TaskCall
 from pyoco_server.worker.flows.flow_source import FlowSource
 from pyoco_server.worker.flows.importing import CodeFolders
 from pyoco_server.worker.ipc.pipes import die_with_worker
@@ -86,10 +86,12 @@ class ExecutorProcess:
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
             self._link.send(Ready(error=escape_surrogates(f"{type(error).__name__}: {error}")))
             return
-        ready = Ready(flows=source.names, failures=source.failures)
+        key = source.code_key(setup.code_folders)
+        version = setup.known_versions.get(key) or source.code_version(setup.code_folders)
+        ready = Ready(flows=source.names, failures=source.failures, code_version=version, code_key=key)
         if setup.describe_flows:
             ready.flows_of_files = source.flows_of_files
-            ready.catalogue = source.described(setup.code_folders, setup.earlier_flows)
+            ready.catalogue = source.described(version, setup.earlier_flows)
         freeze_loaded_code()
         self._link.send(ready)
         state = ProcessState()
@@ -193,8 +195,8 @@ class ExecutorProcess:
         """The worker seems to be paused: by now the run may have another owner."""
         current = self._current
         if current is not None and current.claim_end():
-            resume = Outcome(status=RunStatus.RUNNING, must_resume=True)
-            self._exit_with(lambda: resume, resume, within_sec=_REPORT_AFTER_SILENCE_SEC)
+            elsewhere = Outcome(status=RunStatus.RUNNING, must_continue=True)
+            self._exit_with(lambda: elsewhere, elsewhere, within_sec=_REPORT_AFTER_SILENCE_SEC)
 
     def _on_message(self, message: ToExecutor) -> None:
         if isinstance(message, Cancel):
@@ -254,7 +256,7 @@ class ExecutorProcess:
 
 
 class FileReports:
-    """Tells the worker about files, and waits until it has stored them."""
+    """Reports files to the worker, and waits until it has stored them."""
 
     def __init__(self, send: Callable[[FilesWritten], None]) -> None:
         self._send = send

@@ -7,7 +7,7 @@ eighth of creating and removing a folder.
 import os
 from contextlib import suppress
 
-from pyoco_server.records.artifact_models import ARTIFACTS
+from pyoco_server.records.runs.artifact_models import ARTIFACTS
 
 
 class RunFolder:

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pyoco_server.records.models import LogLine
-from pyoco_server.worker.engine.json_values import escape_surrogates
-from pyoco_server.worker.engine.task_calls import TaskCall
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.worker.engine.journal.json_values import escape_surrogates
+from pyoco_server.worker.engine.tasks.task_calls import TaskCall
 
 Report = Callable[[list[LogLine]], None]
 

@@ -13,9 +13,9 @@ from typing import Any
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunStatus, Task, TaskRecord, TaskState
 
-from pyoco_server.worker.engine.graph_scheduler import GraphScheduler, mark_cancelled
+from pyoco_server.worker.engine.graph.graph_scheduler import GraphScheduler, mark_cancelled
 from pyoco_server.worker.engine.pyoco_adapter import FlowContext, run_loops
-from pyoco_server.worker.engine.task_calls import ServerRunContext, WrappedFunction
+from pyoco_server.worker.engine.tasks.task_calls import ServerRunContext, WrappedFunction
 
 
 def run_flow(

@@ -10,21 +10,23 @@ from typing import Any
 from pyoco.core.models import Flow, TaskRecord, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
 
-from pyoco_server.records.journal_order import last_number
-from pyoco_server.records.models import JournalEntry, Reason, RunStatus, TaskStatus
-from pyoco_server.records.wait_models import Question, decode_waits, encode
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.journal_order import last_number
+from pyoco_server.records.runs.run_models import Reason, RunStatus, TaskStatus
+from pyoco_server.records.waits.wait_models import Question, decode_waits, encode
 from pyoco_server.runs.flow_yaml.flow_order import in_order, predecessors
 from pyoco_server.waits.human.asking import TaskSuspended
 from pyoco_server.waits.wait_arguments import IN_PLACE_SEC
 from pyoco_server.worker.engine.flow_engine import run_flow
-from pyoco_server.worker.engine.flow_graph import result_task, reusable
-from pyoco_server.worker.engine.flow_shape import FlowShape
-from pyoco_server.worker.engine.json_values import VALUE_LIMIT_BYTES, error_message
-from pyoco_server.worker.engine.large_outputs import LargeOutputs
-from pyoco_server.worker.engine.raised_error import raised_fields
+from pyoco_server.worker.engine.graph.flow_shape import FlowShape
+from pyoco_server.worker.engine.graph.rerun_reuse import reusable
+from pyoco_server.worker.engine.journal.json_values import VALUE_LIMIT_BYTES, error_message
+from pyoco_server.worker.engine.journal.large_outputs import LargeOutputs
+from pyoco_server.worker.engine.journal.task_journal import TaskJournal
 from pyoco_server.worker.engine.run_facts import facts_of
 from pyoco_server.worker.engine.run_waits import RunWaits
-from pyoco_server.worker.engine.task_calls import (
+from pyoco_server.worker.engine.tasks.raised_error import raised_fields
+from pyoco_server.worker.engine.tasks.task_calls import (
     RetryBackoff,
     ServerRunContext,
     TaskCall,
@@ -33,9 +35,8 @@ from pyoco_server.worker.engine.task_calls import (
     TaskWatcher,
     wrap_tasks,
 )
-from pyoco_server.worker.engine.task_journal import TaskJournal
-from pyoco_server.worker.engine.task_records import brief_record, encoded_record
-from pyoco_server.worker.engine.written_files import StoreFiles, WrittenFiles, nothing_to_store
+from pyoco_server.worker.engine.tasks.task_records import brief_record, encoded_record
+from pyoco_server.worker.engine.tasks.written_files import StoreFiles, WrittenFiles, nothing_to_store
 from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Progress, Run
 
 _FORCED = "the run was ended by force"
@@ -118,7 +119,7 @@ class FlowRun:
         self._outputs = LargeOutputs(listener.store, max_bytes=listener.max_result_bytes)
         self._cancel_requested = False
         self._end_claim = threading.Lock()
-        self._result_task = result_task(flow)
+        self._result_task = _result_task_of(flow)
 
     def execute(self) -> Outcome | None:
         """The outcome; None when another thread has claimed the end of the run and reports it."""
@@ -159,23 +160,23 @@ class FlowRun:
         """The outcome of a run that is ended from outside, after its end was claimed."""
         over = TaskState.CANCELLED if status == RunStatus.CANCELLED else TaskState.FAILED
         self._end_running_tasks(error, over)
-        return self._ended(RunStatus(status), not_stored=_FORCED, error=error, forced=True)
+        return self._outcome(RunStatus(status), not_stored=_FORCED, error=error, forced=True)
 
     def _run(self) -> Outcome:
         try:
             run_flow(self._flow, self._params, self._context, self._waits.discard)
         except TaskSuspended:
             if not self._cancel_requested:
-                return self._ended(self._waits.status)
+                return self._outcome(self._waits.status)
             self._end_running_tasks("", TaskState.CANCELLED)
-            return self._ended(RunStatus.CANCELLED)
+            return self._outcome(RunStatus.CANCELLED)
         except BaseException as error:  # noqa: BLE001 - a task may even raise SystemExit
             return self._failed(error)
         finally:
             self._calls.forget_raised()
         if self._cancel_requested or self._context.status is not EngineStatus.COMPLETED:
-            return self._ended(RunStatus.CANCELLED)
-        return self._ended(RunStatus.COMPLETED)
+            return self._outcome(RunStatus.CANCELLED)
+        return self._outcome(RunStatus.COMPLETED)
 
     def _on_timeout(self, call: TaskCall) -> None:
         """A task is past its limit. It cannot be stopped, so that its process has to end."""
@@ -185,7 +186,7 @@ class FlowRun:
         if self._cancel_requested:
             brief = Outcome(status=RunStatus.CANCELLED)
         elif call.isolated:
-            brief = Outcome(status=RunStatus.RUNNING, must_resume=True)
+            brief = Outcome(status=RunStatus.RUNNING, must_continue=True)
         else:
             error = f"task {call.task.name}: {text}"
             brief = Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error)
@@ -194,13 +195,13 @@ class FlowRun:
     def _timed_out(self, call: TaskCall, text: str, brief: Outcome) -> Outcome:
         """The complete form of the brief outcome."""
         try:
-            if brief.must_resume:
+            if brief.must_continue:
                 self._journal.failed(call.key, call.task.name, call.started_at, text)
                 return brief
             cancelled = brief.status == RunStatus.CANCELLED
             self._end_running_tasks(text, TaskState.CANCELLED if cancelled else TaskState.FAILED)
             status = RunStatus(brief.status)
-            return self._ended(status, not_stored=_FORCED, reason=brief.reason, error=brief.error)
+            return self._outcome(status, not_stored=_FORCED, reason=brief.reason, error=brief.error)
         except Exception:  # noqa: BLE001 - nothing else can end this run
             traceback.print_exc()
             return brief
@@ -211,8 +212,8 @@ class FlowRun:
         running = self._end_running_tasks(text, TaskState.FAILED)
         failed = self._calls.task_that_raised(error) or running
         if self._cancel_requested:
-            return self._ended(RunStatus.CANCELLED)
-        return self._ended(
+            return self._outcome(RunStatus.CANCELLED)
+        return self._outcome(
             RunStatus.FAILED,
             reason=Reason.EXECUTION_ERROR,
             error=f"task {failed}: {text}" if failed else text,
@@ -237,8 +238,8 @@ class FlowRun:
                 self._context.tasks[name] = record.state = over
         return failed
 
-    def _ended(self, status: RunStatus, *, not_stored: str | None = None, **how: Any) -> Outcome:
-        """`not_stored` says why large outputs are not stored."""
+    def _outcome(self, status: RunStatus, *, not_stored: str | None = None, **how: Any) -> Outcome:
+        """The outcome with the records of all tasks; `not_stored` says why large outputs are not stored."""
         if status is RunStatus.CANCELLED:
             not_stored = not_stored or _CANCELLED
         if status.parked:
@@ -303,3 +304,8 @@ class FlowRun:
 def _state(name: str, state: TaskState, waiting: set[str]) -> TaskStatus:
     """To the engine, a task that waits is running."""
     return TaskStatus.WAITING if state is TaskState.RUNNING and name in waiting else _STATUS[state]
+
+
+def _result_task_of(flow: Flow) -> str | None:
+    """The task that has the option `result`."""
+    return next((task.name for task in flow.tasks if getattr(task, "result", False)), None)

@@ -25,9 +25,9 @@ from pyoco.dsl.expressions import Expression
 from pyoco.trace.backend import TraceBackend
 
 from pyoco_server.errors import ConfigError
-from pyoco_server.records.artifact_models import ARTIFACTS
+from pyoco_server.records.runs.artifact_models import ARTIFACTS
 from pyoco_server.telemetry.fast_paths import report_fast_path
-from pyoco_server.worker.engine import expressions
+from pyoco_server.worker.engine.graph import expressions
 
 # The attribute of a context that has the variables of loops. Journal entries name it.
 VARIABLES: Final = "_vars"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pyoco_server.records.causes import BY_API, Cause
+from pyoco_server.records.runs.causes import BY_API, Cause
 
 if TYPE_CHECKING:
     from pyoco_server.worker.ipc.protocol import Run

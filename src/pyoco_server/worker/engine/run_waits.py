@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pyoco_server.records.models import RunStatus, WaitKind
-from pyoco_server.records.wait_models import Question, WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import RunStatus, WaitKind
+from pyoco_server.records.waits.wait_models import Question, WaitRecord, WaitState
 from pyoco_server.waits.wait_transitions import change_of
 
 # A question that changes more often than this after an answer changes with each execution of its task.

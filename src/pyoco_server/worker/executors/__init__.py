@@ -1,1 +1,1 @@
-"""Executors as the worker sees them, and the protocol between both."""
+"""Executor processes and their template as the worker sees them, and which run each gets."""

@@ -21,8 +21,9 @@ from typing import Any, cast
 
 from pyoco_server.aio.marked_processes import MARK_VARIABLE, kill_marked
 from pyoco_server.config.process_isolation import environment_without_secrets
-from pyoco_server.records.models import LogLine, RunStatus
-from pyoco_server.records.wait_models import decode_question
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.waits.wait_models import decode_question
 from pyoco_server.worker.child.run_folder import remove_unused_folders
 from pyoco_server.worker.executors.executor import (
     ExecutorCrashed,
@@ -680,7 +681,7 @@ async def _exit_of(process: Process | ForkedProcess, mark: str) -> int:
 
 def _how_ended(code: int) -> str:
     if code == UNKNOWN_EXIT_CODE:
-        return "has exited, and so has its template, which knew how"
+        return "has exited with an unknown status: the template process that started it has exited as well"
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from pyoco_server.records.models import JournalEntry, LogLine
-from pyoco_server.records.wait_models import Question
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.waits.wait_models import Question
 from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, OutputPart, Progress, Run
 
 
@@ -42,7 +43,11 @@ class RunEvents(Protocol):
 
 
 class RunExecutor(Protocol):
-    """An executor for the session of one run."""
+    """What the session of a run needs of an executor."""
+
+    @property
+    def code_version(self) -> str | None:
+        """Of the process that has or had the run last; empty if it is not known, None before there is one."""
 
     async def start(self) -> None:
         """Be ready for a run, or raise ExecutorFailedToStart."""
@@ -64,7 +69,7 @@ class RunExecutor(Protocol):
 
 
 class Executor(Protocol):
-    """An executor for its worker."""
+    """What the worker needs of an executor."""
 
     def retire(self) -> None:
         """The code has changed: load it again before the next run."""

@@ -1,9 +1,10 @@
 """The executor processes of a worker, and their assignment to its sessions.
 
 A session holds a lease: an executor is reserved for it before it pulls a delivery, and released when the
-outcome of its run is known. While runs are short, there are more leases than executors: these runs are queued
-after others. A run that cannot be queued, or that is recalled because the one before it is long, was not
-started; its session returns it to the work queue, where any worker may take it.
+outcome of its run is known. (It is not a lease of gateways, broker/jetstream/lease.py.) While runs are short,
+there are more leases than executors: these runs are queued after others. A run that cannot be queued, or that
+is recalled because the one before it is long, was not started; its session returns it to the work queue,
+where any worker may take it.
 
 A process executes runs of one tenant only, unless `PYOCO_EXECUTOR_REUSE` says otherwise: a function that a
 task has patched stays in the process, and sees the params of later runs. A run of another tenant gets a new
@@ -20,7 +21,7 @@ from typing import Final
 
 from msgspec import structs
 
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.worker.executors.child_process import ChildProcess, Execution
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart, RunEvents
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
@@ -45,10 +46,19 @@ class ProcessExecutor:
     """A place for one executor process: keeps it warm between runs, and replaces it when it has exited."""
 
     def __init__(
-        self, setup: Setup, *, reuse: str = "tenant", template: ExecutorTemplate | None = None
+        self,
+        setup: Setup,
+        *,
+        reuse: str = "tenant",
+        template: ExecutorTemplate | None = None,
+        versions: dict[str, str] | None = None,
     ) -> None:
-        """`reuse` is the setting `executor_reuse`. Without a template, processes are new interpreters."""
+        """`reuse` is the setting `executor_reuse`. Without a template, processes are new interpreters.
+
+        Executors with the same `versions` share what is known of the version of the code.
+        """
         self._setup = setup
+        self._versions = {} if versions is None else versions
         self._template = template
         self._reuse = reuse
         self.child: ChildProcess | None = None
@@ -115,13 +125,14 @@ class ProcessExecutor:
         self._tenant = _NO_RUN_YET
         self._code = self._setup.code_folders
         try:
-            child = self.child = await ChildProcess.spawn(self._setup, self._template)
+            child = self.child = await ChildProcess.spawn(self._with_versions(self._setup), self._template)
         except OSError as error:
             raise ExecutorFailedToStart(f"no process could be started: {error}") from error
         self.ready = await child.wait_ready()
         if self.ready.error is not None:
             await self._close_child()
             raise ExecutorFailedToStart(self.ready.error)
+        self._learn_version(self.ready)
         self._flows_of_files.update(self.ready.flows_of_files)
         # Once is enough: `describe` asks again after a change.
         self._setup = structs.replace(self._setup, describe_flows=False)
@@ -131,7 +142,7 @@ class ProcessExecutor:
         """The flows as a new process loads them now, which then ends; ExecutorFailedToStart if it cannot."""
         setup = structs.replace(self._setup, describe_flows=True, earlier_flows=self._flows_of_files)
         try:
-            child = await ChildProcess.spawn(setup, self._template)
+            child = await ChildProcess.spawn(self._with_versions(setup), self._template)
         except OSError as error:
             raise ExecutorFailedToStart(f"no process could be started: {error}") from error
         try:
@@ -140,9 +151,19 @@ class ProcessExecutor:
             await child.close()
         if ready.error is not None:
             raise ExecutorFailedToStart(ready.error)
+        self._learn_version(ready)
         failed = {file: names for file, names in self._flows_of_files.items() if file in ready.failures}
         self._flows_of_files = failed | ready.flows_of_files
         return ready
+
+    def _with_versions(self, setup: Setup) -> Setup:
+        return structs.replace(setup, known_versions=dict(self._versions))
+
+    def _learn_version(self, ready: Ready) -> None:
+        if ready.code_key:
+            # Only that of the present code: an earlier one hardly comes back.
+            self._versions.clear()
+            self._versions[ready.code_key] = ready.code_version
 
     @property
     def code_folders(self) -> Sequence[str]:
@@ -366,6 +387,7 @@ class ExecutorLease:
         "_executor",
         "_pool",
         "_reserved",
+        "code_version",
         "may_queue",
     )
 
@@ -382,6 +404,8 @@ class ExecutorLease:
         self._cancelled = False
         # The outcome of a run that was cancelled or ended while no process had it.
         self._end: Outcome | None = None
+        # Of the process that has or had the run last; None before there is one.
+        self.code_version: str | None = None
 
     def __enter__(self) -> "ExecutorLease":
         return self
@@ -411,7 +435,7 @@ class ExecutorLease:
             # Once the run is the current one, others may be queued after it.
             self._pool.schedule_check()
         outcome = await self._execute_at(self._executor, execution, run, events)
-        if not outcome.must_resume:
+        if not outcome.must_continue:
             self._release()
         return outcome
 
@@ -430,6 +454,7 @@ class ExecutorLease:
             if self._cancelled:
                 child.send(Cancel(run_id=run.run_id))
         self._child, self._execution = child, execution
+        self.code_version = executor.ready.code_version
         return await child.outcome_of(execution)
 
     @property

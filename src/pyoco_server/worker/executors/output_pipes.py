@@ -6,7 +6,7 @@ import socket
 import time
 from contextlib import ExitStack, suppress
 
-from pyoco_server.records.models import LogLine
+from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.worker.child.task_output import RunLogLimit, UnfinishedLine
 from pyoco_server.worker.ipc.pipes import READ_BYTES, unread_bytes
 from pyoco_server.worker.ipc.protocol import Printed, ReadOutput

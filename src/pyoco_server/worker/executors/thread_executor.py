@@ -13,11 +13,11 @@ from contextlib import suppress
 from typing import TextIO, TypeVar, cast
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.artifact_models import ARTIFACTS
+from pyoco_server.records.runs.artifact_models import ARTIFACTS
 from pyoco_server.waits.wait_arguments import IN_PLACE_SEC
 from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
-from pyoco_server.worker.engine.task_calls import RetryBackoff, TaskCall
+from pyoco_server.worker.engine.tasks.task_calls import RetryBackoff, TaskCall
 from pyoco_server.worker.executors.executor import ExecutorCrashed, RunEvents
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.flow_source import FlowResolver, FlowSource
@@ -30,6 +30,9 @@ _ROOM_CHECK_SEC = 0.5
 
 
 class ThreadExecutor:
+    # A resolver has its flows.
+    code_version = ""
+
     def __init__(
         self,
         resolver: FlowResolver,

@@ -10,7 +10,7 @@ from msgspec import Raw
 from pyoco.core.models import Flow, Task
 
 from pyoco_server.errors import PyocoError
-from pyoco_server.records.flow_models import (
+from pyoco_server.records.workers.flow_models import (
     MAX_CATALOGUE_BYTES,
     FlowCatalogue,
     FlowDescription,
@@ -18,9 +18,8 @@ from pyoco_server.records.flow_models import (
     encode_catalogue,
 )
 from pyoco_server.runs.flow_yaml.flow_order import in_order, predecessors
-from pyoco_server.worker.engine.json_values import escape_surrogates
-from pyoco_server.worker.engine.task_calls import WrappedFunction
-from pyoco_server.worker.flows.code_version import code_version
+from pyoco_server.worker.engine.journal.json_values import escape_surrogates
+from pyoco_server.worker.engine.tasks.task_calls import WrappedFunction
 from pyoco_server.worker.flows.flow_files import FlowFolder
 from pyoco_server.worker.flows.flow_parameters import parameters_of
 from pyoco_server.worker.flows.importing import described_failure
@@ -30,14 +29,11 @@ _MAX_NAME_CHARS: Final = 200
 _MAX_TEXT_CHARS: Final = 1000
 
 
-def described_flows(
-    folder: FlowFolder | None, code_folders: Sequence[str], earlier: Mapping[str, Sequence[str]]
-) -> bytes:
+def described_flows(folder: FlowFolder | None, version: str, earlier: Mapping[str, Sequence[str]]) -> bytes:
     """The encoded catalogue of the folder; without a folder, of no flows.
 
     `earlier` are the flows that each file had when it could be loaded.
     """
-    version = code_version(None if folder is None else folder.path, code_folders)
     flows = [] if folder is None else [*_descriptions(folder), *_failed_flows(folder, earlier)]
     encoded = encode_catalogue(FlowCatalogue(version=version, flows=flows))
     if len(encoded) <= MAX_CATALOGUE_BYTES:

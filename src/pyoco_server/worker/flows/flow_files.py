@@ -24,8 +24,8 @@ from pyoco_server.runs.flow_yaml import is_callable_path
 from pyoco_server.runs.flow_yaml.flow_order import in_order
 from pyoco_server.schedules.schedules_yaml import is_schedules_yaml
 from pyoco_server.waits.human.human_task_yaml import check_submitted_flow
-from pyoco_server.worker.engine.flow_shape import FlowShape
-from pyoco_server.worker.engine.json_values import escape_surrogates
+from pyoco_server.worker.engine.graph.flow_shape import FlowShape
+from pyoco_server.worker.engine.journal.json_values import escape_surrogates
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.folder_fingerprint import FLOW_FILES, fingerprint_of
 from pyoco_server.worker.flows.importing import ImportFailure, described_failure, import_object
@@ -68,7 +68,8 @@ class FlowFolder:
         self._sources: dict[str, list[_Source]] = {}
         self.tasks: dict[str, list[FileTask]] = {}  # the tasks of the Python files, by variable
         self._loaded_files: list[str] = []
-        self._loaded: str | None = None  # the fingerprint when it was loaded
+        # The fingerprint when it was loaded.
+        self.loaded = ""
 
     @property
     def flows_of_files(self) -> dict[str, list[str]]:
@@ -92,7 +93,7 @@ class FlowFolder:
             sys.path.append(str(self.path))
         importlib.invalidate_caches()
         # Before the files are read: a change meanwhile must not count as loaded.
-        self._loaded = self.fingerprint()
+        self.loaded = self.fingerprint()
         self.failures.clear()
         self._sources.clear()
         self.tasks.clear()
@@ -152,7 +153,7 @@ class FlowFolder:
     @property
     def has_changed(self) -> bool:
         """Whether a file was added, changed or removed after the folder was loaded."""
-        return self._loaded != self.fingerprint()
+        return self.loaded != self.fingerprint()
 
     def _load_python(self, file: Path) -> None:
         try:

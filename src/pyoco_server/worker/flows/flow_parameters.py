@@ -19,7 +19,7 @@ from pyoco.dsl.nodes import DSLNode, ForEachNode, RepeatNode, SubFlowNode, Switc
 from pyoco_server.records.decoding import is_nested_deeper
 from pyoco_server.runs.flow_yaml.flow_order import Links
 from pyoco_server.waits.human.answer_types import plain_value
-from pyoco_server.worker.engine.task_calls import WrappedFunction
+from pyoco_server.worker.engine.tasks.task_calls import WrappedFunction
 from pyoco_server.worker.flows.callable_policy import FlowBuildError
 from pyoco_server.worker.flows.type_schemas import (
     Definitions,

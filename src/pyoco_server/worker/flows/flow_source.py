@@ -7,11 +7,12 @@ import msgspec
 from pyoco.core.models import Flow
 
 from pyoco_server.errors import InvalidRequest
-from pyoco_server.records.models import Reason, RunStatus
+from pyoco_server.records.runs.run_models import Reason, RunStatus
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
-from pyoco_server.worker.engine.json_values import escape_surrogates
-from pyoco_server.worker.engine.raised_error import raised_fields
+from pyoco_server.worker.engine.journal.json_values import escape_surrogates
+from pyoco_server.worker.engine.tasks.raised_error import raised_fields
 from pyoco_server.worker.flows.callable_policy import CallablePolicy, FlowBuildError
+from pyoco_server.worker.flows.code_version import code_key, code_version
 from pyoco_server.worker.flows.flow_files import FlowFolder, load_resolver
 from pyoco_server.worker.flows.task_options import invalid_option
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
@@ -55,22 +56,39 @@ class FlowSource:
     def flows_of_files(self) -> dict[str, list[str]]:
         return {} if self._folder is None else self._folder.flows_of_files
 
-    def described(self, code_folders: Sequence[str], earlier: Mapping[str, Sequence[str]]) -> bytes:
+    @property
+    def _is_known(self) -> bool:
+        """Whether its code is that of the folder and of wheels; a resolver may have any."""
+        return self._folder is not None or self._resolver is no_flows
+
+    def code_key(self, code_folders: Sequence[str]) -> str:
+        """Processes with the same key have the same version of the code; empty for a resolver."""
+        if not self._is_known:
+            return ""
+        return code_key("" if self._folder is None else self._folder.loaded, code_folders)
+
+    def code_version(self, code_folders: Sequence[str]) -> str:
+        """The version of its flows and of the wheels in these folders; empty for a resolver."""
+        if not self._is_known:
+            return ""
+        return code_version(None if self._folder is None else self._folder.path, code_folders)
+
+    def described(self, version: str, earlier: Mapping[str, Sequence[str]]) -> bytes:
         """The encoded catalogue of its flows; empty for a resolver, which cannot list them.
 
         `earlier` are the flows that each file had when it could be loaded.
         """
-        if self._folder is None and self._resolver is not no_flows:
+        if not self._is_known:
             return b""
         from pyoco_server.worker.flows.flow_descriptions import described_flows  # noqa: PLC0415 - in one process only
 
-        return described_flows(self._folder, code_folders, earlier)
+        return described_flows(self._folder, version, earlier)
 
     def prepare(self, run: Run, listener: RunListener) -> FlowRun | Outcome:
         """The run, ready to execute, or its outcome if the flow cannot be resolved."""
         prepared = self._prepared(run, listener)
         if isinstance(prepared, Outcome) and self._may_be_newer(run):
-            return Outcome(status=RunStatus.RUNNING, must_resume=True, must_restart=True)
+            return Outcome(status=RunStatus.RUNNING, must_continue=True, must_restart=True)
         return prepared
 
     def _prepared(self, run: Run, listener: RunListener) -> FlowRun | Outcome:

@@ -12,7 +12,7 @@ from pyoco.core.models import Task
 
 from pyoco_server.runs.flow_yaml import did_you_mean
 from pyoco_server.worker.engine.pyoco_adapter import discover_plugin_tasks
-from pyoco_server.worker.engine.task_calls import retries_and_limit
+from pyoco_server.worker.engine.tasks.task_calls import retries_and_limit
 from pyoco_server.worker.flows.callable_policy import (
     CallablePolicy,
     CallableRefused,

@@ -17,7 +17,7 @@ from pyoco.dsl.syntax import TaskWrapper
 from pyoco_server.errors import FieldProblem
 from pyoco_server.runs.flow_yaml import TaskDeclaration
 from pyoco_server.waits.human.human_task_yaml import BUILT_IN_TASKS, check_submitted_flow
-from pyoco_server.worker.engine.task_calls import retries_and_limit
+from pyoco_server.worker.engine.tasks.task_calls import retries_and_limit
 from pyoco_server.worker.flows.callable_policy import (
     CallablePolicy,
     CallableRefused,

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyoco_server.records.decoding import json_record, unreadable
-from pyoco_server.records.flow_models import MAX_CATALOGUE_BYTES
-from pyoco_server.records.models import PARKED, Reason, RunStatus, TaskStatus
-from pyoco_server.records.wait_models import decode_question, decode_questions
+from pyoco_server.records.runs.run_models import PARKED, Reason, RunStatus, TaskStatus
+from pyoco_server.records.waits.wait_models import decode_question, decode_questions
+from pyoco_server.records.workers.flow_models import MAX_CATALOGUE_BYTES
 from pyoco_server.worker.ipc.protocol import (
     Asked,
     FromExecutor,
@@ -29,6 +29,7 @@ _REASONS: Final = frozenset({None, *map(str, Reason)})
 _STREAMS: Final = frozenset({"stdout", "stderr"})
 _NO_QUESTIONS: Final = b"[]"
 _MAX_PART_BYTES: Final = 1024 * 1024
+_MAX_VERSION_CHARS: Final = 64
 
 _decode_record = json_record(dict[str, Any])
 
@@ -59,7 +60,7 @@ def _check_outcome(outcome: Outcome) -> None:
     if outcome.status in PARKED:
         is_valid = has_questions
     elif outcome.status == RunStatus.RUNNING:
-        is_valid = outcome.must_resume or outcome.not_started
+        is_valid = outcome.must_continue or outcome.not_started
     else:
         is_valid = outcome.status in _ENDED
     if not is_valid:
@@ -80,6 +81,8 @@ def _check_tasks(states: Mapping[str, str], records: Mapping[str, bytes]) -> Non
 def _check_ready(ready: Ready) -> None:
     if len(ready.catalogue) > MAX_CATALOGUE_BYTES:
         raise ValueError("the descriptions of the flows are too large")
+    if max(len(ready.code_version), len(ready.code_key)) > _MAX_VERSION_CHARS:
+        raise ValueError("the version of the code is too long")
 
 
 def _check_question(asked: Asked) -> None:

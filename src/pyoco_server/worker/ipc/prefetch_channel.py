@@ -40,7 +40,7 @@ class PrefetchChannel:
         return runs
 
     def last_outcome(self) -> Outcome | None:
-        """The outcome that an exited executor could not send on the link; ProtocolViolation if it is none."""
+        """What an exited executor could not send on the link; ProtocolViolation if it is not an outcome."""
         try:
             data = self._writing.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:

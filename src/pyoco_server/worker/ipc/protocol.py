@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.causes import Cause
-from pyoco_server.records.models import JournalEntry, LogLine
 from pyoco_server.records.moments import Seconds, Timestamp
+from pyoco_server.records.runs.causes import Cause
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.log_models import LogLine
 
 _LENGTH = struct.Struct("!I")
 # A worker that waits for NATS may send nothing for some seconds.
@@ -48,6 +49,8 @@ class Setup(Struct, tag=True, kw_only=True):
     start_within_sec: float = 15.0
     # Whether `Ready` has the catalogue: one process of a worker is enough.
     describe_flows: bool = False
+    # Versions of the code that other processes of the worker have found, by `code_key`: hashing takes long.
+    known_versions: dict[str, str] = {}
     # The flows that each file had when it could be loaded, to describe those of a file that is broken now.
     earlier_flows: dict[str, list[str]] = {}
 
@@ -131,6 +134,10 @@ class Ready(Struct, tag=True, kw_only=True):
     flows_of_files: dict[str, list[str]] = {}
     # An encoded FlowCatalogue; empty if it was not asked for, or a resolver has the flows.
     catalogue: bytes = b""
+    # Of what it has loaded; empty with a resolver, whose code is not known.
+    code_version: str = ""
+    # What the version was found for, see Setup.
+    code_key: str = ""
 
 
 class Progress(Struct, tag=True, kw_only=True):
@@ -222,7 +229,7 @@ class Origin(Struct, kw_only=True):
 
 
 class Outcome(Struct, tag=True, kw_only=True):
-    """How the run ended."""
+    """How the run ended, or that it has to continue or start elsewhere."""
 
     status: str
     tasks: dict[str, str] = {}
@@ -238,7 +245,7 @@ class Outcome(Struct, tag=True, kw_only=True):
     must_restart: bool = False
     # Not ended: continue from the journal in another process. An isolated task does not stop, the worker was
     # silent for so long that the run may have another owner, or the flow may be in a file that is newer.
-    must_resume: bool = False
+    must_continue: bool = False
     # The run was ended from outside, or its executor was killed.
     forced: bool = False
     # It was never started, and will not be by this executor.

@@ -1,7 +1,7 @@
 """The active runs of a worker and their keepers, driven by one timer.
 
-Most runs end before their keeper has to do anything. A timer for each would be a good part of the cost of a
-short run.
+Most runs end before their keeper has to do anything. A timer for each would be a large part of the cost of
+a short run.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ class Keeper(Protocol):
     def run_id(self) -> str: ...
 
     def begin(self) -> None:
-        """Watch the run from now on; it may do so already."""
+        """Watch the run from now on; no effect if it is watched already."""
 
     def wake(self) -> None:
         """Check the run now."""

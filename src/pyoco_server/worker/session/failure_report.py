@@ -6,10 +6,11 @@ import time
 from msgspec import structs
 
 from pyoco_server.broker.queue.work_queue import Delivery
-from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err, ErrorSpec
-from pyoco_server.records.models import DeadLetter, Job, Reason
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import Job, Reason
 from pyoco_server.telemetry.logging_config import exception_fields, redact_exception
 from pyoco_server.worker.ipc.protocol import Outcome
 

@@ -14,7 +14,7 @@ from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.worker_probe import probed_subscription
 from pyoco_server.broker.stores.workers.worker_registry import OwnRecord
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import (
+from pyoco_server.records.workers.worker_models import (
     MAX_LISTED_FLOWS,
     CatalogueReference,
     WheelSyncState,
@@ -35,6 +35,9 @@ _COALESCE_SEC = 0.25
 _MEASURE_EVERY_SEC = 10.0
 # CPU use is known after the second one.
 _MEASURE_AGAIN_SEC = 1.0
+# How long the first run waits at most until a gateway has seen this worker. There may be no gateway, or none
+# that can see it.
+_SEEN_WITHIN_SEC = 2.0
 
 # Called with the record after each write, with the commands of operators.
 OnRecord = Callable[[WorkerRecord], Awaitable[None]]
@@ -74,7 +77,8 @@ class Presence:
         # When the record was last stored, by the clock of this worker.
         self._stored_at = now
         self._connection = connection
-        self._probed = probed_subscription(connection, self.instance_id)
+        self._seen = asyncio.Event()
+        self._probed = probed_subscription(connection, self.instance_id, self._seen.set)
         self._heartbeat_sec = connection.config.worker_heartbeat_interval_sec
         self._disconnect_sec = connection.config.worker_disconnect_timeout_sec
         self._meter = meter
@@ -95,6 +99,21 @@ class Presence:
         await self._own.save()
         await self._notify()
         self._loop.start()
+
+    async def wait_seen(self) -> None:
+        """Wait until a gateway has seen this process connected, for a while; then it may claim runs.
+
+        Nobody can tell a process that was never seen and dies from one that gateways cannot see: its runs
+        would be redelivered after AckWait.
+        """
+        longest_sec = min(self._connection.config.worker_lost_after_sec, _SEEN_WITHIN_SEC)
+        if longest_sec <= 0:
+            return
+        try:
+            async with asyncio.timeout(longest_sec):
+                await self._seen.wait()
+        except TimeoutError:
+            log.info("worker %s takes runs: no gateway has seen it in %g s", self.worker_id, longest_sec)
 
     def began(self, run_id: str) -> None:
         self._running[run_id] = time.time()

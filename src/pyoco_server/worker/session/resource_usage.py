@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pyoco_server.records.models import WorkerHost, WorkerUsage
+from pyoco_server.records.workers.worker_models import WorkerHost, WorkerUsage
 
 _PROC: Final = Path("/proc")
 _KIB: Final = 1024
@@ -31,7 +31,7 @@ def this_host(proc: Path = _PROC) -> WorkerHost:
 
 
 class UsageMeter:
-    """Measures the time between two calls; blocking, for one thread at a time."""
+    """Measures the use between two calls; blocking, for one thread at a time."""
 
     def __init__(self, *, proc: Path = _PROC, pid: int | None = None) -> None:
         self._proc = proc

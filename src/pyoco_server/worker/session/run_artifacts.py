@@ -15,7 +15,7 @@ from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.storage.artifact_usage import ArtifactUsage
-from pyoco_server.broker.stores.run_object_store import (
+from pyoco_server.broker.stores.runs.run_object_store import (
     BYTES_TYPE,
     RunObject,
     RunObjectGone,
@@ -24,7 +24,7 @@ from pyoco_server.broker.stores.run_object_store import (
 )
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.artifact_models import (
+from pyoco_server.records.runs.artifact_models import (
     MAX_LISTED,
     ArtifactSummary,
     InvalidArtifactName,

@@ -12,13 +12,14 @@ from pyoco_server.broker.client.connection import NoAnswer, PayloadTooLarge
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.errors import NatsCannotWrite, NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.causes import Cause, cause_of
-from pyoco_server.records.journal_order import last_number
-from pyoco_server.records.models import (
+from pyoco_server.records.runs.bulk_models import LAST_SEQUENCE
+from pyoco_server.records.runs.causes import Cause, cause_of
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.journal_order import last_number
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.runs.run_models import (
     PARKED,
     Job,
-    JournalEntry,
-    LogLine,
     Reason,
     RerunMode,
     RunSnapshot,
@@ -26,10 +27,9 @@ from pyoco_server.records.models import (
     TaskStatus,
     encode,
 )
-from pyoco_server.records.operation_models import LAST_SEQUENCE
-from pyoco_server.records.wait_models import Question, WaitRecord
+from pyoco_server.records.waits.wait_models import Question, WaitRecord
 from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunEnded
-from pyoco_server.runs.lifecycle.waiting_state import not_waiting, waiting
+from pyoco_server.runs.lifecycle.waiting_state import cleared_wait_fields, parked_snapshot
 from pyoco_server.worker.executors.executor import (
     ExecutorCrashed,
     ExecutorFailedToStart,
@@ -59,7 +59,10 @@ _STATUS: Final = {str(status): status for status in RunStatus}
 
 
 class RunExecution:
-    """Implements RunEvents itself: most short runs have no events, and never need a recorder."""
+    """One attempt of a claimed run: executes it and stores its end.
+
+    It implements RunEvents itself: most short runs have no events, and never need a recorder.
+    """
 
     def __init__(
         self, services: WorkerServices, delivery: Delivery, executor: RunExecutor, job: Job, owned: OwnedRun
@@ -87,7 +90,7 @@ class RunExecution:
     async def run(self) -> Outcome | None:
         """Execute and store the end; None when NATS is reachable but does not accept it.
 
-        A run that was not started or must resume has no end: it returns to the queue.
+        A run that was not started or must continue has no end: it returns to the queue.
         """
         keeper = RunKeeper(
             self._services,
@@ -95,14 +98,14 @@ class RunExecution:
             self._owned,
             self._executor,
             self._questions,
-            with_artifacts=self._with_artifacts,
+            with_artifacts_and_version=self._with_artifacts_and_version,
         )
         async with asyncio.TaskGroup() as group:
             keeper.start(group)
             try:
                 outcome = await self._outcome(keeper)
                 keeper.stop_writing()
-                if outcome.must_resume:
+                if outcome.must_continue:
                     await self._retry(lambda: self._owned.hand_back(continues=True))
                     return outcome
                 if outcome.not_started:
@@ -190,9 +193,16 @@ class RunExecution:
         attempt = self._owned.snapshot.attempt
         self.printed([LogLine(ts=time.time(), stream="note", text=text, task=task, attempt=attempt)])
 
-    def _with_artifacts(self, snapshot: RunSnapshot) -> RunSnapshot:
+    def _with_artifacts_and_version(self, snapshot: RunSnapshot) -> RunSnapshot:
+        """With its files, and the version of the code that executes it."""
         summary = None if self._artifacts is None else self._artifacts.summary
-        return snapshot if summary is None else structs.replace(snapshot, artifacts=summary)
+        version = self._executor.code_version
+        return structs.replace(
+            snapshot,
+            artifacts=snapshot.artifacts if summary is None else summary,
+            # Not that of an earlier owner, if this one does not know its own.
+            code_version=snapshot.code_version if version is None else version or UNSET,
+        )
 
     def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         if self._closed:
@@ -240,16 +250,16 @@ class RunExecution:
         if self._owned.snapshot.cancel_requested_at is not None:
             # Cancelled before its start, or taken over from a worker that died while it was stopping.
             return Outcome(status=RunStatus.CANCELLED)
-        if keeper.limit.passed:
+        if keeper.limit.is_used_up:
             return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=keeper.limit.error)
         outcome = await self._execute(keeper)
         if not outcome.forced:
-            # Also when it ended by itself just before that.
+            # It ended by itself, perhaps just before it was to be ended by force: its own outcome counts.
             return outcome
         if keeper.cancellation.forced:
             outcome.status, outcome.reason = RunStatus.CANCELLED, Reason.CANCEL_FORCED
             outcome.error = keeper.cancellation.error
-        elif keeper.limit.exceeded:
+        elif keeper.limit.forced:
             outcome.status, outcome.reason = RunStatus.FAILED, Reason.TIMEOUT
             outcome.error = keeper.limit.error
         return outcome
@@ -279,12 +289,12 @@ class RunExecution:
             await self._store_last_files(outcome)
             if self._outputs is not None:
                 # An attempt that goes on in another process sends them again.
-                if outcome.task_records and not outcome.must_resume:
+                if outcome.task_records and not outcome.must_continue:
                     outcome.task_records = await self._outputs.finish(outcome.task_records)
                 await self._drop_outputs()
             if outcome.status in PARKED:
-                return await self._wait_or_resume(outcome)
-            if not outcome.must_resume:
+                return await self._wait_or_continue(outcome)
+            if not outcome.must_continue:
                 return outcome
             await self._flush_journal()
             run.journal = await self._journalled()
@@ -320,18 +330,18 @@ class RunExecution:
             task = timeout.task
             if task.isolated:
                 self.finished(self._failed_entry(task, run, str(timeout)))
-                return Outcome(status=RunStatus.RUNNING, must_resume=True)
+                return Outcome(status=RunStatus.RUNNING, must_continue=True)
             error = f"task {task.task}: {timeout}"
             return _killed(Reason.TIMEOUT, error, timeout)
         except ExecutorCrashed as crash:
             if self._continues_after(crash, keeper):
-                return Outcome(status=RunStatus.RUNNING, must_resume=True)
+                return Outcome(status=RunStatus.RUNNING, must_continue=True)
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
             return _killed(Reason.EXECUTOR_CRASHED, error, crash)
 
     def _continues_after(self, crash: ExecutorCrashed, keeper: RunKeeper) -> bool:
         """Whether the run gets another executor process; not if its end was forced."""
-        if keeper.cancellation.forced or keeper.limit.exceeded:
+        if keeper.cancellation.forced or keeper.limit.forced:
             return False
         self._crashes += 1
         most = self._services.connection.config.executor_crash_retries
@@ -362,8 +372,7 @@ class RunExecution:
 
     async def unclaim(self) -> bool:
         """Release the run for the next delivery; False when it has to be cancelled instead."""
-        most = self._services.connection.config.consumer_max_deliver
-        return await self._owned.unclaim(last_delivery=self._delivery.number >= most)
+        return await self._owned.unclaim(last_delivery=self._delivery.is_last)
 
     def _directory(self, snapshot: RunSnapshot) -> str | None:
         """One folder per attempt: an earlier executor that still runs must not disturb a later one."""
@@ -371,15 +380,15 @@ class RunExecution:
             return None
         return f"{self._services.run_dir}/{snapshot.run_id}-{snapshot.attempt}"
 
-    async def _wait_or_resume(self, outcome: Outcome) -> Outcome:
-        """How a run continues that can only wait, after everything it has done is stored."""
-        limit = self._services.connection.config.consumer_max_deliver
-        # Resuming costs a delivery, and there may be many answers: half of the deliveries are for failures.
-        may_resume = limit <= 0 or self._delivery.number < limit // 2
+    async def _wait_or_continue(self, outcome: Outcome) -> Outcome:
+        """The outcome of a run that can only wait, after everything it has done is stored."""
+        max_deliver = self._delivery.limits.max_deliver
+        # Continuing costs a delivery, and there may be many answers: half of the deliveries are for failures.
+        may_continue = max_deliver <= 0 or self._delivery.number < max_deliver // 2
 
         async def settle() -> Outcome:
             await self._all_stored()
-            return await self._questions.settle(outcome, may_resume=may_resume)
+            return await self._questions.settle(outcome, may_continue=may_continue)
 
         settled = await self._retry(settle)
         if settled is None:
@@ -414,8 +423,8 @@ class RunExecution:
     async def _write_end(self, outcome: Outcome) -> bool:
         try:
             await self._owned.write(
-                lambda snapshot: self._with_artifacts(
-                    final_snapshot(snapshot, outcome, self._questions.awaited)
+                lambda snapshot: self._with_artifacts_and_version(
+                    ended_or_parked_snapshot(snapshot, outcome, self._questions.awaited)
                 )
             )
         except RunEnded as ended:
@@ -453,7 +462,9 @@ class RunExecution:
                     await asyncio.sleep(_WRITE_RETRY_SEC)
 
 
-def final_snapshot(snapshot: RunSnapshot, outcome: Outcome, open_waits: Sequence[WaitRecord]) -> RunSnapshot:
+def ended_or_parked_snapshot(
+    snapshot: RunSnapshot, outcome: Outcome, open_waits: Sequence[WaitRecord]
+) -> RunSnapshot:
     """The snapshot when the worker is done with the run: ended, or parked."""
     if outcome.status not in PARKED:
         return terminal_snapshot(snapshot, outcome)
@@ -461,7 +472,7 @@ def final_snapshot(snapshot: RunSnapshot, outcome: Outcome, open_waits: Sequence
         return terminal_snapshot(snapshot, structs.replace(outcome, status=RunStatus.CANCELLED, tasks={}))
     tasks = {name: TaskStatus(state) for name, state in outcome.tasks.items()}
     return structs.replace(
-        waiting(snapshot, open_waits, tasks),
+        parked_snapshot(snapshot, open_waits, tasks),
         task_records=raw_records(outcome),
         task_records_truncated=outcome.records_cut,
     )
@@ -489,7 +500,7 @@ def terminal_snapshot(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
         result_task=outcome.result_task or UNSET,
         heartbeat_at=now,
         end_time=now,
-        **not_waiting(snapshot),
+        **cleared_wait_fields(snapshot),
     )
 
 

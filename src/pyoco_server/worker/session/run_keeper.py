@@ -1,4 +1,4 @@
-"""Runs beside a flow: extends AckWait, stores progress and heartbeats, enforces cancel and time limit."""
+"""Keeps a run while its flow executes: AckWait, progress, heartbeats, and when it must end by force."""
 
 import asyncio
 import logging
@@ -10,11 +10,12 @@ from msgspec import structs
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.runs.run_models import RunSnapshot, TaskStatus
 from pyoco_server.runs.lifecycle.ownership import OwnedRun
 from pyoco_server.runs.lifecycle.waiting_state import open_waits
 from pyoco_server.worker.executors.executor import RunExecutor
 from pyoco_server.worker.ipc.protocol import raw_records
+from pyoco_server.worker.session.forced_ends import Cancellation, RunTimeLimit
 from pyoco_server.worker.session.run_questions import RunQuestions
 from pyoco_server.worker.session.worker_services import WorkerServices
 
@@ -22,74 +23,6 @@ log = logging.getLogger(__name__)
 
 # How often a long run is checked; a change of its tasks is stored at most this often.
 _TICK_SEC = 0.1
-
-
-class Cancellation:
-    """Asks a cancelled flow to stop, and ends it by force after the grace period."""
-
-    def __init__(self, executor: RunExecutor, *, grace_sec: float) -> None:
-        self._executor = executor
-        self._grace_sec = grace_sec
-        self._requested_at: float | None = None
-        # Whether the request allows no grace period.
-        self._at_once = False
-        self.forced = False
-
-    async def enforce(self, snapshot: RunSnapshot) -> None:
-        if snapshot.cancel_requested_at is None:
-            return
-        now = time.monotonic()
-        if self._requested_at is None:
-            self._requested_at = now
-            self._executor.cancel(snapshot.run_id)
-            if snapshot.cancel_force is not True:
-                return
-        self._at_once = snapshot.cancel_force is True
-        if self._at_once or now - self._requested_at > self._grace_sec:
-            if not self.forced:
-                self.forced = True
-                self._log(snapshot.run_id)
-            # Repeated while the run lasts: it may have been between two executors.
-            await self._executor.force_end(RunStatus.CANCELLED, self.error)
-
-    def _log(self, run_id: str) -> None:
-        if self._at_once:
-            log.info("the run is ended by force, as requested", extra={"run_id": run_id})
-            return
-        spec = Err.CANCEL_TIMED_OUT
-        log.error("%s: %s", spec.en, self.error, extra=spec.log_fields(run_id=run_id))
-
-    @property
-    def error(self) -> str:
-        if self._at_once:
-            return "the run was ended by force, as the cancel requested"
-        return f"the flow did not stop within {self._grace_sec:g} s of the cancel, and was ended by force"
-
-
-class RunLimit:
-    """Ends a run that exceeds its time limit, which excludes the time that it was parked."""
-
-    def __init__(self, owned: OwnedRun, executor: RunExecutor) -> None:
-        self._owned = owned
-        self._executor = executor
-        self._limit_sec = owned.snapshot.timeout_sec
-        self.exceeded = False
-
-    @property
-    def passed(self) -> bool:
-        return self._limit_sec is not None and self._owned.used_sec >= self._limit_sec
-
-    async def enforce(self) -> None:
-        if self.passed:
-            if not self.exceeded:
-                self.exceeded = True
-                log.warning("ending a run: %s", self.error, extra={"run_id": self._owned.snapshot.run_id})
-            # Repeated while the run lasts: it may have been between two executors.
-            await self._executor.force_end(RunStatus.FAILED, self.error)
-
-    @property
-    def error(self) -> str:
-        return f"the run took longer than its limit of {self._limit_sec:g} s"
 
 
 class RunKeeper:
@@ -103,10 +36,10 @@ class RunKeeper:
         executor: RunExecutor,
         questions: RunQuestions,
         *,
-        with_artifacts: Callable[[RunSnapshot], RunSnapshot],
+        with_artifacts_and_version: Callable[[RunSnapshot], RunSnapshot],
     ) -> None:
         self._services = services
-        self._with_artifacts = with_artifacts
+        self._with_artifacts_and_version = with_artifacts_and_version
         self._questions = questions
         self._delivery = delivery
         self._owned = owned
@@ -120,7 +53,7 @@ class RunKeeper:
         self._watching: asyncio.Task[None] | None = None
         grace_sec = services.connection.config.cancel_grace_period_sec
         self.cancellation = Cancellation(executor, grace_sec=grace_sec)
-        self.limit = RunLimit(owned, executor)
+        self.limit = RunTimeLimit(owned, executor)
 
     @property
     def run_id(self) -> str:
@@ -218,7 +151,7 @@ class RunKeeper:
         decided = self._listed_waits - listed
         asked = open_waits([wait for wait in self._questions.open if wait.wait_id not in decided])
         return structs.replace(
-            self._with_artifacts(snapshot),
+            self._with_artifacts_and_version(snapshot),
             tasks={name: TaskStatus(state) for name, state in states.items()},
             task_records=snapshot.task_records if progress is None else raw_records(progress),
             heartbeat_at=time.time(),

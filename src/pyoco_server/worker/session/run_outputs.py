@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from pyoco_server.broker.stores.run_object_store import BYTES_TYPE, RunObjects, RunObjectTooLarge
+from pyoco_server.broker.stores.runs.run_object_store import BYTES_TYPE, RunObjects, RunObjectTooLarge
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.task_outputs import StoredOutput
+from pyoco_server.records.runs.task_outputs import StoredOutput
 from pyoco_server.worker.ipc.protocol import OutputPart
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class RunOutputs:
         self._stored: dict[str, StoredOutput | str] = {}
 
     def add(self, part: OutputPart, resume: Callable[[], None]) -> bool:
-        """Whether there is room for more; if not, `resume` is called when there is."""
+        """Take a part. False: the sender has to pause until `resume` is called."""
         if self._storing is None:
             self._storing = asyncio.create_task(self._store_all(), name=f"outputs:{self._run_id}")
         self._parts.put_nowait(part)

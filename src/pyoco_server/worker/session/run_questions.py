@@ -13,10 +13,10 @@ from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import WaitStore
-from pyoco_server.records.models import Job, Reason, RerunMode, RunStatus, TaskStatus, WaitKind
-from pyoco_server.records.wait_models import (
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
+from pyoco_server.records.runs.run_models import Job, Reason, RerunMode, RunStatus, TaskStatus, WaitKind
+from pyoco_server.records.waits.wait_models import (
     NO_DEADLINE,
     Question,
     WaitEvent,
@@ -111,8 +111,10 @@ class RunQuestions:
         mine = [each.record for each in earlier if each.record.tenant_id == self._job.tenant_id]
         return with_kept_answer(wait, mine)
 
-    async def settle(self, outcome: Outcome, *, may_resume: bool) -> Outcome:
-        """How a run continues that can only wait: it waits, resumes with an answer, or has timed out.
+    async def settle(self, outcome: Outcome, *, may_continue: bool) -> Outcome:
+        """The outcome of a run that can only wait: it is parked, continues with an answer, or has failed.
+
+        `may_continue` is false when it is to be parked although it has an answer: a gateway continues it.
 
         An answer between this read and the write of the snapshot is found by a gateway.
         """
@@ -124,8 +126,8 @@ class RunQuestions:
         await self._read_back(asked)
         self.awaited = [self._waits[wait.node, wait.name] for wait in asked]
         await self._close_unneeded()
-        if may_resume and any(wait.resolved for wait in self.awaited):
-            return Outcome(status=RunStatus.RUNNING, must_resume=True)
+        if may_continue and any(wait.resolved for wait in self.awaited):
+            return Outcome(status=RunStatus.RUNNING, must_continue=True)
         missed = [wait for wait in self.awaited if ended_unanswered(wait)]
         if not missed:
             return outcome

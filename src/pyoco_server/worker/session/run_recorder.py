@@ -13,12 +13,13 @@ from contextlib import suppress
 import msgspec
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import JournalEntry, LogLine, value_digest
-from pyoco_server.records.wait_models import Question
+from pyoco_server.records.runs.journal_models import JournalEntry, value_digest
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.waits.wait_models import Question
 from pyoco_server.runs.lifecycle.ownership import NotOwner
 
 log = logging.getLogger(__name__)

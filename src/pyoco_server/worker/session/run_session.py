@@ -1,7 +1,8 @@
 """Handles one delivery from receipt to acknowledgement: decode, claim, execute, store, ack.
 
-The outcomes:
+The outcomes: what happened, the state of the run, what is sent to the queue, and the dead letter.
 
+    the flow ended                COMPLETED or CANCELLED        ACK
     the job cannot be decoded     FAILED, if its run is known   TERM         DLQ invalid_job
     the flow cannot be resolved   FAILED                        ACK          DLQ flow_not_found
     the execution failed          FAILED                        ACK          DLQ, if configured
@@ -10,7 +11,9 @@ The outcomes:
     NATS failed on the way        what was stored last          NAK(delay)
     the run cannot be read        as it was before              NAK(delay)
     no executor could start it    as it was before              NAK(delay)
-    the worker stops              RUNNING, released             NAK
+    the worker stops              RUNNING, handed back          NAK
+    another delivery owns it      unchanged                     nothing
+    the job is obsolete           unchanged                     ACK
 """
 
 import asyncio
@@ -20,10 +23,11 @@ from collections.abc import Awaitable
 import msgspec
 
 from pyoco_server.broker.queue.work_queue import Delivery
-from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import Job, Reason, RunSnapshot, RunStatus, decode_job, is_run_id
+from pyoco_server.records.runs.run_models import Job, Reason, RunSnapshot, RunStatus, decode_job
+from pyoco_server.records.value_types import is_run_id
 from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunTaken, claim
 from pyoco_server.telemetry import tracing
 from pyoco_server.telemetry.run_fields import remember_run
@@ -126,7 +130,7 @@ class RunSession:
         except asyncio.CancelledError:
             await self._executor.kill()
             await execution.flush()
-            await self._release(owned, owned.hand_back())
+            await self._give_up(owned, owned.hand_back())
             raise
         except ExceptionGroup as group:
             await self._executor.kill()
@@ -135,9 +139,9 @@ class RunSession:
                 if found is not None:
                     # A run that cannot be read cannot be released either.
                     if kind is not UnreadableRecord and not execution.started:
-                        await self._release(owned, execution.unclaim())
+                        await self._give_up(owned, execution.unclaim())
                     elif kind is ExecutorFailedToStart:
-                        await self._release(owned, owned.hand_back())
+                        await self._give_up(owned, owned.hand_back())
                     raise found.exceptions[0] from None
             lost, other = group.split(NotOwner)
             if lost is None or other is not None:
@@ -147,7 +151,7 @@ class RunSession:
             return None
         finally:
             await execution.close()
-        if outcome is None or outcome.not_started or outcome.must_resume:
+        if outcome is None or outcome.not_started or outcome.must_continue:
             self.failed = outcome is None
             await self._return_to_queue(self._retry_delay_sec if outcome is None else 0.0)
             return None
@@ -161,8 +165,8 @@ class RunSession:
     def _retry_delay_sec(self) -> float:
         return min(_FIRST_DELAY_SEC * 2.0 ** min(self._delivery.number - 1, 10), _LONGEST_DELAY_SEC)
 
-    async def _release(self, owned: OwnedRun, write: Awaitable[object]) -> None:
-        """Store before the run returns to the queue that its worker did not crash."""
+    async def _give_up(self, owned: OwnedRun, write: Awaitable[object]) -> None:
+        """Store that the worker gave the run up, before its job returns to the queue: it was no crash."""
         try:
             await write
         except NotOwner as why:

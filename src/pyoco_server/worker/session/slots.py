@@ -20,7 +20,7 @@ from pyoco_server.worker.session.worker_services import WorkerServices
 log = logging.getLogger(__name__)
 
 # One takes the next run while the other stores the end of the last one.
-_SLOTS_PER_EXECUTOR = 2
+_SESSIONS_PER_EXECUTOR = 2
 # A full queue of such jobs fits into the prefetch channel. Larger ones are not queued.
 SMALL_JOB_BYTES = 4 * 1024
 # The pause of a slot after a run that could not be started or stored: each such run costs a delivery.
@@ -120,8 +120,8 @@ class PooledSlots(Slots):
         self._pool = pool
 
     def start(self, group: asyncio.TaskGroup) -> set[asyncio.Task[None]]:
-        slots = _SLOTS_PER_EXECUTOR * self._pool.size
-        sessions = {group.create_task(self._serve()) for _ in range(slots)}
+        count = _SESSIONS_PER_EXECUTOR * self._pool.size
+        sessions = {group.create_task(self._serve()) for _ in range(count)}
 
         def start(work: Coroutine[None, None, None]) -> None:
             task = group.create_task(work)
@@ -154,7 +154,7 @@ class PooledSlots(Slots):
                     delivery = await self._take()
                 except IntakeClosed:
                     return
-                lease.may_queue = self._may_be_queued(delivery)
+                lease.may_queue = self._is_queueable(delivery)
                 await self._handle(delivery, lease, pauses)
 
     def _next_queued(self) -> tuple[ExecutorLease, Delivery] | None:
@@ -162,7 +162,7 @@ class PooledSlots(Slots):
         if not self._intake.has_buffered or not self._pool.has_capacity or self._wheels.is_due:
             return None
         # Only the next one in the queue: runs of another tenant do not overtake it.
-        delivery = self._intake.take_buffered(self._can_be_queued)
+        delivery = self._intake.take_buffered(self._fits_into_queue)
         return None if delivery is None else (self._pool.speculate(), delivery)
 
     async def _serve_queued(self, queued: tuple[ExecutorLease, Delivery] | None) -> None:
@@ -174,12 +174,13 @@ class PooledSlots(Slots):
             await self._intake.slot_freed()
             queued = self._next_queued()
 
-    def _can_be_queued(self, delivery: Delivery) -> bool:
-        return self._may_be_queued(delivery) and self._pool.may_queue(_tenant_of(delivery.payload))
+    def _fits_into_queue(self, delivery: Delivery) -> bool:
+        """Whether there is room for it now."""
+        return self._is_queueable(delivery) and self._pool.may_queue(_tenant_of(delivery.payload))
 
-    def _may_be_queued(self, delivery: Delivery) -> bool:
-        """A queued run may have to be returned, which costs a delivery; so only once."""
-        if delivery.number > 1 or self._services.connection.config.consumer_max_deliver == 1:
+    def _is_queueable(self, delivery: Delivery) -> bool:
+        """Only a small job, and only once: a queued run may have to be returned, which costs a delivery."""
+        if delivery.number > 1 or delivery.is_last:
             return False
         return len(delivery.payload) <= SMALL_JOB_BYTES
 

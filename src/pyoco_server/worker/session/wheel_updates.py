@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_worker_resources
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import WheelSyncResult
+from pyoco_server.records.workers.worker_models import WheelSyncResult
 from pyoco_server.wheels.wheel_registry import WheelRegistry
 from pyoco_server.wheels.wheel_sync import WheelSync
 from pyoco_server.worker.executors.executor import Executor

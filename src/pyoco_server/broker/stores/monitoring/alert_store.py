@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords, Stored
+from pyoco_server.broker.stores.keyed_records import KeyedRecords, Stored
 from pyoco_server.records.monitoring.alert_models import AlertRecord, decode_alert
 from pyoco_server.records.unreadable_records import RecordKind
 

@@ -6,10 +6,9 @@ only. Refused deliveries have a subject of their own, so that strangers do not d
 
 from dataclasses import dataclass
 from typing import Final
-from uuid import uuid4
 
 import msgspec
-from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.api import DeliverPolicy
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import delivery_tokens
@@ -18,15 +17,16 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Entry
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.record_reader import RecordReader
+from pyoco_server.broker.jetstream.stream_cursor import new_reader
 from pyoco_server.broker.jetstream.stream_reads import message_after
-from pyoco_server.records.hook_models import (
+from pyoco_server.records.ids import NO_TENANT
+from pyoco_server.records.triggers.hook_models import (
     DeliveryContent,
     DeliverySummary,
     decode_content,
     decode_summary,
     encode_delivery,
 )
-from pyoco_server.records.ids import NO_TENANT
 from pyoco_server.records.unreadable_records import RecordKind
 
 _SUMMARY: Final = "Pyoco-Delivery"
@@ -100,25 +100,16 @@ class DeliveryStore:
         await jetstream_api.purge(self._connection, self._stream, f"{self._subject(hook)}.*")
 
     async def _new_consumer(self, hook: HookName) -> str:
-        name = f"pyoco_reader_{uuid4().hex}"
         subject = self._subject(hook)
-        config = ConsumerConfig(
-            name=name,
+        return await new_reader(
+            self._connection,
+            self._stream,
+            inactive_sec=_INACTIVE_SEC,
             deliver_policy=DeliverPolicy.ALL,
-            ack_policy=AckPolicy.NONE,
             # Two of them: the rights of a gateway do not name the filter.
             filter_subjects=[f"{subject}.accepted", f"{subject}.refused"],
             headers_only=True,
-            inactive_threshold=_INACTIVE_SEC,
-            num_replicas=1,
-            mem_storage=True,
         )
-        request = {"stream_name": self._stream, "config": config.as_dict(), "action": "create"}
-        try:
-            await jetstream_api.call(self._connection, f"CONSUMER.CREATE.{self._stream}.{name}", request)
-        except jetstream_api.ApiRefused as refused:
-            raise self._connection.unavailable(f"{self._stream}: {refused}") from refused
-        return name
 
     async def _pull(self, consumer: str, inbox: DeliveryInbox, found: list[KeptDelivery]) -> int:
         """Add the next ones; returns how many came, with those that cannot be read."""

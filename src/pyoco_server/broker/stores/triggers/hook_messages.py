@@ -16,14 +16,16 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message, delivery_tokens
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.broker.queue.work_queue import Delivery
-from pyoco_server.broker.stores.wait_notices import ConsumerGone
+from pyoco_server.broker.stores.waits.wait_notices import ConsumerGone
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.ids import NO_TENANT
 
 INTAKE_CONSUMER: Final = "pyoco_intake"
 
 ACK_WAIT_SEC: Final = 30.0
+_LIMITS: Final = DeliveryLimits(ACK_WAIT_SEC, max_deliver=0)
 _PULL_EXPIRES_SEC: Final = 5.0
 _MARGIN_SEC: Final = 5.0
 # Messages that wait for the end of a run of their hook must not stop those of other hooks.
@@ -119,7 +121,13 @@ class HookMessages:
             message.data,
             f"{sequence}-{stored_ns}",
             int(deliveries),
-            Delivery(self._connection, message, tag="", ack_wait_sec=ACK_WAIT_SEC, sent_at=time.monotonic()),
+            Delivery(
+                self._connection,
+                message,
+                tag="",
+                limits=DeliveryLimits(ACK_WAIT_SEC, 0),
+                sent_at=time.monotonic(),
+            ),
         )
 
 

@@ -12,9 +12,9 @@ from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.records.ids import NO_TENANT
-from pyoco_server.records.signal_models import digest_token
+from pyoco_server.records.triggers.workflow_event_models import Receipt, decode_receipt, encode_record
 from pyoco_server.records.unreadable_records import RecordKind
-from pyoco_server.records.workflow_event_models import Receipt, decode_receipt, encode_record
+from pyoco_server.records.waits.signal_models import digest_token
 
 _TTL: Final = "Nats-TTL"
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"

@@ -12,13 +12,13 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import newest_message, read_all, stream_state
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.flow_models import (
+from pyoco_server.records.workers.flow_models import (
     MAX_CATALOGUE_BYTES,
     FlowCatalogue,
     catalogue_digest,
     decode_catalogue,
 )
-from pyoco_server.records.models import CatalogueReference
+from pyoco_server.records.workers.worker_models import CatalogueReference
 
 # Far below the smallest limit of a message that anybody sets.
 _PART_BYTES = 128 * 1024
@@ -34,7 +34,7 @@ class FlowCatalogueStore:
         self._prefix = f"$KV.{bucket}."
 
     async def store(self, encoded: bytes) -> CatalogueReference:
-        """Write the catalogue; UnreadableRecord if it is none."""
+        """Write the catalogue; UnreadableRecord if it is not valid."""
         flows = decode_catalogue(encoded).flows
         digest, compressed = catalogue_digest(encoded), zlib.compress(encoded)
         for number, start in enumerate(range(0, len(compressed), _PART_BYTES)):

@@ -16,16 +16,16 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_all, stream_state
 from pyoco_server.errors import NatsUnavailable, WorkerNotFound
-from pyoco_server.records.models import (
+from pyoco_server.records.runs.run_models import encode
+from pyoco_server.records.unreadable_records import RecordKind
+from pyoco_server.records.workers.worker_models import (
     WorkerEvent,
     WorkerEventKind,
     WorkerRecord,
     WorkerState,
     decode_worker,
-    encode,
     with_events,
 )
-from pyoco_server.records.unreadable_records import RecordKind
 
 log = logging.getLogger(__name__)
 

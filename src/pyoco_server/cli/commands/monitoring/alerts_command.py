@@ -1,6 +1,5 @@
 """`pyoco-client alerts`: conditions of runs, queues and workers that are reported to people."""
 
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -8,16 +7,15 @@ import typer
 
 from pyoco_server.cli.commands.monitoring.alert_file import read_alert_file
 from pyoco_server.cli.options.client_options import (
-    DEFAULT_LIMIT,
-    PAGE_SIZE,
     AllPages,
     Limit,
     OutputForm,
-    check_limit_or_all,
     client_command,
+    listed,
 )
 from pyoco_server.cli.options.shared_options import option, text_option
 from pyoco_server.cli.options.time_formats import parse_duration
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.alert_views import (
     alert_view,
     alerts_view,
@@ -56,10 +54,8 @@ def list_alerts(
     all_pages: AllPages = False,
     output: OutputForm = None,
 ) -> None:
-    check_limit_or_all(limit, all_pages)
-    most = None if all_pages else limit or DEFAULT_LIMIT
-    found = client.iter_alerts(min(most or PAGE_SIZE, PAGE_SIZE), q=search)
-    show(list(islice(found, most)), output, alerts_view)
+    found = listed(lambda size: client.iter_alerts(size, q=search), limit, all_pages)
+    show(found, output, alerts_view)
 
 
 @client_command("pyoco-client alerts show orders-failing")
@@ -144,7 +140,7 @@ def delete(
     output: OutputForm = None,
 ) -> None:
     deleted = client.delete_alert(alert_id, revision=revision, tenant=tenant)
-    show(deleted, output, lambda it: pairs([("alert_id", it["alert_id"]), ("deleted", "yes")]))
+    show(deleted, output, lambda it: pairs([("alert_id", it["alert_id"]), ("deleted", localized("yes"))]))
 
 
 @client_command("pyoco-client alerts history orders-failing")

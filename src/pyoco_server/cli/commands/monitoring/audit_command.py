@@ -1,16 +1,13 @@
 """`pyoco-client audit`: who did what."""
 
-from itertools import islice
 from typing import Annotated
 
 from pyoco_server.cli.options.client_options import (
-    DEFAULT_LIMIT,
-    PAGE_SIZE,
     AllPages,
     Limit,
     OutputForm,
-    check_limit_or_all,
     client_command,
+    listed,
 )
 from pyoco_server.cli.options.filter_options import audit_filter
 from pyoco_server.cli.options.shared_options import flag
@@ -34,7 +31,5 @@ def audit(
     as_json: Annotated[bool, flag("--json", "Same as --output json.")] = False,
     output: OutputForm = None,
 ) -> None:
-    check_limit_or_all(limit, all_pages)
-    most = None if all_pages else limit or DEFAULT_LIMIT
-    entries = islice(client.iter_audit(min(most or PAGE_SIZE, PAGE_SIZE), **filters), most)
-    show(list(entries), Output.JSON if as_json else output, audit_view)
+    entries = listed(lambda size: client.iter_audit(size, **filters), limit, all_pages)
+    show(entries, Output.JSON if as_json else output, audit_view)

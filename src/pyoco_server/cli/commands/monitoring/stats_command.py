@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
-from pyoco_server.cli.commands.flows.flow_completion import complete_flow
+from pyoco_server.cli.commands.workers.flow_completion import complete_flow
 from pyoco_server.cli.options.client_options import OutputForm, client_command
 from pyoco_server.cli.options.shared_options import option, text_option
 from pyoco_server.cli.views.console import show

@@ -7,10 +7,11 @@ import typer
 from pyoco_server.cli.options.client_options import OutputForm, client_command
 from pyoco_server.cli.options.shared_options import text_option
 from pyoco_server.cli.options.trigger_options import flow_binding
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, show
 from pyoco_server.cli.views.workflow_event_views import action_view, actions_view
 from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.records.trigger_models import ACTION_KEY_EXPECTED, is_action_key
+from pyoco_server.records.triggers.trigger_models import ACTION_KEY_EXPECTED, is_action_key
 
 
 def _checked_key(text: str) -> str:
@@ -53,4 +54,4 @@ def create(
 @client_command("pyoco-client actions delete close_month")
 def delete(client: PyocoHttpClient, key: ActionKeyArgument, *, output: OutputForm = None) -> None:
     deleted = client.delete_action(key)
-    show(deleted, output, lambda it: pairs([("key", it["key"]), ("deleted", "yes")]))
+    show(deleted, output, lambda it: pairs([("key", it["key"]), ("deleted", localized("yes"))]))

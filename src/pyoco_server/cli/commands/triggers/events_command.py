@@ -10,6 +10,7 @@ from pyoco_server.cli.options.client_options import OutputForm, client_command
 from pyoco_server.cli.options.json_option import JsonText, given_json
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.options.trigger_options import EventToken, checked_template_id, typed_secret
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, show
 from pyoco_server.cli.views.workflow_event_views import (
     accepted_view,
@@ -164,7 +165,7 @@ def notification_test(
     show(
         tested,
         output,
-        lambda it: pairs([("sent", "yes" if it["sent"] else "no"), ("message", it["message"])]),
+        lambda it: pairs([("sent", localized("yes" if it["sent"] else "no")), ("message", it["message"])]),
     )
 
 

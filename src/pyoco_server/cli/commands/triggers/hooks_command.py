@@ -1,19 +1,16 @@
 """`pyoco-client hooks`: addresses whose deliveries start runs."""
 
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 from pyoco_server.cli.options.client_options import (
-    DEFAULT_LIMIT,
-    PAGE_SIZE,
     AllPages,
     Limit,
     OutputForm,
-    RepeatKey,
-    check_limit_or_all,
+    checked_key,
     client_command,
+    listed,
 )
 from pyoco_server.cli.options.hook_options import HookIdArgument, KindOption, Revision, Tenant, hook_fields
 from pyoco_server.cli.options.json_option import given_json
@@ -27,6 +24,7 @@ from pyoco_server.cli.options.trigger_options import (
     pair_option,
     typed_secret,
 )
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, show
 from pyoco_server.cli.views.hook_views import (
     deliveries_view,
@@ -39,7 +37,7 @@ from pyoco_server.cli.views.hook_views import (
 )
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.records.hook_models import DeliveryStatus
+from pyoco_server.records.triggers.hook_models import DeliveryStatus
 
 DeliveryIdArgument = Annotated[
     int, typer.Argument(help="The id shown by `hooks deliveries`.", metavar="DELIVERY_ID", min=1)
@@ -62,10 +60,8 @@ def list_hooks(
     all_pages: AllPages = False,
     output: OutputForm = None,
 ) -> None:
-    check_limit_or_all(limit, all_pages)
-    most = None if all_pages else limit or DEFAULT_LIMIT
-    found = client.iter_hooks(min(most or PAGE_SIZE, PAGE_SIZE), kind=kind, flow=flow, q=search)
-    show(list(islice(found, most)), output, hooks_view)
+    found = listed(lambda size: client.iter_hooks(size, kind=kind, flow=flow, q=search), limit, all_pages)
+    show(found, output, hooks_view)
 
 
 @client_command("pyoco-client hooks get orders")
@@ -141,7 +137,7 @@ def delete(
     output: OutputForm = None,
 ) -> None:
     deleted = client.delete_hook(hook_id, revision=revision, tenant=tenant)
-    show(deleted, output, lambda it: pairs([("hook_id", it["hook_id"]), ("deleted", "yes")]))
+    show(deleted, output, lambda it: pairs([("hook_id", it["hook_id"]), ("deleted", localized("yes"))]))
 
 
 @client_command(
@@ -231,10 +227,10 @@ def deliveries(
     if delivery_id is not None:
         show(client.get_delivery(hook_id, delivery_id, tenant=tenant), output, delivery_view)
         return
-    check_limit_or_all(limit, all_pages)
-    most = None if all_pages else limit or DEFAULT_LIMIT
-    found = client.iter_deliveries(hook_id, min(most or PAGE_SIZE, PAGE_SIZE), status=status, tenant=tenant)
-    show(list(islice(found, most)), output, deliveries_view)
+    found = listed(
+        lambda size: client.iter_deliveries(hook_id, size, status=status, tenant=tenant), limit, all_pages
+    )
+    show(found, output, deliveries_view)
 
 
 @client_command(
@@ -249,7 +245,15 @@ def redeliver(
     new_run: Annotated[
         bool, flag("--new-run", "Start another run, although this delivery has started one.")
     ] = False,
-    idempotency_key: RepeatKey = None,
+    idempotency_key: Annotated[
+        str | None,
+        option(
+            "With --new-run: repeating the command with the same key within 90 days "
+            "(PYOCO_HOOK_IDEMPOTENCY_TTL_SEC of the gateway) starts no further run.",
+            "KEY",
+            parser=checked_key,
+        ),
+    ] = None,
     tenant: Tenant = None,
     output: OutputForm = None,
 ) -> None:

@@ -1,26 +1,24 @@
 """`pyoco-client templates`: what workflow events start."""
 
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 from pyoco_server.cli.options.client_options import (
-    DEFAULT_LIMIT,
-    PAGE_SIZE,
     AllPages,
     Limit,
     OutputForm,
-    check_limit_or_all,
     client_command,
+    listed,
 )
 from pyoco_server.cli.options.shared_options import one_of, option, text_option
 from pyoco_server.cli.options.trigger_options import SampleJson, checked_template_id, sample_object
+from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import pairs, show
 from pyoco_server.cli.views.workflow_event_views import template_view, templates_view, tested_template_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.records.trigger_models import TemplateOverlap, TriggerKind
+from pyoco_server.records.triggers.trigger_models import TemplateOverlap, TriggerKind
 
 TemplateIdArgument = Annotated[
     str, typer.Argument(help="The id of the template.", metavar="TEMPLATE_ID", parser=checked_template_id)
@@ -92,11 +90,8 @@ def list_templates(
     all_pages: AllPages = False,
     output: OutputForm = None,
 ) -> None:
-    check_limit_or_all(limit, all_pages)
-    most = None if all_pages else limit or DEFAULT_LIMIT
-    page = min(most or PAGE_SIZE, PAGE_SIZE)
-    found = islice(client.iter_templates(page, search=search), most)
-    show(list(found), output, templates_view)
+    found = listed(lambda size: client.iter_templates(size, search=search), limit, all_pages)
+    show(found, output, templates_view)
 
 
 @client_command("pyoco-client templates get monthly-close")
@@ -161,7 +156,7 @@ def update(
 @client_command("pyoco-client templates delete monthly-close")
 def delete(client: PyocoHttpClient, template_id: TemplateIdArgument, *, output: OutputForm = None) -> None:
     deleted = client.delete_template(template_id)
-    show(deleted, output, lambda it: pairs([("id", it["id"]), ("deleted", "yes")]))
+    show(deleted, output, lambda it: pairs([("id", it["id"]), ("deleted", localized("yes"))]))
 
 
 @client_command(

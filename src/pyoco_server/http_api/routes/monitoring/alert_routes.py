@@ -11,7 +11,7 @@ from pyoco_server.alerts.alert_checks import GivenAlert, GivenChannel
 from pyoco_server.alerts.alert_service import AlertName
 from pyoco_server.alerts.alert_texts import checked_text, condition_text
 from pyoco_server.api import alert_types as types
-from pyoco_server.api.endpoints import alert_endpoints as endpoints
+from pyoco_server.api.endpoints.monitoring import alert_endpoints as endpoints
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api import audit_types
-from pyoco_server.api.endpoints.audit_endpoints import LIST_AUDIT
+from pyoco_server.api.endpoints.monitoring.audit_endpoints import LIST_AUDIT
 from pyoco_server.audit.audit_entry_index import AuditFilter
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
@@ -51,7 +51,7 @@ async def list_audit(request: Request) -> Response:
 
 
 def _view(entry: AuditEntry, caller: Caller) -> audit_types.AuditEntryView:
-    """The entry; of an actor of another tenant, an operator, the caller sees the name only."""
+    """The entry; of an operator of another tenant, the caller sees only the name."""
     actor = structs.asdict(entry.actor)
     if not caller.sees(entry.actor.tenant_id):
         actor |= {"ip": None, "user_agent": None, "api_key_id": None, "tenant_id": None}

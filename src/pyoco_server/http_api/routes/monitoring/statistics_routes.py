@@ -15,9 +15,9 @@ from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import QueryReader, choice, tag_value, text_value
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.models import WorkerRecord
-from pyoco_server.runs.index.flow_statistics import Quantiles
-from pyoco_server.runs.index.period_statistics import PERIODS, Figures, NamedComparison
+from pyoco_server.records.workers.worker_models import WorkerRecord
+from pyoco_server.runs.index.statistics.flow_statistics import Quantiles
+from pyoco_server.runs.index.statistics.period_statistics import PERIODS, Figures, NamedComparison
 
 MOST_NAMES: Final = 100
 

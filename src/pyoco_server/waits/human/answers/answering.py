@@ -15,8 +15,8 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import (
     AmbiguousWait,
     AnswersBusy,
@@ -32,8 +32,8 @@ from pyoco_server.errors import (
     WaitExpiredForGood,
     shortened_json,
 )
-from pyoco_server.records.models import UNANSWERED, RunSnapshot, RunStatus
-from pyoco_server.records.wait_models import (
+from pyoco_server.records.runs.run_models import UNANSWERED, RunSnapshot, RunStatus
+from pyoco_server.records.waits.wait_models import (
     Actor,
     Decision,
     Vote,
@@ -86,7 +86,7 @@ class _ProposalAnswer(Struct, kw_only=True, forbid_unknown_fields=True):
     digest: str | None = None
 
 
-class Receipt(Struct, kw_only=True):
+class AnswerReceipt(Struct, kw_only=True):
     """Confirms an answer; the same for every repetition of it."""
 
     wait_id: str
@@ -114,7 +114,7 @@ class AnswerHandler:
     async def close(self) -> None:
         await self._schemas.close()
 
-    async def respond(self, wait_id: str, answer: Answer, caller: Caller, actor: Actor) -> Receipt:
+    async def respond(self, wait_id: str, answer: Answer, caller: Caller, actor: Actor) -> AnswerReceipt:
         """Decide the wait; an error says why the answer is invalid or too late."""
         while True:
             wait = await find_wait(self._waits, wait_id, caller)
@@ -130,7 +130,7 @@ class AnswerHandler:
 
     async def resume(
         self, run_id: str, payload: Any, caller: Caller, actor: Actor, decision_id: str | None = None
-    ) -> Receipt:
+    ) -> AnswerReceipt:
         """Answer the only open wait of a run."""
         snapshot = (await find_run(self._runs, run_id, caller)).snapshot
         stored = await self._waits.of_run_from_leader(run_id)
@@ -144,15 +144,17 @@ class AnswerHandler:
                 raise
             raise InvalidAnswer(problems=[_in_payload(problem) for problem in error.problems]) from None
 
-    async def _try(self, wait: StoredWait, answer: Answer, caller: Caller, actor: Actor) -> Receipt | None:
+    async def _try(
+        self, wait: StoredWait, answer: Answer, caller: Caller, actor: Actor
+    ) -> AnswerReceipt | None:
         """The receipt; None when the wait was written since it was read."""
         record = wait.record
         check_asks_person(record)
         _check_assignee(record, caller, actor)
         if record.state is not WaitState.OPEN:
-            return await self._repeated_receipt(record, answer, actor)
+            return await self._receipt_of_decided(record, answer, actor)
         if vote_named(record, answer.decision_id, actor) is not None:
-            return _repeated(record, answer, actor)
+            return _repeated_receipt(record, answer, actor)
         now = self._clock()
         if now >= record.deadline_at:
             await self._expire(wait, now)
@@ -166,7 +168,9 @@ class AnswerHandler:
             )
         return await self._decide(wait, answer, actor, now)
 
-    async def _decide(self, wait: StoredWait, answer: Answer, actor: Actor, now: float) -> Receipt | None:
+    async def _decide(
+        self, wait: StoredWait, answer: Answer, actor: Actor, now: float
+    ) -> AnswerReceipt | None:
         vote = Vote(
             at=now,
             by=actor,
@@ -179,7 +183,7 @@ class AnswerHandler:
         is_open = outcome.state is WaitState.OPEN
         event = vote_event(outcome, vote, wait.revision) if is_open else None
         try:
-            if not await self._continuations.decide(wait, outcome, event):
+            if not await self._continuations.write_transition(wait, outcome, event):
                 return None
         except PayloadTooLarge as error:
             raise InvalidAnswer(problems=[FieldProblem("payload", f"it is too large: {error}")]) from error
@@ -187,14 +191,15 @@ class AnswerHandler:
             await self._continue_run(outcome)
         return _receipt(as_answered_by(outcome, vote))
 
-    async def _repeated_receipt(self, record: WaitRecord, answer: Answer, actor: Actor) -> Receipt:
+    async def _receipt_of_decided(self, record: WaitRecord, answer: Answer, actor: Actor) -> AnswerReceipt:
+        """The receipt of the answer that decided the wait; an error if it was another, or none."""
         if record.state is WaitState.EXPIRED:
             raise await self._too_late(record)
         if record.state is WaitState.CANCELLED:
             raise WaitConflict("invalid_state", f"the wait was cancelled: {record.note}")
         if record.state is WaitState.WITHDRAWN:
             raise withdrawn_error(record)
-        receipt = _repeated(record, answer, actor)
+        receipt = _repeated_receipt(record, answer, actor)
         await self._continue_run(record)
         return receipt
 
@@ -216,7 +221,7 @@ class AnswerHandler:
 
     async def _expire(self, wait: StoredWait, now: float) -> None:
         """The deadline has passed, and the maintenance has not expired the wait yet."""
-        if await self._continuations.decide(wait, expired(wait.record, at=now)):
+        if await self._continuations.write_transition(wait, expired(wait.record, at=now)):
             await self._continue_run(wait.record)
 
     async def _continue_run(self, record: WaitRecord) -> None:
@@ -293,8 +298,8 @@ def _only_open_wait(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecor
     raise WaitConflict("invalid_state", "Run is not waiting_human")
 
 
-def _receipt(record: WaitRecord) -> Receipt:
-    return Receipt(
+def _receipt(record: WaitRecord) -> AnswerReceipt:
+    return AnswerReceipt(
         wait_id=record.wait_id,
         run_id=record.run_id,
         decided_at=record.decided_at or 0.0,
@@ -306,7 +311,7 @@ def _receipt(record: WaitRecord) -> Receipt:
     )
 
 
-def _repeated(record: WaitRecord, answer: Answer, actor: Actor) -> Receipt:
+def _repeated_receipt(record: WaitRecord, answer: Answer, actor: Actor) -> AnswerReceipt:
     """The receipt of an answer or vote that was given before; WaitConflict if it was another one."""
     vote = vote_named(record, answer.decision_id, actor)
     given = record if vote is None else as_answered_by(record, vote)

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from pyoco_server.errors import WaitConflict
-from pyoco_server.records.wait_models import (
+from pyoco_server.records.waits.wait_models import (
     Actor,
     Decision,
     Vote,

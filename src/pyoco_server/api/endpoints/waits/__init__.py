@@ -1,0 +1,1 @@
+"""Endpoints of waits, signals and events."""

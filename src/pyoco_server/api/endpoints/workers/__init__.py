@@ -1,0 +1,1 @@
+"""Endpoints of workers, their flows and wheels."""

@@ -1,0 +1,1 @@
+"""Stored records of schedules."""

@@ -1,1 +1,0 @@
-"""`pyoco-client flows`: what can be run, and running it."""

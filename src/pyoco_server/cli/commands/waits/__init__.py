@@ -1,0 +1,1 @@
+"""Commands about waits, signals and events."""

@@ -1,0 +1,1 @@
+"""Commands about workers, their flows and wheels."""

@@ -1,0 +1,1 @@
+"""Routes of hooks and workflow events."""

@@ -1,0 +1,1 @@
+"""Routes of waits, signals and events."""

@@ -1,0 +1,1 @@
+"""Routes of workers, their flows and wheels."""

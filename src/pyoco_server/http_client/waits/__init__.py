@@ -1,0 +1,1 @@
+"""Calls about waits, signals and events."""

@@ -1,0 +1,1 @@
+"""Calls about workers, their flows and wheels."""

@@ -1,0 +1,1 @@
+"""Records of hooks and workflow events."""

@@ -1,0 +1,1 @@
+"""Records of waits, signals and events."""

@@ -1,0 +1,1 @@
+"""Records of workers, their flows and wheels."""

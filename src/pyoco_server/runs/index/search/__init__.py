@@ -1,0 +1,1 @@
+"""Which runs match a filter, and how SQLite finds them."""

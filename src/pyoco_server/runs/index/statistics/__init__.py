@@ -1,0 +1,1 @@
+"""How runs ended: counts, durations and roll-ups over time."""

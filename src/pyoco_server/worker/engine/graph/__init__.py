@@ -1,0 +1,1 @@
+"""The graph of a flow: its shape, its expressions, and the order of its tasks."""

@@ -1,0 +1,1 @@
+"""What tasks returned, stored so that a later attempt does not execute them again."""
