@@ -2,7 +2,7 @@
  *
  * A key is written as `j`, `shift+x`, `mod+k` (Ctrl, or Cmd on a Mac), or as a sequence, `g r`.
  */
-import { useEffect, useEffectEvent } from "react";
+import { useEffectEvent, useLayoutEffect } from "react";
 import { createStore, type Store } from "../lib/store";
 
 export interface Shortcut {
@@ -24,7 +24,8 @@ export const activeShortcuts = active;
 /** Register a key while the component is mounted; the last one wins. */
 export function useShortcut(keys: string, run: () => void, label?: string): void {
   const handle = useEffectEvent(run);
-  useEffect(() => {
+  // Before it is painted: a key that is pressed for what is visible must not be lost.
+  useLayoutEffect(() => {
     const shortcut = { keys, label, run: () => handle() };
     active.set([shortcut, ...active.get()]);
     return () => active.set(active.get().filter((each) => each !== shortcut));
@@ -33,7 +34,7 @@ export function useShortcut(keys: string, run: () => void, label?: string): void
 
 /** Several keys at once, such as those of the navigation. */
 export function useShortcuts(shortcuts: readonly Shortcut[]): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     active.set([...active.get(), ...shortcuts]);
     return () => active.set(active.get().filter((each) => !shortcuts.includes(each)));
   }, [shortcuts]);

@@ -18,7 +18,7 @@ export const messages = defineMessages({
     stop: "Stop",
     stopping: "Stopping…",
     inQueue: "Waits for its turn",
-    rerun: "Re-run",
+    rerun: "Rerun",
     answer: "Answer",
     resume: "Resume",
     openPr: "Open PR",

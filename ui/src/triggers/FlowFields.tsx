@@ -23,6 +23,7 @@ export function FlowFields() {
           label={t("flowName")}
           hint={t("flowHint")}
           list="known-flows"
+          required
           maxLength={200}
         />
         <SuggestionList id="known-flows" values={flows} />

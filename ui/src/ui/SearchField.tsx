@@ -1,14 +1,6 @@
 /** The search field, focused by `/`. It applies on Enter and when it is left or, with `live`, on every keystroke. */
 import { Search } from "lucide-react";
-import {
-  type FormEvent,
-  type KeyboardEvent,
-  useEffect,
-  useId,
-  useLayoutEffect,
-  useRef,
-  useState,
-} from "react";
+import { type FormEvent, type KeyboardEvent, useId, useLayoutEffect, useRef, useState } from "react";
 import { useShortcut } from "../app/shortcuts";
 import { useMessages } from "../i18n/messages";
 import { Input, Kbd } from "./controls";
@@ -42,7 +34,8 @@ export function SearchField(props: SearchFieldProps) {
   const { label, placeholder, value, onSearch, live, suggest, onFocus } = props;
   const [text, setText] = useState(value);
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => setText(value), [value]);
+  // Before it is painted: a later effect would undo what is typed meanwhile.
+  useLayoutEffect(() => setText(value), [value]);
   useShortcut("/", () => field.current?.focus(), label);
   const search = (typed: string) => setText(onSearch(typed));
   const change = (typed: string) => {

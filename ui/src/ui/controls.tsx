@@ -1,8 +1,10 @@
 /** Buttons, inputs and other controls. */
 import type { ComponentProps, ReactNode } from "react";
 import { useId } from "react";
+import { useMessages } from "../i18n/messages";
 import { useIsArmed } from "./arming";
 import styles from "./controls.module.css";
+import { messages } from "./messages";
 
 type Kind = "normal" | "primary" | "danger" | "plain";
 
@@ -90,20 +92,43 @@ interface FieldProps {
   label: string;
   hint?: ReactNode;
   error?: string | null;
+  /** Whether the form is refused without it: said before anybody tries. */
+  required?: boolean;
   /** The control; receives the id and the ids of its descriptions. */
-  children: (wired: { id: string; "aria-describedby"?: string; "aria-invalid"?: boolean }) => ReactNode;
+  children: (wired: Wired) => ReactNode;
+}
+
+interface Wired {
+  id: string;
+  "aria-describedby"?: string;
+  "aria-invalid"?: boolean;
+  "aria-required"?: boolean;
 }
 
 /** A control with its label, and a hint or an error. */
-export function Field({ label, hint, error, children }: FieldProps) {
+export function Field({ label, hint, error, required, children }: FieldProps) {
+  const t = useMessages(messages);
   const id = useId();
   const note = error || hint ? `${id}-note` : undefined;
   return (
     <div className={styles.field}>
-      <label className={styles.label} htmlFor={id}>
-        {label}
-      </label>
-      {children({ id, "aria-describedby": note, "aria-invalid": error ? true : undefined })}
+      <span className={styles.labelLine}>
+        <label className={styles.label} htmlFor={id}>
+          {label}
+        </label>
+        {required && (
+          // Those who do not see it hear that the control is required.
+          <span className={styles.required} aria-hidden data-required>
+            {t("required")}
+          </span>
+        )}
+      </span>
+      {children({
+        id,
+        "aria-describedby": note,
+        "aria-invalid": error ? true : undefined,
+        "aria-required": required || undefined,
+      })}
       {error ? (
         <p id={note} className={styles.error} role="alert">
           {error}

@@ -56,12 +56,13 @@ interface TextFieldProps {
   maxLength?: number;
   disabled?: boolean;
   placeholder?: string;
+  required?: boolean;
 }
 
-export function TextField({ name, label, hint, ...rest }: TextFieldProps) {
+export function TextField({ name, label, hint, required, ...rest }: TextFieldProps) {
   const { draft, change, wrong } = useForm();
   return (
-    <Field label={label} hint={hint} error={wrong[name]}>
+    <Field label={label} hint={hint} error={wrong[name]} required={required}>
       {(wired) => (
         <Input
           {...wired}

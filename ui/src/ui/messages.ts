@@ -33,6 +33,10 @@ export const messages = defineMessages({
     "status.FAILED": "Failed",
     "status.CANCELLED": "Cancelled",
     "status.NOT_RUN": "Not run",
+    required: "required",
+    lost: "Worker lost",
+    lostBy:
+      "Not being executed: worker {worker} stopped responding, and no other worker has taken the run over yet.",
   },
   ja: {
     close: "閉じる",
@@ -66,5 +70,9 @@ export const messages = defineMessages({
     "status.FAILED": "失敗",
     "status.CANCELLED": "キャンセル済み",
     "status.NOT_RUN": "未実行",
+    required: "必須",
+    lost: "応答なし",
+    lostBy:
+      "実行されていません。ワーカー {worker} の応答がなくなり、ほかのワーカーがまだ引き継いでいません。",
   },
 });

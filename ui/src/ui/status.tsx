@@ -11,6 +11,7 @@ import {
   LoaderCircle,
   type LucideIcon,
   OctagonMinus,
+  Unplug,
 } from "lucide-react";
 import { useMessages } from "../i18n/messages";
 import { joined } from "./controls";
@@ -90,8 +91,27 @@ export function StatusIcon({ status, size = 13 }: { status: string; size?: numbe
   );
 }
 
-export function StatusBadge({ status }: { status: string }) {
+interface BadgeProps {
+  status: string;
+  /** The worker that is gone, of a run that nobody executes. */
+  lostBy?: string | null;
+}
+
+export function StatusBadge({ status, lostBy = null }: BadgeProps) {
+  const t = useMessages(messages);
   const word = useStatusText();
+  if (lostBy !== null)
+    return (
+      <span
+        className={joined(styles.badge, styles.lost)}
+        data-status={status}
+        data-lost
+        title={t("lostBy", { worker: lostBy })}
+      >
+        <Unplug size={13} strokeWidth={2.4} aria-hidden />
+        {t("lost")}
+      </span>
+    );
   return (
     <span
       className={joined(styles.badge, toneClass(status), QUIET.has(status) && styles.quiet)}

@@ -203,6 +203,7 @@ function RuleFields({ isNew }: { isNew: boolean }) {
           label={t("id")}
           hint={isNew ? t("idHint") : t("idFixed")}
           disabled={!isNew}
+          required={isNew}
           maxLength={64}
         />
         <ChoiceField
@@ -215,16 +216,16 @@ function RuleFields({ isNew }: { isNew: boolean }) {
       </div>
       <div className={styles.row}>
         {has("flow_name") && (
-          <TextField name="flow_name" label={t("flow")} hint={t("flowHint")} maxLength={200} />
+          <TextField name="flow_name" label={t("flow")} hint={t("flowHint")} required maxLength={200} />
         )}
-        {has("tag") && <TextField name="tag" label={t("tag")} hint={t("tagHint")} maxLength={64} />}
-        {has("count") && <TextField name="count" label={t("countField")} inputMode="numeric" />}
-        {has("percent") && <TextField name="percent" label={t("percent")} inputMode="decimal" />}
+        {has("tag") && <TextField name="tag" label={t("tag")} hint={t("tagHint")} required maxLength={64} />}
+        {has("count") && <TextField name="count" label={t("countField")} required inputMode="numeric" />}
+        {has("percent") && <TextField name="percent" label={t("percent")} required inputMode="decimal" />}
         {has("min_runs") && <TextField name="min_runs" label={t("minRuns")} inputMode="numeric" />}
         {has("window_sec") && (
           <TextField name="window_sec" label={t("window")} hint={t("windowHint")} inputMode="decimal" />
         )}
-        {has("after_sec") && <TextField name="after_sec" label={t("after")} inputMode="decimal" />}
+        {has("after_sec") && <TextField name="after_sec" label={t("after")} required inputMode="decimal" />}
       </div>
     </>
   );
@@ -307,7 +308,7 @@ function ChannelFields({ index, stored, removable }: ChannelProps) {
     <fieldset className={local.channel}>
       <legend>{t("channelNumber", { number: index + 1 })}</legend>
       <div className={styles.row}>
-        <TextField name={field("name")} label={t("channelName")} maxLength={64} />
+        <TextField name={field("name")} label={t("channelName")} required maxLength={64} />
         <ChoiceField
           name={field("kind")}
           label={t("channelKind")}
@@ -317,12 +318,13 @@ function ChannelFields({ index, stored, removable }: ChannelProps) {
       </div>
       <div className={styles.row}>
         {kind === "mail" ? (
-          <TextField name={field("to")} label={t("to")} hint={t("toHint")} />
+          <TextField name={field("to")} label={t("to")} hint={t("toHint")} required />
         ) : (
           <TextField
             name={field("url")}
             type="password"
             label={t("url")}
+            required={!kept}
             hint={kept ? t("urlKept", { fingerprint: kept.fingerprint }) : t(`urlHint.${kind}`)}
           />
         )}
@@ -352,7 +354,13 @@ function Options() {
   return (
     <>
       <div className={styles.row}>
-        <TextField name="cool_down_sec" label={t("coolDown")} hint={t("coolDownHint")} inputMode="decimal" />
+        <TextField
+          name="cool_down_sec"
+          label={t("coolDown")}
+          required
+          hint={t("coolDownHint")}
+          inputMode="decimal"
+        />
         <ChoiceField
           name="language"
           label={t("language")}

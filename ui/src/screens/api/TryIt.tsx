@@ -165,7 +165,7 @@ function ParameterField({ parameter, document, value, error, onChange }: Paramet
   const t = useMessages(messages);
   const choices = choicesOf(parameter.schema, document);
   return (
-    <Field label={`${parameter.name}${parameter.required ? " *" : ""}`} error={error}>
+    <Field label={parameter.name} error={error} required={parameter.required}>
       {(wired) =>
         choices.length > 0 ? (
           <Select {...wired} value={value} onChange={({ target }) => onChange(target.value)}>

@@ -172,6 +172,11 @@ function Overview({ a, b, only }: { a: Run; b: Run; only: boolean }) {
       (cause, run) => (cause ? <CauseMark cause={cause} tenant={run.tenant_id} /> : null),
     ),
     fact(
+      t("codeVersion"),
+      (run) => run.code_version,
+      (version) => <code>{version}</code>,
+    ),
+    fact(
       t("flowYaml"),
       (run) => run.workflow_yaml_sha256,
       (digest) => <code title={digest ?? undefined}>{digest?.slice(0, 12)}</code>,

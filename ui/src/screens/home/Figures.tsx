@@ -28,6 +28,7 @@ export function Figures({ overview, waits }: FiguresProps) {
   const ended = sumOf(overview.ended);
   const all = ended.completed + ended.failed + ended.cancelled;
   const oldest = Math.max(0, ...overview.queues.map((queue) => queue.oldest_sec));
+  const lost = overview.lost_runs.reduce((sum, { runs }) => sum + runs, 0);
   const next = waits?.items[0];
   const inPeriod = (end: End) => t("endedIn", { end: t(`end.${end}`), period: t(`period.${window}`) });
   // Shown only if there are any: most installations have neither.
@@ -43,7 +44,7 @@ export function Figures({ overview, waits }: FiguresProps) {
         status="RUNNING"
         count={statuses.RUNNING}
       >
-        {t("now")}
+        {lost > 0 ? t("withoutWorker", { count: lost }) : t("now")}
       </Figure>
       <Figure
         to={href("/runs", { status: "PENDING" })}

@@ -35,7 +35,9 @@ export function Queues({ overview }: { overview: Overview }) {
             {shown.map((queue) => (
               <tr
                 key={queue.tag}
-                className={joined(queue.pending > 0 && queue.workers === 0 && styles.unserved)}
+                className={joined(
+                  queue.pending + queue.running > 0 && queue.workers === 0 && styles.unserved,
+                )}
               >
                 <th scope="row">
                   <a href={href("/runs", { tag: queue.tag })}>{queue.tag}</a>

@@ -54,6 +54,11 @@ function useWords(): (warning: Warning) => string {
   const t = useMessages(messages);
   const language = useLanguage();
   const now = useNow();
+  const named = (names: readonly string[], count = names.length): string => {
+    const shown = names.slice(0, NAMED);
+    const rest = count - shown.length;
+    return listText([...shown, ...(rest > 0 ? [t("and", { count: rest })] : [])]);
+  };
   return (warning) => {
     switch (warning.kind) {
       case "nats":
@@ -72,10 +77,11 @@ function useWords(): (warning: Warning) => string {
           : t("warn.index", { runs: warning.runs, behind: warning.behind });
       case "unreadable": {
         const { count, records } = warning;
-        const shown = records.slice(0, NAMED);
-        const rest = count - shown.length;
-        const names = [...shown, ...(rest > 0 ? [t("and", { count: rest })] : [])];
-        return t("warn.unreadable", { count, names: listText(names) });
+        return t("warn.unreadable", { count, names: named(records, count) });
+      }
+      case "lost": {
+        const { tag, runs: count, others } = warning;
+        return t(`warn.lost.${others}`, { tag, count, names: named(warning.lostBy) });
       }
       case "noWorker": {
         const { tag, waiting: count, oldestSec } = warning;
@@ -93,9 +99,7 @@ function useWords(): (warning: Warning) => string {
       }
       case "disconnected": {
         const { workers } = warning;
-        const rest = workers.length - NAMED;
-        const names = [...workers.slice(0, NAMED), ...(rest > 0 ? [t("and", { count: rest })] : [])];
-        return t("warn.disconnected", { count: workers.length, names: listText(names) });
+        return t("warn.disconnected", { count: workers.length, names: named(workers) });
       }
       case "wheels":
         return t("warn.wheels", { worker: warning.worker, error: warning.error });
@@ -124,10 +128,18 @@ function Next({ warning }: { warning: Warning }): ReactNode {
       return <span className={styles.warningNext}>{t(`act.storage.${warning.cause}`)}</span>;
     case "space":
       return <span className={styles.warningNext}>{t("act.space")}</span>;
+    case "lost":
+      return (
+        <span className={styles.warningNext}>
+          {warning.others === "none" && <WorkerCommand tag={warning.tag} />}
+          {warning.others === "held" && <a href={href("/workers", { q: warning.tag })}>{t("act.resume")}</a>}
+          <a href={href("/runs", { tag: warning.tag, status: ["RUNNING", "CANCELLING"] })}>{t("act.runs")}</a>
+        </span>
+      );
     case "noWorker":
       return (
         <span className={styles.warningNext}>
-          <Command text={`pyoco-worker --flows ./flows --tags ${warning.tag}`} />
+          <WorkerCommand tag={warning.tag} />
           <a href={href("/runs", { tag: warning.tag, status: "PENDING" })}>{t("act.runs")}</a>
         </span>
       );
@@ -153,6 +165,10 @@ function NextLink({ to, children }: { to: string; children: string }) {
     </span>
   );
 }
+
+const WorkerCommand = ({ tag }: { tag: string }) => (
+  <Command text={`pyoco-worker --flows ./flows --tags ${tag}`} />
+);
 
 /** A command for a terminal. */
 export function Command({ text }: { text: string }) {

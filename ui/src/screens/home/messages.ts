@@ -17,6 +17,7 @@ export const messages = defineMessages({
     "period.7d": "last 7 d",
     figures: "Runs and workers at a glance",
     now: "now",
+    withoutWorker: "{count} not being executed",
     "end.completed": "Completed",
     "end.cancelled": "Cancelled",
     "end.failed": "Failed",
@@ -76,6 +77,21 @@ export const messages = defineMessages({
     "warn.unreadable": {
       one: "{count} stored record cannot be read: {names}. Everything else works.",
       other: "{count} stored records cannot be read: {names}. Everything else works.",
+    },
+    "warn.lost.none": {
+      one: "{count} run with tag “{tag}” is not being executed: worker {names} stopped responding, and no other worker serves that tag.",
+      other:
+        "{count} runs with tag “{tag}” are not being executed: their worker stopped responding ({names}), and no other worker serves that tag.",
+    },
+    "warn.lost.held": {
+      one: "{count} run with tag “{tag}” is not being executed: worker {names} stopped responding, and every other worker that serves that tag is paused or draining.",
+      other:
+        "{count} runs with tag “{tag}” are not being executed: their worker stopped responding ({names}), and every other worker that serves that tag is paused or draining.",
+    },
+    "warn.lost.busy": {
+      one: "{count} run with tag “{tag}” is not being executed: worker {names} stopped responding, and no other worker that serves that tag has taken it over yet.",
+      other:
+        "{count} runs with tag “{tag}” are not being executed: their worker stopped responding ({names}), and no other worker that serves that tag has taken them over yet.",
     },
     "warn.noWorker": {
       one: "{count} run with tag “{tag}” has been waiting for {time}, and no worker serves that tag.",
@@ -140,6 +156,7 @@ export const messages = defineMessages({
     "period.7d": "直近7日間",
     figures: "run とワーカーの概況",
     now: "現在",
+    withoutWorker: "うち{count}件は実行されていません",
     "end.completed": "完了",
     "end.cancelled": "キャンセル",
     "end.failed": "失敗",
@@ -197,6 +214,12 @@ export const messages = defineMessages({
     "warn.space.disk": "NATS のディスクの空きが残りわずかです（残り {free} / {limit}）。",
     "warn.space.account": "NATS アカウントの保存容量が上限に近づいています（残り {free} / {limit}）。",
     "warn.space.stream": "NATS のストリーム {stream} が上限に近づいています（残り {free} / {limit}）。",
+    "warn.lost.none":
+      "タグ「{tag}」の{count}件の run が実行されていません。ワーカー（{names}）の応答がなくなり、ほかに対応するワーカーがありません。",
+    "warn.lost.held":
+      "タグ「{tag}」の{count}件の run が実行されていません。ワーカー（{names}）の応答がなくなり、ほかの対応するワーカーはすべて一時停止中かドレイン中です。",
+    "warn.lost.busy":
+      "タグ「{tag}」の{count}件の run が実行されていません。ワーカー（{names}）の応答がなくなり、ほかのワーカーがまだ引き継いでいません。",
     "warn.noWorker":
       "タグ「{tag}」で{count}件の run が待機していますが（最長 {time}）、対応するワーカーがありません。",
     "warn.allHeld":

@@ -31,7 +31,7 @@ const queue = (over: Partial<Overview["queues"][number]>): Overview => {
     workers_held: 0,
     ...over,
   };
-  return { queues: [own] } as Overview;
+  return { queues: [own], lost_runs: [] as Overview["lost_runs"] } as Overview;
 };
 
 const worker = (id: string, state: string, wheels = "ok") =>
@@ -103,6 +103,45 @@ describe("warnings", () => {
     expect(kinds({ overview: queue({ workers: 0, workers_held: 2 }) })).toEqual(["allHeld"]);
     expect(kinds({ overview: queue({ oldest_sec: 301 }) })).toEqual(["slow"]);
     expect(kinds({ overview: queue({ waiting: 0, workers: 0, oldest_sec: 900 }) })).toEqual([]);
+  });
+
+  it("count no jobs of cancelled runs, which stay in the queue", () => {
+    expect(findWarnings(facts({ overview: queue({ waiting: 3, pending: 1, workers: 0 }) }))).toEqual([
+      { kind: "noWorker", tag: "gpu", waiting: 1, oldestSec: 9 },
+    ]);
+    expect(kinds({ overview: queue({ waiting: 3, pending: 0, workers: 0 }) })).toEqual([]);
+  });
+
+  it("report runs whose worker is gone, once, unless another worker is about to take them", () => {
+    const lost = (seenAgo: number, over: Partial<Overview["queues"][number]>): Partial<Facts> => ({
+      overview: {
+        ...queue({ waiting: 0, ...over }),
+        lost_runs: [
+          { worker_id: "a", tag: "gpu", runs: 2, last_seen_at: NOW - seenAgo },
+          { worker_id: "b", tag: "gpu", runs: 1, last_seen_at: null },
+        ].slice(0, seenAgo > 0 ? 1 : 2),
+      },
+      workers: [worker("a", "DISCONNECTED"), worker("c", "DISCONNECTED")],
+    });
+    const [first, ...rest] = findWarnings(facts(lost(0, { workers: 0 })));
+    expect(first).toEqual({ kind: "lost", tag: "gpu", runs: 3, lostBy: ["a", "b"], others: "none" });
+    expect(rest).toEqual([{ kind: "disconnected", workers: ["c"] }]);
+    expect(findWarnings(facts(lost(60, { workers: 0, workers_held: 1 })))[0]).toMatchObject({
+      others: "held",
+    });
+    expect(findWarnings(facts(lost(301, {})))[0]).toMatchObject({ kind: "lost", others: "busy" });
+    expect(kinds(lost(60, {}))).toEqual(["disconnected"]);
+
+    const ofUnlistedQueue = (...workers: Schemas["WorkerView"][]) => {
+      const { overview } = lost(301, { tag: "another" });
+      return findWarnings(facts({ overview, workers }))[0];
+    };
+    const serving = { ...worker("c", "IDLE"), tags: ["gpu"], paused: false, draining: false };
+    expect(ofUnlistedQueue()).toMatchObject({ kind: "lost", others: "none" });
+    expect(ofUnlistedQueue(serving)).toMatchObject({ others: "busy" });
+    expect(ofUnlistedQueue({ ...serving, paused: true })).toMatchObject({ others: "held" });
+    expect(ofUnlistedQueue({ ...serving, state: "DISCONNECTED" })).toMatchObject({ others: "none" });
+    expect(ofUnlistedQueue({ ...serving, tags: ["cpu"] })).toMatchObject({ others: "none" });
   });
 
   it("report a wait that expires within an hour", () => {

@@ -14,6 +14,7 @@ export type Warning =
   | { kind: "unreadable"; count: number; records: readonly string[] }
   | { kind: "storage"; cause: WriteCause; detail: string }
   | { kind: "space"; of: string; free: number; limit: number }
+  | { kind: "lost"; tag: string; runs: number; lostBy: readonly string[]; others: Others }
   | { kind: "noWorker"; tag: string; waiting: number; oldestSec: number }
   | { kind: "allHeld"; tag: string; waiting: number; held: number }
   | { kind: "slow"; tag: string; waiting: number; oldestSec: number }
@@ -21,6 +22,9 @@ export type Warning =
   | { kind: "disconnected"; workers: readonly string[] }
   | { kind: "wheels"; worker: string; error: string }
   | { kind: "letters"; count: number; before: number; more: boolean };
+
+/** Why no other worker takes a lost run: there is none, none takes runs now, or all are busy. */
+export type Others = "none" | "held" | "busy";
 
 const WRITE_CAUSES = ["disk_full", "store_stopped", "not_stored", "limit_reached"] as const;
 export type WriteCause = (typeof WRITE_CAUSES)[number];
@@ -53,9 +57,10 @@ export function findWarnings(facts: Facts): Warning[] {
   return [
     ...ofGateway(facts),
     ...ofRecords(facts.overview),
+    ...ofLostRuns(facts),
     ...ofQueues(facts.overview),
     ...ofWaits(facts),
-    ...ofWorkers(facts.workers),
+    ...ofWorkers(facts),
     ...ofLetters(facts),
   ];
 }
@@ -83,9 +88,35 @@ function ofRecords(overview: Overview | undefined): Warning[] {
   return [{ kind: "unreadable", count: total, records: newest.map(({ kind, key }) => `${kind} ${key}`) }];
 }
 
+/** Runs whose worker is gone, by tag. Where a worker is free, it takes them over within seconds. */
+function ofLostRuns({ overview, workers, now }: Facts): Warning[] {
+  const all = overview?.lost_runs ?? [];
+  return [...new Set(all.map(({ tag }) => tag))].flatMap((tag): Warning[] => {
+    const lost = all.filter((each) => each.tag === tag);
+    const others = othersServing(tag, overview, workers);
+    const since = Math.min(...lost.map(({ last_seen_at: at }) => at ?? 0));
+    if (others === "busy" && now - since <= SLOW_SEC) return [];
+    const runs = lost.reduce((sum, each) => sum + each.runs, 0);
+    return [{ kind: "lost", tag, runs, lostBy: lost.map(({ worker_id: id }) => id), others }];
+  });
+}
+
+function othersServing(tag: string, overview: Overview | undefined, workers: readonly Worker[]): Others {
+  const queue = overview?.queues.find((each) => each.tag === tag);
+  if (queue) return queue.workers ? "busy" : queue.workers_held ? "held" : "none";
+  // The overview has the longest queues only.
+  const serving = workers.filter((each) => isAlive(each) && each.tags.includes(tag));
+  if (serving.length === 0) return "none";
+  return serving.every(({ paused, draining }) => paused || draining) ? "held" : "busy";
+}
+
+const isAlive = ({ state }: Worker): boolean => state === "RUNNING" || state === "IDLE";
+
 function ofQueues(overview: Overview | undefined): Warning[] {
   return (overview?.queues ?? []).flatMap((queue): Warning[] => {
-    const { tag, waiting, oldest_sec: oldestSec, workers, workers_held: held } = queue;
+    const { tag, oldest_sec: oldestSec, workers, workers_held: held } = queue;
+    // Jobs of cancelled runs stay in the queue until a worker reads them: they are no waiting runs.
+    const waiting = Math.min(queue.waiting, queue.pending);
     if (waiting === 0) return [];
     if (workers === 0 && held > 0) return [{ kind: "allHeld", tag, waiting, held }];
     if (workers === 0) return [{ kind: "noWorker", tag, waiting, oldestSec }];
@@ -99,10 +130,13 @@ function ofWaits({ waits, now }: Facts): Warning[] {
   return deadline !== undefined ? [{ kind: "expiring", count: soon.length, deadline }] : [];
 }
 
-function ofWorkers(workers: readonly Worker[]): Warning[] {
-  const silent = workers.filter(({ state }) => state === "DISCONNECTED").map(({ worker_id: id }) => id);
-  const alive = workers.filter(({ state }) => state === "RUNNING" || state === "IDLE");
-  const failed = alive.filter(({ wheel_sync: sync }) => sync.last_result === "error");
+function ofWorkers(facts: Facts): Warning[] {
+  const { workers } = facts;
+  const named = new Set(ofLostRuns(facts).flatMap((each) => (each.kind === "lost" ? each.lostBy : [])));
+  const silent = workers
+    .filter(({ state, worker_id: id }) => state === "DISCONNECTED" && !named.has(id))
+    .map(({ worker_id: id }) => id);
+  const failed = workers.filter(isAlive).filter(({ wheel_sync: sync }) => sync.last_result === "error");
   return [
     ...(silent.length > 0 ? [{ kind: "disconnected", workers: silent } as const] : []),
     ...failed.map(({ worker_id: worker, wheel_sync: sync }): Warning => {

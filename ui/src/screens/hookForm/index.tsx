@@ -226,6 +226,7 @@ function SenderFields({ isNew }: { isNew: boolean }) {
           label={t("id")}
           hint={isNew ? t("idHint") : t("idFixed")}
           disabled={!isNew}
+          required={isNew}
           maxLength={64}
         />
         <ChoiceField

@@ -1,7 +1,7 @@
 /** The inbox: a live list, and the selected question. */
 import { ArrowRight, Inbox as InboxIcon, Maximize2, MousePointerClick, SearchX } from "lucide-react";
 import type { HumanWait } from "pyoco-server-react";
-import { useEffect, useRef } from "react";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import { queryClient } from "../../api/queries";
 import { href, navigate, patched, pathTo, useQueryState } from "../../app/router";
 import { useShortcut } from "../../app/shortcuts";
@@ -173,7 +173,8 @@ function useSteps(shown: readonly HumanWait[], selected: string | null): (by: nu
 function useFirstSelected(shown: readonly HumanWait[], selected: string | null, narrow: boolean) {
   const [query] = useQueryState();
   const first = shown[0]?.wait_id;
-  useEffect(() => {
+  // Before it is painted: a later effect would undo the selection of another one.
+  useLayoutEffect(() => {
     if (!narrow && !selected && first)
       navigate(href("/inbox", patched(query, { wait: first })), { replace: true });
   }, [narrow, selected, first, query]);

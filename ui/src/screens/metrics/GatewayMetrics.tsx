@@ -203,6 +203,7 @@ function Trends({ scrapes, latest, overview }: ScrapesProps) {
           {...recent}
         />
       </div>
+      <p className={styles.trendNote}>{t("notStored")}</p>
     </Card>
   );
 }

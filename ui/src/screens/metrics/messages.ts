@@ -34,6 +34,8 @@ export const messages = defineMessages({
     "trend.waiting": "Waiting jobs, last 10 minutes",
     "trend.busy": "Busy slots, last 10 minutes",
     trendText: "{label}: {value} now, {top} at most",
+    notStored:
+      "Jobs and slots are measured while this page is open, since the server stores no history of them. For longer periods, let Prometheus read /metrics.",
     flows: "Latencies by flow",
     sinceStart: "since this gateway was started",
     flow: "Flow",
@@ -110,6 +112,8 @@ export const messages = defineMessages({
     "trend.waiting": "待機中のジョブ（直近10分）",
     "trend.busy": "使用中のスロット（直近10分）",
     trendText: "{label}: 現在 {value}、最大 {top}",
+    notStored:
+      "ジョブとスロットの履歴はサーバーに保存されないため、この画面を開いている間の値を表示しています。長い期間の推移は Prometheus で /metrics を収集してください。",
     flows: "フロー別の所要時間",
     sinceStart: "このゲートウェイの起動以降",
     flow: "フロー",

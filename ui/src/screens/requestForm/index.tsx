@@ -74,7 +74,7 @@ function RequestForm({ stored }: { stored: RequestDetail | null }) {
         >
           <Card>
             <div className={styles.fields}>
-              <TextField name="title" label={t("title")} hint={t("titleHint")} maxLength={200} />
+              <TextField name="title" label={t("title")} hint={t("titleHint")} required maxLength={200} />
               <div className={styles.row}>
                 <ChoiceField
                   name="priority"

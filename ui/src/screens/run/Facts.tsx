@@ -58,6 +58,13 @@ export function Facts({ run }: { run: Run }) {
           </a>
         </Fact>
       )}
+      {run.code_version && (
+        <Fact name={t("codeVersion")}>
+          <code title={t("codeVersionHint", { version: run.code_version })}>
+            {run.code_version.slice(0, 8)}
+          </code>
+        </Fact>
+      )}
       <Fact name={t("tag")}>
         <a href={href("/runs", { tag: run.tag })}>
           <UserText text={run.tag} />

@@ -8,8 +8,9 @@ import { useMessages } from "../../i18n/messages";
 import { CopyButton } from "../../ui/Copy";
 import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { LostRuns, RunStatusBadge } from "../../ui/lostRuns";
 import { Page } from "../../ui/Page";
-import { isTerminal, StatusBadge } from "../../ui/status";
+import { isTerminal } from "../../ui/status";
 import { Details } from "./details/Details";
 import { Facts } from "./Facts";
 import { FlowCard } from "./flow/FlowCard";
@@ -20,8 +21,8 @@ import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
 import { RunPlace, RunSteps } from "./RunPlace";
 import { CompareMenu } from "./related/CompareMenu";
-import { DoneToRun } from "./related/DoneToRun";
 import { RelatedRuns } from "./related/RelatedRuns";
+import { RunAudit } from "./related/RunAudit";
 import { Results } from "./results/Results";
 import { hasPrinted, type Run, type Task, tasksOf } from "./run";
 import { useRunControls } from "./runControls";
@@ -89,7 +90,9 @@ function Shown({ run, removed, onRevived }: ShownProps) {
       title={run.flow_name}
       note={
         <span className={styles.title}>
-          <StatusBadge status={run.status} />
+          <LostRuns runs={[run]}>
+            <RunStatusBadge run={run} />
+          </LostRuns>
           <code title={run.run_id}>{run.run_id.slice(0, 8)}</code>
           <CopyButton text={run.run_id} />
           {removed && <span>{t("removed")}</span>}
@@ -128,7 +131,7 @@ function Shown({ run, removed, onRevived }: ShownProps) {
             hasPrinted={hasPrinted(tasks, selected)}
           />
           <RelatedRuns run={run} tasks={tasks} onSelect={select} />
-          <DoneToRun run={run} />
+          <RunAudit run={run} />
         </div>
       </div>
     </Page>

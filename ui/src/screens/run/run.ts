@@ -50,11 +50,11 @@ export interface Task {
 export function tasksOf(run: Run): Task[] {
   const records = run.task_records ?? {};
   // After the end of the run nothing is pending any more.
-  const isOver = isTerminal(run.status);
+  const hasRunEnded = isTerminal(run.status);
   return Object.entries(run.tasks).map(([name, stored]) => {
     const record = records[name] ?? {};
     const neverRan =
-      isOver && (stored === "PENDING" || (stored === "CANCELLED" && record.started_at == null));
+      hasRunEnded && (stored === "PENDING" || (stored === "CANCELLED" && record.started_at == null));
     return { name, state: neverRan ? "NOT_RUN" : stored, record };
   });
 }
@@ -73,8 +73,8 @@ export const hasPrinted = (tasks: readonly Task[], name: string | null): boolean
       (name === null || each === name) && !record.replayed && Boolean(record.stdout || record.stderr),
   );
 
-const OVER = new Set<string>(["SUCCEEDED", "FAILED", "CANCELLED"]);
-export const isOver = (state: string): boolean => OVER.has(state);
+const ENDED_TASK = new Set<string>(["SUCCEEDED", "FAILED", "CANCELLED"]);
+export const hasTaskEnded = (state: string): boolean => ENDED_TASK.has(state);
 
 /** The number of tasks by state, most important state first. */
 export function counted(tasks: readonly Task[]): [Task["state"], number][] {
@@ -104,6 +104,9 @@ export function neighbours(tasks: readonly Task[], name: string | null): Readonl
   return new Set([...before, ...behind]);
 }
 
-/** The error of an expired question ends with an API call; this screen has a button instead. */
+/**
+ * The error of an expired question ends with an API call; this screen has a button instead. The text is that of
+ * `unanswered_text` in src/pyoco_server/waits/wait_transitions.py: change both together.
+ */
 export const withoutApiCall = (message: string): string =>
   message.replace(/ POST \/runs\/[^/\s]+\/retry asks again\.?$/, "");

@@ -1,7 +1,7 @@
 /** A run on a narrow screen: two lines instead of columns. */
 
 import { CauseMark } from "../../ui/cause";
-import { StatusBadge } from "../../ui/status";
+import { RunStatusBadge } from "../../ui/lostRuns";
 import { Labels } from "../../ui/Tags";
 import { Ago, StartsIn } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
@@ -18,7 +18,7 @@ export function NarrowRow({ run, target }: { run: Run; target: string }) {
         <a href={target} className={styles.flow}>
           <UserText text={run.flow_name} />
         </a>
-        <StatusBadge status={run.status} />
+        <RunStatusBadge run={run} />
       </div>
       <div className={styles.narrowLine}>
         {run.error || run.wait_message ? (

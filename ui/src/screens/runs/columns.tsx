@@ -4,7 +4,7 @@ import { MessageCircleQuestion } from "lucide-react";
 import type { ReactNode } from "react";
 import { href } from "../../app/router";
 import { CauseMark } from "../../ui/cause";
-import { StatusBadge } from "../../ui/status";
+import { RunStatusBadge } from "../../ui/lostRuns";
 import { Labels } from "../../ui/Tags";
 import { Ago, Duration, StartsIn } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
@@ -54,7 +54,7 @@ export const Question = ({ run }: { run: Run }) =>
   );
 
 const CELLS: Record<ColumnName, Column> = {
-  status: { width: "116px", sort: "status", cell: (run) => <StatusBadge status={run.status} /> },
+  status: { width: "116px", sort: "status", cell: (run) => <RunStatusBadge run={run} /> },
   flow_name: {
     width: "minmax(110px, 1.2fr)",
     sort: "flow_name",

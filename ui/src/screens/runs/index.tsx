@@ -7,6 +7,7 @@ import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
 import { Button, ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { LostRuns } from "../../ui/lostRuns";
 import { Menu, MenuCheck, MenuItem } from "../../ui/menus";
 import { Page } from "../../ui/Page";
 import { BulkDialog } from "./BulkDialog";
@@ -101,14 +102,16 @@ export default function RunsScreen() {
         </div>
       )}
       <div className={styles.body}>
-        <RunsTable
-          list={runs.list}
-          scroller={scroller}
-          selection={selection}
-          onStill={setStill}
-          onNearEnd={runs.loadMore}
-          empty={runs.ready ? <NothingThere filtered={filter !== ""} /> : !runs.problem && <Loading />}
-        />
+        <LostRuns runs={runs.list.rows.values()}>
+          <RunsTable
+            list={runs.list}
+            scroller={scroller}
+            selection={selection}
+            onStill={setStill}
+            onNearEnd={runs.loadMore}
+            empty={runs.ready ? <NothingThere filtered={filter !== ""} /> : !runs.problem && <Loading />}
+          />
+        </LostRuns>
         <SelectionBar
           selection={selection}
           list={runs.list}

@@ -66,7 +66,7 @@ export const messages = defineMessages({
     "by.backfill": "backfill",
     "reason.overlap": "An earlier run was still open.",
     "reason.buffer_full": "The buffer of this schedule was full.",
-    "reason.replaced": "A later occurrence took its place in the buffer.",
+    "reason.replaced": "A later start took its place in the buffer.",
     "reason.paused": "The schedule was paused.",
     "reason.edited": "The schedule was changed.",
     "reason.remaining_runs": "No runs were remaining.",

@@ -32,6 +32,7 @@ export function WhatFields({ isNew, paramMarks, yamlMarks, onSubmit }: WhatField
           label={t("id")}
           hint={isNew ? t("idHint") : t("idFixed")}
           disabled={!isNew}
+          required={isNew}
           maxLength={64}
         />
         <TextField
@@ -39,6 +40,7 @@ export function WhatFields({ isNew, paramMarks, yamlMarks, onSubmit }: WhatField
           label={t("flowName")}
           hint={draft.kind === "flow" ? t("flowHint") : t("yamlNameHint")}
           list="known-flows"
+          required
           maxLength={200}
         />
         <SuggestionList id="known-flows" values={flows} />

@@ -31,12 +31,13 @@ interface TextFieldProps {
   list?: string;
   disabled?: boolean;
   maxLength?: number;
+  required?: boolean;
 }
 
-export function TextField({ name, label, hint, type = "text", ...rest }: TextFieldProps) {
+export function TextField({ name, label, hint, type = "text", required, ...rest }: TextFieldProps) {
   const { draft, change, wrong } = useForm();
   return (
-    <Field label={label} hint={hint} error={wrong[name]}>
+    <Field label={label} hint={hint} error={wrong[name]} required={required}>
       {(wired) => (
         <Input
           {...wired}

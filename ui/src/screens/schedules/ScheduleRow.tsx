@@ -12,7 +12,7 @@ import { StateBadge } from "../../schedules/StateBadge";
 import type { ScheduleItem } from "../../schedules/schedule";
 import { refOf, scheduleHref } from "../../schedules/scheduleRef";
 import { zonedTime } from "../../schedules/zones";
-import { IconButton, joined } from "../../ui/controls";
+import { Button, IconButton, joined } from "../../ui/controls";
 import { Menu, MenuItem, MenuLabel, MenuLine } from "../../ui/menus";
 import { StatusBadge } from "../../ui/status";
 import { Tags } from "../../ui/Tags";
@@ -134,19 +134,25 @@ function Actions({ item }: { item: ScheduleItem }) {
   return (
     <div className={styles.actions}>
       {paused ? (
-        <IconButton
-          label={`${c("resume")}: ${id}`}
-          icon={<Play size={15} />}
+        <Button
+          kind="plain"
+          aria-label={`${c("resume")}: ${id}`}
           disabled={!mayPause || resume.isPending}
           onClick={() => resume.mutate()}
-        />
+        >
+          <Play size={15} aria-hidden />
+          <span className={styles.actionName}>{c("resume")}</span>
+        </Button>
       ) : (
-        <IconButton
-          label={`${c("pause")}: ${id}`}
-          icon={<Pause size={15} />}
+        <Button
+          kind="plain"
+          aria-label={`${c("pause")}: ${id}`}
           disabled={!mayPause}
           onClick={() => setPausing(true)}
-        />
+        >
+          <Pause size={15} aria-hidden />
+          <span className={styles.actionName}>{c("pause")}</span>
+        </Button>
       )}
       <IconButton
         label={`${c("trigger")}: ${id}`}

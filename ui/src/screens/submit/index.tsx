@@ -1,6 +1,6 @@
 /** Submits a run by flow name and params, or with a flow.yaml. */
 import { Play } from "lucide-react";
-import { type KeyboardEvent, useEffect } from "react";
+import { type KeyboardEvent, useLayoutEffect } from "react";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useStore } from "../../lib/store";
@@ -23,7 +23,8 @@ export default function SubmitScreen() {
   const [query, changeQuery] = useQueryState();
   const kind = query.get("kind") === "yaml" ? "yaml" : "flow";
   const [flow, tag] = [query.get("flow"), query.get("tag")];
-  useEffect(() => {
+  // Before it is painted: a later effect would undo what is typed meanwhile.
+  useLayoutEffect(() => {
     // A link may contain initial values.
     if (flow !== null) change({ flowName: flow });
     if (tag !== null) change({ tag });
@@ -121,7 +122,7 @@ function FlowField({ hint, error }: { hint: string; error: string | undefined })
   const { flowName } = useStore(draft);
   const known = useFlowSuggestions();
   return (
-    <Field label={t("flowName")} hint={hint} error={error}>
+    <Field label={t("flowName")} hint={hint} error={error} required>
       {(wired) => (
         <>
           <Input

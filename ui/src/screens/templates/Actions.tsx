@@ -181,6 +181,7 @@ function ActionForm({ stored, onClose }: { stored: WorkflowAction | null; onClos
             label={t("key")}
             hint={stored ? t("keyFixed") : t("keyHint")}
             disabled={stored !== null}
+            required={stored === null}
             maxLength={48}
           />
           <FlowFields />

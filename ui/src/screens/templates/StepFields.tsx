@@ -89,6 +89,7 @@ function OneStep({ at }: { at: number }) {
           label={t("action")}
           hint={at === 0 ? t("actionHint") : undefined}
           list={KNOWN_ACTIONS}
+          required
           maxLength={48}
         />
         <TextField name="title" label={t("stepTitle")} maxLength={80} />

@@ -121,7 +121,7 @@ function Inputs({ isNew }: { isNew: boolean }) {
   return (
     <>
       <div className={styles.row}>
-        <TextField name="name" label={t("name")} maxLength={80} />
+        <TextField name="name" label={t("name")} required maxLength={80} />
         <TextField
           name="id"
           label={t("id")}

@@ -100,6 +100,9 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
       {problem && <ProblemBox problem={problem} />}
       <div className={styles.actions}>
         <div className={styles.decisions}>
+          <span className={styles.decisionLabel} aria-hidden>
+            {t("decision")}
+          </span>
           <Segments
             label={t("decision")}
             value={decision}

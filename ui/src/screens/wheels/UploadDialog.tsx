@@ -144,7 +144,7 @@ function FileField({ file, wheels, error, disabled, onChoose }: FileFieldProps) 
     if (dropped && !disabled) onChoose(dropped);
   };
   return (
-    <Field label={t("file")} hint={t("fileHint")} error={error}>
+    <Field label={t("file")} hint={t("fileHint")} error={error} required>
       {(wired) => (
         // biome-ignore lint/a11y/noStaticElementInteractions: dropping is the mouse's way to the field inside.
         <div

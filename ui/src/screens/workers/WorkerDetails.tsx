@@ -15,7 +15,7 @@ import { WorkerHistory } from "./WorkerHistory";
 import styles from "./Workers.module.css";
 import type { Worker } from "./workers";
 
-/** The record of a worker has no more; the catalogue has all (records/models.py). */
+/** The record of a worker has no more; the catalogue has all (records/workers/worker_models.py). */
 const MAX_LISTED_FLOWS = 200;
 const STOP_REASONS = ["drained", "graceful_shutdown"] as const;
 

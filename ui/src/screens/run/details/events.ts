@@ -1,5 +1,5 @@
 /** The events of a run, oldest first, derived from its stored data. */
-import { isOver, type Run, type Task, topicOf, type Wait } from "../run";
+import { hasTaskEnded, type Run, type Task, topicOf, type Wait } from "../run";
 
 export type EventKind =
   | "submitted"
@@ -58,7 +58,7 @@ export function eventsOf(run: Run, tasks: readonly Task[], waits: readonly Wait[
   events.push(...eventsOfAttempts(run));
   for (const { name, state, record } of tasks) {
     // The last call of an ended task was not retried.
-    for (const call of record.latest_calls?.slice(0, isOver(state) ? -1 : undefined) ?? [])
+    for (const call of record.latest_calls?.slice(0, hasTaskEnded(state) ? -1 : undefined) ?? [])
       if (call.error !== undefined)
         events.push({ kind: "retried", at: call.ended_at, tone: "CANCELLING", task: name, text: call.error });
     if (state === "FAILED" && record.ended_at != null)

@@ -1,6 +1,14 @@
 /** The log of the run: live, by task, with search, levels, links to lines and download. */
 import { ArrowDown, ChevronDown, ChevronUp, ScrollText } from "lucide-react";
-import { type ReactNode, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import {
+  type ReactNode,
+  useDeferredValue,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { href, pathTo, useQueryState } from "../../../app/router";
 import { useMessages } from "../../../i18n/messages";
 import { storedValue, useStore } from "../../../lib/store";
@@ -102,7 +110,9 @@ function ShownLog({
         }
       >
         {log.problem && <ProblemBox problem={log.problem} />}
-        {log.leftOut > 0 && <p className={styles.leftOut}>{t("leftOut", { count: log.leftOut })}</p>}
+        {log.leftOut > 0 && (
+          <p className={styles.leftOut}>{t(looked ? "notSearched" : "leftOut", { count: log.leftOut })}</p>
+        )}
         {linked !== null && !log.isLoading && !log.problem && !log.lines.some(({ id }) => id === linked) && (
           <p className={styles.leftOut} role="status">
             {t("linkedGone")}
@@ -152,7 +162,7 @@ function ShownLog({
         )}
         <p className={styles.foot}>
           {t(linked === null ? "lineCount" : "partCount", { count: lines.length })}
-          {linked === null && !log.complete && !log.problem && <span>{t("logLive")}</span>}
+          {linked === null && !isOver && !log.complete && !log.problem && <span>{t("logLive")}</span>}
         </p>
       </Panel>
     </div>
@@ -227,8 +237,9 @@ function useMatches(lines: Log["lines"], search: string, onMove: (line: string) 
     setChosen(line);
     onMove(line);
   };
+  // Before it is painted: a later effect would undo a step to the next match that is made meanwhile.
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another search moves the lines.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (search) go(lines[positions[0] ?? -1]?.id);
   }, [search]);
   return {

@@ -40,6 +40,10 @@ export const messages = defineMessages({
       one: "{count} earlier line is not shown here; the download includes it.",
       other: "{count} earlier lines are not shown here; the download includes them.",
     },
+    notSearched: {
+      one: "{count} earlier line is not shown and not searched here; the download includes it.",
+      other: "{count} earlier lines are not shown and not searched here; the download includes them.",
+    },
     lineCount: { one: "{count} line", other: "{count} lines" },
     partCount: { one: "{count} line of a part of the log", other: "{count} lines of a part of the log" },
     logLive: "The run goes on: more lines may follow",
@@ -89,6 +93,7 @@ export const messages = defineMessages({
     earlier: "前の行",
     later: "続きの行",
     leftOut: "これより前の{count}行は表示していません。全行はダウンロードで確認できます。",
+    notSearched: "これより前の{count}行は表示も検索もしていません。全行はダウンロードで確認できます。",
     lineCount: "{count}行",
     partCount: "ログの一部（{count}行）",
     logLive: "実行中のため、続きが出力されることがあります",

@@ -88,7 +88,7 @@ interface TookProps {
   room?: number;
 }
 
-/** Next to the bar, on the side with room; else inside. An arrow, if the bar is not in the visible part. */
+/** After the bar; else where there is more room, before it or inside. An arrow, if no part of it is visible. */
 export function Took({ from, to, scale, text, room = ROOM_AFTER }: TookProps) {
   const [left, right] = [place(from, scale), place(to, scale)];
   if (right < 0 || left > 100)
@@ -107,7 +107,7 @@ export function Took({ from, to, scale, text, room = ROOM_AFTER }: TookProps) {
         {text}
       </span>
     );
-  const inside = left < 100 - room;
+  const inside = Math.min(right, 100) - Math.max(left, 0) > left;
   return (
     <span
       className={joined(styles.took, inside ? styles.tookInside : styles.tookBefore)}

@@ -1,5 +1,5 @@
 /** Rows, bars and attempts of the timeline. */
-import { isOver, type Run, type Task, tookOf, topicOf, type Wait } from "../run";
+import { hasTaskEnded, type Run, type Task, tookOf, topicOf, type Wait } from "../run";
 
 export interface Bar {
   from: number;
@@ -108,6 +108,6 @@ function barsOf({ state, record }: Task): Bar[] {
     return { from: started_at, to: ended_at, state: error === undefined ? "SUCCEEDED" : "FAILED", error };
   });
   const last = bars.at(-1);
-  if (last && isOver(state)) return [...bars.slice(0, -1), { ...last, state }];
+  if (last && hasTaskEnded(state)) return [...bars.slice(0, -1), { ...last, state }];
   return [...bars, { from: Math.max(from, last?.to ?? from), to: null, state }];
 }

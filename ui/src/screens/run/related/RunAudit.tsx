@@ -15,7 +15,7 @@ const SHOWN = 5;
 const EVERY_MS = 10_000;
 
 /** Nothing for a key that may not read the log, and nothing while there is nothing to say. */
-export function DoneToRun({ run }: { run: Run }) {
+export function RunAudit({ run }: { run: Run }) {
   const t = useMessages(messages);
   const action = useActionText();
   const may = useMay("GET /audit");

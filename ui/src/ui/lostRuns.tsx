@@ -1,0 +1,44 @@
+/** Running runs that nobody executes because their worker is gone, as the gateway's overview says. */
+import { createContext, type ReactNode, useContext, useMemo } from "react";
+import { api } from "../api/client";
+import { useRead } from "../api/queries";
+import { StatusBadge } from "./status";
+
+interface HeldRun {
+  status: string;
+  tag: string;
+  worker_id: string | null;
+}
+
+const EVERY_MS = 5_000;
+/** Only these have a worker. */
+const isHeld = ({ status }: { status: string }) => status === "RUNNING" || status === "CANCELLING";
+const keyOf = (worker: string, tag: string) => JSON.stringify([worker, tag]);
+
+const Lost = createContext<ReadonlySet<string>>(new Set());
+
+interface LostRunsProps {
+  /** Those that are shown. */
+  runs: Iterable<HeldRun>;
+  children: ReactNode;
+}
+
+/** Its status badges show which runs are lost. */
+export function LostRuns({ runs, children }: LostRunsProps) {
+  const { data } = useRead(
+    ["lost-runs"],
+    (signal) => api.GET("/overview", { params: { query: { window: "1h" } }, signal }),
+    { every: EVERY_MS, enabled: [...runs].some(isHeld), frame: true },
+  );
+  // The same set for the same runs: each badge is drawn again with another one.
+  const found = JSON.stringify((data?.lost_runs ?? []).map(({ worker_id, tag }) => keyOf(worker_id, tag)));
+  const lost = useMemo(() => new Set<string>(JSON.parse(found)), [found]);
+  return <Lost value={lost}>{children}</Lost>;
+}
+
+/** The status of a run, within `LostRuns`. */
+export function RunStatusBadge({ run }: { run: HeldRun }) {
+  const lost = useContext(Lost);
+  const isLost = isHeld(run) && run.worker_id !== null && lost.has(keyOf(run.worker_id, run.tag));
+  return <StatusBadge status={run.status} lostBy={isLost ? run.worker_id : null} />;
+}
