@@ -1,8 +1,10 @@
 """Fixtures for every test: a real NATS server with an account per test, and settings for tests."""
 
 import asyncio
+import gc
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,15 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores import record_directory
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.runs.index.sqlite import index_feed
+from pyoco_server.schedules import schedule_directory
 from pyoco_server.worker import PyocoNatsWorker
+from tests.support.broker.accounts import Accounts
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
-from tests.support.fork_server import fork_executors, fork_server
+from tests.support.forks.fork_server import fork_executors, fork_server
 from tests.support.order import module_of, spread
 from tests.support.programs import accept_ctrl_c
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -29,7 +35,8 @@ settings.register_profile(
 )
 settings.load_profile("any-machine")
 
-ACCOUNTS = 2000  # a start with all of them takes 0.6 s
+# Their lists wait for their copy of a bucket until `_CATCH_UP_SEC`, and are then answered from one that lags.
+_COPIES_OF_BUCKETS = (index_feed, schedule_directory, record_directory)
 
 
 def pytest_configure() -> None:
@@ -39,6 +46,17 @@ def pytest_configure() -> None:
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Tests run on the event loop of production."""
     return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tests and modules are kept to the end: no search for garbage looks at them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -61,35 +79,38 @@ def _forked_executors() -> None:
     fork_executors(fork_server)
 
 
-@pytest.fixture(scope="session")
-def shared_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    """The server of this test session. Tests must not stop it; they use `own_nats` for that."""
-    server = NatsServer(tmp_path_factory.mktemp("nats"), accounts=ACCOUNTS)
-    server.start()
-    yield server
-    server.stop()
+@pytest.fixture(scope="session", autouse=True)
+def _complete_lists() -> Iterator[None]:
+    """A list has what was stored before the request, however slow the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        for copy in _COPIES_OF_BUCKETS:
+            patch.setattr(copy, "_CATCH_UP_SEC", LIMIT_SEC)
+        yield
 
 
 @pytest.fixture(scope="session")
-def _unused_accounts(shared_nats: NatsServer) -> Iterator[str]:
-    return iter(shared_nats.account_urls)
+def _unused_accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Accounts]:
+    """On servers of this test process. Tests must not stop them; they use `own_nats` for that."""
+    with closing(Accounts(lambda: tmp_path_factory.mktemp("nats"))) as accounts:
+        yield accounts
 
 
-def _next_account(unused: Iterator[str]) -> str:
-    url = next(unused, None)
-    assert url is not None, f"more than {ACCOUNTS} tests use an account: raise ACCOUNTS in tests/conftest.py"
-    return url
+@pytest.fixture(scope="module", autouse=True)
+def _accounts_of_a_module(_unused_accounts: Accounts) -> Iterator[None]:
+    """No test uses an account of an earlier module."""
+    yield
+    _unused_accounts.end_used_up()
 
 
 @pytest.fixture
 def nats_url(_unused_accounts: Iterator[str]) -> str:
-    """An empty account on the shared server, so that a test can use the product's real names."""
-    return _next_account(_unused_accounts)
+    """An empty account on a shared server, so that a test can use the product's real names."""
+    return next(_unused_accounts)
 
 
 @pytest.fixture
 def own_nats(tmp_path: Path) -> Iterator[NatsServer]:
-    """A started server of its own, to be killed and restarted."""
+    """A server of its own, to be killed and restarted."""
     server = NatsServer(tmp_path / "own-nats")
     server.start()
     yield server
@@ -148,7 +169,7 @@ async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
 def shared_config(
     _unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory
 ) -> NatsBackendConfig:
-    return _config(_next_account(_unused_accounts), tmp_path_factory.mktemp("shared"))
+    return _config(next(_unused_accounts), tmp_path_factory.mktemp("shared"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -175,7 +196,7 @@ async def working_gateway(
     _unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[RunningGateway]:
     """Like `shared_gateway`, in another account, with a worker that executes what is submitted."""
-    config = _config(_next_account(_unused_accounts), tmp_path_factory.mktemp("working"))
+    config = _config(next(_unused_accounts), tmp_path_factory.mktemp("working"))
     async with running_gateway(config) as running, serving_worker(config, tags=["default", "gpu"]):
         yield running
 

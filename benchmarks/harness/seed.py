@@ -21,7 +21,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, TaskStatus, encode
+from pyoco_server.records.runs.run_models import Reason, RunSnapshot, RunStatus, TaskStatus, encode
 
 FLOWS: Final = [f"{what}-{how}" for what in ("orders", "billing", "stock", "churn") for how in (
     "import", "clean", "report", "train", "export", "nightly", "audit", "sync", "mail", "archive"

@@ -7,17 +7,24 @@ from typing import Final
 from msgspec import structs
 
 from benchmarks.harness.direct_writes import connected, for_each
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.schedule_store import ScheduleStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Job, RunSnapshot, TaskStatus, WaitKind, new_run_id, pending_snapshot
-from pyoco_server.records.schedule_models import ScheduleRecord, ScheduleSpec
-from pyoco_server.records.wait_models import WaitRecord, wait_id_of
+from pyoco_server.records.runs.run_models import (
+    Job,
+    RunSnapshot,
+    TaskStatus,
+    WaitKind,
+    new_run_id,
+    pending_snapshot,
+)
+from pyoco_server.records.schedules.schedule_models import ScheduleRecord, ScheduleSpec
+from pyoco_server.records.waits.wait_models import WaitRecord, wait_id_of
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.prepared_run import prepare_run
 from pyoco_server.runs.lifecycle.submission import new_job
-from pyoco_server.runs.lifecycle.waiting_state import waiting
+from pyoco_server.runs.lifecycle.waiting_state import parked_snapshot
 
 DELAYED_TAG: Final = "delayed"
 SLEEPER_TAG: Final = "sleepers"
@@ -92,4 +99,4 @@ def _sleeper(deadline_at: float) -> tuple[RunSnapshot, WaitRecord]:
         deadline_at=deadline_at,
     )
     started = structs.replace(pending_snapshot(job), start_time=now, attempt=1)
-    return waiting(started, [wait], {_TASK: TaskStatus.WAITING}), wait
+    return parked_snapshot(started, [wait], {_TASK: TaskStatus.WAITING}), wait

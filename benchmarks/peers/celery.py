@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness.environments import Environment, server_version
-from benchmarks.peers.library_stack import LibraryStack, library_stack
+from benchmarks.peers.library_stack import LibraryStack, redis_stack
 from benchmarks.peers.peer import SLOTS
-from benchmarks.peers.servers import REDIS_PACKAGE, redis_server
+from benchmarks.peers.servers import REDIS_PACKAGE
 
 _ENVIRONMENT = Environment("celery", ("celery[redis]", "pyoco"))
 
@@ -28,17 +28,9 @@ class Celery:
     async def start(self, folder: Path, *, workers: bool) -> AsyncIterator[LibraryStack]:
         program = [_ENVIRONMENT.program("celery"), "--app", "celery_tasks", "worker"]
         worker = [*program, "--concurrency", str(SLOTS), "--loglevel", "WARNING"]
-        async with (
-            redis_server(folder) as redis,
-            library_stack(
-                folder,
-                _ENVIRONMENT,
-                server=redis,
-                worker=worker if workers else None,
-                load_program="celery_load.py",
-                env={"BENCH_REDIS_URL": redis.url},
-            ) as stack,
-        ):
+        async with redis_stack(
+            folder, _ENVIRONMENT, worker=worker if workers else None, load_program="celery_load.py"
+        ) as stack:
             yield stack
 
 

@@ -13,7 +13,7 @@ from benchmarks.harness.environments import Environment, NotMeasured
 from benchmarks.harness.http_load import Load
 from benchmarks.harness.processes import running
 from benchmarks.peers.peer import MOST_QUEUED, WARM_UP_RUNS, Sustained, Work
-from benchmarks.peers.servers import Server
+from benchmarks.peers.servers import Server, redis_server
 
 PROGRAMS = Path(__file__).parent / "programs"
 _WARM_UP_LIMIT_SEC = 60.0
@@ -89,6 +89,25 @@ async def library_stack(
             async with asyncio.timeout(2 * _WARM_UP_LIMIT_SEC):
                 await _warm_up(running_stack)
         yield running_stack
+
+
+@asynccontextmanager
+async def redis_stack(
+    folder: Path, environment: Environment, *, worker: Sequence[str] | None, load_program: str
+) -> AsyncIterator[LibraryStack]:
+    """As `library_stack`, with Redis, whose address is in `BENCH_REDIS_URL`."""
+    async with (
+        redis_server(folder) as redis,
+        library_stack(
+            folder,
+            environment,
+            server=redis,
+            worker=worker,
+            load_program=load_program,
+            env={"BENCH_REDIS_URL": redis.url},
+        ) as stack,
+    ):
+        yield stack
 
 
 async def _warm_up(stack: LibraryStack) -> None:

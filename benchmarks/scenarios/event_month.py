@@ -16,11 +16,16 @@ from benchmarks.harness.gateways import Gateway, started
 from benchmarks.harness.http_load import HttpConnection, RequestRefused, get_request
 from benchmarks.harness.processes import cpu_seconds
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
-from pyoco_server.broker.stores.triggers.audit_store import AuditStore
+from pyoco_server.broker.stores.triggers.event_audit_store import AuditStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import EventInvalid
-from pyoco_server.records.workflow_event_models import AuditRow, EventActor, EventDetails, EventStatus
-from pyoco_server.triggers.workflow_events.audit_trail import new_row
+from pyoco_server.records.triggers.workflow_event_models import (
+    AuditRow,
+    EventActor,
+    EventDetails,
+    EventStatus,
+)
+from pyoco_server.triggers.workflow_events.event_audit_trail import new_row
 from pyoco_server.triggers.workflow_events.event_reasons import DUPLICATE, Reason, reason_of
 
 P99_MS: Final = 50.0

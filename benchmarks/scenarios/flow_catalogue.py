@@ -28,7 +28,7 @@ from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.stores.workers.flow_catalogue_store import FlowCatalogueStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import CatalogueReference, WorkerRecord, WorkerState
+from pyoco_server.records.workers.worker_models import CatalogueReference, WorkerRecord, WorkerState
 from pyoco_server.worker.flows.flow_descriptions import described_flows
 from pyoco_server.worker.flows.flow_files import FlowFolder
 
@@ -81,7 +81,7 @@ def described(folder: Path) -> bytes:
     began = time.perf_counter()
     flows.load()
     loaded = time.perf_counter()
-    encoded = described_flows(flows, [], {})
+    encoded = described_flows(flows, "benchmark", {})
     print(
         f"loaded {len(flows.names)} flows in {loaded - began:.2f} s, described them in "
         f"{time.perf_counter() - loaded:.2f} s: {len(encoded) / 1e3:.0f} kB"

@@ -27,7 +27,7 @@ from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import new_run_id
+from pyoco_server.records.runs.run_models import new_run_id
 
 RUNS: Final = 1_000_000
 KEPT: Final = 0.85

@@ -29,13 +29,13 @@ from benchmarks.harness.seed import WORKERS, seed_runs, snapshots
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.routes.monitoring.statistics_routes import MOST_NAMES
-from pyoco_server.records.models import encode
-from pyoco_server.runs.index.flow_statistics import history_of_flow, statistics_by_flow
-from pyoco_server.runs.index.index_file import IndexFile
+from pyoco_server.records.runs.run_models import encode
 from pyoco_server.runs.index.index_schema import SCHEMA
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
-from pyoco_server.runs.index.period_statistics import PERIODS, period_statistics
 from pyoco_server.runs.index.run_summary import summary_of
+from pyoco_server.runs.index.sqlite.index_file import IndexFile
+from pyoco_server.runs.index.statistics.flow_statistics import history_of_flow, statistics_by_flow
+from pyoco_server.runs.index.statistics.period_statistics import PERIODS, period_statistics
 
 SIZES: Final = (100_000, 1_000_000)
 PAGE_P99_MS: Final = 20.0

@@ -36,7 +36,7 @@ from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.broker.queue.work_queue import head_of
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 
 SLEEPERS: Final = 100_000
 SCHEDULES: Final = 10_000

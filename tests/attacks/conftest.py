@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
-from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.queue.tag_consumers import ensure_consumer
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import JournalEntry
+from pyoco_server.records.runs.journal_models import JournalEntry
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import SecuredNats
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -120,7 +120,7 @@ async def attacked(two_groups: Installation) -> AsyncIterator[RunningGateway]:
     """A gateway with a worker of the group `gpu`."""
     async with connected(two_groups.settings("admin")) as admin:
         for tag in TAGS:
-            await WorkQueue(admin).ensure_consumer(tag)
+            await ensure_consumer(admin, tag)
     async with (
         running_gateway(two_groups.settings("gateway")) as gateway,
         serving_worker(two_groups.settings("gpu"), tags=["gpu"], worker_id="victim"),

@@ -5,24 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.agent.flow.work_session import FLOW_NAME, REPO_VARIABLE, run_params
-from pyoco_server.agent.flow.worker_setup import FLOWS_FOLDER
+from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
 from pyoco_server.config import NatsBackendConfig
 from tests.support.agent.repository import AgentRepository, git
-from tests.support.agent.running import TAG, Agent
+from tests.support.agent.running import TAG, Agent, running_agent
 from tests.support.running.gateway import RunningGateway
-from tests.support.running.workers import serving_worker
 
 
 @pytest.fixture
 async def agent(
     gateway: RunningGateway, config: NatsBackendConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Agent]:
-    repository = AgentRepository(tmp_path / "agent")
-    monkeypatch.setenv(REPO_VARIABLE, str(repository.repo))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    async with serving_worker(config, tags=[TAG], flows=FLOWS_FOLDER):
-        yield Agent(gateway, repository)
+    async with running_agent(gateway, config, tmp_path, monkeypatch) as running:
+        yield running
 
 
 async def test_run_that_names_another_folder_executes_nothing_of_it(agent: Agent, tmp_path: Path) -> None:

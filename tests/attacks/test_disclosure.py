@@ -15,7 +15,8 @@ from pyoco_server.auth.tokens import new_token
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import DeadLetter, RunStatus, encode
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import RunStatus, encode
 from pyoco_server.telemetry.logging_config import configure_logging
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_runs import ended, write

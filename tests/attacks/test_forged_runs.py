@@ -6,7 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.records.models import DeadLetter, encode, new_run_id
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import encode, new_run_id
 from tests.attacks.conftest import Attacker, forged_run, pickled_entry
 from tests.support.running.gateway import RunningGateway
 from tests.support.samples.flow_yaml import VALID_FLOW_YAML

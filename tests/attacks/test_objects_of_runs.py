@@ -8,9 +8,9 @@ from typing import Any
 import nats.errors
 import pytest
 
-from pyoco_server.broker.stores.run_object_store import RunObjects
+from pyoco_server.broker.stores.runs.run_object_store import RunObjects
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import new_run_id
+from pyoco_server.records.runs.run_models import new_run_id
 from tests.attacks.conftest import Attacker
 from tests.integration.broker.test_run_objects import in_blocks
 from tests.support.broker.connections import connected

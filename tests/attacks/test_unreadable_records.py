@@ -24,28 +24,16 @@ import pytest_asyncio
 from nats.js import JetStreamContext
 
 from pyoco_server.broker.jetstream.publishing import publish_acked
-from pyoco_server.broker.stores.idempotency_keys import IdempotencyKey
+from pyoco_server.broker.stores.runs.idempotency_keys import IdempotencyKey
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import (
-    DeadLetter,
-    LogLine,
-    RunStatus,
-    TaskStatus,
-    WorkerRecord,
-    WorkerState,
-    new_run_id,
-)
-from pyoco_server.records.operation_models import (
-    BulkAction,
-    BulkRecord,
-    BulkState,
-    Source,
-    WheelAction,
-    WheelActor,
-    WheelEvent,
-)
+from pyoco_server.records.runs.bulk_models import BulkAction, BulkRecord, BulkState
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.runs.run_models import RunStatus, TaskStatus, new_run_id
 from pyoco_server.records.unreadable_records import RecordKind
-from pyoco_server.records.wait_models import WaitEvent, WaitEventKind
+from pyoco_server.records.waits.wait_models import WaitEvent, WaitEventKind
+from pyoco_server.records.workers.wheel_models import Source, WheelAction, WheelActor, WheelEvent
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from tests.support.broker.connections import connected
 from tests.support.broker.raw_client import publish_raw
 from tests.support.broker.stored_runs import ended, snapshot

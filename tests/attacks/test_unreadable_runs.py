@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pyoco_server.broker.jetstream.publishing import publish_acked
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.runs.index.index_writer import IndexWriter

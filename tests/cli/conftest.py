@@ -6,6 +6,7 @@ import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.broker.connections import SyncConnection, sync_connection
+from tests.support.broker.nats_server import NatsServer
 from tests.support.commands import ClientCommand
 from tests.support.places import FLOWS
 from tests.support.programs import WORKER, running
@@ -14,8 +15,12 @@ from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 
 @pytest.fixture(scope="session")
-def shared_nats_url(_unused_accounts: Iterator[str]) -> str:
-    return next(_unused_accounts)
+def shared_nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a server of its own: those of other accounts may end with a module."""
+    server = NatsServer(tmp_path_factory.mktemp("commands-nats"))
+    server.start()
+    yield server.url
+    server.kill()
 
 
 @pytest.fixture(scope="session")

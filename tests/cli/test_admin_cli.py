@@ -50,7 +50,8 @@ def test_a_key_is_shown_once_accepted_by_a_gateway_and_revoked(nats_url: str) ->
     with running(SERVER, "up", "--port", "0", cwd=None, **settings) as (_, facts):
         headers = {"X-API-Key": key["api_key"]}
         with httpx.Client(base_url=facts["url"], headers=headers) as http:
-            assert http.get("/workers").status_code == 200
+            # 503 until its index is filled: a key of a tenant sees the workers of its runs.
+            eventually_sync(lambda: http.get("/workers").status_code == 200, describe="the key is accepted")
             # The gateway writes it down after its next look, and is killed in the end.
             eventually_sync(
                 lambda: admin(nats_url, "list", pepper=pepper)[0]["last_used_at"],

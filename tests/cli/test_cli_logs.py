@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.support.broker.connections import SyncConnection
 from tests.support.commands import ClientCommand
 from tests.support.programs import CLIENT, SERVER, running

@@ -11,9 +11,9 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.records.models import WaitKind
+from pyoco_server.records.runs.run_models import WaitKind
 from tests.support.broker.connections import SyncConnection
 from tests.support.commands import ClientCommand
 from tests.support.programs import WORKER, running

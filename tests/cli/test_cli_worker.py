@@ -15,7 +15,7 @@ from nats.js.api import AckPolicy, ConsumerConfig
 from pyoco_server.cli.worker_process import default_worker_id
 from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.http_client.response_types import Run
-from pyoco_server.records.models import WORKER_ID_PATTERN
+from pyoco_server.records.value_types import WORKER_ID_PATTERN
 from tests.support.broker.nats_server import NatsServer
 from tests.support.places import FLOWS
 from tests.support.programs import WORKER, announcing, run_command, running

@@ -20,7 +20,7 @@ from pyoco_server.http_client import PyocoHttpClient
 from tests.support.broker.full_disk import fill_disk
 from tests.support.places import ROOT
 from tests.support.processes import find_processes, is_alive
-from tests.support.programs import SERVER, Program, environment, forked, started
+from tests.support.programs import SERVER, Program, environment, forked, forked_stack, started
 from tests.support.terminal import CTRL_C, command_on_terminal
 from tests.support.waiting import LIMIT_SEC, eventually, eventually_sync
 
@@ -266,7 +266,7 @@ def test_schedules_of_the_folder_are_applied_and_followed(tmp_path: Path) -> Non
     file = flows / "schedules.yaml"
     tick = "  - {schedule_id: tick, flow_name: nothing, tag: unserved, spec: {every_sec: 1}}\n"
     file.write_text(f"schedules:\n{tick}")
-    with forked(SERVER, "dev", "--flows", str(flows), *PORTS, cwd=tmp_path) as program:
+    with forked_stack("dev", "--flows", str(flows), *PORTS, cwd=tmp_path) as program:
         program.writes("Press Ctrl-C to stop everything")
         assert "Schedules  tick" in program.stdout
         assert "not loaded" not in program.stdout

@@ -3,7 +3,7 @@
 import re
 
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
-from pyoco_server.records.models import Reason, RunStatus, TaskStatus
+from pyoco_server.records.runs.run_models import Reason, RunStatus, TaskStatus
 from tests.support.places import DOCS
 
 PAGE = (DOCS / "http-api.md").read_text(encoding="utf-8")

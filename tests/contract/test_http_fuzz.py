@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.programs import SERVER, Program, running
-from tests.support.waiting import eventually_sync
+from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 MARK = "x-forged"
 FORM = (
@@ -54,7 +54,7 @@ class Target:
         has_length = b"content-length:" in headers.lower() or b"transfer-encoding:" in headers.lower()
         if not has_length:
             usual.append(b"Content-Length: %d\r\n" % len(body))
-        with socket.create_connection(self._address, timeout=30) as connection:
+        with socket.create_connection(self._address, timeout=LIMIT_SEC) as connection:
             connection.sendall(
                 f"{method} {path} HTTP/1.1\r\n".encode() + b"".join(usual) + headers + b"\r\n" + body
             )

@@ -9,10 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.run_store import RunStore
+import pytest
+
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import DeadLetter, RunStatus
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.triggers.secret_keys import new_key
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_runs import ended, write
@@ -34,14 +37,33 @@ _CHECKS = (
 _ENDLESS = ("/runs/watch", "/waits/watch")
 # Tested alone: with the ids of submitted runs it would follow one that no worker executes, for ever.
 _FOLLOWS_A_RUN = "/runs/{run_id}/watch"
+# In parts, which are tested at the same time.
+_RUNS = "^/(runs|waits|resume|bulk|dlq)"
+_TRIGGERS = "^/(hooks|api|schedules|events)"
 
 
-def test_every_response_conforms_to_the_document(nats_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ("--include-path-regex", _RUNS),
+        ("--include-path-regex", _TRIGGERS),
+        ("--exclude-path-regex", f"{_RUNS}|{_TRIGGERS}"),
+    ],
+    ids=["runs", "triggers", "others"],
+)
+def test_every_response_conforms_to_the_document(
+    nats_url: str, tmp_path: Path, paths: tuple[str, str]
+) -> None:
     asyncio.run(_store_records(nats_url))
     settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_LOG_LEVEL": "WARNING", "PYOCO_SECRETS_KEYS": new_key()}
     with running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (_, gateway):
         excluded = [option for path in (*_ENDLESS, _FOLLOWS_A_RUN) for option in ("--exclude-path", path)]
-        _fuzz(gateway["url"], tmp_path, *excluded)
+        _fuzz(gateway["url"], tmp_path, *paths, *excluded)
+
+
+def test_a_watch_of_a_run_conforms_to_the_document(nats_url: str, tmp_path: Path) -> None:
+    settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_LOG_LEVEL": "WARNING"}
+    with running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (_, gateway):
         _fuzz(gateway["url"], tmp_path, "--include-path", _FOLLOWS_A_RUN)
 
 

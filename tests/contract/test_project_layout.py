@@ -10,6 +10,15 @@ from packaging.utils import canonicalize_name
 from tests.support.places import ROOT
 
 MAX_FILES_PER_FOLDER = 22
+# Who looks for schedules finds this word in each of them.
+DIVIDED_BY_AREA = (
+    "records",
+    "broker/stores",
+    "api/endpoints",
+    "http_api/routes",
+    "http_client",
+    "cli/commands",
+)
 
 
 def test_folders_are_small() -> None:
@@ -21,6 +30,22 @@ def test_folders_are_small() -> None:
 def test_module_names_are_unique() -> None:
     modules = [path for path in (ROOT / "src").rglob("*.py") if path.stem != "__init__"]
     assert [name for name, count in Counter(path.stem for path in modules).items() if count > 1] == []
+
+
+def test_areas_have_the_same_names_everywhere() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listing = page.partition("A package that is divided by area")[2].split("```")[1]
+    areas = set(re.findall(r"^  (\w+)/ ", listing, re.MULTILINE))
+    source = ROOT / "src" / "pyoco_server"
+    found = {
+        package: {file.parent.name for file in (source / package).glob("*/__init__.py")}
+        for package in DIVIDED_BY_AREA
+    }
+    assert {package: folders - areas for package, folders in found.items() if folders - areas} == {}
+    # The queue of agent requests reads and writes their records as `KeyedRecords`.
+    assert {area: missing for area in areas if (missing := {p for p in found if area not in found[p]})} == {
+        "agent": {"broker/stores"}
+    }
 
 
 def test_every_folder_of_tests_is_described() -> None:
@@ -47,3 +72,12 @@ def test_every_direct_dependency_is_locked() -> None:
 def test_lock_file_names_no_host() -> None:
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     assert all(line.startswith("#") or re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lock.splitlines())
+
+
+def test_no_test_imports_the_mcp_package_when_it_is_collected() -> None:
+    """It takes half a second, in each of the processes that collect all tests."""
+    at_start = re.compile(
+        r"^(from|import) (mcp|mcp_types|pyoco_server\.mcp_tools\.mcp_protocol)\b", re.MULTILINE
+    )
+    files = (ROOT / "tests").rglob("*.py")
+    assert [file.name for file in files if at_start.search(file.read_text())] == []

@@ -73,7 +73,8 @@ def test_names_of_the_helper_for_tests() -> None:
         # Of a gateway without notifications, answers, secrets and agents, in which they would stay for ever.
         (
             "pyoco_server.cli.server.up_command",
-            {"cryptography", "httpx", "jsonschema", "rich", "mcp", "mcp_types", "pyoco_server.mcp_tools"},
+            {"cryptography", "fastapi", "httpx", "jsonschema", "opentelemetry", "pydantic", "rich"}
+            | {"mcp", "mcp_types", "pyoco_server.mcp_tools"},
         ),
         ("pyoco_server.cli.client_command", {"mcp", "mcp_types", "pyoco_server.mcp_tools"}),
         # Of a worker with executor processes, which load flows and execute them.

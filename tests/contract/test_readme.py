@@ -109,6 +109,21 @@ def test_the_architecture_page_names_every_package() -> None:
     assert {name for name in packages if f" {name}/ " not in page} == set()
 
 
+def test_the_places_of_where_is_exist() -> None:
+    """A file is named from `src/pyoco_server` or the root on, or beside the last folder that was named."""
+    missing = []
+    for row in text_of(ROOT / "docs" / "where-is.md").splitlines():
+        folder = ROOT
+        for name in re.findall(r"`([\w./-]+\.(?:py|tsx?|json|md))`", row.partition(" | ")[2]):
+            found = [place / name for place in (ROOT / "src" / "pyoco_server", ROOT, folder)]
+            existing = next((path for path in found if path.exists()), None)
+            if existing is None:
+                missing.append(name)
+            else:
+                folder = existing.parent
+    assert missing == []
+
+
 def code(page: Path) -> list[tuple[str, str]]:
     """The code blocks without the comments of commands, which are translated."""
     return [(lang, re.sub(r" +# .*", "", text) if lang == "sh" else text) for lang, text in blocks(page)]

@@ -1,7 +1,14 @@
-"""The helpers of the tests: NATS accounts, servers, forked programs, and waiting."""
+"""The helpers of the tests: NATS accounts, servers, forked programs and their stand-ins, and waiting."""
 
+import os
+import select
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import nats
 import pytest
@@ -10,18 +17,28 @@ from nats.js import JetStreamContext
 from pyoco_server.config import NatsBackendConfig
 from tests.support import waiting
 from tests.support.broker.nats_server import NatsServer
+from tests.support.forks.fork_server import stand_ins
+from tests.support.forks.stand_in import INTERPRETER, MODULES
 from tests.support.order import spread
-from tests.support.programs import run_command
-from tests.support.waiting import eventually, eventually_sync
+from tests.support.programs import environment, run_command
+from tests.support.waiting import LIMIT_SEC, eventually, eventually_sync
+
+INSTALLED: Final = Path(sys.executable).parent
+# It reads its standard input to the end, and then rejects it.
+READING: Final = "pyoco-client event stock --json -"
+REJECTED: Final = 1
+INTERRUPTED: Final = 130
+# More than a pipe holds: the rest is written when somebody reads.
+INPUT: Final = b"[" * 200_000
 
 
 async def stream_names(context: JetStreamContext) -> list[str | None]:
     return [stream.config.name for stream in await context.streams_info()]
 
 
-async def test_accounts_are_isolated(shared_nats: NatsServer, nats_url: str) -> None:
+async def test_accounts_are_isolated(shared_config: NatsBackendConfig, nats_url: str) -> None:
     mine = await nats.connect(nats_url)
-    other = await nats.connect(shared_nats.account_urls[-1])
+    other = await nats.connect(shared_config.nats_url)
     await mine.jetstream().add_stream(name="MINE", subjects=["mine"])
     assert await stream_names(mine.jetstream()) == ["MINE"]
     assert await stream_names(other.jetstream()) == []
@@ -89,6 +106,102 @@ def test_forked_program_that_is_killed_or_fails(tmp_path: Path) -> None:
     failed = run_command("failing", cwd=tmp_path)
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.endswith("ValueError: broken\n")
+
+
+def in_shell(script: str, programs: Path, folder: Path) -> tuple[int, str, str]:
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=shell_environment(programs),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SEC,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def shell_environment(programs: Path) -> dict[str, str]:
+    return environment(PATH=f"{programs}{os.pathsep}{os.environ['PATH']}", PYOCO_SERVER="http://127.0.0.1:1")
+
+
+@contextmanager
+def reading_program(script: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A shell with this script, whose program reads its input already, and the end of that to write to."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with subprocess.Popen(
+        ["bash", "-c", script],
+        env=shell_environment(stand_ins()),
+        stdin=reading,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as shell:
+        os.close(reading)
+        left = INPUT
+        try:
+            while left:
+                _, writable, _ = select.select([], [writing], [], LIMIT_SEC)
+                assert writable, "nobody reads"
+                left = left[os.write(writing, left) :]
+            yield shell, writing
+        finally:
+            os.close(writing)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(f"{program} --version" for program in MODULES),
+        "echo '[' | pyoco-client event stock --json -",
+        "cd folder; pyoco-client event stock --json @data.json > a 2> b; echo $?; cat a b",
+    ],
+)
+def test_a_shell_sees_no_difference_between_a_stand_in_and_the_installed_program(
+    script: str, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "data.json").write_text("{")
+    assert in_shell(script, stand_ins(), tmp_path) == in_shell(script, INSTALLED, tmp_path)
+
+
+def test_the_stand_in_of_the_interpreter_runs_other_code_itself(tmp_path: Path) -> None:
+    code = "import sys; print(sys.argv, sys.flags.isolated, sys.prefix)"
+    for options in (f'-c "{code}" a b', f'-I -c "{code}"', "-m json.tool --help"):
+        assert in_shell(f"{INTERPRETER} {options}", stand_ins(), tmp_path) == in_shell(
+            f"python {options}", INSTALLED, tmp_path
+        )
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_a_signal_to_a_stand_in_ends_its_program(number: signal.Signals, code: int) -> None:
+    with reading_program(f"exec {READING}") as (shell, writing):
+        shell.send_signal(number)
+        assert shell.wait(LIMIT_SEC) == code
+        closed = select.poll()
+        closed.register(writing, 0)
+        # Nobody has the other end open.
+        assert closed.poll(LIMIT_SEC * 1000) == [(writing, select.POLLERR)]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    # The shell has it ignore Ctrl-C.
+    [
+        (signal.SIGINT, REJECTED),
+        (signal.SIGTERM, 128 + signal.SIGTERM),
+        (signal.SIGKILL, 128 + signal.SIGKILL),
+    ],
+)
+def test_a_signal_to_a_stand_in_in_the_background(number: signal.Signals, code: int) -> None:
+    with reading_program(f"{READING} <&0 & echo $!; wait $!") as (shell, _):
+        assert shell.stdout is not None
+        os.kill(int(shell.stdout.readline()), number)
+    assert shell.returncode == code
 
 
 @pytest.mark.parametrize("processes", [2, 7])

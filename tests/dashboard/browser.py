@@ -37,6 +37,17 @@ FLAGS: Final = (
 # The browser logs every failed request; the page shows it to the user.
 _EXPECTED: Final = "Failed to load resource"
 
+# Resolves when the page has rendered the other place: until then a click or a key would concern the old one.
+_GO: Final = """path => new Promise((resolve) => {
+  const before = location.href;
+  addEventListener("hashchange", () => resolve(), { once: true });
+  location.hash = path;
+  if (location.href === before) resolve();
+})"""
+_PRESS: Final = """keys => {
+  for (const key of keys) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+}"""
+
 expect.set_options(timeout=LIMIT_SEC * 1000)
 
 
@@ -66,7 +77,7 @@ class Tab:
         if self.page.url == "about:blank":
             await self.page.goto(f"{self.url}/#{path}")
         else:
-            await self.page.evaluate("path => { window.location.hash = path }", path)
+            await self.page.evaluate(_GO, path)
         if lang is not None:
             await self.set_language(lang)
 
@@ -75,6 +86,18 @@ class Tab:
         await self.page.reload()
         await expect(self.page.locator("html")).to_have_attribute("lang", lang)
         await expect(self.page.locator("h1")).to_be_visible()
+
+    async def search(self, text: str) -> None:
+        """Type into the search field of the screen, which `/` focuses."""
+        field = self.page.get_by_role("main").locator("input[type=search]")
+        await expect(field).to_be_visible()
+        await self.page.keyboard.press("/")
+        await expect(field).to_be_focused()
+        await self.page.keyboard.type(text)
+
+    async def press_in_one_moment(self, *keys: str) -> None:
+        """Press the keys of a sequence, between which the page accepts no long pause."""
+        await self.page.evaluate(_PRESS, list(keys))
 
     async def set_theme(self, theme: Theme) -> None:
         await self.page.emulate_media(color_scheme=theme)
@@ -103,14 +126,20 @@ class Tab:
     async def _show_as(self, name: str, lang: Lang, theme: Theme, width: int) -> None:
         await self.resize(width)
         await self.set_theme(theme)
+        await self._is_loaded()
         if await self.page.locator("html").get_attribute("lang") != lang:
             await self.set_language(lang)
-            loading = self.page.get_by_role("status").filter(has_text=re.compile("^(Loading|読み込み中)$"))
-            await expect(loading).to_have_count(0)
+            await self._is_loaded()
         await self.screenshot(f"{name}-{lang}-{theme}-{width}")
+
+    async def _is_loaded(self) -> None:
+        await expect(self.page.locator("h1").first).to_be_attached()
+        loading = self.page.get_by_role("status").filter(has_text=re.compile("^(Loading|読み込み中)$"))
+        await expect(loading).to_have_count(0)
 
     async def is_accessible(self) -> None:
         """Check the page with axe against WCAG 2.2 AA."""
+        await self._is_loaded()
         if not await self.page.evaluate("'axe' in window"):
             await self.page.evaluate(AXE.read_text(encoding="utf-8"))
         found: list[dict[str, Any]] = await self.page.evaluate(

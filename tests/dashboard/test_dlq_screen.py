@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.records.models import DeadLetter, RunStatus
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
 from tests.support.broker.stored_runs import ended, write_many
@@ -73,7 +74,7 @@ async def test_the_filters_are_in_the_url(tab: Tab) -> None:
     await tab.set_language("en")
     await tab.page.get_by_role("button", name="Older").click()
     await expect(rows(tab)).to_have_count(5)
-    assert "cursor=" in tab.page.url
+    await expect(tab.page).to_have_url(re.compile("cursor="))
     await tab.page.get_by_role("button", name="Newest").click()
     await expect(rows(tab)).to_have_count(50)
 
@@ -82,8 +83,7 @@ async def test_the_filters_are_in_the_url(tab: Tab) -> None:
     await expect(rows(tab)).to_have_count(11)
     await tab.page.keyboard.press("Escape")
     await expect(tab.page.get_by_role("menu")).to_have_count(0)
-    await tab.page.keyboard.press("/")
-    await tab.page.keyboard.type("flow:train_model longer")
+    await tab.search("flow:train_model longer")
     await tab.page.keyboard.press("Enter")
     await expect(tab.page).to_have_url(f"{tab.url}/#/dlq?reason=timeout&flow=train_model&q=longer")
     await expect(rows(tab)).to_have_count(4)
@@ -199,7 +199,9 @@ async def test_selected_letters_are_counted_and_named_before_they_are_touched(ta
     await expect(bar.get_by_role("button", name="Replay 8…")).to_be_enabled()
     await tab.screenshots("dlq-selected")
     await tab.set_language("en")
+    await expect(rows(tab)).to_have_count(9)
     await everything.check()
+    await expect(bar).to_be_visible()
     await everything.uncheck()
     await expect(tab.page.get_by_text("selected")).to_have_count(0)
 
@@ -210,6 +212,7 @@ async def test_selected_letters_are_counted_and_named_before_they_are_touched(ta
     dialog = tab.page.get_by_role("dialog", name="Delete the selected letters")
     await expect(dialog).to_contain_text("2 letters will be deleted")
     named = dialog.locator("[data-touched]")
+    await expect(named).to_have_count(2)
     assert {await each.get_attribute("data-touched") for each in await named.all()} == {"2", "5"}
     await tab.screenshot("dlq-delete-selected")
     await tab.is_accessible()

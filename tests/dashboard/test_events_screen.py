@@ -15,6 +15,7 @@ from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.hook_senders import SECRETS_KEY
 from tests.support.running.workers import serving_worker
 from tests.support.running.workflow_events import put_action, save_template, send, started, summary
+from tests.support.waiting import LIMIT_SEC
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -291,8 +292,11 @@ async def test_the_token_of_events_is_asked_for(
         await expect(page.get_by_text("requires the token of workflow events")).to_be_visible()
         await tab.screenshot("events-token")
         await tab.is_accessible()
+        field = await page.get_by_label("Token").element_handle()
         await page.get_by_label("Token").fill("wrong")
         await page.get_by_role("button", name="Use this token").click()
+        # The refusal shows another form: the first one is removed while the page asks again.
+        await field.wait_for_element_state("hidden", timeout=LIMIT_SEC * 1000)
         await expect(page.get_by_role("button", name="Forget the token")).to_be_visible()
         await page.get_by_label("Token").fill("sesame-1")
         await page.get_by_role("button", name="Use this token").click()

@@ -59,6 +59,12 @@ async def test_a_hook_is_created_and_its_secret_is_shown_once(tab: Tab) -> None:
     await expect(page.get_by_text("No hook matches")).to_be_visible()
     await tab.open("/hooks")
     await page.get_by_role("link", name="New hook").first.click()
+    # Before anybody tries.
+    await expect(page.locator("[data-required]")).to_have_count(2)
+    for label in ("Id", "Flow"):
+        await expect(page.get_by_label(label, exact=True)).to_have_attribute("aria-required", "true")
+    await tab.screenshots("hook-new")
+    await tab.set_language("en")
     await page.get_by_role("button", name="Create").click()
     await expect(page.get_by_text("Enter an id.")).to_be_visible()
     await expect(page.get_by_text("Required.")).to_be_visible()

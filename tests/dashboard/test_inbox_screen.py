@@ -10,14 +10,14 @@ import pytest
 import yaml
 from playwright.async_api import Browser, Locator, Request, Route, expect
 
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab, opened_tab
 from tests.support.broker.stored_waits import let_expire
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
-from tests.support.waiting import eventually
+from tests.support.waiting import NEVER_SEC, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -147,8 +147,7 @@ async def test_questions_arrive_live_and_are_filtered_by_the_url(tab: Tab) -> No
     await expect(rows).to_have_count(1)
     await expect(tab.page).to_have_url(f"{tab.url}/#/inbox?wait={release.wait_id}&flow=release")
     await button(tab, "Clear the filters").click()
-    await tab.page.keyboard.press("/")
-    await tab.page.keyboard.type("nothing like it")
+    await tab.search("nothing like it")
     await expect(tab.page.get_by_text("No open question matches")).to_be_visible()
     await tab.page.get_by_role("button", name="Clear the filters").last.click()
 
@@ -204,19 +203,20 @@ async def test_a_form_is_filled_in_and_the_run_continues(tab: Tab, worker: Pyoco
 
 async def test_a_second_click_does_not_approve_the_next_payment(tab: Tab) -> None:
     first, second = [
-        await a_question(tab.gateway, f"Pay {amount} EUR?", proposal={"amount": amount}, timeout_sec=amount)
+        await a_question(
+            tab.gateway, f"Pay {amount} EUR?", proposal={"amount": amount}, timeout_sec=NEVER_SEC + amount
+        )
         for amount in (100, 200)
     ]
     page = tab.page
     await tab.open("/inbox")
-    approve = button(tab, "Approve this")
+    approve = button(tab, "Send approval")
     await expect(approve).to_be_enabled()
-    place = await approve.bounding_box()
-    assert place is not None
-    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
-    await page.mouse.click(x, y)
+    await approve.click()
     await expect(page.get_by_role("article")).to_contain_text("Approved")
-    await page.mouse.click(x, y)
+    # Where the pointer still is.
+    await page.mouse.down()
+    await page.mouse.up()
     assert (await first.wait()).state == "answered"
     assert (await second.wait()).state == "open"
     await tab.screenshot("inbox-answered")
@@ -252,9 +252,10 @@ async def is_answered(run: WaitingRun) -> bool:
 
 async def test_drafts_survive_a_reload(tab: Tab) -> None:
     reply = {"oneOf": [{"title": "Amount", "type": "number"}, {"type": "object", "properties": {"by": {}}}]}
-    free = await a_question(tab.gateway, "Why? \u202egnp.exe", schema=reply, timeout_sec=100)
-    release = await a_question(tab.gateway, "Release 4.2?", schema=RELEASE, timeout_sec=200)
-    payment = await a_question(tab.gateway, "Right?", proposal={"id": 12345678901234567890}, timeout_sec=300)
+    free = await a_question(tab.gateway, "Why? \u202egnp.exe", schema=reply, timeout_sec=NEVER_SEC)
+    release = await a_question(tab.gateway, "Release 4.2?", schema=RELEASE, timeout_sec=NEVER_SEC + 1)
+    proposal = {"id": 12345678901234567890}
+    payment = await a_question(tab.gateway, "Right?", proposal=proposal, timeout_sec=NEVER_SEC + 2)
     page = tab.page
     await tab.open("/inbox")
     await expect(row(tab, free)).to_contain_text("Why? ⟨U+202E⟩gnp.exe")
@@ -269,7 +270,7 @@ async def test_drafts_survive_a_reload(tab: Tab) -> None:
     await page.get_by_label("id", exact=True).fill("12345678901234567891")
     await page.get_by_label("Note (optional)").fill("one more")
     # A live update of the list, then a reload.
-    later = await a_question(tab.gateway, "And this?", timeout_sec=400)
+    later = await a_question(tab.gateway, "And this?", timeout_sec=NEVER_SEC + 3)
     await expect(row(tab, later)).to_be_visible()
     await page.reload()
     await expect(page.get_by_label("Note (optional)")).to_have_value("one more")
@@ -281,7 +282,7 @@ async def test_drafts_survive_a_reload(tab: Tab) -> None:
     await tab.screenshot("inbox-draft")
 
     await row(tab, payment).click()
-    await button(tab, "Send the edited proposal").click()
+    await button(tab, "Send edited proposal").click()
     await expect(row(tab, payment)).to_have_count(0)
     assert (await payment.wait()).payload == {"id": 12345678901234567891}
 
@@ -295,10 +296,12 @@ async def test_drafts_survive_a_reload(tab: Tab) -> None:
 async def test_back_restores_the_scroll_position(tab: Tab) -> None:
     await tab.resize(NARROW)
     for number in range(16):
-        await a_question(tab.gateway, f"Question {number}?", timeout_sec=100 + number)
+        await a_question(tab.gateway, f"Question {number}?", timeout_sec=NEVER_SEC + number)
     await tab.open("/inbox")
     box = tab.page.get_by_role("region", name="Open questions")
-    await expect(box).to_be_visible()
+    # Only visible rows are rendered, but the box is as high as all of them.
+    can_scroll = "box => box.scrollHeight - box.clientHeight >= 500"
+    await eventually(lambda: box.evaluate(can_scroll), describe="the questions are listed")
     await box.evaluate("box => box.scrollTo(0, 500)")
     await tab.page.get_by_text("Question 9?").click()
     await expect(tab.page.get_by_role("article", name="Question 9?")).to_be_visible()
@@ -333,10 +336,10 @@ async def test_a_proposal_is_edited_with_its_changes_shown(tab: Tab, worker: Pyo
     assert sent == [], "opening the page sends nothing"
 
     await tab.page.get_by_label("Account").fill("49")
-    await button(tab, "Send the edited proposal").click()
+    await button(tab, "Send edited proposal").click()
     await expect(tab.page.get_by_text("Must match")).to_be_visible()
     await tab.page.get_by_label("Account").fill("4931")
-    await button(tab, "Send the edited proposal").dblclick()
+    await button(tab, "Send edited proposal").dblclick()
 
     await expect(tab.page.get_by_text("Approved with changes")).to_be_visible()
     assert len(sent) == 1, "a double click is one answer"
@@ -389,7 +392,12 @@ async def test_the_votes_so_far_are_shown(tab: Tab) -> None:
     await tab.open(f"/inbox?wait={run.wait_id}")
     await expect(row(tab, run)).to_contain_text("0 of 2 approvals")
     await expect(tab.page.get_by_role("radio", name="Edit", exact=True)).to_have_count(0)
-    await button(tab, "Approve this").click()
+    # What is chosen, and what sends it.
+    await expect(tab.page.get_by_text("Your decision", exact=True)).to_be_visible()
+    await tab.page.get_by_text("Reject", exact=True).click()
+    await expect(button(tab, "Send rejection")).to_be_visible()
+    await tab.page.get_by_text("Approve", exact=True).click()
+    await button(tab, "Send approval").click()
     await expect(tab.page.get_by_text("Your approval counts: 1 of 2")).to_be_visible()
     await expect(row(tab, run)).to_contain_text("1 of 2 approvals")
     await tab.open(f"/waits/{run.wait_id}")
@@ -455,7 +463,7 @@ async def test_a_validation_error_of_the_gateway_is_shown_at_its_field(tab: Tab)
 
     await tab.page.route(f"**/waits/{asked_in.wait_id}", with_an_old_digest, times=1)
     await tab.open(f"/waits/{asked_in.wait_id}")
-    await button(tab, "Approve this").click()
+    await button(tab, "Send approval").click()
     await expect(tab.page.get_by_role("alert")).to_contain_text("The proposal has changed")
     await tab.screenshot("wait-changed")
 
@@ -463,12 +471,12 @@ async def test_a_validation_error_of_the_gateway_is_shown_at_its_field(tab: Tab)
     await tab.page.reload()
     await tab.page.get_by_text("Edit", exact=True).click()
     await tab.page.get_by_label("amount").fill("20000")
-    await button(tab, "Send the edited proposal").click()
+    await button(tab, "Send edited proposal").click()
     await expect(tab.page.get_by_text("20000 is greater than the maximum of 10000")).to_be_visible()
     await expect(tab.page.get_by_label("amount")).to_be_focused()
     await tab.page.get_by_text("Reject", exact=True).click()
     await tab.page.get_by_label("Why? (optional)").fill("paid already")
-    await button(tab, "Reject this").click()
+    await button(tab, "Send rejection").click()
     await expect(tab.page.get_by_text("Rejected", exact=True)).to_be_visible()
     assert (await asked_in.wait()).note == "paid already"
 
@@ -568,7 +576,7 @@ async def test_the_answer_is_above_the_fold_however_long_the_question_is(
     proposal = {f"line_{number}": f"value {number}" for number in range(60)}
     long_proposal = await a_question(tab.gateway, LONG_TEXT, proposal=proposal, timeout_sec=300)
     long_form = await a_question(tab.gateway, LONG_TEXT, schema=RELEASE, timeout_sec=600)
-    for asked_in, submit in ((long_proposal, "Approve this"), (long_form, "Send the answer")):
+    for asked_in, submit in ((long_proposal, "Send approval"), (long_form, "Send the answer")):
         place = f"/waits/{asked_in.wait_id}" if width == NARROW else f"/inbox?wait={asked_in.wait_id}"
         await tab.open(place)
         await expect(button(tab, submit)).to_be_in_viewport(ratio=1)

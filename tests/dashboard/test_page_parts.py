@@ -1,4 +1,4 @@
-"""Connections per tab, and parts of the page that are loaded on demand."""
+"""Connections per tab, motion, and parts of the page that are loaded on demand."""
 
 from pathlib import Path
 
@@ -27,6 +27,23 @@ async def test_many_tabs_with_a_live_run_leave_a_connection_for_requests(
     release.touch()
     for page in pages:
         await expect(page.locator("header [data-status=COMPLETED]")).to_be_visible()
+
+
+async def test_nothing_moves_for_who_wants_no_motion(
+    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
+) -> None:
+    """The tabs of all tests are such a reader's."""
+    release = tmp_path / "release"
+    await tab.open(f"/runs/{await tab.gateway.submit('sales', params={'release': str(release)})}")
+    await expect(tab.page.locator("header [data-status=RUNNING]")).to_be_visible()
+
+    async def is_still() -> bool:
+        return bool(await tab.page.evaluate("document.getAnimations().length === 0"))
+
+    try:
+        await eventually(is_still, describe="no animation is left")
+    finally:
+        release.touch()
 
 
 async def test_a_part_that_cannot_be_loaded_leaves_the_page_unchanged(tab: Tab) -> None:

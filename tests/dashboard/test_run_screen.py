@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,11 +13,12 @@ import pytest_asyncio
 from playwright.async_api import Route, expect
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import EarlierAttempt, RunStatus, TaskStatus
+from pyoco_server.records.runs.run_models import EarlierAttempt, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
 from tests.dashboard.run.run_page import details, part, status, task_in
-from tests.support.broker.stored_runs import ended, write_many
+from tests.support.broker.stored_runs import ended, snapshot, write_many
+from tests.support.broker.worker_records import a_record, put_record
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 
@@ -164,8 +166,7 @@ async def test_the_log_is_searched_filtered_and_downloaded(
     await log.get_by_role("button", name="To the end").press("Enter")
     await expect(log).to_contain_text("the end of the story")
 
-    await tab.page.keyboard.press("/")
-    await tab.page.keyboard.type("line 77")
+    await tab.search("line 77")
     await expect(log).to_contain_text("1 of 11 matches")
     await tab.page.keyboard.press("Enter")
     await expect(log).to_contain_text("2 of 11 matches")
@@ -214,6 +215,11 @@ async def test_a_very_long_log_is_cut_at_its_beginning(tab: Tab, worker: PyocoNa
         await log.get_by_role("button", name="Download").click()
     text = Path(await (await download.value).path()).read_text()
     assert text.count("\n") == len(lines)
+    await log.get_by_placeholder("Search the log").fill("line 3")
+    await expect(log).to_contain_text(
+        re.compile(r"[0-9,]+ earlier lines are not shown and not searched here")
+    )
+    await expect(log).not_to_contain_text("The run goes on")
 
 
 async def test_a_loop_is_one_task_with_its_count(tab: Tab, worker: PyocoNatsWorker) -> None:
@@ -328,6 +334,7 @@ async def test_a_thousand_tasks_stay_usable(tab: Tab, worker: PyocoNatsWorker) -
     await tab.gateway.ends(run_id)
     await tab.open(f"/runs/{run_id}")
     await expect(part(tab, "Flow").get_by_role("option")).to_have_count(1000)
+    await expect(part(tab, "Timeline").locator("[data-task]").first).to_be_visible()
     assert await part(tab, "Timeline").locator("[data-task]").count() < 60
     for name in ("step_0400", "step_0700", "step_0999"):
         await tab.page.locator(f"[role=option][data-task={name}]").click()
@@ -391,3 +398,48 @@ async def test_tasks_that_never_ran_are_not_pending_when_the_run_has_ended(tab: 
     await expect(part(tab, "Log")).to_contain_text("mail has no output.")
     await tab.open("/runs?flow=never_ran")
     await expect(tab.page.locator(f"[data-run='{run.run_id}']")).to_contain_text("1/3")
+
+
+async def test_a_task_took_the_same_time_wherever_it_is_shown(tab: Tab) -> None:
+    """From its first try on, of which the record of the last one says nothing."""
+    began = time.time() - 100
+    record = {
+        "started_at": began + 0.889,
+        "ended_at": began + 1.5,
+        "duration_ms": 611.0,
+        "calls": 2,
+        "latest_calls": [
+            {"started_at": began, "ended_at": began + 0.4, "error": "refused"},
+            {"started_at": began + 0.889, "ended_at": began + 1.5},
+        ],
+    }
+    times: dict[str, Any] = {"submitted_at": began - 1, "start_time": began, "end_time": began + 1.5}
+    tasks = {"fetch": TaskStatus.SUCCEEDED}
+    run = ended(at=began + 1.5, flow_name="retried", tasks=tasks, task_records={"fetch": record}, **times)
+    await write_many(tab.gateway.inside.connection, [run])
+    await tab.open(f"/runs/{run.run_id}?task=fetch")
+    for shown in (part(tab, "Timeline"), details(tab)):
+        await expect(shown).to_contain_text("1.5s")
+        await expect(shown).not_to_contain_text("611ms")
+
+
+async def test_a_later_attempt_is_silent_only_since_it_began(tab: Tab) -> None:
+    now, later = time.time(), time.time() + 600
+    await put_record(tab.gateway.inside.connection, a_record("second-worker", seen_at=later, slots_busy=1))
+    run = snapshot(
+        status=RunStatus.RUNNING,
+        flow_name="attempts",
+        tasks={"load": TaskStatus.RUNNING},
+        worker_id="second-worker",
+        attempt=2,
+        delivery=(1, 2),
+        start_time=now - 7900,
+        attempt_started_at=now - 11,
+        heartbeat_at=later,
+        updated_at=later,
+    )
+    await write_many(tab.gateway.inside.connection, [run])
+    await tab.open(f"/runs/{run.run_id}")
+    why = part(tab, "Why")
+    await expect(why).to_contain_text("no task has finished for 1")
+    await expect(why).not_to_contain_text("2h")

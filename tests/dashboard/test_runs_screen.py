@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab
 from tests.support.broker.stored_runs import ended, snapshot, write_many
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -79,8 +80,7 @@ async def test_the_filters_are_in_the_url(tab: Tab) -> None:
     await tab.screenshots("runs")
     await tab.set_language("en")
 
-    await tab.page.keyboard.press("/")
-    await tab.page.keyboard.type("flow:train_model customer")
+    await tab.search("flow:train_model customer")
     await tab.page.keyboard.press("Enter")
     await tab.page.get_by_role("button", name=re.compile("^Failed")).click()
     await expect(tab.page).to_have_url(f"{tab.url}/#/runs?flow=train_model&q=customer&status=FAILED")
@@ -134,8 +134,7 @@ async def test_runs_are_filtered_by_cause_and_linked_to_it(tab: Tab) -> None:
     await page.get_by_label("Cause").select_option("Schedule")
     await expect(page).to_have_url(f"{tab.url}/#/runs?cause=schedule")
     await expect(page.locator("[data-run]")).to_have_count(2)
-    await page.keyboard.press("/")
-    await page.keyboard.type("cause:schedule:nightly")
+    await tab.search("cause:schedule:nightly")
     await page.keyboard.press("Enter")
     await expect(page.locator("[data-run]")).to_have_count(1)
     await row(tab, stored[0].run_id).get_by_role("link", name="nightly").click()
@@ -147,10 +146,13 @@ async def test_a_long_list_keeps_its_place_while_new_runs_arrive(tab: Tab) -> No
     await tab.open("/runs")
     await expect(tab.page.get_by_text("450 runs")).to_be_visible()
     table = tab.page.get_by_role("region", name="Runs")
-    for _ in range(4):
+
+    async def is_at_the_last_run() -> bool:
+        # Each time that the end is reached, more are loaded.
         await table.evaluate("table => table.scrollTo(0, table.scrollHeight)")
-        await expect(tab.page.locator("[data-run]").last).to_be_visible()
-    await expect(tab.page.locator("[aria-rowindex='451']")).to_be_attached()
+        return await tab.page.locator("[aria-rowindex='451']").count() == 1
+
+    await eventually(is_at_the_last_run, describe="all runs are loaded")
     assert await tab.page.locator("[data-run]").count() < 80, "only visible rows are rendered"
 
     await table.evaluate("table => table.scrollTo(0, 12_000)")
@@ -182,14 +184,14 @@ async def test_keyboard_navigation_and_selection(tab: Tab, worker: PyocoNatsWork
     await tab.screenshot("keyboard-help")
     await tab.is_accessible()
     await tab.page.keyboard.press("Escape")
+    await expect(tab.page.get_by_role("dialog")).to_have_count(0)
     for key in ("j", "x", "j", "x"):
         await tab.page.keyboard.press(key)
     await expect(tab.page.get_by_text("2 runs selected")).to_be_visible()
     await tab.page.get_by_role("button", name="Rerun 2", exact=True).click()
     await expect(tab.page.get_by_text("Rerunning 2 runs")).to_be_visible()
     await expect(tab.page.locator("[data-run]")).to_have_count(4)
-    await tab.page.keyboard.press("g")
-    await tab.page.keyboard.press("s")
+    await tab.press_in_one_moment("g", "s")
     await expect(tab.page).to_have_url(f"{tab.url}/#/settings")
 
 

@@ -69,8 +69,7 @@ async def test_a_schedule_is_created_with_a_preview_of_its_times(tab: Tab) -> No
     await page.get_by_label("Pause the schedule when a run fails").check()
     await tab.screenshots("schedule-form")
     await tab.set_language("en")
-    await page.keyboard.press("ControlOrMeta+Enter")
-    await page.get_by_role("button", name="Create").click()
+    await page.get_by_label("Remaining runs").press("ControlOrMeta+Enter")
     await expect(page).to_have_url(f"{tab.url}/#/schedules/nightly")
     await expect(page.get_by_text("Weekdays at 02:00")).to_be_visible()
     saved = await stored(tab, "nightly")
@@ -112,6 +111,7 @@ async def test_every_error_is_at_its_field_at_once(tab: Tab) -> None:
     for label in ("Timeout in seconds", "Catch-up window in seconds", "Remaining runs"):
         await expect(page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
     wrong = page.get_by_role("alert").filter(has_text="61 * * * *")
+    await expect(wrong).to_contain_text("0 0 31 2 *")
     first, second = (await wrong.inner_text()).splitlines()
     assert "0 0 31 2 *" in first
     assert "61 * * * *" in second

@@ -37,6 +37,7 @@ async def test_the_palette_finds_screens_and_runs(tab: Tab) -> None:
     await tab.open("/settings")
     await expect(tab.page.get_by_role("heading", name="Settings")).to_be_visible()
     await tab.page.keyboard.press("Control+k")
+    await expect(tab.page.get_by_role("dialog").get_by_role("combobox")).to_be_focused()
     await tab.page.keyboard.type("noop")
     await expect(tab.page.get_by_role("option", name=run_id[:8])).to_be_visible()
     await tab.screenshot("palette")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.records.models import (
+from pyoco_server.records.workers.worker_models import (
     FailedWheel,
     InstalledWheel,
     SkippedWheel,
@@ -20,6 +20,7 @@ from tests.dashboard.browser import Tab
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.samples.wheel_uploads import registered
 from tests.support.samples.wheels import wheel_file
+from tests.support.waiting import NEVER_SEC
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -42,7 +43,7 @@ async def have_a_worker_with(tab: Tab, wheel: dict[str, Any]) -> None:
     )
     sync = WheelSyncState(enabled=True, last_result=WheelSyncResult.OK, installed_wheels=[installed])
     # Seen in the future: it stays online for the whole test.
-    record = a_record("cpu-1", seen_at=time.time() + 60, tags=["cpu"], wheel_sync=sync)
+    record = a_record("cpu-1", seen_at=time.time() + NEVER_SEC, tags=["cpu"], wheel_sync=sync)
     await put_record(tab.gateway.inside.connection, record)
 
 
@@ -151,7 +152,7 @@ async def have_workers_that_cannot_install(tab: Tab, name: str) -> None:
         "without": WheelSyncState(),
     }
     for worker_id, sync in syncs.items():
-        record = a_record(worker_id, seen_at=time.time() + 60, host=host, wheel_sync=sync)
+        record = a_record(worker_id, seen_at=time.time() + NEVER_SEC, host=host, wheel_sync=sync)
         await put_record(tab.gateway.inside.connection, record)
 
 

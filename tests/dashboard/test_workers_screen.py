@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Locator, expect
 
 from pyoco_server import __version__
-from pyoco_server.records.models import (
+from pyoco_server.records.workers.worker_models import (
     InstalledWheel,
     SkippedWheel,
     WheelSyncResult,
@@ -20,6 +20,7 @@ from pyoco_server.records.models import (
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab
 from tests.support.broker.worker_records import a_record, put_record, worker_is
+from tests.support.waiting import NEVER_SEC
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -36,6 +37,8 @@ async def choose(tab: Tab, action: str, worker_id: str = "worker") -> None:
 async def have_others(tab: Tab) -> None:
     """Records of further workers, some of them stopped or failing."""
     now = time.time()
+    # They stay online for the whole test.
+    online = now + NEVER_SEC
     known = {"version": __version__, "pyoco_version": "0.6.1", "slots": 4}
     shop = InstalledWheel(
         name="shop-1.4.0-py3-none-any.whl",
@@ -68,10 +71,10 @@ async def have_others(tab: Tab) -> None:
         installed_wheels=[shop],
     )
     records = [
-        a_record("gpu-1", seen_at=now, tags=["gpu", "linux"], wheel_sync=fine, paused=True, **known),
+        a_record("gpu-1", seen_at=online, tags=["gpu", "linux"], wheel_sync=fine, paused=True, **known),
         a_record(
             "gpu-2",
-            seen_at=now,
+            seen_at=online,
             last_progress_at=now - 70,
             tags=["gpu"],
             wheel_sync=bad,
@@ -103,7 +106,7 @@ async def test_without_workers_the_command_to_start_one_is_shown(tab: Tab) -> No
     # For this installation, with placeholders for the credentials of the worker.
     assert " --flows ./flows --nats-url nats://" in command
     assert tab.gateway.inside.config.nats_url not in command or "@" not in command
-    await put_record(tab.gateway.inside.connection, a_record("late", seen_at=time.time()))
+    await put_record(tab.gateway.inside.connection, a_record("late", seen_at=time.time() + NEVER_SEC))
     await expect(row(tab, "late")).to_contain_text("Idle")
 
 
@@ -131,8 +134,7 @@ async def test_the_state_of_each_worker_is_shown(tab: Tab, worker: PyocoNatsWork
     for key in ("j", "j", "k", "Enter"):
         await tab.page.keyboard.press(key)
     await expect(tab.page).to_have_url(f"{tab.url}/#/workers?worker=gpu-1")
-    await tab.page.keyboard.press("/")
-    await tab.page.keyboard.type("default")
+    await tab.search("default")
     await expect(row(tab, "gpu-2")).to_have_count(0)
     await row(tab).get_by_role("link", name="waiting").click()
     await expect(tab.page).to_have_url(f"{tab.url}/#/runs/{run_id}")

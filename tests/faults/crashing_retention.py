@@ -6,12 +6,12 @@ write of that name was acknowledged. With the crash point `never` it keeps runni
 
 import sys
 
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.broker.stores.run_object_store import RunObjects
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
+from pyoco_server.broker.stores.runs.run_object_store import RunObjects
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.cli.server.server_command import main
 from pyoco_server.runs.sweep import retention
 from pyoco_server.runs.sweep.retention import Retention

@@ -12,10 +12,10 @@ from typing import Any
 
 import httpx
 
-from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.wait_store import WaitStore
-from pyoco_server.records.models import DeadLetter
-from pyoco_server.records.wait_models import WaitState
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.waits.wait_models import WaitState
 from tests.faults.chaos.execution_log import read_execution_log
 from tests.faults.chaos.stack import Size, Stack, running_stack
 from tests.integration.human.test_wait_retry import failed_run

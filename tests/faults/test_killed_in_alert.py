@@ -5,22 +5,17 @@ one id: once if it was not sent before, and at most twice if it was.
 """
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
-import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
-from tests.faults.test_killed_in_answer import Deployment
-from tests.support.broker.connections import connected
+from pyoco_server.records.runs.run_models import RunStatus
+from tests.faults.crashing_deployment import Deployment, crashing_deployment
 from tests.support.broker.stored_runs import ended, write
-from tests.support.places import ROOT
-from tests.support.programs import environment
 from tests.support.running.hook_senders import SECRETS_KEY
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -36,27 +31,17 @@ def receiver() -> Iterator[WebhookReceiver]:
 async def deployment(
     shared_config: NatsBackendConfig, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Deployment]:
-    folder: Path = tmp_path_factory.mktemp("deployment")
-    env = environment(
-        PYOCO_NATS_URL=shared_config.nats_url,
-        PYTHONPATH=str(ROOT),
-        PYOCO_INDEX_DIR=str(folder / "index"),
-        PYOCO_SECRETS_KEYS=SECRETS_KEY,
-        PYOCO_ALERT_INTERVAL_SEC="0.1",
-        PYOCO_ALERT_NETWORKS="127.0.0.0/8",
+    settings = {
+        "PYOCO_SECRETS_KEYS": SECRETS_KEY,
+        "PYOCO_ALERT_INTERVAL_SEC": "0.1",
+        "PYOCO_ALERT_NETWORKS": "127.0.0.0/8",
         # What a killed gateway was sending is sent again five seconds after this.
-        PYOCO_NOTIFY_TIMEOUT_SEC="1",
-    )
-    async with (
-        connected(shared_config) as connection,
-        httpx.AsyncClient(timeout=LIMIT_SEC, verify=False) as http,
-    ):
-        deployment = Deployment(folder, env, connection, http)
-        try:
-            yield deployment
-        finally:
-            if deployment.gateway is not None:
-                deployment.gateway.kill()
+        "PYOCO_NOTIFY_TIMEOUT_SEC": "1",
+    }
+    async with crashing_deployment(
+        shared_config, tmp_path_factory.mktemp("deployment"), **settings
+    ) as started:
+        yield started
 
 
 @pytest.mark.parametrize(

@@ -5,31 +5,23 @@ continues, and the notifications are delivered.
 """
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.wait_models import WaitState
+from pyoco_server.records.waits.wait_models import WaitState
 from tests.faults.chaos.service import Service
-from tests.support.broker.connections import connected
-from tests.support.places import FLOWS, ROOT
-from tests.support.programs import SERVER, WORKER, environment
+from tests.faults.crashing_deployment import Deployment, crashing_deployment
+from tests.support.places import FLOWS
+from tests.support.programs import WORKER
 from tests.support.running.notifying import all_delivered
 from tests.support.running.waiting_runs import wait_events_of
 from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
 
-LIMIT_SEC = 90.0
-CRASHING_GATEWAY = "tests.support.running.crashing_gateway"
 ANSWER = {"payload": {"ok": True}, "decision_id": "click"}
 
 
@@ -42,100 +34,25 @@ def receiver() -> Iterator[WebhookReceiver]:
         yield found
 
 
-@dataclass
-class Deployment:
-    """NATS, a worker, and gateways one after the other, each at its own address."""
-
-    folder: Path
-    env: dict[str, str]
-    connection: Connection
-    http: httpx.AsyncClient
-    gateway: Service | None = None
-
-    async def start_gateway(self, crash_point: str | None = None) -> None:
-        """Start one, which kills itself at the crash point if one is given."""
-        name = f"gateway-{crash_point or 'successor'}".replace(" ", "-")
-        module, *options = (SERVER,) if crash_point is None else (CRASHING_GATEWAY, crash_point, "1")
-        self.gateway = Service(name, module, *options, "up", "--port", "0", folder=self.folder, env=self.env)
-        self.http.base_url = httpx.URL((await self.gateway.start())["url"])
-
-        async def ready() -> bool:
-            return (await self.http.get("/health?ready=1")).status_code == 200
-
-        await eventually(ready, describe="the gateway is ready")
-
-    @asynccontextmanager
-    async def successor(self) -> AsyncIterator[None]:
-        """A gateway that does not crash."""
-        await self.start_gateway()
-        assert self.gateway is not None
-        try:
-            yield
-        finally:
-            self.gateway.kill()
-
-    async def post(self, path: str, body: dict[str, Any], **headers: str) -> Any:
-        """The response to a request that is repeated while it gets a 503."""
-
-        async def answered() -> httpx.Response | None:
-            answer = await self.http.post(path, json=body, headers=headers)
-            return None if answer.status_code == 503 else answer
-
-        answer = await eventually(answered, describe=f"POST {path} is answered")
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    async def get(self, path: str) -> Any:
-        answer = await self.http.get(path)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    async def reaches(self, run_id: str, *statuses: str) -> dict[str, Any]:
-        async def there() -> dict[str, Any] | None:
-            run: dict[str, Any] = await self.get(f"/runs/{run_id}")
-            return run if run["status"] in statuses else None
-
-        return await eventually(there, describe=f"the run is {' or '.join(statuses)}")
-
-    async def gateway_crashes_on(self, path: str, body: dict[str, Any]) -> None:
-        """The client gets no response, and the gateway has ended."""
-        assert self.gateway is not None
-        with pytest.raises(httpx.TransportError):
-            await self.post(path, body)
-        await self.gateway.killed_itself()
-
-    async def wait(self, run_id: str) -> StoredWait:
-        [wait] = await WaitStore(self.connection).of_run_from_leader(run_id)
-        return wait
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def deployment(
     shared_config: NatsBackendConfig, receiver: WebhookReceiver, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Deployment]:
     folder = tmp_path_factory.mktemp("deployment")
-    env = environment(
-        PYOCO_NATS_URL=shared_config.nats_url,
-        PYOCO_SWEEP_INTERVAL_SEC="0.5",
-        PYOCO_NOTIFY_URL=receiver.url,
+    settings = {
+        "PYOCO_SWEEP_INTERVAL_SEC": "0.5",
+        "PYOCO_NOTIFY_URL": receiver.url,
         # What a killed gateway was sending is sent again five seconds after this.
-        PYOCO_NOTIFY_TIMEOUT_SEC="1",
-        PYTHONPATH=str(ROOT),
-        PYOCO_INDEX_DIR=str(folder / "index"),
-    )
-    worker = Service("worker", WORKER, "--flows", str(FLOWS), "--worker-id", "w1", folder=folder, env=env)
-    async with (
-        connected(shared_config) as connection,
-        httpx.AsyncClient(timeout=LIMIT_SEC, verify=False) as http,
-    ):
-        deployment = Deployment(folder, env, connection, http)
+        "PYOCO_NOTIFY_TIMEOUT_SEC": "1",
+    }
+    async with crashing_deployment(shared_config, folder, **settings) as deployment:
+        flows = ("--flows", str(FLOWS), "--worker-id", "w1")
+        worker = Service("worker", WORKER, *flows, folder=folder, env=deployment.env)
         await worker.start()
         try:
             yield deployment
         finally:
             worker.kill()
-            if deployment.gateway is not None:
-                deployment.gateway.kill()
 
 
 REPEATED_TWICE = ["answer stored", "repeated"]

@@ -5,7 +5,6 @@ repeats the event: one run, and the answer says that it is a duplicate.
 """
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,12 +12,8 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
-from tests.faults.test_killed_in_answer import Deployment
-from tests.support.broker.connections import connected
-from tests.support.places import ROOT
-from tests.support.programs import environment
+from tests.faults.crashing_deployment import Deployment, crashing_deployment
 from tests.support.running.workflow_events import ACTIONS, EVENTS, TEMPLATES, template
-from tests.support.waiting import LIMIT_SEC
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,20 +22,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def deployment(
     shared_config: NatsBackendConfig, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Deployment]:
-    folder: Path = tmp_path_factory.mktemp("deployment")
-    env = environment(
-        PYOCO_NATS_URL=shared_config.nats_url, PYTHONPATH=str(ROOT), PYOCO_INDEX_DIR=str(folder / "index")
-    )
-    async with (
-        connected(shared_config) as connection,
-        httpx.AsyncClient(timeout=LIMIT_SEC, verify=False) as http,
-    ):
-        deployment = Deployment(folder, env, connection, http)
-        try:
-            yield deployment
-        finally:
-            if deployment.gateway is not None:
-                deployment.gateway.kill()
+    async with crashing_deployment(shared_config, tmp_path_factory.mktemp("deployment")) as started:
+        yield started
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ repeats the delivery: one run, and its id is the answer.
 """
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import msgspec
@@ -16,12 +15,9 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.stores.triggers.hook_messages import INTAKE_CONSUMER
 from pyoco_server.config import NatsBackendConfig
-from tests.faults.test_killed_in_answer import Deployment
-from tests.support.broker.connections import connected
-from tests.support.places import ROOT
-from tests.support.programs import environment
+from tests.faults.crashing_deployment import Deployment, crashing_deployment
 from tests.support.running.hook_senders import SECRETS_KEY, a_hook
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,23 +26,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def deployment(
     shared_config: NatsBackendConfig, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Deployment]:
-    folder: Path = tmp_path_factory.mktemp("deployment")
-    env = environment(
-        PYOCO_NATS_URL=shared_config.nats_url,
-        PYTHONPATH=str(ROOT),
-        PYOCO_INDEX_DIR=str(folder / "index"),
-        PYOCO_SECRETS_KEYS=SECRETS_KEY,
-    )
-    async with (
-        connected(shared_config) as connection,
-        httpx.AsyncClient(timeout=LIMIT_SEC, verify=False) as http,
-    ):
-        deployment = Deployment(folder, env, connection, http)
-        try:
-            yield deployment
-        finally:
-            if deployment.gateway is not None:
-                deployment.gateway.kill()
+    folder = tmp_path_factory.mktemp("deployment")
+    async with crashing_deployment(shared_config, folder, PYOCO_SECRETS_KEYS=SECRETS_KEY) as started:
+        yield started
 
 
 async def run_ids(deployment: Deployment, hook_id: str) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pyoco_server.broker.stores.run_object_store import RunObjects
+from pyoco_server.broker.stores.runs.run_object_store import RunObjects
 from pyoco_server.config import NatsBackendConfig
 from tests.faults.test_wait_worker_crashes import crashing_worker
 from tests.support.problems import assert_problem

@@ -5,7 +5,6 @@ once, and the run continues.
 """
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,16 +12,13 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus, WaitKind
-from pyoco_server.records.wait_models import NO_DEADLINE
-from tests.faults.test_killed_in_answer import Deployment
-from tests.support.broker.connections import connected
-from tests.support.places import ROOT
-from tests.support.programs import environment
+from pyoco_server.records.runs.run_models import RunStatus, WaitKind
+from pyoco_server.records.waits.wait_models import NO_DEADLINE
+from tests.faults.crashing_deployment import Deployment, crashing_deployment
 from tests.support.running.waiting_runs import waiting_run
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import eventually
 
 DATA: dict[str, Any] = {"n": 1}
 
@@ -33,23 +29,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def deployment(
     shared_config: NatsBackendConfig, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Deployment]:
-    folder: Path = tmp_path_factory.mktemp("deployment")
-    env = environment(
-        PYOCO_NATS_URL=shared_config.nats_url,
-        PYOCO_SWEEP_INTERVAL_SEC="0.5",
-        PYTHONPATH=str(ROOT),
-        PYOCO_INDEX_DIR=str(folder / "index"),
-    )
-    async with (
-        connected(shared_config) as connection,
-        httpx.AsyncClient(timeout=LIMIT_SEC, verify=False) as http,
-    ):
-        deployment = Deployment(folder, env, connection, http)
-        try:
-            yield deployment
-        finally:
-            if deployment.gateway is not None:
-                deployment.gateway.kill()
+    folder = tmp_path_factory.mktemp("deployment")
+    async with crashing_deployment(shared_config, folder, PYOCO_SWEEP_INTERVAL_SEC="0.5") as started:
+        yield started
 
 
 @pytest.mark.parametrize(

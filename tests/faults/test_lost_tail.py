@@ -15,7 +15,7 @@ import pytest
 
 from pyoco_server.broker.jetstream.stream_reads import last_sequence
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import TERMINAL, decode_snapshot
+from pyoco_server.records.runs.run_models import TERMINAL, decode_snapshot
 from tests.faults.chaos.history import read_everything
 from tests.faults.chaos.stack import Size, Stack, running_stack
 from tests.support.broker.backups import Backup

@@ -8,13 +8,14 @@ import httpx
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.broker.stores.run_object_store import RunObjects
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
+from pyoco_server.broker.stores.runs.run_object_store import RunObjects
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import JournalEntry, LogLine
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.log_models import LogLine
 from tests.faults.crashing_retention import ABOUT_MARKERS, CRASH_POINTS, NEVER
 from tests.integration.broker.test_run_objects import in_blocks
 from tests.integration.human.test_wait_retry import failed_run

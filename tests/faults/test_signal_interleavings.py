@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.mailbox_store import MailboxStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus, WaitKind
-from pyoco_server.records.wait_models import NO_DEADLINE, Actor, WaitState
+from pyoco_server.records.runs.run_models import RunStatus, WaitKind
+from pyoco_server.records.waits.wait_models import NO_DEADLINE, Actor, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.signals.signal_delivery import SignalDelivery
 from pyoco_server.signals.signal_sending import SentSignal, SignalSender
@@ -80,7 +80,7 @@ class Interleaving:
             wait = await WaitStore(connection).get_from_leader(wait_id)
             if wait is None or wait.record.state is not WaitState.OPEN:
                 return
-            if await continuations.decide(wait, expired(wait.record, at=time.time())):
+            if await continuations.write_transition(wait, expired(wait.record, at=time.time())):
                 await continuations.continue_run(self._run.run_id)
                 return
 

@@ -17,10 +17,10 @@ from pyoco_server.broker.queue.advisories import ExhaustedJob
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus, encode, job_of
-from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, LastDeliveries
+from pyoco_server.records.runs.run_models import RunStatus, encode, job_of
+from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, UndeliverableJobs
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
@@ -145,14 +145,14 @@ async def test_a_job_that_was_given_up_does_not_end_a_run_that_waits_since(confi
         before = encode(structs.replace(job_of(run.snapshot, None), generation=0))
         sequence = await publish_acked(connection, "pyoco.work.default", before)
         mender = RunRepairer(connection)
-        last = LastDeliveries(mender, QueuedRuns(connection))
+        last = UndeliverableJobs(mender, QueuedRuns(connection))
         given_up = ExhaustedDeliveries(mender, OpenRuns(), last, SilenceThresholds.of(config))
         assert await given_up.settle(ExhaustedJob(1, sequence, 20))
         assert await run.now() == run.snapshot
         assert await run.jobs() == []
         # Of this generation it is the run's own job, which no worker has begun: there is a new one instead.
         own = await publish_acked(connection, "pyoco.work.default", encode(job_of(run.snapshot, None)))
-        intake = Intake(connection, WorkQueue(connection), ["default"])
+        intake = Intake(connection, ["default"])
         await intake.start()
         async with asyncio.timeout(LIMIT_SEC):
             assert (await intake.take()).stream_seq == own
@@ -169,7 +169,7 @@ async def test_the_job_of_a_run_that_begins_to_wait_is_not_missed_in_the_queue(
     """Else all of the queue would be read again for each run that waits."""
     async with connected(config) as connection:
         runs, queued = SeenRuns(connection), QueuedRuns(connection)
-        runs.on_waiting(queued.forget_before)
+        runs.on_parked(queued.forget_before)
         begun = await waiting_run(connection, suspended=False)
         await queued.compare(await queued.count())
         await publish_acked(connection, "pyoco.work.default", encode(job_of(begun.snapshot, None)))

@@ -18,11 +18,11 @@ from msgspec import UNSET, structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, PyocoError
-from pyoco_server.records.models import (
+from pyoco_server.records.runs.run_models import (
     UNANSWERED,
     RunSnapshot,
     RunStatus,
@@ -30,13 +30,13 @@ from pyoco_server.records.models import (
     decode_snapshot,
     job_of,
 )
-from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState, decode_wait
+from pyoco_server.records.waits.wait_models import Actor, WaitRecord, WaitState, decode_wait
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunTaken, claim
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from pyoco_server.runs.lifecycle.waiting_state import not_waiting, waiting
+from pyoco_server.runs.lifecycle.waiting_state import cleared_wait_fields, parked_snapshot
 from pyoco_server.waits.continuation import Continuations
-from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler, Receipt
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler, AnswerReceipt
 from pyoco_server.waits.human.reopen import retry_run
 from pyoco_server.waits.human.wait_changes import ChangeRequest, WaitChanges
 from pyoco_server.waits.wait_maintenance import WaitMaintenance
@@ -102,7 +102,7 @@ class Interleaving:
 
     # Those who act
 
-    async def _answers(self, connection: Connection) -> Receipt:
+    async def _answers(self, connection: Connection) -> AnswerReceipt:
         answer = Answer(payload=self._rng.randint(0, 1), decision_id=f"d{self._rng.randint(0, 1)}")
         return await AnswerHandler(connection).respond(
             self._any_wait(), answer, ANYBODY, Actor(name=answer.decision_id)
@@ -112,7 +112,11 @@ class Interleaving:
         taker = WaitMaintenance(
             connection, WaitsInBucket(connection), SeenRuns(connection), clock=lambda: FAR_IN_THE_FUTURE
         )
-        await taker._expire(self._any_wait())
+        try:
+            await taker._expire_some([self._any_wait()])
+        except BaseExceptionGroup as killed:
+            # Several are ended side by side, in tasks.
+            raise killed.exceptions[0] from None
 
     async def _withdraws(self, connection: Connection) -> None:
         await WaitChanges(connection).withdraw(self._change())
@@ -178,10 +182,10 @@ class Interleaving:
                 missed = [wait for wait in waits if ended_unanswered(wait)]
                 return structs.replace(mine, status=RunStatus.FAILED, reason=unanswered_reason(missed))
             if all(wait.resolved for wait in waits):
-                return structs.replace(mine, status=RunStatus.COMPLETED, **not_waiting(mine))
+                return structs.replace(mine, status=RunStatus.COMPLETED, **cleared_wait_fields(mine))
             if mine.cancel_requested_at is not None:
                 return structs.replace(mine, status=RunStatus.CANCELLED)
-            return waiting(mine, [wait for wait in waits if not wait.resolved], mine.tasks)
+            return parked_snapshot(mine, [wait for wait in waits if not wait.resolved], mine.tasks)
 
         await owned.write(done)
 
@@ -225,7 +229,7 @@ class Interleaving:
 
     async def _check(self, outcomes: dict[str, Any]) -> str:
         for name, outcome in outcomes.items():
-            is_expected = isinstance(outcome, Receipt | PyocoError | Killed) or outcome is None
+            is_expected = isinstance(outcome, AnswerReceipt | PyocoError | Killed) or outcome is None
             assert is_expected, f"{name}: {outcome!r}"
         assert outcomes["maintenance"] is None
         run = await self._stored(self._connections[0])
@@ -259,7 +263,7 @@ class Interleaving:
         # Another write of the same only empties the outbox.
         assert [each for each, _ in groupby(decisions)] == [wait], "a wait is decided once, and is then so"
         assert wait.state is not WaitState.OPEN
-        receipts = [each for each in outcomes.values() if isinstance(each, Receipt)]
+        receipts = [each for each in outcomes.values() if isinstance(each, AnswerReceipt)]
         receipts = [receipt for receipt in receipts if receipt.wait_id == wait.wait_id]
         assert sum(not receipt.repeated for receipt in receipts) <= 1
         for receipt in receipts:

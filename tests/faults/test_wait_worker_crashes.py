@@ -11,9 +11,9 @@ import pytest
 from msgspec import UNSET
 
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.wait_models import WaitRecord, WaitState
+from pyoco_server.records.waits.wait_models import WaitRecord, WaitState
 from tests.support.broker.stored_waits import let_expire
 from tests.support.places import FLOWS, ROOT
 from tests.support.programs import Program, announcing

@@ -12,7 +12,7 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.records.models import LogLine
+from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.worker.child.descriptor_output import DescriptorOutput
 from pyoco_server.worker.child.task_output import TaskOutput
 

@@ -2,16 +2,19 @@
 
 make simulate ARGS="--seconds 60"                          all scenarios, in turn
 make simulate ARGS="--seed 17 --scenario submit --story"   one schedule, and what happened in it
+make simulate ARGS="--digest 10"                           a hash of stories, to compare two machines
 """
 
 import argparse
 import gc
 import logging
 import os
+import platform
 import sys
 import time
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from typing import Final
 
 from tests.simulation.child_process import in_child
@@ -34,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
     gc.disable()
     if options.story:
         return _print_stories(chosen, options.seed)
+    if options.digest:
+        return _print_digests(chosen, range(options.seed, options.seed + options.digest))
     return _explore(chosen, options)
 
 
@@ -48,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
         "--scenario", action="append", choices=sorted(SCENARIOS), metavar="NAME", help=f"one of {names}"
     )
     parser.add_argument("--story", action="store_true", help="play one seed, and print what happened")
+    parser.add_argument(
+        "--digest", type=int, metavar="SEEDS", help="print a hash of the stories of so many seeds"
+    )
     parser.add_argument("--no-shrink", action="store_true", help="do not look for a shorter schedule")
     parser.add_argument("--keep-going", action="store_true", help="continue after a failure, without stories")
     return parser
@@ -61,6 +69,25 @@ def _print_stories(scenarios: list[Scenario], seed: int) -> int:
         _print(result.story)
         _print(f"\n{scenario.name}, seed {seed}: {result.failure or 'every invariant holds'}")
     return int(failed)
+
+
+def _print_digests(scenarios: list[Scenario], seeds: range) -> int:
+    """One line per scenario, so that the one that differs is known, and one for all of them."""
+    digests = [in_child(partial(_digest, scenario, seeds), str) for scenario in scenarios]
+    for scenario, digest in zip(scenarios, digests, strict=True):
+        _print(f"{digest}  {scenario.name}")
+    of_all = sha256("".join(digests).encode()).hexdigest()
+    _print(f"{of_all}  seeds {seeds[0]} to {seeds[-1]}, Python {platform.python_version()}")
+    return 0
+
+
+def _digest(scenario: Scenario, seeds: range) -> str:
+    """Of the stories, and of all decisions: delays of messages are not in a story."""
+    found = sha256()
+    for seed in seeds:
+        result = run_schedule(scenario, seed)
+        found.update(repr((result.story, result.failure, sorted(result.decisions.items()))).encode())
+    return found.hexdigest()
 
 
 def _explore(scenarios: list[Scenario], options: argparse.Namespace) -> int:

@@ -13,11 +13,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from pyoco_server.records.journal_order import last_number
-from pyoco_server.records.models import JournalEntry, LogLine, Reason, RunStatus, TaskStatus, WaitKind
-from pyoco_server.records.wait_models import OnTimeout, Question, WaitRecord, encode
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.journal_order import last_number
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.runs.run_models import Reason, RunStatus, TaskStatus, WaitKind
+from pyoco_server.records.waits.wait_models import OnTimeout, Question, WaitRecord, encode
 from pyoco_server.waits.wait_arguments import sleep_question
-from pyoco_server.worker.engine.journal_values import dump_value, load_value
+from pyoco_server.worker.engine.journal.journal_values import dump_value, load_value
 from pyoco_server.worker.executors.executor import ExecutorCrashed, RunEvents
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run
 from tests.simulation.invariants.evidence import Execution
@@ -85,6 +87,8 @@ class SimulatedExecutor:
 
     Each execution returns another value, so that a repeated one can be told from a replayed one.
     """
+
+    code_version = "simulated"
 
     def __init__(
         self,

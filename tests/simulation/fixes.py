@@ -90,7 +90,7 @@ FIXES: tuple[Fix, ...] = (
                 "return False",
             ),
             Substitution(
-                f"{_RUNS}.sweep.open_runs:_starts_waiting",
+                f"{_RUNS}.sweep.open_runs:_is_newly_parked",
                 "(before.state.status, before.state.generation) != (now.status, now.generation)",
                 "before.state.status != now.status",
             ),
@@ -155,12 +155,12 @@ FIXES: tuple[Fix, ...] = (
         ("logs",),
         (
             Substitution(
-                f"{_BROKER}.stores.run_hints:RunWatch.on_snapshot",
+                f"{_BROKER}.stores.runs.run_hints:RunWatch.on_snapshot",
                 "may_have_ended = _decode(message.data).status.terminal",
                 "self.status = _decode(message.data).status\n        may_have_ended = self.status.terminal",
             ),
             Substitution(
-                f"{_BROKER}.stores.run_hints:RunWatch.reset",
+                f"{_BROKER}.stores.runs.run_hints:RunWatch.reset",
                 "    if self._end:\n        self.status = None\n",
                 "",
             ),
@@ -199,9 +199,9 @@ FIXES: tuple[Fix, ...] = (
         ("answer",),
         (
             Substitution(
-                f"{_WAITS}.wait_event_outbox:write_outcome",
-                "await waits.replace(outcome, wait.revision, outbox=outbox)",
-                "await waits.replace(outcome, wait.revision)",
+                f"{_WAITS}.wait_event_outbox:write_transition",
+                "await waits.replace(changed, wait.revision, outbox=outbox)",
+                "await waits.replace(changed, wait.revision)",
             ),
         ),
     ),
@@ -306,12 +306,12 @@ FIXES: tuple[Fix, ...] = (
         ("journal",),
         (
             Substitution(
-                "pyoco_server.records.journal_order:valid_entries",
+                "pyoco_server.records.runs.journal_order:valid_entries",
                 "return sorted(newest.values(), key=lambda entry: entry.place)",
                 "return list(newest.values())",
             ),
             Substitution(
-                "pyoco_server.records.journal_order:_without_gap",
+                "pyoco_server.records.runs.journal_order:_without_gap",
                 "return [entry for entry in entries if entry.number <= last]",
                 "return entries",
             ),
@@ -324,7 +324,7 @@ FIXES: tuple[Fix, ...] = (
         ("journal",),
         (
             Substitution(
-                "pyoco_server.records.journal_order:_continued",
+                "pyoco_server.records.runs.journal_order:_continued",
                 "entry for entry in stored if not entry.number or "
                 "entry.number <= limits[entry.attempt, entry.base]",
                 "entry for entry in stored",
@@ -407,7 +407,7 @@ FIXES += (
         ("lost_tail",),
         (
             Substitution(
-                f"{_WAITS}.continuation:Continuations._continued",
+                f"{_WAITS}.continuation:Continuations._try_continue",
                 "lost = self._lost(stored.snapshot, waits)",
                 "lost = []",
             ),
@@ -452,6 +452,17 @@ FIXES += (
             ),
         ),
     ),
+    Fix(
+        "claims-before-it-is-seen",
+        "16",
+        "a run waits for AckWait, because its worker was killed before a gateway had seen it connected",
+        ("takeover",),
+        (
+            Substitution(
+                "pyoco_server.worker.session.presence:Presence.wait_seen", "if longest_sec <= 0:", "if True:"
+            ),
+        ),
+    ),
 )
 
 # Nobody has made these mistakes: they show that a scenario without a fix above finds something.
@@ -476,7 +487,7 @@ FIXES += (
         ("hooks",),
         (
             Substitution(
-                "pyoco_server.triggers.hooks.hook_receiver:HookReceiver._open_run",
+                "pyoco_server.triggers.hooks.hook_receiver:HookReceiver._take_slot",
                 "return await self._slots.take(hook.tenant_id, hook.owner, run_id, now=self._clock())",
                 "return None",
             ),

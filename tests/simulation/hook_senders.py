@@ -7,9 +7,9 @@ import msgspec
 from pyoco_server.broker.stores.triggers.hook_messages import subject_of
 from pyoco_server.errors import HookConflict
 from pyoco_server.http_api.gateway import Gateway
-from pyoco_server.records.hook_models import HookKind, HookOverlap
+from pyoco_server.records.triggers.hook_models import HookKind, HookOverlap
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from pyoco_server.triggers.hooks.hook_receiver import Outcome
+from pyoco_server.triggers.hooks.hook_receiver import DeliveryOutcome
 from pyoco_server.triggers.hooks.signatures import TOKEN_HEADER, Incoming
 from tests.simulation.jetstream import headers
 from tests.simulation.node import GatewayNode
@@ -54,7 +54,7 @@ class HookSenders:
             await self._users.pause(1.0)
             await self.send_once(self._users.any_gateway(), hook_id, delivery_id)
 
-    async def send_once(self, node: GatewayNode, hook_id: str, delivery_id: str) -> Outcome | None:
+    async def send_once(self, node: GatewayNode, hook_id: str, delivery_id: str) -> DeliveryOutcome | None:
         sent_headers = {TOKEN_HEADER: _SECRET, "idempotency-key": delivery_id}
         delivery = Incoming(sent_headers, msgspec.json.encode(delivery_id))
         return await self._users.send(

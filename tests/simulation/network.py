@@ -2,7 +2,8 @@
 
 A connection is a TCP stream, but JetStream handles the messages of different streams and requests side by
 side, and so do clients with replies. Here each of these has a lane of its own: what is sent on one lane
-arrives in order, and everything else may overtake it.
+arrives in order, and everything else may overtake it. Messages that JetStream has no part in are on one lane,
+and so are the replies "no responders" to them: the server handles them as it reads them.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import nats.errors
 
+from pyoco_server.broker.client.connection import NO_RESPONDERS
 from pyoco_server.broker.client.message import Message, MessageSink
 from tests.simulation.choices import Choices, Weights
 from tests.simulation.jetstream import headers
@@ -325,8 +327,9 @@ class SimulatedClient:
         if fault is MessageFault.LOSE_REPLY:
             return
         late_sec = self._network.delay_late() if fault is MessageFault.LATE_REPLY else 0.0
-        # Replies to different requests overtake each other; deliveries to one inbox do not.
-        lane = f"<{message.subject if pattern[0].endswith('*') else number}"
+        # Replies of JetStream to different requests overtake each other; deliveries to one inbox do not.
+        is_overtaken = pattern[0].endswith("*") and message.status != NO_RESPONDERS
+        lane = f"<{message.subject if is_overtaken else number}"
         arrival = max(self._loop.now + self._network.delay() + late_sec, self._lanes.get(lane, 0.0))
         self._lanes[lane] = arrival
         self._loop.call_in(self.process, arrival, self._received, self._connection, number, message)
@@ -392,4 +395,4 @@ def _lane_of(subject: str, server: SimulatedServer) -> str:
     if subject.startswith("$JS."):
         return f">{subject}" if subject.startswith("$JS.API.") else ">ack"
     takers = server.takers(subject)
-    return f">store {takers[0].name}" if takers else f">{subject}"
+    return f">store {takers[0].name}" if takers else ">core"

@@ -1,22 +1,11 @@
 """The simulation finds reverted fixes by itself: here those that it finds within seconds."""
 
-import gc
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from tests.simulation.fixes import BY_NAME
 from tests.simulation.reverted_fixes import find
 
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    gc.disable()
-    yield
-    gc.enable()
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.mark.parametrize(
@@ -27,6 +16,7 @@ def _quiet() -> Iterator[None]:
         "two-retries",
         "limit-by-the-wall-clock",
         "hook-message-acknowledged-first",
+        "claims-before-it-is-seen",
     ],
 )
 def test_simulation_finds_a_reverted_fix(name: str) -> None:

@@ -5,25 +5,25 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from pyoco_server.broker.stores.dead_letters import StoredLetter
+from pyoco_server.broker.stores.runs.dead_letters import StoredLetter
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.models import RerunMode, RunSnapshot
-from pyoco_server.records.operation_models import BulkAction
-from pyoco_server.records.schedule_models import Overlap, SpecInput
-from pyoco_server.records.trigger_models import (
+from pyoco_server.records.runs.bulk_models import BulkAction
+from pyoco_server.records.runs.run_models import RerunMode, RunSnapshot
+from pyoco_server.records.schedules.schedule_models import Overlap, SpecInput
+from pyoco_server.records.triggers.trigger_models import (
     FlowBinding,
     TemplateOverlap,
     TemplateRecord,
     TemplateStep,
     TriggerKind,
 )
-from pyoco_server.records.wait_models import Actor
-from pyoco_server.records.workflow_event_models import EventActor
+from pyoco_server.records.triggers.workflow_event_models import EventActor
+from pyoco_server.records.waits.wait_models import Actor
 from pyoco_server.runs.bulk.bulk_operations import BulkSpec, MatchingLetters, MatchingRuns, Selection
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, remove_letter_of, replay_job
-from pyoco_server.runs.index.run_filter import RunFilter
+from pyoco_server.runs.index.search.run_filter import RunFilter
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import keyed_command, keyed_submission
 from pyoco_server.runs.lifecycle.rerun import RequestedRerun, rerun_job

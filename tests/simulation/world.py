@@ -22,7 +22,7 @@ from pyoco_server.broker import resources as resources_module
 from pyoco_server.broker.client import connection as connection_module
 from pyoco_server.broker.stores.triggers import hook_messages
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.runs.index import sqlite_index
+from pyoco_server.runs.index.sqlite import sqlite_index
 from pyoco_server.runs.takeover import takeover
 from pyoco_server.worker.session import presence
 from tests.simulation.choices import Choices, Decisions

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from pyoco_server.broker.queue.work_queue import Delivery
-from pyoco_server.records.models import WorkerRecord, decode_job
+from pyoco_server.records.runs.run_models import decode_job
+from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.lifecycle.ownership import OwnedRun, claim
 from pyoco_server.worker import PyocoNatsWorker
 from tests.support.running.gateway import RunningGateway

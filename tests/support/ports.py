@@ -1,5 +1,6 @@
 """Ports for servers that are stopped and come back at the same address."""
 
+import atexit
 import random
 import socket
 
@@ -9,6 +10,12 @@ _FIRST, _BEHIND_LAST = 12_000, 32_000
 
 # One UDP socket for each port: as long as this process lives, no other test takes it.
 _claims: dict[int, socket.socket] = {}
+
+
+@atexit.register
+def _release() -> None:
+    for claim in _claims.values():
+        claim.close()
 
 
 def port_to_keep() -> int:

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.fork_server import ForkedProcess, fork_server
+from tests.support.forks.fork_server import ForkedProcess, fork_server, stand_ins
 from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 CLIENT = "pyoco_server.cli.client_command"
@@ -170,6 +170,13 @@ def started(command: list[str], *, cwd: Path | None = None, **settings: str) -> 
         )
 
     with closing(Program(start)) as program:
+        yield program
+
+
+@contextmanager
+def forked_stack(*arguments: str, cwd: Path | None = None, **settings: str) -> Iterator[Program]:
+    """`pyoco-server dev` or `agent`, whose gateway and worker are forks as well (see stand_in.py)."""
+    with started([str(stand_ins() / "pyoco-server"), *arguments], cwd=cwd, **settings) as program:
         yield program
 
 

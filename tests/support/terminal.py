@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from tests.support.fork_server import ForkedProcess, fork_server
+from tests.support.forks.fork_server import ForkedProcess, fork_server
 from tests.support.programs import environment
 from tests.support.waiting import LIMIT_SEC, eventually_sync
 

@@ -13,7 +13,7 @@ from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
 from tests.support.agent.repository import WEB_URL, AgentRepository, git
 from tests.support.commands import ClientCommand, call_command
 from tests.support.processes import find_processes
-from tests.support.programs import SERVER, Program, forked
+from tests.support.programs import SERVER, Program, forked_stack
 from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 QUESTION = {"text": "Which format?", "why": "there are two", "format": "ISO or US", "choices": ["ISO", "US"]}
@@ -29,7 +29,7 @@ def program(repository: AgentRepository, tmp_path_factory: pytest.TempPathFactor
     """`pyoco-server agent`, started in another folder than the repository."""
     folder = tmp_path_factory.mktemp("elsewhere")
     arguments = ("agent", "--repo", str(repository.repo), "--port", "0", "--nats-port", "0")
-    with forked(SERVER, *arguments, cwd=folder, HOME=str(folder), LANG="C.UTF-8") as found:
+    with forked_stack(*arguments, cwd=folder, HOME=str(folder), LANG="C.UTF-8") as found:
         found.writes("Press Ctrl-C to stop everything.")
         yield found
 
@@ -281,7 +281,7 @@ def test_agent_with_api_keys_says_how_to_create_the_first_one(tmp_path: Path) ->
     repository = AgentRepository(tmp_path / "keyed")
     arguments = ("agent", "--repo", str(repository.repo), "--port", "0", "--nats-port", "0")
     keys = {"PYOCO_HTTP_AUTH_MODE": "api_key", "PYOCO_AGENT_TENANT": "acme"}
-    with forked(SERVER, *arguments, cwd=tmp_path, HOME=str(tmp_path), LANG="C.UTF-8", **keys) as found:
+    with forked_stack(*arguments, cwd=tmp_path, HOME=str(tmp_path), LANG="C.UTF-8", **keys) as found:
         found.writes("Press Ctrl-C to stop everything.")
         shown = " ".join(found.stdout.split())
     assert "api-key create --tenant acme --nats-url nats://127.0.0.1:" in shown

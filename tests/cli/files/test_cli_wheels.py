@@ -39,7 +39,7 @@ def test_a_wheel_from_upload_to_delete(empty_client: ClientCommand, tmp_path: Pa
     filtered = ("wheel-history", "--wheel-name", file.name, "--action", "upload")
     assert [event["action"] for event in client.json(*filtered)] == ["upload"]
     table = client.table("wheel-history", columns=140).splitlines()
-    assert [line.split()[-1] for line in table] == ["From", "127.0.0.1", "127.0.0.1"]
+    assert [line.split()[-1] for line in table] == ["Address", "127.0.0.1", "127.0.0.1"]
 
 
 def test_a_file_of_unknown_size_is_rejected(client: ClientCommand) -> None:

@@ -2,7 +2,7 @@
 
 import time
 
-from pyoco_server.records.models import RunSnapshot, RunStatus
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
 from tests.support.broker.connections import SyncConnection
 from tests.support.broker.stored_runs import ended, write_many
 from tests.support.commands import ClientCommand

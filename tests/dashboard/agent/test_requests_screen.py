@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from playwright.async_api import Browser, Locator, expect
 
 from tests.dashboard.browser import Tab, opened_tab
 from tests.support.places import ROOT
-from tests.support.programs import SERVER, started
+from tests.support.programs import forked_stack
 from tests.support.waiting import LIMIT_SEC, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -68,8 +67,8 @@ def agent(tmp_path_factory: pytest.TempPathFactory, dashboard_folder: Path) -> I
     made.git("commit", "-qm", "Start")
     made.git("remote", "add", "origin", str(folder / "origin.git"))
     made.git("push", "-qu", "origin", "main")
-    command = [sys.executable, "-m", SERVER, "agent", "--repo", str(repo), "--port", "0", "--nats-port", "0"]
-    with started(command, cwd=folder) as program:
+    arguments = ("agent", "--repo", str(repo), "--port", "0", "--nats-port", "0")
+    with forked_stack(*arguments, cwd=folder) as program:
         program.writes("Press Ctrl-C to stop everything")
         shown = re.search(r"^Gateway +(\S+)", program.stdout, re.MULTILINE)
         assert shown is not None, program.stdout

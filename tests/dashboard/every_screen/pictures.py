@@ -1,7 +1,8 @@
 """Takes every screen in two languages, light and dark, at three widths, and checks it with axe.
 
 `make screenshots` runs it. The pictures are in tests/dashboard/screenshots/every_screen, with `problems.txt`:
-what axe finds, pages that scroll sideways, and errors in the console.
+what axe finds, pages that scroll sideways, and errors in the console. `SCREENSHOTS_ONLY=home,runs` takes some
+of the screens, `SCREENSHOTS_VARIANTS=en-1440,ja-390` some languages and widths.
 """
 
 import asyncio
@@ -30,6 +31,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 FOLDER: Final = Path(os.environ.get("SCREENSHOTS_FOLDER", SCREENSHOTS / "every_screen"))
 ONLY: Final = [name for name in os.environ.get("SCREENSHOTS_ONLY", "").split(",") if name]
+# Such as `en-1440`.
+VARIANTS: Final = [name for name in os.environ.get("SCREENSHOTS_VARIANTS", "").split(",") if name]
 SIZES: Final = {1440: 900, 1280: 800, 390: 844}
 LOCALES: Final[dict[Lang, str]] = {"en": "en-US", "ja": "ja-JP"}
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
@@ -45,6 +48,8 @@ _HEIGHT: Final = """() => Math.max(innerHeight, ...[...document.querySelectorAll
   (each) => innerHeight + each.scrollHeight - each.clientHeight))"""
 _SIDEWAYS: Final = """() => Math.max(...[...document.querySelectorAll("html, main")].map(
   (each) => each.scrollWidth - each.clientWidth))"""
+# More tabs at once take no fewer minutes, and each of them waits for its pictures until its time limit.
+_TABS: Final = asyncio.Semaphore(os.cpu_count() or 1)
 _DRAWN: Final = """() => new Promise((resolve) => setTimeout(() => requestAnimationFrame(resolve), 250))"""
 
 
@@ -64,6 +69,7 @@ async def served(
         yield ServedRepository(gateway, repository)
 
 
+@pytest.mark.timeout(0)  # many hundred pictures; each of them has its own limit
 async def test_every_screen_is_taken_and_accessible(
     browser: Browser, served: ServedRepository, tmp_path: Path
 ) -> None:
@@ -71,7 +77,12 @@ async def test_every_screen_is_taken_and_accessible(
     async with scenery(served, tmp_path) as scene:
         paths = {name: path for name, path in scene.paths.items() if not ONLY or name in ONLY}
         found = await asyncio.gather(
-            *(_take(browser, served.gateway, paths, lang, width) for lang in LOCALES for width in SIZES)
+            *(
+                _take(browser, served.gateway, paths, lang, width)
+                for lang in LOCALES
+                for width in SIZES
+                if not VARIANTS or f"{lang}-{width}" in VARIANTS
+            )
         )
     problems = [problem for each in found for problem in each]
     (FOLDER / "problems.txt").write_text("\n".join(problems), encoding="utf-8")
@@ -79,6 +90,13 @@ async def test_every_screen_is_taken_and_accessible(
 
 
 async def _take(
+    browser: Browser, gateway: RunningGateway, paths: dict[str, str], lang: Lang, width: int
+) -> list[str]:
+    async with _TABS:
+        return await _take_in_turn(browser, gateway, paths, lang, width)
+
+
+async def _take_in_turn(
     browser: Browser, gateway: RunningGateway, paths: dict[str, str], lang: Lang, width: int
 ) -> list[str]:
     problems: list[str] = []

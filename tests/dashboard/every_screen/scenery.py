@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyoco_server.records.models import DeadLetter, RunSnapshot, RunStatus, WheelSyncState, WorkerHost
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
+from pyoco_server.records.workers.worker_models import WheelSyncState, WorkerHost
 from tests.integration.alerts.alerting import is_delivered, save, webhook
 from tests.support.agent.served_repository import ServedRepository
 from tests.support.broker.stored_runs import ended, write_many

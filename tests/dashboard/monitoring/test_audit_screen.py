@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.dashboard.browser import Tab
 from tests.support.broker.stored_runs import ended, written
 
@@ -63,6 +63,7 @@ async def test_two_runs_are_compared(tab: Tab) -> None:
         tasks={"load": "SUCCEEDED", "send": "SUCCEEDED"},
         task_records=records(load=2, send=1),
         worker_id="w1",
+        code_version="aaaa000011112222",
     )
     later = ended(
         RunStatus.FAILED,
@@ -72,11 +73,14 @@ async def test_two_runs_are_compared(tab: Tab) -> None:
         tasks={"load": "SUCCEEDED", "send": "FAILED"},
         task_records=records(load=5, send=1),
         worker_id="w2",
+        code_version="bbbb000011112222",
         error="Task send failed: refused",
     )
     for run in (earlier, later):
         await store.create(run)
     await tab.open(f"/runs/{later.run_id}")
+    await expect(tab.page.get_by_text("Code version")).to_be_visible()
+    await expect(tab.page.get_by_text("bbbb0000", exact=True)).to_be_visible()
     compare = tab.page.get_by_role("button", name="Compare")
     await compare.hover()
     await compare.click()
@@ -84,6 +88,9 @@ async def test_two_runs_are_compared(tab: Tab) -> None:
     await expect(tab.page).to_have_url(re.compile(f"a={earlier.run_id}&b={later.run_id}"))
     row = tab.page.get_by_role("row")
     await expect(row.filter(has_text="Worker")).to_contain_text("w1")
+    versions = row.filter(has_text="Code version")
+    await expect(versions).to_contain_text("aaaa000011112222")
+    await expect(versions).to_contain_text("bbbb000011112222")
     await expect(row.filter(has_text="month")).to_contain_text("10")
     await expect(row.filter(has_text=re.compile("^load[^.]"))).to_contain_text("3s longer (150 %)")
     await expect(row.filter(has_text="load.rows")).to_contain_text("5")

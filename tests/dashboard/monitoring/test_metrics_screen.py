@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Locator, expect
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunSnapshot, RunStatus
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab, opened_tab
 from tests.support.broker.stored_runs import ended, write_many
@@ -130,6 +130,9 @@ async def test_the_operator_sees_rates_queues_latencies_and_the_gateway(
     await expect(row(tab, "/runs")).to_be_visible()
     await expect(tab.page.get_by_text("connected", exact=True)).to_be_visible()
     await expect(tab.page.get_by_role("img", name="Ended runs per minute, last hour")).to_be_visible()
+    # Why these two do not go back further.
+    await expect(tab.page.get_by_role("img", name="Busy slots, last 10 minutes")).to_be_visible()
+    await expect(tab.page.get_by_text("the server stores no history of them")).to_be_visible()
     await tab.screenshots("metrics-gateway")
 
 

@@ -13,14 +13,14 @@ from msgspec import Raw
 from playwright.async_api import FloatRect, Locator, expect
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Reason, RunStatus, TaskStatus
+from pyoco_server.records.runs.run_models import Reason, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
 from tests.dashboard.run.run_page import details, part, task_in
 from tests.support.broker.stored_runs import ended, write_many
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_equals
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -103,45 +103,52 @@ async def box_of(locator: Locator) -> FloatRect:
     return box
 
 
-async def is_within(inner: Locator, outer: Locator) -> bool:
-    one, other = await box_of(inner), await box_of(outer)
-    return (
-        one["x"] >= other["x"] - 1
-        and one["y"] >= other["y"] - 1
-        and one["x"] + one["width"] <= other["x"] + other["width"] + 1
-        and one["y"] + one["height"] <= other["y"] + other["height"] + 1
-    )
+FITS = "boxes => boxes.every((box) => box.scrollHeight - box.clientHeight <= 1)"
+OUTSIDE = """frame => {
+  const outer = frame.getBoundingClientRect();
+  return [...frame.querySelectorAll("[data-task], [data-group]")].filter((node) => {
+    const inner = node.getBoundingClientRect();
+    return inner.left < outer.left - 1 || inner.top < outer.top - 1
+      || inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1;
+  }).map((node) => node.title);
+}"""
 
 
 async def nodes_outside(tab: Tab) -> list[str]:
-    nodes = frame(tab).locator("[data-task], [data-group]")
-    await expect(nodes.first).to_be_visible()
-    return [
-        await node.get_attribute("title") or "?"
-        for node in await nodes.all()
-        if not await is_within(node, frame(tab))
-    ]
+    """The titles of the nodes that are not wholly in view, at one moment."""
+    await expect(frame(tab).locator("[data-task], [data-group]").first).to_be_visible()
+    found: list[str] = await frame(tab).evaluate(OUTSIDE)
+    return found
+
+
+async def shows_all(tab: Tab) -> None:
+    """The graph is drawn first, and then fitted into its frame."""
+
+    async def is_none_outside() -> bool:
+        return await nodes_outside(tab) == []
+
+    await eventually(is_none_outside, describe="all nodes are in view")
 
 
 async def test_twelve_tasks_are_whole_and_readable_when_the_page_opens(tab: Tab) -> None:
     run_id = await stored(tab, chain(12))
     await tab.open(f"/runs/{run_id}")
-    assert await nodes_outside(tab) == []
+    await shows_all(tab)
     first = await box_of(task_in(tab, "Flow", "step_00"))
     assert first["height"] > 36 * 0.6, "the names can be read"
     await tab.screenshots("graph-chain")
     await tab.set_language("en")
     await tab.resize(NARROW)
-    assert await nodes_outside(tab) == []
+    await shows_all(tab)
     await tab.resize(WIDE)
 
 
 async def test_show_all_shows_all_and_zoom_keeps_its_centre(tab: Tab) -> None:
     run_id = await stored(tab, layers(8, 9))
     await tab.open(f"/runs/{run_id}")
-    assert await nodes_outside(tab) != []
+    await eventually(lambda: nodes_outside(tab), describe="it is too large to be shown readably")
     await part(tab, "Flow").get_by_role("button", name="Show all").click()
-    assert await nodes_outside(tab) == []
+    await shows_all(tab)
     await tab.screenshot("graph-all")
 
     async def view() -> tuple[float, float, float]:
@@ -157,16 +164,16 @@ async def test_show_all_shows_all_and_zoom_keeps_its_centre(tab: Tab) -> None:
         before = await view()
         await zoom
 
-        async def is_zoomed() -> bool:
-            return (await view())[2] > before[2]
+        async def zoomed() -> tuple[float, float, float] | None:
+            now = await view()
+            return now if now[2] > before[2] else None
 
-        await eventually(is_zoomed, describe="the graph is zoomed")
-        after = await view()
+        after = await eventually(zoomed, describe="the graph is zoomed")
         grown = after[2] / before[2]
         return (after[0] - grown * before[0]) / (1 - grown), (after[1] - grown * before[1]) / (1 - grown)
 
     async def turn_wheel(x: float, y: float) -> None:
-        await tab.page.mouse.move(seen["x"] + x, seen["y"] + y)
+        await frame(tab).hover(position={"x": x, "y": y})
         await tab.page.keyboard.down("Control")
         await tab.page.mouse.wheel(0, -120)
         await tab.page.keyboard.up("Control")
@@ -188,7 +195,7 @@ async def test_a_fan_out_is_one_group_and_what_failed_in_it_is_in_view(tab: Tab)
     await expect(group).to_have_attribute("data-group", "60")
     await expect(group).to_contain_text("60 tasks")
     await expect(group).to_contain_text(re.compile(r"1\s*Failed.*59\s*Succeeded"))
-    assert await nodes_outside(tab) == []
+    await shows_all(tab)
     members = tab.page.get_by_role("region", name="Parallel tasks part_…")
     # What failed is listed, and nothing else, until all is asked for.
     await expect(members.locator("[data-task]")).to_have_count(1)
@@ -216,7 +223,11 @@ async def test_the_failed_task_of_a_large_graph_is_in_view(tab: Tab) -> None:
     await tab.open(f"/runs/{run_id}")
     failed = task_in(tab, "Flow", last)
     await expect(failed).to_be_in_viewport()
-    assert await is_within(failed, frame(tab))
+
+    async def is_whole() -> bool:
+        return await failed.get_attribute("title") not in await nodes_outside(tab)
+
+    await eventually(is_whole, describe="the failed task is in view")
     await tab.screenshot("graph-failed")
 
 
@@ -230,7 +241,7 @@ async def test_a_run_that_waits_shows_the_graph_of_its_flow(tab: Tab, worker: Py
         await expect(part(tab, "Flow")).not_to_contain_text("Pending")
         titles = [await node.get_attribute("title") for node in await frame(tab).locator("[data-task]").all()]
         assert "notify" in titles, "a name without a status"
-        assert await nodes_outside(tab) == []
+        await shows_all(tab)
         await tab.screenshot(f"graph-plan-{path.split('/')[1]}")
     await tab.open(f"/runs/{scheduled}")
     await expect(part(tab, "Flow")).to_contain_text("As the workers with this tag have the flow now.")
@@ -248,13 +259,13 @@ async def test_an_error_stands_once_and_the_explanation_leads_to_it(tab: Tab) ->
     async def times_shown() -> int:
         return (await tab.page.locator("main").inner_text()).count("no such channel")
 
-    assert await times_shown() == 1
+    await eventually_equals(times_shown, 1, describe="the error stands once")
     await tab.screenshots("run-error")
     await tab.set_language("en")
     await why.get_by_role("button", name="Task step_04 failed").click()
     await expect(tab.page).to_have_url(re.compile("task=step_04"))
     await expect(details(tab).get_by_role("heading", name="step_04")).to_be_visible()
-    assert await times_shown() == 1
+    await eventually_equals(times_shown, 1, describe="the error stands once")
 
 
 async def test_an_explanation_has_buttons_where_the_page_can_do_it(tab: Tab) -> None:
@@ -289,9 +300,12 @@ async def test_details_use_the_height_there_is(tab: Tab) -> None:
     await expect(values).to_have_count(2)
     for width in (WIDE, NARROW):
         await tab.resize(width)
-        for value in await values.all():
-            assert await value.evaluate("box => box.scrollHeight - box.clientHeight") <= 1, "no scroll box"
+        await eventually(lambda: values.evaluate_all(FITS), describe="no value is a scroll box")
         await tab.screenshot(f"run-details-{width}")
     await tab.resize(WIDE)
-    # At most as high as the window, in which it stays when the page scrolls.
-    assert (await box_of(details(tab)))["height"] == pytest.approx(800 - 24, abs=8)
+
+    async def fills_the_window() -> bool:
+        # At most as high as the window, in which it stays when the page scrolls.
+        return (await box_of(details(tab)))["height"] == pytest.approx(800 - 24, abs=8)
+
+    await eventually(fills_the_window, describe="the details fill the window")

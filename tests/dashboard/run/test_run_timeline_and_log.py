@@ -1,6 +1,7 @@
 """The timeline and the log of a run: gaps, zoom, colours, levels, search, links to lines."""
 
 import json
+import math
 import re
 import time
 from collections.abc import AsyncIterator
@@ -11,12 +12,14 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Request, expect
 
-from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import EarlierAttempt, LogLine, RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.runs.run_models import EarlierAttempt, RunSnapshot, RunStatus, TaskStatus
 from tests.dashboard.browser import NARROW, WIDE, Tab, opened_tab
 from tests.support.broker.stored_runs import ended, snapshot, write_many
 from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -62,8 +65,14 @@ async def shown(tab: Tab, run: RunSnapshot, query: str = "") -> Locator:
     return part(tab, "Timeline")
 
 
-async def share_of_track(bar: Locator) -> float:
-    return float(await bar.evaluate("bar => bar.offsetWidth / bar.parentElement.offsetWidth"))
+async def has_share(bar: Locator, *, above: float = 0.0, below: float = math.inf) -> float:
+    """The part of its track that a bar takes, once it is within these limits."""
+
+    async def share() -> float | None:
+        found = float(await bar.evaluate("bar => bar.offsetWidth / bar.parentElement.offsetWidth"))
+        return found if above < found < below else None
+
+    return await eventually(share, describe=f"the bar takes between {above} and {below} of its track")
 
 
 def bar_of(timeline: Locator, task: str) -> Locator:
@@ -98,13 +107,13 @@ async def test_time_in_the_queue_is_a_gap_that_can_be_expanded(tab: Tab) -> None
     gap = timeline.locator("[data-gap=queue]")
     await expect(gap).to_have_accessible_name("In queue 4m 0s")
     await expect(gap).to_have_attribute("aria-expanded", "false")
-    assert await share_of_track(bar_of(timeline, "load")) > 0.25
+    await has_share(bar_of(timeline, "load"), above=0.25)
     await tab.screenshots("run-timeline-queue")
     await tab.set_language("en")
 
     await gap.click()
     await expect(gap).to_have_attribute("aria-expanded", "true")
-    assert await share_of_track(bar_of(timeline, "load")) < 0.05
+    await has_share(bar_of(timeline, "load"), below=0.05)
     await gap.press("Enter")
     await expect(gap).to_have_attribute("aria-expanded", "false")
 
@@ -137,7 +146,7 @@ async def test_a_wait_of_hours_and_a_lost_worker_leave_room_for_the_tasks(tab: T
     await expect(gaps).to_have_count(2)
     await expect(gaps.nth(1)).to_have_accessible_name("Idle 2d 22h")
     for task in ("load", "clean", "mail"):
-        assert await share_of_track(bar_of(timeline, task)) > 0.1
+        await has_share(bar_of(timeline, task), above=0.1)
     clock = time.strftime("%H:%M:%S", time.localtime(begin + 20))
     await expect(timeline.locator("[data-attempt='1']")).to_contain_text(f"first-worker lost at {clock}")
     await expect(timeline.locator("[data-attempt='2']")).to_contain_text("second-worker")
@@ -148,9 +157,10 @@ async def test_a_wait_of_hours_and_a_lost_worker_leave_room_for_the_tasks(tab: T
 async def test_the_timeline_is_zoomed_and_moved(tab: Tab) -> None:
     timeline = await shown(tab, long_queue(time.time()))
     bar, row = bar_of(timeline, "load"), timeline.locator("[data-task=load]")
+    # When the last part of the page is there, nothing moves the bars any more.
+    await expect(part(tab, "Log")).to_contain_text("This run has no output.")
     await timeline.get_by_role("button", name="Zoom in").click()
-    zoomed = await share_of_track(bar)
-    assert zoomed > 0.45
+    zoomed = await has_share(bar, above=0.45)
     left = await bar.evaluate("bar => bar.offsetLeft")
 
     box = await timeline.locator("[data-task=clean]").bounding_box()
@@ -160,7 +170,11 @@ async def test_the_timeline_is_zoomed_and_moved(tab: Tab) -> None:
     await tab.page.mouse.down()
     await tab.page.mouse.move(middle[0] + 120, middle[1], steps=4)
     await tab.page.mouse.up()
-    assert await bar.evaluate("bar => bar.offsetLeft") > left + 50, "the bars follow the pointer"
+
+    async def has_followed() -> bool:
+        return bool(await bar.evaluate("bar => bar.offsetLeft") > left + 50)
+
+    await eventually(has_followed, describe="the bars follow the pointer")
     await expect(tab.page).not_to_have_url(re.compile("task="))
 
     await tab.page.keyboard.down("Control")
@@ -175,7 +189,7 @@ async def test_the_timeline_is_zoomed_and_moved(tab: Tab) -> None:
         await row.press(key)
     await expect(timeline.get_by_role("button", name="Show the whole run")).to_be_enabled()
     await timeline.get_by_role("button", name="Show the whole run").click()
-    assert await share_of_track(bar) < zoomed
+    await has_share(bar, below=zoomed)
 
 
 @pytest.mark.parametrize(
@@ -191,11 +205,12 @@ async def test_runs_of_every_length_fill_the_timeline(
         at=now, flow_name=name, submitted_at=begin - seconds / 100, start_time=begin, **executed(*periods)
     )
     timeline = await shown(tab, run)
-    assert await share_of_track(bar_of(timeline, "step_0")) > 0.5 / count
+    await has_share(bar_of(timeline, "step_0"), above=0.5 / count)
     await tab.resize(NARROW)
     await expect(timeline.locator("[data-task=step_0]")).to_be_visible()
     await tab.screenshot(f"run-timeline-{name}-390")
-    assert not await tab.page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
+    fits = "document.documentElement.scrollWidth <= window.innerWidth"
+    await eventually(lambda: tab.page.evaluate(fits), describe="the page does not scroll sideways")
     await tab.resize(WIDE)
 
 
@@ -264,8 +279,7 @@ async def test_a_search_keeps_the_other_lines(tab: Tab) -> None:
     await shown(tab, run)
     log = part(tab, "Log")
     await expect(log).to_contain_text("500 lines")
-    await tab.page.keyboard.press("/")
-    await tab.page.keyboard.type("is odd")
+    await tab.search("is odd")
     await expect(log).to_contain_text("1 of 5 matches")
     current = log.locator("[aria-current]")
     await expect(current).to_contain_text("row 51 is odd")
@@ -288,12 +302,31 @@ async def test_a_search_keeps_the_other_lines(tab: Tab) -> None:
     await expect(tab.page).to_have_url(re.compile("only=0"))
 
 
+ENTER_WITH_THE_COUNT = """field => new MutationObserver((_, observer) => {
+  if (!document.body.textContent.includes("1 of 6 matches")) return;
+  observer.disconnect();
+  field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+}).observe(document.body, { subtree: true, childList: true, characterData: true })"""
+
+
+async def test_enter_goes_to_the_next_match_however_soon_it_is_pressed(tab: Tab) -> None:
+    run = printing("hurried")
+    await prints(tab, run, *(f"row {at}" for at in range(45)))
+    await shown(tab, run)
+    log = part(tab, "Log")
+    await expect(log).to_contain_text("45 lines")
+    field = log.get_by_placeholder("Search the log")
+    await field.evaluate(ENTER_WITH_THE_COUNT)
+    await field.fill("row 4")
+    await expect(log).to_contain_text("2 of 6 matches")
+
+
 async def test_a_link_to_a_line_loads_only_its_part_of_a_long_log(tab: Tab) -> None:
     run = printing("linked")
-    for batch in range(60):
+    for batch in range(12):
         await prints(tab, run, *(f"row {1000 * batch + at}" for at in range(1000)))
     await write_many(tab.gateway.inside.connection, [run])
-    near = await tab.http.get(f"/runs/{run.run_id}/logs", params={"search": "row 30123", "limit": 1})
+    near = await tab.http.get(f"/runs/{run.run_id}/logs", params={"search": "row 6123", "limit": 1})
     line = near.json()["lines"][0]["id"]
     asked = list[str]()
 
@@ -305,7 +338,7 @@ async def test_a_link_to_a_line_loads_only_its_part_of_a_long_log(tab: Tab) -> N
     await tab.open(f"/runs/{run.run_id}?line={line}")
     log = part(tab, "Log")
     current = log.locator("[aria-current]")
-    await expect(current).to_contain_text("row 30123")
+    await expect(current).to_contain_text("row 6123")
     await expect(current).to_be_in_viewport()
     await expect(log).to_contain_text("400 lines of a part of the log")
     assert [url.partition("?")[2] for url in asked] == [f"around={line}&limit=400"]
@@ -324,7 +357,7 @@ async def test_a_link_to_a_line_loads_only_its_part_of_a_long_log(tab: Tab) -> N
     copied = await tab.page.evaluate("navigator.clipboard.readText()")
     assert copied == f"{tab.url}/#/runs/{run.run_id}?line={line}"
     await log.get_by_role("button", name="To the end").click()
-    await expect(log).to_contain_text("row 59999")
+    await expect(log).to_contain_text("row 11999")
     await expect(tab.page).not_to_have_url(re.compile("line="))
 
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.dashboard.browser import Tab, opened_tab
 from tests.support.broker.stored_runs import ended, write_many
 from tests.support.running.gateway import RunningGateway, running_gateway

@@ -17,7 +17,7 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.storage.write_probes import PROBE_ID
-from pyoco_server.records.models import JournalEntry
+from pyoco_server.records.runs.journal_models import JournalEntry
 from tests.faults.chaos.execution_log import Execution
 from tests.faults.chaos.fault_injector import NATS, Fault
 from tests.faults.chaos.history import RunHistory, read_everything

@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, last_sequence, read_batch, read_to
 from pyoco_server.broker.resources import resources
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import TERMINAL, RunStatus
+from pyoco_server.records.runs.run_models import TERMINAL, RunStatus
 from tests.support.waiting import eventually
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.queue.tag_consumers import consumer_name
-from pyoco_server.broker.stores.idempotency_keys import KeyRecord
+from pyoco_server.broker.stores.runs.idempotency_keys import KeyRecord
 from pyoco_server.broker.stores.triggers.hook_messages import INTAKE_CONSUMER
 from tests.faults.chaos.execution_log import read_execution_log
 from tests.faults.chaos.executions import Executions

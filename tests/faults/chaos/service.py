@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.fork_server import ForkedProcess, fork_server
+from tests.support.forks.fork_server import ForkedProcess, fork_server
 from tests.support.processes import executors_of
 from tests.support.waiting import LIMIT_SEC, eventually_sync
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.faults.chaos.history import History
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_runs import written

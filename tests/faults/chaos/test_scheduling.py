@@ -3,9 +3,9 @@
 import pytest
 from msgspec import structs
 
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import new_run_id
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import new_run_id
+from pyoco_server.records.schedules.schedule_models import (
     Outcome,
     ScheduleDecision,
     ScheduleRecord,

@@ -17,7 +17,7 @@ from pyoco_server.agent.file_lock import FileLock
 from pyoco_server.agent.flow import work_session
 from pyoco_server.agent.flow.request_flow import agent_request
 from pyoco_server.agent.flow.work_session import run_params
-from pyoco_server.records.causes import Cause, CauseKind
+from pyoco_server.records.runs.causes import Cause, CauseKind
 from pyoco_server.testing import run_flow
 from pyoco_server.worker.engine import run_facts
 from tests.support.agent.repository import AgentRepository, git

@@ -13,7 +13,7 @@ from pyoco_server.agent.request_folder import RequestFolder
 from pyoco_server.agent.requests.request_queue import RequestQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from tests.support.agent.repository import AgentRepository
 from tests.support.agent.served_repository import ServedRepository, serving
@@ -156,6 +156,10 @@ async def test_request_that_is_made_again_is_a_new_one(served: ServedRepository)
     await served.create("one")
     await served.act("one", "enqueue")
     run_id = await served.has_run("one")
+    # Or the gateway would write this to the file after it is removed, and so make it again.
+    await eventually(
+        lambda: served.repository.header("one").get("run_id") == "001", describe="the file names the run"
+    )
     await set_run_status(served, run_id, RunStatus.RUNNING)
     path = served.repository.repo / "requests" / "one.md"
     path.unlink()

@@ -11,8 +11,8 @@ import pytest
 
 from pyoco_server.agent.git.worktrees import is_saved
 from pyoco_server.agent.projection import AgentRunFacts, project_run
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.records.models import RunStatus
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from tests.support.agent.repository import WEB_URL, git

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.support.broker.stored_runs import ended, write
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import eventually

@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
+from pyoco_server.notify.webhook_client import signing_key
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.triggers.secret_keys import new_key
 from pyoco_server.triggers.secret_rotation import SecretRotation
 from pyoco_server.triggers.secrets_at_rest import SecretBox
-from pyoco_server.waits.human.webhook_client import signing_key
 from tests.integration.alerts.alerting import FAST, fail, history, is_delivered, received, save, webhook
 from tests.integration.alerts.smtp_server import PASSWORD, USER, MailServer, mail_server
 from tests.support.broker.stored_runs import ended, snapshot, write

@@ -7,10 +7,11 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
-from tests.integration.alerts.alerting import save
+from tests.integration.alerts.alerting import FAST, fail, history, is_delivered, received, save, webhook
 from tests.integration.audit.test_audit_log import audit
 from tests.support.running.hook_senders import SECRETS_KEY
 from tests.support.running.tenants import OPERATOR, Tenant, having_tenants
+from tests.support.webhooks import webhook_receiver
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -19,13 +20,14 @@ CHANNEL = {"name": "ops", "kind": "webhook", "url": "https://hooks.example.com/v
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tenants(shared_config: NatsBackendConfig) -> AsyncIterator[list[Tenant]]:
-    config = replace(shared_config, secrets_keys=SECRETS_KEY)
-    async with having_tenants(config, "acme", OPERATOR) as tenants:
+    # A message is under way for longer than a test takes, if its receiver does not respond.
+    config = replace(shared_config, secrets_keys=SECRETS_KEY, notify_timeout_sec=60.0, **FAST)
+    async with having_tenants(config, "acme", OPERATOR, "slow", "quick") as tenants:
         yield tenants
 
 
 async def test_a_tenant_knows_what_an_operator_did_without_its_key(tenants: list[Tenant]) -> None:
-    acme, operator = tenants
+    acme, operator, *_ = tenants
     await save(acme, "orders", condition="run_failed", flow_name="orders", channels=[CHANNEL])
     named = {"tenant": "acme"}
     muted = await operator.http.post("/alerts/orders/mute", params=named, json={"note": "a move"})
@@ -40,7 +42,7 @@ async def test_a_tenant_knows_what_an_operator_did_without_its_key(tenants: list
 
 
 async def test_an_entry_follows_only_a_tenant_that_the_endpoint_knows(tenants: list[Tenant]) -> None:
-    acme, operator = tenants
+    acme, operator, *_ = tenants
     saved = await acme.http.put("/alerts/own", params={"tenant": OPERATOR}, json={"channels": []})
     assert saved.status_code == 422
     await save(acme, "own", condition="run_failed", flow_name="orders", channels=[CHANNEL])
@@ -65,3 +67,23 @@ async def test_a_body_that_cannot_be_read_is_no_internal_error(tenants: list[Ten
         "/alerts/none/mute", content=b'{"note": ' + note + b"}", headers=headers
     )
     assert refused.status_code == 422, refused.text
+
+
+async def test_receivers_of_a_tenant_that_hang_delay_no_other_tenant(tenants: list[Tenant]) -> None:
+    *_, slow, quick = tenants
+    rule = {"condition": "run_failed", "flow_name": "import"}
+    names = [f"slow-{number}" for number in range(16)]
+    with webhook_receiver() as hanging, webhook_receiver() as receiver:
+        hanging.responding.clear()
+        for name in names:
+            await save(slow, name, **rule, channels=[webhook(hanging)])
+        await save(quick, "quick", **rule, channels=[webhook(receiver)])
+        await fail(slow, "import", tenant_id="slow")
+        # As many as one tenant may have under way.
+        await received(hanging, 8)
+        await fail(quick, "import", tenant_id="quick")
+        await is_delivered(quick, "quick")
+        fired = [(await history(slow, name))[0]["fired"][0] for name in names]
+        assert ({each["error"] for each in fired}, sum(each["attempts"] for each in fired)) == ({""}, 8)
+        for name in names:
+            assert (await slow.http.delete(f"/alerts/{name}")).status_code == 200

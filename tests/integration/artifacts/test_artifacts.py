@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from pyoco_server.records.models import new_run_id
+from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.worker import PyocoNatsWorker
 from tests.integration.worker.conftest import OwnQueue
 from tests.support.running.gateway import RunningGateway

@@ -10,13 +10,15 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection, NoResponders
 from pyoco_server.broker.storage.artifact_usage import ArtifactUsage
-from pyoco_server.broker.stores.run_object_store import RunObject, RunObjects
-from pyoco_server.records.artifact_models import ArtifactSummary
-from pyoco_server.records.models import new_run_id
+from pyoco_server.broker.stores.runs.run_object_store import RunObject, RunObjects
+from pyoco_server.records.runs.artifact_models import ArtifactSummary
+from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.runs.lifecycle.ownership import NotOwner, RunTaken
 from pyoco_server.worker.artifacts import artifact_folder
 from pyoco_server.worker.session import run_artifacts
 from pyoco_server.worker.session.run_artifacts import LeftOutFiles, RunArtifacts, RunPlace
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TAG = "default"
 
@@ -89,8 +91,8 @@ class FilesOfRun:
 
 
 @pytest.fixture
-def run(connection: Connection, tmp_path: Path) -> FilesOfRun:
-    return FilesOfRun(connection, tmp_path / "attempts")
+def run(shared_connection: Connection, tmp_path: Path) -> FilesOfRun:
+    return FilesOfRun(shared_connection, tmp_path / "attempts")
 
 
 async def test_new_and_changed_files_are_stored_and_others_are_not_read_again(run: FilesOfRun) -> None:

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from pyoco_server.auth.scopes import Scope
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.support.broker.stored_runs import ended, written
 from tests.support.broker.stored_waits import ask
 from tests.support.broker.worker_records import a_record, put_record

@@ -8,7 +8,6 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.intake import Intake
-from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from tests.support.broker.backups import Backup
 from tests.support.broker.connections import connected
@@ -29,7 +28,7 @@ def backup(own_nats: NatsServer, tmp_path: Path) -> Backup:
 @pytest.fixture
 async def intake(connection: Connection) -> AsyncIterator[Intake]:
     """Of a worker with the tag `default`."""
-    intake = Intake(connection, WorkQueue(connection), ["default"])
+    intake = Intake(connection, ["default"])
     await intake.start()
     yield intake
     await intake.close()

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from nats.aio.msg import Msg
+from nats.js.api import AckPolicy, ConsumerConfig
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
@@ -108,7 +109,7 @@ async def test_prefetched_deliveries_go_to_another_worker_when_no_slot_takes_the
     await _queue_jobs(connection, 4)
     mine = [await intake.take(ahead=True) for _ in range(2)]
     await eventually(lambda: sum(len(tag.buffer) for tag in intake._tags) > 0, describe="some is held")
-    other = Intake(connection, WorkQueue(connection), ["default"])
+    other = Intake(connection, ["default"])
     await other.start()
     async with asyncio.timeout(LIMIT_SEC):
         theirs = [await other.take() for _ in range(2)]
@@ -124,13 +125,35 @@ async def test_an_idle_worker_gets_a_new_job_while_another_one_is_busy(
     for _ in range(6):
         await intake.take(ahead=True)
     await _queue_jobs(connection, 1)
-    other = Intake(connection, WorkQueue(connection), ["default"])
+    other = Intake(connection, ["default"])
     await other.start()
     async with asyncio.timeout(LIMIT_SEC):
         delivery = await other.take()
     # One that went to the busy worker first would come here as well, when it is handed back.
     assert delivery.number == 1
     await other.close()
+
+
+async def test_a_delivery_has_the_limits_of_the_consumer_that_exists(connection: Connection) -> None:
+    assert connection.config.consumer_max_deliver > 2
+    existing = ConsumerConfig(
+        durable_name="of_an_administrator",
+        filter_subject="pyoco.work.default",
+        ack_policy=AckPolicy.EXPLICIT,
+        ack_wait=30.0,
+        max_deliver=2,
+    )
+    await connection.client.jetstream().add_consumer("PYOCO_WORK", existing)
+    await _queue_jobs(connection, 1)
+    intake = Intake(connection, ["default"])
+    await intake.start()
+    first = await intake.take()
+    assert (first.number, first.is_last) == (1, False)
+    await first.nak()
+    second = await intake.take()
+    assert (second.number, second.is_last) == (2, True)
+    await second.ack()
+    await intake.close()
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_object_store import RunObjects
+from pyoco_server.broker.queue.tag_consumers import ensure_consumer
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_object_store import RunObjects
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.worker import PyocoNatsWorker
@@ -280,7 +280,7 @@ async def test_a_worker_with_accounts_of_an_earlier_version_names_the_command(
         users = {user["user"]: user for account in accounts.values() for user in account["users"]}
         installation = Installation(server, users, config)
         async with connected(installation.settings("admin")) as admin:
-            await WorkQueue(admin).ensure_consumer("default")
+            await ensure_consumer(admin, "default")
         with pytest.raises(NatsForbidden, match=r"pyoco.journal.default.*nats-config.*nats-setup"):
             await PyocoNatsWorker.connect(
                 installation.settings("worker"), flow_resolver=lambda _: None, timeout_sec=LIMIT_SEC

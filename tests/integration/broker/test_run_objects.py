@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores import run_object_store
-from pyoco_server.broker.stores.run_object_store import (
+from pyoco_server.broker.stores.runs import run_object_store
+from pyoco_server.broker.stores.runs.run_object_store import (
     PART_BYTES,
     RunObject,
     RunObjectGone,
@@ -15,7 +15,9 @@ from pyoco_server.broker.stores.run_object_store import (
     RunObjectTooLarge,
 )
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import new_run_id
+from pyoco_server.records.runs.run_models import new_run_id
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TAG = "default"
 # Several groups of parts, and a last part that is not full.
@@ -40,6 +42,11 @@ async def messages(connection: Connection, run_id: str) -> int:
     """How many messages there are of a run."""
     info = await connection.client.jetstream().stream_info("PYOCO_OBJECTS", subjects_filter=">")
     return sum(count for subject, count in (info.state.subjects or {}).items() if run_id in subject)
+
+
+@pytest.fixture
+def connection(shared_connection: Connection) -> Connection:
+    return shared_connection
 
 
 @pytest.fixture

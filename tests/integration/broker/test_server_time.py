@@ -8,7 +8,7 @@ import pytest
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.object_store import ObjectStore
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.sweep.open_runs import OpenRuns

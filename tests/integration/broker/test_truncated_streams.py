@@ -19,12 +19,12 @@ from pyoco_server.broker.jetstream.object_store import ObjectStore
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import present_records, trust_records
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import RunSnapshot
+from pyoco_server.records.runs.run_models import RunSnapshot
 from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from pyoco_server.wheels.wheel_registry import WheelRegistry
 from tests.integration.lists.test_run_list import ids
@@ -37,12 +37,6 @@ from tests.support.event_reading import reading_events
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.printing_runs import PrintingRun, begun
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
-
-
-@pytest.fixture(autouse=True)
-def _lists_wait_for_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a list is an old one when the machine stands still for a second."""
-    monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", LIMIT_SEC)
 
 
 @pytest.fixture
@@ -262,7 +256,7 @@ async def test_a_barrier_for_a_lost_write_is_passed(
     await written(config, ended(at=10.0))
     # So the first read is for a barrier at the third write.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
-    monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", NEVER_SEC)
+    monkeypatch.setattr("pyoco_server.runs.index.sqlite.index_feed._CATCH_UP_SEC", NEVER_SEC)
     restored = asyncio.Event()
     read = BucketFeed._read
 

@@ -9,7 +9,7 @@ import pytest
 from pyoco_server.broker.stores.workers.flow_catalogue_store import FlowCatalogueStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import CatalogueReference
+from pyoco_server.records.workers.worker_models import CatalogueReference
 from tests.integration.broker.test_truncated_streams import reconnecting
 from tests.integration.catalogue.test_flows_api import GREET, flow_is, folder_with
 from tests.support.broker.nats_server import NatsServer

@@ -15,8 +15,13 @@ from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores.workers.flow_catalogue_store import FlowCatalogueStore
 from pyoco_server.catalogue.flow_directory import FlowDirectory
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.flow_models import FlowCatalogue, FlowDescription, TaskDescription, encode_catalogue
-from pyoco_server.records.models import CatalogueReference
+from pyoco_server.records.workers.flow_models import (
+    FlowCatalogue,
+    FlowDescription,
+    TaskDescription,
+    encode_catalogue,
+)
+from pyoco_server.records.workers.worker_models import CatalogueReference
 from pyoco_server.worker.ipc.protocol import Setup
 from tests.support.broker.worker_records import a_record, put_record, worker_is
 from tests.support.problems import assert_problem

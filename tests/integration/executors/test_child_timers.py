@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.records.models import LogLine
+from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.executor import ExecutorCrashed
 from pyoco_server.worker.ipc import prefetch_channel

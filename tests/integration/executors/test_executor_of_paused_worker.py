@@ -102,7 +102,7 @@ async def test_an_executor_exits_while_it_prints_to_a_worker_that_does_not_read(
         await asyncio.wait({child.exited})
         transport.resume_reading()
         outcome = await execution
-        assert (outcome.status, outcome.must_resume, outcome.error) == expected
+        assert (outcome.status, outcome.must_continue, outcome.error) == expected
 
 
 async def test_a_run_ends_when_its_output_cannot_be_read(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ async def test_a_run_survives_the_template_and_the_next_executor_has_another(
         os.kill(first, signal.SIGKILL)
         go_on.touch()
         assert (await waiting).status == "COMPLETED"
-        with pytest.raises(ExecutorCrashed, match="has exited, and so has its template"):
+        with pytest.raises(ExecutorCrashed, match="the template process that started it has exited as well"):
             await executor.execute(new_run("die", number=int(signal.SIGKILL)))
         assert (await output_of(executor, "facts"))["parent"] == template_pid(template) != first
 

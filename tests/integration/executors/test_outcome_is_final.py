@@ -51,7 +51,7 @@ def cannot_be_described():
     def fail(*_, **__):
         raise RuntimeError("no outcome can be made")
 
-    FlowRun._ended = fail
+    FlowRun._outcome = fail
     time.sleep(3600)
 
 def leaves_a_handler():
@@ -98,7 +98,7 @@ async def test_a_run_that_ends_while_it_is_claimed_after_silence_goes_on_from_it
 ) -> None:
     async with executor_of_flows(tmp_path, max_silence_sec=0.5) as executor:
         outcome = await outcome_of(executor, "ends_while_it_is_claimed")
-        assert (outcome.status, outcome.must_resume) == ("RUNNING", True)
+        assert (outcome.status, outcome.must_continue) == ("RUNNING", True)
 
 
 @pytest.mark.parametrize("flow", ["takes_too_long", "cannot_be_described"])

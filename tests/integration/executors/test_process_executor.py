@@ -123,7 +123,7 @@ async def test_an_executor_exits_when_its_worker_is_silent(tmp_path: Path) -> No
         pid = executor.started.pid
         async with asyncio.timeout(LIMIT_SEC):
             outcome = await executor.execute(waiting_run(tmp_path))
-        assert outcome.must_resume
+        assert outcome.must_continue
         await eventually(lambda: not is_alive(pid), describe="the executor has exited")
 
 

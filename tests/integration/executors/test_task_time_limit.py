@@ -10,7 +10,7 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.worker.engine.task_journal import TaskJournal
+from pyoco_server.worker.engine.journal.task_journal import TaskJournal
 from tests.support.clocks import FakeClockLoop
 from tests.support.running.executors import new_run, started_executor
 from tests.support.running.flow_runs import FlowUnderTest

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient, PyocoHttpError
-from pyoco_server.records.wait_models import WaitState
+from pyoco_server.records.waits.wait_models import WaitState
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
 from tests.support.waiting import LIMIT_SEC, eventually

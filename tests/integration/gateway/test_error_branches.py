@@ -10,7 +10,7 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import WorkerState
+from pyoco_server.records.workers.worker_models import WorkerState
 from tests.support.broker.nats_server import NatsServer
 from tests.support.inspection import queue_is_empty, started_pid
 from tests.support.running.gateway import RunningGateway, running_gateway

@@ -13,11 +13,11 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.queue import queue_position as queue_place
 from pyoco_server.broker.queue.queue_position import JobPlace, QueuePlaces, Standing
-from pyoco_server.broker.queue.tag_consumers import consumer_name
-from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.queue.tag_consumers import consumer_name, ensure_consumer
+from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import JournalEntry, RunStatus
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
@@ -236,7 +236,7 @@ async def test_a_search_reads_no_more_than_it_may(
 
 async def deliver(connection: Connection, tag: str, count: int) -> None:
     """Have the queue give jobs to somebody who never begins them."""
-    await WorkQueue(connection).ensure_consumer(tag)
+    await ensure_consumer(connection, tag)
     context = connection.client.jetstream()
     pull = await context.pull_subscribe_bind(consumer=consumer_name(tag), stream="PYOCO_WORK")
     await pull.fetch(count, timeout=LIMIT_SEC)

@@ -10,7 +10,7 @@ import pytest
 from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
 from pyoco_server.http_client.event_stream import ServerSentEvent
 from pyoco_server.http_client.response_types import LogLine
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.support.programs import SERVER, running
 from tests.support.running.gateway import gateway_beside
 from tests.support.running.printing_runs import SyncPrintingRun

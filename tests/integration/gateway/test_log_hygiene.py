@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import new_run_id
+from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.telemetry.logging_config import configure_logging
 from tests.support.offline_gateway import offline_gateway
 from tests.support.running.gateway import running_gateway
@@ -84,7 +84,7 @@ async def test_a_rejected_request_is_logged_with_its_field_and_without_its_value
     assert (line["level"], line["exc_type"], line["reason"]) == ("INFO", "InvalidRequest", "tag")
     assert line["exc_message"] == "The request is not valid: tag"
     assert line["pathname"] == line["exc_origin"]["file"]
-    assert line["pathname"].endswith("routes/submit_routes.py")
+    assert line["pathname"].endswith("routes/runs/submit_routes.py")
     assert "exc_traceback" not in line
     assert SECRET not in log_stream.getvalue()
 

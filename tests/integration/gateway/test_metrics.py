@@ -15,12 +15,14 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.direct_client import DirectClient
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
+from pyoco_server.broker.queue.tag_consumers import ensure_consumer
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady, WaitExpired
 from pyoco_server.http_api.metrics.metric_table import METRICS
-from pyoco_server.records.models import RunSnapshot, RunStatus, WorkerState, encode, pending_snapshot
-from pyoco_server.records.wait_models import Actor
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, encode, pending_snapshot
+from pyoco_server.records.waits.wait_models import Actor
+from pyoco_server.records.workers.worker_models import WorkerState
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
@@ -160,7 +162,7 @@ async def test_workers_and_their_slots_are_counted(
 
 async def test_the_oldest_job_is_the_oldest_that_waits_and_not_one_in_work(connection: Connection) -> None:
     queue = WorkQueue(connection)
-    await queue.ensure_consumer("default")
+    await ensure_consumer(connection, "default")
     await queue.publish(new_job(flow_name="f", tag="default"), run_revision=1)
     await taken_by_somebody(connection)
     [depth] = await QueueDepths(connection).read(10)
@@ -198,10 +200,9 @@ async def test_only_the_longest_queues_are_reported(connection: Connection) -> N
 
 async def test_a_consumer_for_every_tag_is_found_however_many(connection: Connection) -> None:
     """The server answers with 256 at a time."""
-    queue = WorkQueue(connection)
     async with asyncio.TaskGroup() as group:
         for number in range(300):
-            group.create_task(queue.ensure_consumer(f"t{number}"))
+            group.create_task(ensure_consumer(connection, f"t{number}"))
     depths = await QueueDepths(connection).read(1000)
     assert {depth.tag for depth in depths} == {f"t{number}" for number in range(300)}
 

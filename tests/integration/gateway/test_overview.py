@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
-from pyoco_server.runs.index import activity
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.runs.index.statistics import activity
 from tests.support.broker.stored_runs import ended, snapshot, write
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.running.gateway import RunningGateway
@@ -133,6 +133,27 @@ async def test_queues_count_the_runs_that_lists_have(gateway: RunningGateway) ->
     for status, count in (("RUNNING", queue["running"]), ("PENDING", queue["pending"])):
         listed = await gateway.http.get("/runs", params={"tag": "gpu", "status": status, "total": "true"})
         assert listed.json()["total"] == found["statuses"][status] == count
+
+
+async def test_runs_of_a_worker_that_is_gone_are_lost_until_another_has_them(gateway: RunningGateway) -> None:
+    connection, now = gateway.inside.connection, time.time()
+    for record in (a_record("alive", seen_at=now + 600), a_record("gone", seen_at=now - 900)):
+        await put_record(connection, record)
+    silent: dict[str, Any] = {"status": RunStatus.RUNNING, "heartbeat_at": now - 900, "updated_at": now - 900}
+    await write(
+        gateway.inside.runs.store,
+        snapshot(tag="gpu", worker_id="gone", **silent),
+        snapshot(tag="gpu", worker_id="gone", **{**silent, "status": RunStatus.CANCELLING}),
+        snapshot(worker_id="forgotten", **silent),
+        snapshot(worker_id="alive", **silent),
+        # Its record is old, but it has reported this run just now.
+        snapshot(tag="edge", worker_id="gone", **{**silent, "updated_at": now + 60}),
+        ended(at=now - 900, worker_id="gone"),
+    )
+    assert (await overview(gateway))["lost_runs"] == [
+        {"worker_id": "gone", "tag": "gpu", "runs": 2, "last_seen_at": now - 900},
+        {"worker_id": "forgotten", "tag": "default", "runs": 1, "last_seen_at": None},
+    ]
 
 
 async def test_flows_that_fail_most_often_are_named_beside_those_with_most_failures(

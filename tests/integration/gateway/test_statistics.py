@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunSnapshot, RunStatus
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
 from tests.support.broker.stored_runs import ended, write_many
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.running.gateway import RunningGateway

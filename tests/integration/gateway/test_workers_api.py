@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.stores.workers.worker_registry import OwnRecord, WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import WorkerRecord, WorkerState
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.worker_records import a_record, ask, put_record, worker, worker_is

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.run_store import RunStore, StoredRun
-from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import (
     InvalidAnswer,
@@ -22,13 +22,13 @@ from pyoco_server.errors import (
     WaitConflict,
     WaitNotFound,
 )
-from pyoco_server.records.models import RunStatus, TaskStatus, new_run_id
-from pyoco_server.records.wait_models import Actor, Decision, WaitState, digest_of
+from pyoco_server.records.runs.run_models import RunStatus, TaskStatus, new_run_id
+from pyoco_server.records.waits.wait_models import Actor, Decision, WaitState, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import open_waits
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 from pyoco_server.waits.continuation import Continuations
-from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler, Receipt
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler, AnswerReceipt
 from tests.support.broker.connections import connected
 from tests.support.running.people import ANN, ANN_KEY, BOB, BOB_KEY, STRANGER
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
@@ -223,7 +223,9 @@ async def test_two_answers_on_two_gateways_have_one_winner(
                 ),
                 return_exceptions=True,
             )
-            [winner] = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, Receipt)]
+            [winner] = [
+                number for number, outcome in enumerate(outcomes) if isinstance(outcome, AnswerReceipt)
+            ]
             loser = outcomes[1 - winner]
             assert isinstance(loser, WaitConflict)
             assert loser.word == "already_decided"
@@ -423,7 +425,7 @@ async def test_when_nats_is_unreachable_nothing_is_decided(
         raise connection.unavailable()
 
     with monkeypatch.context() as patched:
-        patched.setattr(answers._continuations, "decide", away)
+        patched.setattr(answers._continuations, "write_transition", away)
         with pytest.raises(NatsUnavailable):
             await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
     assert (await run.wait()).state is WaitState.OPEN
@@ -431,7 +433,7 @@ async def test_when_nats_is_unreachable_nothing_is_decided(
     assert await run.jobs() == []
 
 
-def _without_repeated(receipt: Receipt) -> dict[str, Any]:
+def _without_repeated(receipt: AnswerReceipt) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(receipt)
     fields.pop("repeated")
     return fields

@@ -19,7 +19,7 @@ from pyoco_server.errors import (
     WaitConflict,
     shortened_json,
 )
-from pyoco_server.records.wait_models import Actor, Decision, digest_of
+from pyoco_server.records.waits.wait_models import Actor, Decision, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.waits.human.reopen import retry_run

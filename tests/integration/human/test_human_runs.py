@@ -13,11 +13,11 @@ from msgspec import structs
 
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Job, job_of
-from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import Job, job_of
+from pyoco_server.records.waits.wait_models import Actor, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.worker import PyocoNatsWorker

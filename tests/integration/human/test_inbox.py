@@ -7,8 +7,8 @@ import pytest
 
 from pyoco_server.broker.jetstream import bucket_feed
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import new_run_id
-from pyoco_server.records.wait_models import WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import new_run_id
+from pyoco_server.records.waits.wait_models import WaitRecord, WaitState
 from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.waits.human.inbox_hub import InboxChange, InboxHub
 from pyoco_server.waits.index.wait_items import item_of

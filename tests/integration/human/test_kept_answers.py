@@ -9,8 +9,8 @@ from msgspec import structs
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpError
-from pyoco_server.records.models import new_run_id
-from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import new_run_id
+from pyoco_server.records.waits.wait_models import Actor, WaitRecord, WaitState
 from pyoco_server.waits.wait_transitions import with_kept_answer
 from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.stored_waits import a_wait

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_notices import NOTIFY_CONSUMER
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_notices import NOTIFY_CONSUMER
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.wait_models import Actor, Decision, WaitEventKind, WaitState
+from pyoco_server.notify.redelivery import backoff_sec
+from pyoco_server.notify.webhook_client import DeliveryResult, WebhookClient, headers_of, signing_key
+from pyoco_server.notify.webhook_target import Target
+from pyoco_server.records.waits.wait_models import Actor, Decision, WaitEventKind, WaitState
 from pyoco_server.waits.human import notifications
-from pyoco_server.waits.human.notifications import Notifier, backoff_sec
-from pyoco_server.waits.human.notify_targets import Target
-from pyoco_server.waits.human.webhook_client import DeliveryResult, WebhookClient, headers_of, signing_key
+from pyoco_server.waits.human.notifications import Notifier
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_runs import signed

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import (
     InvalidRequest,
@@ -20,12 +20,12 @@ from pyoco_server.errors import (
     WaitExpired,
     WaitNotFound,
 )
-from pyoco_server.records.models import RunStatus, TaskStatus
-from pyoco_server.records.wait_models import WaitRecord
+from pyoco_server.records.runs.run_models import RunStatus, TaskStatus
+from pyoco_server.records.waits.wait_models import WaitRecord
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.waits.continuation import Continuations
-from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler, Receipt
+from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler, AnswerReceipt
 from pyoco_server.waits.human.reopen import retry_run
 from pyoco_server.waits.human.wait_changes import ChangeRequest, WaitChanges
 from pyoco_server.waits.wait_event_outbox import flush_outbox
@@ -165,7 +165,7 @@ async def test_a_maintenance_that_knows_the_old_deadline_does_not_expire_an_exte
         SeenRuns(connection),
         clock=lambda: asked.deadline_at + 1,
     )
-    await taker._expire(run.wait_id)
+    await taker._expire_some([run.wait_id])
     assert await run.states() == ["open"]
 
 
@@ -267,7 +267,7 @@ async def test_of_an_answer_and_a_withdrawal_at_once_one_counts(
             return_exceptions=True,
         )
         [state] = await run.states()
-        assert isinstance(answered, Receipt) == (state == "answered"), answered
+        assert isinstance(answered, AnswerReceipt) == (state == "answered"), answered
         assert isinstance(withdrawn, WaitRecord) == (state == "withdrawn"), withdrawn
         assert isinstance(answered, PyocoError) or isinstance(withdrawn, PyocoError)
         assert (await run.kinds()).count(state) == 1

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import RunSnapshot, RunStatus, job_of
-from pyoco_server.records.wait_models import Actor, Question, WaitEvent
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, job_of
+from pyoco_server.records.waits.wait_models import Actor, Question, WaitEvent
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler

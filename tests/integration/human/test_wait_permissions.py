@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import let_expire
 from tests.support.running.gateway import running_gateway

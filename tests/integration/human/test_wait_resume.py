@@ -3,7 +3,7 @@
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.errors import (
     InvalidAnswer,
     NotAssigned,
@@ -12,8 +12,8 @@ from pyoco_server.errors import (
     WaitExpired,
     WaitExpiredForGood,
 )
-from pyoco_server.records.models import RunStatus, new_run_id
-from pyoco_server.records.wait_models import digest_of
+from pyoco_server.records.runs.run_models import RunStatus, new_run_id
+from pyoco_server.records.waits.wait_models import digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.waits.human.reopen import retry_run

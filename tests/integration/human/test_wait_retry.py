@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.dead_letters import DeadLetters, LetterWindow
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters, LetterWindow
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, RunNotFound, WaitConflict, WaitExpired, WaitNotFound
-from pyoco_server.records.models import JournalEntry, RunSnapshot, RunStatus, TaskStatus
-from pyoco_server.records.wait_models import Actor, WaitState
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.waits.wait_models import Actor, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler

@@ -13,8 +13,8 @@ from msgspec import UNSET, structs
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
-from pyoco_server.records.models import encode, new_run_id
-from pyoco_server.records.wait_models import WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import encode, new_run_id
+from pyoco_server.records.waits.wait_models import WaitRecord, WaitState
 from pyoco_server.waits.human.answers.answering import AnswerHandler
 from tests.support.broker.stored_runs import snapshot, write
 from tests.support.broker.stored_waits import ask, decide

@@ -15,12 +15,6 @@ from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.waiting import eventually, eventually_equals
 
 
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a stalled machine a list would not wait for the feed."""
-    monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 8.0)
-
-
 async def purge(gateway: RunningGateway, run_id: str) -> None:
     """Remove a key without a marker."""
     await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", f"$KV.pyoco_runs.{run_id}")

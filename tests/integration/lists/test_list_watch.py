@@ -13,7 +13,7 @@ import pytest_asyncio
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.streams import sse
-from pyoco_server.records.models import RunStatus, new_run_id
+from pyoco_server.records.runs.run_models import RunStatus, new_run_id
 from pyoco_server.runs.watch.run_hub import RunHub
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_runs import written
@@ -191,7 +191,9 @@ async def test_a_client_that_does_not_read_gets_a_reset(own_gateway: RunningGate
         raw_response(own_gateway.http, "/runs/watch", buffer=2**22) as fast,
         asyncio.timeout(LIMIT_SEC),
     ):
+        # Both follow the list now.
         await slow.readuntil(b"event: heartbeat")
+        await fast.readuntil(b"event: heartbeat")
         for _ in range(30):
             batch = [changed(new_run_id(), revision + n, flow="x" * 200) for n in range(1000)]
             revision += 1000

@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.broker.client.message import Message
-from pyoco_server.broker.stores.run_hints import RunWatch
-from pyoco_server.broker.stores.run_log_store import LogBatch, RunLogs
+from pyoco_server.broker.stores.runs.run_hints import RunWatch
+from pyoco_server.broker.stores.runs.run_log_store import LogBatch, RunLogs
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.streams import sse
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.watch import log_following
 from pyoco_server.runs.watch.log_reading import LogPage, LogReader
 from tests.support.broker.nats_server import NatsServer

@@ -10,10 +10,10 @@ from nats.aio.subscription import Subscription
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import MessageSink
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.run_hints import RunWatch, RunWatches
-from pyoco_server.broker.stores.run_store import RunStore, StoredRun
+from pyoco_server.broker.stores.runs.run_hints import RunWatch, RunWatches
+from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus, new_run_id
+from pyoco_server.records.runs.run_models import RunStatus, new_run_id
 from pyoco_server.runs.watch import log_following
 from tests.support.broker.connections import connected
 from tests.support.event_reading import reading_events

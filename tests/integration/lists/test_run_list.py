@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.stored_runs import ended, snapshot, write, write_many
 from tests.support.running.gateway import RunningGateway, running_gateway

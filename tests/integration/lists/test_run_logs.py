@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.routes import run_log_routes
-from pyoco_server.records.models import RunStatus
+from pyoco_server.http_api.routes.runs import run_log_routes
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.printing_runs import PrintingRun, begun
@@ -179,13 +179,13 @@ async def test_foreign_messages_in_the_stream_are_skipped(
 @pytest.mark.parametrize(
     ("query", "field", "value", "expected"),
     [
-        ({"stream": "stdin"}, "stream[0]", "'stdin'", "'stdout', 'stderr' or 'note'"),
+        ({"stream": "stdin"}, "stream", "'stdin'", "one of stdout, stderr, note"),
         ({"after": "12"}, "after", "'12'", "the id of a line, such as 12-0"),
-        ({"limit": "0"}, "limit", "'0'", "greater than or equal to 1"),
-        ({"limit": "5001"}, "limit", "'5001'", "less than or equal to 5000"),
-        ({"limit": "many"}, "limit", "'many'", "valid integer"),
+        ({"limit": "0"}, "limit", "'0'", "a whole number from 1 to 5000"),
+        ({"limit": "5001"}, "limit", "'5001'", "a whole number from 1 to 5000"),
+        ({"limit": "many"}, "limit", "'many'", "a whole number from 1 to 5000"),
         ({"search": "x" * 201}, "search", "'xxx", "at most 200 characters"),
-        ({"follow": "maybe"}, "follow", "'maybe'", "valid boolean"),
+        ({"follow": "maybe"}, "follow", "'maybe'", "true or false"),
     ],
     ids=str,
 )
@@ -237,7 +237,7 @@ class TestPyocosOwnClient:
         self, gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(run_log_routes, "_PAGE_LINES", 2)
-        monkeypatch.setattr(run_log_routes, "_MAX_LINES", 4)
+        monkeypatch.setattr(run_log_routes, "LOG_LIMIT_MAX", 4)
         await run.prints("a", "b", "c", "d")
         page = await logs(gateway, run)
         assert texts(page) == ["a", "b"]

@@ -1,6 +1,7 @@
 """Streams that are open while a gateway starts or stops."""
 
 import asyncio
+import re
 import signal
 import threading
 from types import ModuleType
@@ -81,7 +82,9 @@ def test_a_stopping_gateway_ends_its_streams(nats_url: str) -> None:
         for stream in (watch, log):
             stream.join(LIMIT_SEC)
             assert not stream.is_alive()
-        assert watch.received.count(b"event: ") == 1
+        # Heartbeats do not count: a slow machine may have sent some.
+        events = re.findall(rb"event: (?!heartbeat)\w+", watch.received)
+        assert len(events) == 1
         assert b"event: end" not in log.received
         assert "Traceback" not in program.stdout + program.stderr
         assert "ERROR" not in program.stdout + program.stderr

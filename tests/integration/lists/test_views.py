@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.broker.stores import view_store
+from pyoco_server.broker.stores.runs import view_store
 from pyoco_server.config import NatsBackendConfig
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.tenants import a_key, having_tenants

@@ -3,11 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from mcp import Client
-from mcp.shared.exceptions import MCPError
 
 from pyoco_server.auth.scopes import Scope
 from pyoco_server.config import NatsBackendConfig
@@ -16,6 +15,9 @@ from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.mcp_clients import called, over_http, over_stdio, refused
 from tests.support.running.tenants import PEPPER, Tenant, a_key
 from tests.support.running.workers import serving_worker
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -41,7 +43,7 @@ async def gateway(shared_config: NatsBackendConfig) -> AsyncIterator[RunningGate
         yield running
 
 
-async def tools_of(client: Client) -> set[str]:
+async def tools_of(client: "Client") -> set[str]:
     return {tool.name for tool in (await client.list_tools()).tools}
 
 
@@ -128,6 +130,8 @@ async def test_a_repeated_submit_is_one_run(gateway: RunningGateway) -> None:
 
 
 async def test_without_a_valid_key_nothing_is_served(gateway: RunningGateway) -> None:
+    from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - see mcp_clients.py
+
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     assert (await gateway.http.post("/mcp", json=message)).status_code == 401
     async with over_stdio(gateway) as session:

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from mcp import Client, ClientSession
 
 from pyoco_server.mcp_tools.tool_table import TOOLS
 from tests.support.running.gateway import RunningGateway
@@ -22,10 +21,13 @@ from tests.support.running.mcp_clients import (
 )
 from tests.support.waiting import eventually
 
+if TYPE_CHECKING:
+    from mcp import Client, ClientSession
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-AnyClient = Client | ClientSession
-Connect = Callable[[RunningGateway], AbstractAsyncContextManager[AnyClient]]
+AnyClient: TypeAlias = "Client | ClientSession"
+Connect: TypeAlias = Callable[[RunningGateway], AbstractAsyncContextManager[AnyClient]]
 TRANSPORTS: dict[str, Connect] = {
     "http": partial(over_http, mode=LEGACY),
     "http, without a handshake": partial(over_http, mode=MODERN),

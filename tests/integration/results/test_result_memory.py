@@ -8,15 +8,13 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from tests.support.places import FLOWS
 from tests.support.programs import SERVER, WORKER, spawned
-from tests.support.running.memory_peak import MemoryPeak
+from tests.support.running.memory_peak import IS_COUNTED, MemoryPeak
 from tests.support.waiting import LIMIT_SEC, eventually
 
 SIZE = 200 * 1024 * 1024
 MOST_GROWTH_MIB = 20
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/clear_refs").exists(), reason="the kernel does not count"
-)
+pytestmark = pytest.mark.skipif(not IS_COUNTED, reason="the kernel does not count")
 
 
 async def test_a_large_result_is_stored_and_read_with_flat_memory(

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.broker.stores.run_object_store import RunObjects
+from pyoco_server.broker.stores.runs.run_object_store import RunObjects
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpError, RunFailed
 from pyoco_server.worker import PyocoNatsWorker

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.errors import RunConflict, ScheduleFull
-from pyoco_server.records.schedule_models import Overlap, ScheduledStart, StartedBy, encode_schedule
+from pyoco_server.records.schedules.schedule_models import Overlap, ScheduledStart, StartedBy, encode_schedule
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.schedules.schedule_service import ScheduleName, ScheduleService

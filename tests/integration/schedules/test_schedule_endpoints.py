@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.broker.stores.schedule_store import ScheduleStore
-from pyoco_server.records.schedule_models import ScheduleSpec, schedule_key
+from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore
+from pyoco_server.records.schedules.schedule_models import ScheduleSpec, schedule_key
 from tests.support.problems import assert_field_problem, assert_problem
 from tests.support.running.gateway import RunningGateway
 from tests.support.samples.flow_yaml import VALID_FLOW_YAML

@@ -11,9 +11,9 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import RunStatus
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.schedules.schedule_models import (
     Outcome,
     Overlap,
     ScheduleSpec,

@@ -8,8 +8,8 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.errors import BackfillNotFound, NatsUnavailable, ScheduleConflict
-from pyoco_server.records.models import RunStatus
-from pyoco_server.records.schedule_models import Outcome, Overlap
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.schedules.schedule_models import Outcome, Overlap
 from pyoco_server.runs.lifecycle.idempotency import keyed_command
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.schedules.repeated_requests import MAX_REQUESTS, with_request

@@ -6,7 +6,7 @@ from msgspec import structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.schedule_store import ScheduleStore, StoredSchedule
+from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore, StoredSchedule
 from pyoco_server.broker.stores.unreadable_scan import UnreadableScan
 from pyoco_server.errors import InvalidRequest, UnreadableRecord
 from pyoco_server.records.unreadable_records import RecordKind

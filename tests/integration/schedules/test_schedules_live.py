@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.schedule_store import StoredSchedule
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.schedules.schedule_store import StoredSchedule
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.schedule_models import Overlap, ScheduleRecord, ScheduleSpec
+from pyoco_server.records.schedules.schedule_models import Overlap, ScheduleRecord, ScheduleSpec
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from tests.support.running.gateway import RunningGateway

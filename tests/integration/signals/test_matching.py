@@ -11,14 +11,14 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import MessageInfo
-from pyoco_server.broker.stores.event_store import EventStore, StoredEvent
-from pyoco_server.broker.stores.mailbox_store import MailboxStore
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.event_store import EventStore, StoredEvent
+from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus, WaitKind
-from pyoco_server.records.signal_models import EventRecord, Mailbox, Signal
-from pyoco_server.records.wait_models import NO_DEADLINE, Actor, WaitState
+from pyoco_server.records.runs.run_models import RunStatus, WaitKind
+from pyoco_server.records.waits.signal_models import EventRecord, Mailbox, Signal
+from pyoco_server.records.waits.wait_models import NO_DEADLINE, Actor, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.signals import event_look_back
 from pyoco_server.signals.signal_delivery import SignalDelivery
@@ -120,12 +120,12 @@ async def test_a_timeout_while_a_signal_is_taken_frees_it_for_the_next_wait(conn
     await send(connection, run, "the only one")
 
     class ExpiringFirst(Continuations):
-        async def decide(self, wait: Any, outcome: Any, event: Any = None) -> bool:
+        async def write_transition(self, wait: Any, changed: Any, event: Any = None) -> bool:
             if wait.record.wait_id == first.wait_id:
                 stored = await run.stored(first.wait_id)
                 if stored.record.state is WaitState.OPEN:
-                    assert await super().decide(stored, expired(stored.record, at=time.time()))
-            return await super().decide(wait, outcome, event)
+                    assert await super().write_transition(stored, expired(stored.record, at=time.time()))
+            return await super().write_transition(wait, changed, event)
 
     delivery = SignalDelivery(connection, ExpiringFirst(connection))
     await delivery.deliver(run.run_id)
@@ -139,10 +139,10 @@ async def test_a_timeout_with_no_other_wait_leaves_the_signal_free(connection: C
     run = await waiting_run(connection, FOR_SIGNAL)
 
     class Expiring(Continuations):
-        async def decide(self, wait: Any, outcome: Any, event: Any = None) -> bool:
+        async def write_transition(self, wait: Any, changed: Any, event: Any = None) -> bool:
             stored = await run.stored()
-            assert await super().decide(stored, expired(stored.record, at=time.time()))
-            return await super().decide(wait, outcome, event)
+            assert await super().write_transition(stored, expired(stored.record, at=time.time()))
+            return await super().write_transition(wait, changed, event)
 
     signal_id = await send(connection, run)
     await SignalDelivery(connection, Expiring(connection)).deliver(run.run_id)
@@ -254,7 +254,8 @@ async def test_an_event_that_an_earlier_wait_has_received_does_not_count_again(
     continuations = Continuations(connection)
     await publish(connection, "e1")
     stored = await run.stored()
-    await continuations.decide(stored, satisfied(stored.record, payload=1, decision_id="e1", at=1.0))
+    received = satisfied(stored.record, payload=1, decision_id="e1", at=1.0)
+    await continuations.write_transition(stored, received)
     # The same, and another match, which has not received it.
     later = [
         {**FOR_EVENT, "task": "check", "name": "paid#2"},

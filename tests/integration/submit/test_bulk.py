@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.records.models import RerunMode, new_run_id
-from pyoco_server.records.operation_models import BulkAction, BulkItem, BulkRecord, BulkState
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.records.runs.bulk_models import BulkAction, BulkItem, BulkRecord, BulkState
+from pyoco_server.records.runs.run_models import RerunMode, new_run_id
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk.bulk_runner import StepResult
 from tests.integration.submit.test_dlq import letter, put, seqs
@@ -107,6 +107,13 @@ class TestCounting:
     ) -> None:
         [error] = assert_problem(await shared_gateway.http.post("/bulk/cancel", json=body), 422, 2)["errors"]
         assert error["field"] == field
+
+    @pytest.mark.asyncio(loop_scope="module")
+    async def test_too_many_ways_to_confirm_are_named(self, shared_gateway: RunningGateway) -> None:
+        body = {"token": "1-x", "expected_count": 1}
+        response = await shared_gateway.http.post("/bulk/cancel", params={"flow": "none"}, json=body)
+        [error] = assert_problem(response, 422, 2)["errors"]
+        assert error["message"].endswith("; the request has expected_count and token")
 
     @pytest.mark.asyncio(loop_scope="module")
     @pytest.mark.parametrize("path", ["/bulk/rerun", "/dlq/replay"])

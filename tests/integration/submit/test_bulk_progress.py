@@ -13,11 +13,11 @@ import pytest
 
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores import bulk_records
+from pyoco_server.broker.stores.runs import bulk_records
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import new_run_id
-from pyoco_server.records.operation_models import BulkAction, BulkItem, BulkRecord, BulkState
+from pyoco_server.records.runs.bulk_models import BulkAction, BulkItem, BulkRecord, BulkState
+from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk import bulk_runner
 from pyoco_server.runs.bulk.bulk_runner import StepResult

@@ -8,7 +8,7 @@ import pytest
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.resources import ensure_resources
-from pyoco_server.broker.stores import dead_letters
+from pyoco_server.broker.stores.runs import dead_letters
 from pyoco_server.config import NatsBackendConfig
 from tests.integration.submit.test_dlq import dlq, letter, put, seqs
 from tests.integration.submit.test_rerun import end
@@ -48,7 +48,7 @@ class TestBulkItems:
     async def test_items_of_an_earlier_version_are_matched_by_sequence(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("pyoco_server.broker.stores.bulk_records._DIGESTS", "elsewhere")
+        monkeypatch.setattr("pyoco_server.broker.stores.runs.bulk_records._DIGESTS", "elsewhere")
         await put(gateway, letter(), letter())
         with without_lease(gateway):
             operation = await start(gateway, "/dlq/delete", expected_count=2)

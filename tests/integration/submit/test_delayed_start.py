@@ -13,10 +13,10 @@ import httpx
 import pytest
 from msgspec import structs
 
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.sweep.delayed_starts import DelayedStarts
@@ -274,6 +274,19 @@ async def test_a_release_that_another_has_done_is_none(own_gateway: RunningGatew
     stored = await RunStore(own_gateway.inside.connection).get(run_id)
     assert stored is not None
     assert stored.snapshot.status is RunStatus.PENDING
+
+
+async def test_a_release_does_not_depend_on_a_replica_that_lags(own_gateway: RunningGateway) -> None:
+    run_id, now = await held(own_gateway), time.time() + 2 * HOUR
+    store = RunStore(own_gateway.inside.connection)
+    repairer = RunRepairer(own_gateway.inside.connection)
+    read = (await repairer.signed_runs([run_id]))[run_id]
+    await store.replace(structs.replace(read.snapshot, updated_at=1.0), revision=read.revision)
+    assert await repairer.release(run_id, now, read)
+    assert await messages_in_queue(own_gateway) == 1
+    # The same once more: it is neither scheduled nor queued again.
+    assert not await repairer.release(run_id, now, read)
+    assert await messages_in_queue(own_gateway) == 1
 
 
 async def test_large_params_and_flow_yaml_are_there_at_the_start(own_gateway: RunningGateway) -> None:

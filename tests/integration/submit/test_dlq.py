@@ -8,10 +8,11 @@ import pytest
 
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores import dead_letters
-from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.runs import dead_letters
+from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import DeadLetter, RunSnapshot, RunStatus, TaskStatus, new_run_id
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, TaskStatus, new_run_id
 from pyoco_server.runs.bulk import letter_operations
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, matching_letters
 from tests.integration.submit.test_rerun import YAML, YAML_DIGEST, end

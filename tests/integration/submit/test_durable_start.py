@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import Job, is_run_id
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import Job
+from pyoco_server.records.value_types import is_run_id
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter, run_id_for
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.integration.submit.test_submit import queued_job

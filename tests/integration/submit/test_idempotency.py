@@ -13,10 +13,15 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.idempotency_keys import IdempotencyKey, IdempotencyKeys, KeyRecord, StoredKey
+from pyoco_server.broker.stores.runs.idempotency_keys import (
+    IdempotencyKey,
+    IdempotencyKeys,
+    KeyRecord,
+    StoredKey,
+)
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, pending_snapshot
+from pyoco_server.records.runs.run_models import Job, RunSnapshot, RunStatus, pending_snapshot
 from pyoco_server.runs.lifecycle import idempotency
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequests, payload_digest
 from pyoco_server.runs.lifecycle.submission import new_job

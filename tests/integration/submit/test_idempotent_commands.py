@@ -9,12 +9,17 @@ import httpx
 import pytest
 
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.idempotency_keys import IdempotencyKey, IdempotencyKeys, KeyKind, KeyRecord
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
+from pyoco_server.broker.stores.runs.idempotency_keys import (
+    IdempotencyKey,
+    IdempotencyKeys,
+    KeyKind,
+    KeyRecord,
+)
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import new_run_id
-from pyoco_server.records.operation_models import BulkAction
+from pyoco_server.records.runs.bulk_models import BulkAction
+from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk.bulk_operations import BulkSpec
 from pyoco_server.runs.bulk.letter_operations import LetterFilter

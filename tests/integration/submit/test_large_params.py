@@ -8,11 +8,11 @@ import pytest
 from msgspec import UNSET, structs
 from pyoco import Flow, task
 
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import RunStatus, encode
+from pyoco_server.records.runs.run_models import RunStatus, encode
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 from tests.integration.submit.test_rerun import rerun
 from tests.integration.submit.test_submit import queued_job

@@ -16,15 +16,15 @@ from msgspec import structs
 from pyoco_server.aio.deadlines import TimeBudget
 from pyoco_server.broker.jetstream.object_store import ObjectStore
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
-from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
-from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.bulk_records import BulkRecords, StoredBulk
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import Job, RunSnapshot, pending_snapshot
-from pyoco_server.records.operation_models import BulkItem, BulkRecord
-from pyoco_server.records.wait_models import Actor, WaitRecord
+from pyoco_server.records.runs.bulk_models import BulkItem, BulkRecord
+from pyoco_server.records.runs.run_models import Job, RunSnapshot, pending_snapshot
+from pyoco_server.records.waits.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle import cancel_request as cancel
 from pyoco_server.runs.lifecycle import withdrawal
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
@@ -84,12 +84,13 @@ def lose_ack(
 class TestSubmit:
     @pytest.fixture(autouse=True)
     def _no_background_withdrawal(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As if the gateway were killed after each response."""
+        """As if the gateway were killed after each response, and as if NATS answered in time."""
 
         async def never(_: Withdrawer) -> None:
             await asyncio.Event().wait()
 
         monkeypatch.setattr(Withdrawer, "_next", never)
+        monkeypatch.setattr(withdrawal, "BEFORE_RESPONSE_SEC", LIMIT_SEC)
 
     @pytest.mark.parametrize("key", [None, "order-1"])
     @pytest.mark.parametrize("lost_write", ["snapshot", "job"])
@@ -267,6 +268,8 @@ class TestBulk:
 
         headers = {} if key is None else {"Idempotency-Key": key}
         with without_lease(own_gateway), monkeypatch.context() as patched:
+            # However slow the machine is: the one read is answered in time.
+            patched.setattr(withdrawal, "BEFORE_RESPONSE_SEC", LIMIT_SEC)
             patched.setattr(BulkRecords, "create", begun_unheard)
             patched.setattr(BulkRecords, "get", answered_once)
             answer = await own_gateway.http.post("/dlq/delete", json={"expected_count": 1}, headers=headers)

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
+from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import DeadLetter, Job, JournalEntry, RunStatus, TaskStatus
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.run_models import Job, RunStatus, TaskStatus
 from tests.integration.submit.test_submit import queued_job
 from tests.support.broker.journals import journalled_runs
 from tests.support.inspection import stored_run_ids

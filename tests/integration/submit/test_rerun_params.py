@@ -7,7 +7,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpError
 from pyoco_server.nats_client import PyocoNatsClient
-from pyoco_server.records.models import RunStatus, encode
+from pyoco_server.records.runs.run_models import RunStatus, encode
 from pyoco_server.runs.sweep.run_repair import RunRepairer
 from tests.integration.submit.test_large_params import DIGEST, PARAMS, executed
 from tests.integration.submit.test_rerun import FAILED_TASKS, YAML, end, rerun, reruns

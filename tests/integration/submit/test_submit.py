@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import Job, decode_job
+from pyoco_server.records.runs.run_models import Job, decode_job
 from tests.support.broker.journals import journalled_runs
 from tests.support.inspection import stored_run_ids
 from tests.support.problems import assert_problem

@@ -9,8 +9,10 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import nats_worker
+from pyoco_server.worker.flows.code_version import code_version
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -129,6 +131,32 @@ async def test_a_flow_file_can_be_submitted_as_soon_as_it_is_written(
         # A submitted file names its task, without declaring it.
         run = await run_yaml(own_gateway, "flow: {graph: greet, defaults: {name: Ann}}")
         assert run["task_records"]["greet"]["output"] == "hello, Ann"
+
+
+async def test_a_run_says_which_version_of_the_code_executed_it(
+    config: NatsBackendConfig, own_gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nats_worker, "_WATCH_EVERY_SEC", 0.05)
+    (tmp_path / "late.py").write_text(FLOW_FILE)
+    async with serving_worker(config, flows=tmp_path):
+        first = await own_gateway.ends(await own_gateway.submit("late"))
+        again = await own_gateway.ends(await own_gateway.submit("late"))
+        assert first["code_version"] == again["code_version"] == code_version(tmp_path, [])
+        (tmp_path / "late.py").write_text(FLOW_FILE.replace("hello", "good evening"))
+        changed = code_version(tmp_path, [])
+
+        async def has_new_version() -> dict[str, Any] | None:
+            run = await own_gateway.ends(await own_gateway.submit("late"))
+            return run if run["task_records"]["greet"]["output"] == "good evening, you" else None
+
+        later = await eventually(has_new_version, describe="the worker has loaded the changed flow")
+        assert later["code_version"] == changed != first["code_version"]
+
+        async def is_in_the_catalogue() -> bool:
+            [worker] = (await own_gateway.http.get("/flows/late")).json()["workers"]
+            return bool(worker["version"] == changed)
+
+        await eventually(is_in_the_catalogue, describe="the catalogue names the same version")
 
 
 async def test_the_time_limit_of_a_task_holds(working_gateway: RunningGateway) -> None:

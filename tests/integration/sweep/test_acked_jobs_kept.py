@@ -5,10 +5,10 @@ import logging
 import pytest
 from nats.js.api import AckPolicy, ConsumerConfig
 
-from pyoco_server.broker.queue.tag_consumers import consumer_info, consumer_name
+from pyoco_server.broker.queue.tag_consumers import consumer_info, consumer_name, ensure_consumer
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Job
+from pyoco_server.records.runs.run_models import Job
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.inspection import queue_is_empty
 from tests.support.running.gateway import RunningGateway
@@ -89,7 +89,7 @@ async def test_a_job_that_can_still_be_delivered_stays(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     queue = WorkQueue(gateway.inside.connection)
-    await queue.ensure_consumer("default")
+    await ensure_consumer(gateway.inside.connection, "default")
     # No run has them: only the consumer shows that they are not to be removed.
     for _ in range(3):
         await queue.publish(_job(), run_revision=0)

@@ -8,7 +8,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.runs.run_models import Reason, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 from tests.support.inspection import dead_letters, queue_is_empty, worker_record
 from tests.support.running.gateway import RunningGateway

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import JournalEntry, LogLine
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention
 from tests.support.broker.connections import connected

@@ -8,16 +8,17 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.broker.stores.run_object_store import RunObjects
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
+from pyoco_server.broker.stores.runs.run_object_store import RunObjects
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound
-from pyoco_server.records.models import LogLine, RunStatus
-from pyoco_server.records.wait_models import Actor, WaitEventKind
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.waits.wait_models import Actor, WaitEventKind
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention

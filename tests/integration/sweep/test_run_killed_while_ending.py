@@ -10,7 +10,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool
-from pyoco_server.worker.session.run_keeper import Cancellation, RunLimit
+from pyoco_server.worker.session.forced_ends import Cancellation, RunTimeLimit
 from tests.support.inspection import started_pid
 from tests.support.running.executors import NO_EVENTS, new_run, started_executor
 from tests.support.running.gateway import RunningGateway
@@ -48,7 +48,7 @@ async def test_a_run_ended_between_executors_is_not_executed_again(tmp_path: Pat
     # The executor exits during its first run, which must then resume in another one.
     async with started_executor(max_silence_sec=0.5) as executor, asyncio.timeout(LIMIT_SEC):
         with await ExecutorPool([executor], allowance=0).reserve() as lease:
-            assert (await lease.execute(run, NO_EVENTS)).must_resume
+            assert (await lease.execute(run, NO_EVENTS)).must_continue
             marker.unlink()
             if how == "cancelled":
                 lease.cancel("r")
@@ -76,7 +76,7 @@ async def test_a_run_past_its_limit_is_killed(caplog: pytest.LogCaptureFixture) 
     """It may be between two executors at first."""
     executor: Any = CountingExecutor()
     owned: Any = SimpleNamespace(snapshot=running(timeout_sec=60.0), used_sec=61.0)
-    limit = RunLimit(owned, executor)
+    limit = RunTimeLimit(owned, executor)
     for _ in range(3):
         await limit.enforce()
     assert executor.times == 3

@@ -11,9 +11,9 @@ from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import ensure_resources
-from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import encode
+from pyoco_server.records.runs.run_models import encode
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.broker.connections import connected
 from tests.support.inspection import dead_letters, queue_is_empty
@@ -169,3 +169,30 @@ async def test_a_second_job_of_a_running_run_is_dropped(
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
         assert await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")
     assert book.read_text().split() == ["one", "two", "three"]
+
+
+# Beside submits
+
+
+async def test_a_round_reads_nothing_before_the_end_of_a_burst_of_submits(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is read for it, with all runs that were submitted."""
+    inside, calls, waits = gateway.inside, list[str](), list[float]()
+    caught_up = inside.listing.lists.caught_up
+
+    async def burst_over(longest_sec: float) -> None:
+        waits.append(longest_sec)
+        calls.append("burst over")
+
+    async def noted() -> None:
+        calls.append("caught up")
+        await caught_up()
+
+    monkeypatch.setattr(inside.connection.urgent, "burst_over", burst_over)
+    monkeypatch.setattr(inside.listing.lists, "caught_up", noted)
+    await rounds(gateway, 1)
+    begin = calls.index("burst over")
+    assert calls[begin + 1] == "caught up"
+    # Its lease expires after three intervals.
+    assert waits[0] < inside.config.sweep_interval_sec

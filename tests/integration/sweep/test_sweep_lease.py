@@ -14,7 +14,7 @@ from pyoco_server.broker.jetstream import lease
 from pyoco_server.broker.jetstream.lease import Lease
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from tests.support.broker.nats_server import NatsServer
 from tests.support.programs import SERVER, running
 from tests.support.running.gateway import RunningGateway, running_gateway

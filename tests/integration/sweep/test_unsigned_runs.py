@@ -15,16 +15,17 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import is_trust_decided, trust_again
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import JournalEntry, RunStatus, TaskStatus, encode, job_of
-from pyoco_server.records.wait_models import Actor
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.run_models import RunStatus, TaskStatus, encode, job_of
+from pyoco_server.records.waits.wait_models import Actor
 from pyoco_server.runs.lifecycle.ownership import claim
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
-from pyoco_server.worker.engine.journal_values import dump_value
+from pyoco_server.worker.engine.journal.journal_values import dump_value
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_runs import ended, snapshot
 from tests.support.problems import assert_problem

@@ -10,7 +10,7 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.stores.workers import worker_registry
 from pyoco_server.broker.stores.workers.worker_registry import OwnRecord, WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import WorkerState
+from pyoco_server.records.workers.worker_models import WorkerState
 from pyoco_server.runs.sweep import retention
 from pyoco_server.runs.sweep.retention import WorkerRecordRetention
 from tests.support.broker.connections import connected
@@ -85,7 +85,8 @@ async def test_a_list_of_workers_waits_once_for_a_lost_write(
 ) -> None:
     """As after NATS lost its data, or the record was removed."""
     registry = gateway.inside.workers
-    await put_record(gateway.inside.connection, a_record("one", seen_at=1.0))
+    # Paused, so that the sweep of this gateway does not remove it.
+    await put_record(gateway.inside.connection, a_record("one", seen_at=time.time(), paused=True))
     registry._written = 1000
     reads = []
     read = registry._messages

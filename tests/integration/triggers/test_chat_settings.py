@@ -9,14 +9,14 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords
+from pyoco_server.broker.stores.keyed_records import KeyedRecords
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.trigger_models import chat_settings_key, decode_chat_settings
+from pyoco_server.notify.chat_webhook import ChatSender
+from pyoco_server.records.triggers.trigger_models import chat_settings_key, decode_chat_settings
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.triggers.secret_keys import new_key
 from pyoco_server.triggers.secret_rotation import SecretRotation
 from pyoco_server.triggers.secrets_at_rest import SecretBox
-from pyoco_server.triggers.workflow_events.chat_webhook import ChatSender
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workflow_events import EVENTS, assert_refused, summary
 

@@ -11,15 +11,19 @@ import pytest_asyncio
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import stream_state
+from pyoco_server.broker.stores import record_directory
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.triggers.hook_models import HookRecord
 from pyoco_server.triggers.hooks import hook_intake
+from pyoco_server.triggers.hooks.hook_directory import HookDirectory
 from pyoco_server.triggers.hooks.signatures import Incoming
 from tests.support.broker.connections import connected
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.hook_senders import HookSender, a_hook
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT_SEC, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -89,6 +93,33 @@ async def test_a_message_for_no_hook_is_terminated_and_logged(
     await nothing_left(gateway.inside.connection)
     refused = [each for each in caplog.records if getattr(each, "err_id", "") == "ERR-PYOCO-0068"]
     assert len(refused) == 3
+
+
+async def test_a_message_waits_while_the_hooks_are_being_read(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook may be among those that are not read yet."""
+    hook = await a_hook(gateway.http, "nats")
+    asked, is_read, get = asyncio.Semaphore(0), asyncio.Event(), HookDirectory.get
+
+    async def catches_up_later(_: BucketFeed) -> None:
+        asked.release()
+        await is_read.wait()
+
+    def known(directory: HookDirectory, tenant_id: str | None, hook_id: str) -> HookRecord | None:
+        return get(directory, tenant_id, hook_id) if is_read.is_set() else None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(record_directory, "_CATCH_UP_SEC", 0.01)
+        patch.setattr(hook_intake, "_RETRY_SEC", 0.01)
+        patch.setattr(BucketFeed, "caught_up", catches_up_later)
+        patch.setattr(HookDirectory, "get", known)
+        await publish(gateway, hook, {"n": 1})
+        async with asyncio.timeout(LIMIT_SEC):
+            for _ in range(2):
+                await asked.acquire()
+        is_read.set()
+        await hook.deliveries(1, status="started")
 
 
 async def test_a_message_waits_while_an_earlier_run_is_open(

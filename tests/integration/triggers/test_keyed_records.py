@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.triggers.keyed_records import KeyedRecords
+from pyoco_server.broker.stores.keyed_records import KeyedRecords
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.trigger_models import ChatSettings, decode_chat_settings
+from pyoco_server.records.triggers.trigger_models import ChatSettings, decode_chat_settings
 from pyoco_server.records.unreadable_records import RecordKind
 from tests.support.broker.connections import connected
 

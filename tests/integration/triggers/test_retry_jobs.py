@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.workflow_event_models import RetryJob, RetryStatus
-from pyoco_server.triggers.workflow_events.chat_webhook import ChatSender
+from pyoco_server.notify.chat_webhook import ChatSender
+from pyoco_server.records.triggers.workflow_event_models import RetryJob, RetryStatus
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workflow_events import (

@@ -11,13 +11,13 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.triggers.receipt_store import ReceiptKey, ReceiptStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, NatsUnavailable
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import Job, new_run_id
-from pyoco_server.records.workflow_event_models import Receipt
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import Job, new_run_id
+from pyoco_server.records.triggers.workflow_event_models import Receipt
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.triggers.overlap_slots import OverlapSlots

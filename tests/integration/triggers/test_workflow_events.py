@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.errors import WorkflowTooLarge
-from pyoco_server.records.models import new_run_id
+from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workflow_events import (

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.trigger_models import TEMPLATE_ID_EXPECTED
+from pyoco_server.records.triggers.trigger_models import TEMPLATE_ID_EXPECTED
 from pyoco_server.triggers.workflow_events import template_service
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.problems import assert_field_problem

@@ -10,10 +10,10 @@ import pytest_asyncio
 from msgspec import UNSET, structs
 
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.wait_models import WaitRecord, WaitState
+from pyoco_server.records.waits.wait_models import WaitRecord, WaitState
 from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.stored_waits import let_expire
 from tests.support.running.gateway import RunningGateway

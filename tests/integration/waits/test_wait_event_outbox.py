@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import new_run_id
-from pyoco_server.records.wait_models import (
+from pyoco_server.records.runs.run_models import new_run_id
+from pyoco_server.records.waits.wait_models import (
     Actor,
     WaitEvent,
     WaitEventKind,

@@ -13,12 +13,12 @@ from msgspec import structs
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
-from pyoco_server.records.models import RunStatus, TaskStatus, WaitKind, encode, job_of
-from pyoco_server.records.wait_models import Actor, OnTimeout, WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import RunStatus, TaskStatus, WaitKind, encode, job_of
+from pyoco_server.records.waits.wait_models import Actor, OnTimeout, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import open_waits
@@ -212,18 +212,23 @@ async def test_a_timer_that_fires_early_is_set_again(connection: Connection) -> 
     assert (await run.wait()).decided_at == run.waits[0].deadline_at
 
 
-async def test_a_wake_costs_two_reads_and_three_writes(
+async def test_a_wake_costs_three_writes_and_all_are_read_with_two_requests(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = await waiting_run(connection, {"timeout_sec": -1, "kind": WaitKind.SLEEP, "default": None})
+    sleep = {"timeout_sec": -1, "kind": WaitKind.SLEEP, "default": None}
+    runs = [await waiting_run(connection, sleep) for _ in range(3)]
     maintenance = Maintained(connection).maintenance
-    tag = (await run.now()).tag
-    subjects = _requested(monkeypatch)
-    await maintenance._expire(run.wait_id)
-    reads = ["$JS.API.STREAM.MSG.GET.KV_pyoco_waits", "$JS.API.STREAM.MSG.GET.KV_pyoco_runs"]
-    written = [f"$KV.pyoco_waits.{run.wait_id}", f"pyoco.work.{tag}", f"$KV.pyoco_runs.{run.run_id}"]
-    assert subjects == reads + written
-    assert (await run.now()).status is RunStatus.PENDING
+    subjects = _requested(monkeypatch, connection)
+    await maintenance._expire_some([run.wait_id for run in runs])
+    reads = ["$JS.API.DIRECT.GET.KV_pyoco_waits", "$JS.API.DIRECT.GET.KV_pyoco_runs"]
+    assert subjects[:2] == reads
+    written = [
+        [f"$KV.pyoco_waits.{run.wait_id}", f"pyoco.work.{run.snapshot.tag}", f"$KV.pyoco_runs.{run.run_id}"]
+        for run in runs
+    ]
+    assert sorted(subjects[2:]) == sorted(subject for each in written for subject in each)
+    for run in runs:
+        assert (await run.now()).status is RunStatus.PENDING
 
 
 async def test_a_run_that_was_written_while_its_wait_ended_is_read_again(
@@ -232,7 +237,7 @@ async def test_a_run_that_was_written_while_its_wait_ended_is_read_again(
     """The run is read before the wait is written: perhaps it was written, or cancelled, since."""
     parked, cancelled = [await waiting_run(connection, {"timeout_sec": -1, "default": None}) for _ in "ab"]
     runs, maintenance = RunStore(connection), Maintained(connection).maintenance
-    decide = Continuations.decide
+    write = Continuations.write_transition
 
     async def written_before(self: Continuations, wait: StoredWait, *args: Any) -> bool:
         if wait.record.run_id == cancelled.run_id:
@@ -241,11 +246,11 @@ async def test_a_run_that_was_written_while_its_wait_ended_is_read_again(
             now = await runs.get_from_leader(parked.run_id)
             assert now is not None
             await runs.replace(structs.replace(now.snapshot, updated_at=1.0), revision=now.revision)
-        return await decide(self, wait, *args)
+        return await write(self, wait, *args)
 
-    monkeypatch.setattr(Continuations, "decide", written_before)
+    monkeypatch.setattr(Continuations, "write_transition", written_before)
     for run in (parked, cancelled):
-        await maintenance._expire(run.wait_id)
+        await maintenance._expire_some([run.wait_id])
     after = await parked.now()
     assert (after.status, len(await parked.jobs())) == (RunStatus.PENDING, 1)
     assert (await cancelled.now()).status is RunStatus.CANCELLED
@@ -254,7 +259,7 @@ async def test_a_run_that_was_written_while_its_wait_ended_is_read_again(
 async def test_what_this_gateway_has_completed_is_not_checked_again(connection: Connection) -> None:
     run = await waiting_run(connection, {"timeout_sec": -1, "default": None})
     maintenance = Maintained(connection).maintenance
-    await maintenance._expire(run.wait_id)
+    await maintenance._expire_some([run.wait_id])
     maintenance.take([WaitWrite(run.wait_id, 1, None)])
     assert maintenance._to_check == {}
     # A later write of it is of somebody else.
@@ -275,20 +280,30 @@ async def test_what_this_gateway_has_not_completed_is_checked_again(
 
     monkeypatch.setattr(Continuations, "continue_run", fails)
     with pytest.raises(NatsUnavailable):
-        await maintenance._expire(run.wait_id)
+        await maintenance._expire_some([run.wait_id])
     assert list(maintenance._to_check) == [run.run_id]
 
 
-def _requested(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The subjects of all requests from now on."""
+def _requested(monkeypatch: pytest.MonkeyPatch, connection: Connection) -> list[str]:
+    """The subjects of all requests of the connection from now on."""
     subjects: list[str] = []
-    request = Connection.request
+    request, request_many = Connection.request, Connection.request_many
+
+    def record(asking: Connection, subject: str) -> None:
+        # Gateways of other tests may run in this process.
+        if asking is connection:
+            subjects.append(subject)
 
     async def recorded(self: Connection, subject: str, *args: Any) -> Any:
-        subjects.append(subject)
+        record(self, subject)
         return await request(self, subject, *args)
 
+    def recorded_many(self: Connection, subject: str, *args: Any, **options: Any) -> Any:
+        record(self, subject)
+        return request_many(self, subject, *args, **options)
+
     monkeypatch.setattr(Connection, "request", recorded)
+    monkeypatch.setattr(Connection, "request_many", recorded_many)
     return subjects
 
 

@@ -10,13 +10,13 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus, TaskStatus
-from pyoco_server.records.wait_models import WaitRecord
+from pyoco_server.records.runs.run_models import RunStatus, TaskStatus
+from pyoco_server.records.waits.wait_models import WaitRecord
 from pyoco_server.runs.lifecycle.submission import new_job
-from pyoco_server.runs.lifecycle.waiting_state import waiting
+from pyoco_server.runs.lifecycle.waiting_state import parked_snapshot
 from pyoco_server.runs.sweep.open_runs import OpenRuns, RunState
 from tests.integration.waits.test_wait_expiry import maintaining
 from tests.support.broker.stored_waits import decide
@@ -40,7 +40,7 @@ async def goes_on_and_asks_again(connection: Connection, run: WaitingRun) -> Wai
     await WaitStore(connection).create(second)
     running = structs.replace(stored.snapshot, status=RunStatus.RUNNING, open_waits=[])
     revision = await store.replace(running, revision=stored.revision)
-    await store.replace(waiting(running, [second], {"check": TaskStatus.WAITING}), revision=revision)
+    await store.replace(parked_snapshot(running, [second], {"check": TaskStatus.WAITING}), revision=revision)
     for message in await read_batch(connection, stream, "pyoco.work.>"):
         if run.run_id.encode() in message.data:
             await jetstream_api.delete_message(connection, stream, message.sequence)
@@ -89,7 +89,7 @@ async def test_a_job_of_an_earlier_generation_does_not_continue_a_run(
 
 def test_a_run_that_reopened_between_two_scans_begins_to_wait() -> None:
     runs, begun = OpenRuns(), []
-    runs.on_waiting(lambda run_id, generation: begun.append((run_id, generation)))
+    runs.on_parked(lambda run_id, generation: begun.append((run_id, generation)))
     for revision, (status, generation) in enumerate(
         [("PENDING", 0), ("WAITING_HUMAN", 1), ("WAITING_HUMAN", 1), ("WAITING_HUMAN", 2), ("RUNNING", 2)]
     ):

@@ -16,9 +16,10 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady
-from pyoco_server.records.models import WaitKind, new_run_id
-from pyoco_server.records.wait_models import NO_DEADLINE, WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import WaitKind, new_run_id
+from pyoco_server.records.waits.wait_models import NO_DEADLINE, WaitRecord, WaitState
 from pyoco_server.runs.index.pagination import SortKey
+from pyoco_server.runs.index.search.filter_sql import where
 from pyoco_server.waits.index.wait_feed import WaitFeedReader
 from pyoco_server.waits.index.wait_index import (
     NEW_FOR_TOPICS,
@@ -26,6 +27,7 @@ from pyoco_server.waits.index.wait_index import (
     TOPIC_WAITS,
     WaitIndex,
     WaitWrite,
+    _conditions,
 )
 from pyoco_server.waits.index.wait_items import OPEN, WaitFilter, item_of
 from tests.support.broker.stored_waits import a_wait, ask, decide, decided
@@ -384,6 +386,31 @@ async def test_waits_for_other_events_cost_an_event_nothing(index: WaitIndex) ->
     assert steps <= 2
     [found] = await index.open_for_event(None, "other-7", upto=2**40)
     assert found.match == {"/id": 8}
+
+
+@pytest.mark.parametrize("states", [OPEN, frozenset(), frozenset({WaitState.EXPIRED})])
+async def test_waits_of_other_runs_cost_a_list_of_one_run_nothing(
+    index: WaitIndex, states: frozenset[WaitState]
+) -> None:
+    mine = [wait("a")]
+    mine.append(decided(a_wait(mine[0].run_id, "b"), WaitState.EXPIRED))
+    await put(index, *mine, *(wait() for _ in range(500)))
+    selected = WaitFilter(states=states, run_id=mine[0].run_id)
+    expected = {each.wait_id for each in mine if not states or each.state in states}
+    page = await index.list(selected, limit=10)
+    assert {msgspec.json.decode(item)["wait_id"] for item in page.items} == expected
+    sql, values = where(_conditions(selected))
+    plan, rows, steps = await cost(index, f"SELECT item FROM waits WHERE {sql}", values)
+    assert (rows, "(wait_id>? AND wait_id<?)" in plan) == (len(expected), True), plan
+    assert steps <= 2
+
+
+async def test_open_waits_of_runs_are_found_whatever_their_ids_begin_with(index: WaitIndex) -> None:
+    one, other = wait("a"), for_event("paid")
+    await put(index, one, other, decided(wait("b")))
+    runs = [one.run_id, other.run_id, one.run_id[:-1]]
+    assert await index.asking_among(runs) == {one.run_id, other.run_id}
+    assert await index.waiting_for_signals(runs) == set()
 
 
 async def test_a_wait_without_a_deadline_is_never_due(index: WaitIndex) -> None:

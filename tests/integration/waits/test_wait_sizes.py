@@ -8,8 +8,8 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import RunStatus
-from pyoco_server.records.wait_models import Decision, WaitState, digest_of
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.waits.wait_models import Decision, WaitState, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 from tests.integration.waits.test_wait_expiry import maintaining

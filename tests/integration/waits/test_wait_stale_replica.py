@@ -1,25 +1,30 @@
 """Answers and retries do not depend on a replica that lags."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.jetstream import stream_reads
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.jetstream import kv, stream_reads
+from pyoco_server.broker.jetstream.kv import Bucket
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, newest_messages, read_batch
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.errors import WaitConflict, WaitExpired
-from pyoco_server.records.models import RunStatus, job_of
-from pyoco_server.records.wait_models import Actor, Question, WaitState, encode
+from pyoco_server.records.runs.run_models import RunStatus, job_of
+from pyoco_server.records.waits.wait_models import Actor, Question, WaitState, encode
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.waits.continuation import Continuations
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.waits.human.reopen import retry_run
+from pyoco_server.waits.wait_maintenance import WaitMaintenance
 from pyoco_server.waits.wait_transitions import expired, reopened
 from pyoco_server.worker.ipc.protocol import Outcome
 from pyoco_server.worker.session.run_questions import RunQuestions
+from tests.support.broker.waits_in_bucket import SeenRuns, WaitsInBucket
 from tests.support.running.waiting_runs import WaitingRun, wait_of, waiting_run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -150,7 +155,7 @@ async def test_a_worker_waits_for_what_a_retry_has_reopened(
     questions = RunQuestions(WaitStore(connection), WaitEvents(connection), job_of(again, None), 3600.0)
     await questions.load()
     await questions.settle(
-        Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked])), may_resume=False
+        Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked])), may_continue=False
     )
     assert replica.reads
     assert [(wait.wait_id, wait.state) for wait in questions.awaited] == [(second.wait_id, WaitState.OPEN)]
@@ -198,6 +203,95 @@ async def test_a_worker_that_does_not_know_yet_that_it_was_reopened_asks_the_lea
     again = reopened(first, at=1.0, deadline_at=first.deadline_at + 60)
     await store.create(again)
     outcome = Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked]))
-    settled = await questions.settle(outcome, may_resume=True)
+    settled = await questions.settle(outcome, may_continue=True)
     assert settled.status == RunStatus.WAITING_HUMAN
     assert questions.awaited == [again]
+
+
+class LaggingReplicas:
+    """Answer reads of the newest messages as of now, whatever is written later."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, known: dict[str, list[StreamMessage]]) -> None:
+        self.reads = 0
+
+        async def stale(_: Connection, stream: str, subjects: Sequence[str]) -> list[StreamMessage]:
+            self.reads += 1
+            return [message for message in known.get(stream, []) if message.subject in subjects]
+
+        monkeypatch.setattr(kv, "newest_messages", stale)
+
+    @classmethod
+    async def of(cls, run: WaitingRun, monkeypatch: pytest.MonkeyPatch) -> "LaggingReplicas":
+        config = run.connection.config
+        known: dict[str, list[StreamMessage]] = {}
+        for bucket, key in ((config.waits_kv_bucket, run.wait_id), (config.runs_kv_bucket, run.run_id)):
+            stream = f"KV_{bucket}"
+            known[stream] = await newest_messages(run.connection, stream, [f"$KV.{bucket}.{key}"])
+        return cls(monkeypatch, known)
+
+
+async def expires_in_maintenance(run: WaitingRun) -> None:
+    """Its first deadline is over."""
+    waits, runs = WaitsInBucket(run.connection), SeenRuns(run.connection)
+    maintenance = WaitMaintenance(run.connection, waits, runs, clock=lambda: run.waits[0].deadline_at)
+    await maintenance._expire_some([run.wait_id])
+
+
+async def test_a_wake_does_not_need_what_the_replica_has_not_received(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await waiting_run(connection, {"timeout_sec": -1, "default": None})
+    replicas = LaggingReplicas(monkeypatch, {})
+    await expires_in_maintenance(run)
+    assert replicas.reads == 2
+    assert (await run.states(), (await run.now()).status) == (["expired"], RunStatus.PENDING)
+    assert len(await run.jobs()) == 1
+
+
+async def test_a_run_that_was_written_since_the_replica_read_it_wakes_once(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await waiting_run(connection, {"timeout_sec": -1, "default": None})
+    await LaggingReplicas.of(run, monkeypatch)
+    await run.becomes(updated_at=1.0)
+    await expires_in_maintenance(run)
+    assert (await run.states(), (await run.now()).status) == (["expired"], RunStatus.PENDING)
+    assert len(await run.jobs()) == 1
+
+
+async def test_a_deadline_that_was_moved_decides_though_a_replica_has_the_former_one(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await waiting_run(connection, {"timeout_sec": -1, "default": None})
+    await LaggingReplicas.of(run, monkeypatch)
+    later = structs.replace(run.waits[0], deadline_at=run.waits[0].deadline_at + 3600)
+    await WaitStore(connection).replace(later, (await run.stored()).revision)
+    await expires_in_maintenance(run)
+    assert (await run.states(), (await run.now()).status) == (["open"], RunStatus.WAITING_HUMAN)
+    assert await run.jobs() == []
+
+
+async def test_an_answer_wins_over_a_replica_that_has_not_received_it(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await waiting_run(connection)
+    await LaggingReplicas.of(run, monkeypatch)
+    await AnswerHandler(connection).respond(run.wait_id, Answer(payload=1), ANYBODY, ANN)
+    await expires_in_maintenance(run)
+    assert await run.states() == ["answered"]
+    assert len(await run.jobs()) == 1
+
+
+async def test_runs_that_are_too_large_to_be_read_together_wake_once_each(connection: Connection) -> None:
+    """Else a submit would wait behind megabytes of replies."""
+    large = [await waiting_run(connection, {"timeout_sec": -1, "default": None}) for _ in range(8)]
+    for run in large:
+        await run.becomes(error="x" * 250_000)
+    bucket = Bucket(connection, connection.config.runs_kv_bucket)
+    read = await bucket.get_many([run.run_id for run in large])
+    assert 1 <= sum(len(entry.value) for entry in read.values()) // 250_000 < len(large)
+    maintenance = WaitMaintenance(connection, WaitsInBucket(connection), SeenRuns(connection))
+    await maintenance._expire_some([run.wait_id for run in large])
+    for run in large:
+        assert (await run.states(), (await run.now()).status) == (["expired"], RunStatus.PENDING)
+        assert len(await run.jobs()) == 1

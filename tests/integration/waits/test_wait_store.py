@@ -9,13 +9,13 @@ from msgspec import structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.models import RunStatus
-from pyoco_server.records.wait_models import WaitEventKind, WaitState, encode
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.waits.wait_models import WaitEventKind, WaitState, encode
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention
 from pyoco_server.waits.wait_transitions import event_of

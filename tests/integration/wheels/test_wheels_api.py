@@ -14,7 +14,7 @@ import pytest
 from pyoco_server.broker.jetstream.object_store import CHUNK_BYTES
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.routes.files import wheel_routes as wheels
+from pyoco_server.http_api.routes.workers import wheel_routes as wheels
 from pyoco_server.http_client import AsyncPyocoHttpClient
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway

@@ -13,8 +13,8 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.records.models import LogLine
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.child.task_output import TaskOutput
 from pyoco_server.worker.executors.thread_executor import EmbeddedOutput

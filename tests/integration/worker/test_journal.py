@@ -8,8 +8,9 @@ import pytest
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.records.models import JournalEntry, new_run_id
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.run_models import new_run_id
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

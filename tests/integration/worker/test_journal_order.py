@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.records.models import JournalEntry, new_run_id
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.worker.session import run_recorder
 from pyoco_server.worker.session.run_recorder import RunRecorder
 from tests.integration.worker.conftest import OwnQueue

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from pyoco_server.broker.jetstream.stream_reads import read_batch
-from pyoco_server.records.models import LogLine
+from pyoco_server.records.runs.log_models import LogLine
 from tests.flows import durable
 from tests.integration.worker.conftest import OwnQueue
 from tests.support.running.gateway import RunningGateway

@@ -9,8 +9,15 @@ from msgspec import structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, TaskStatus, encode, pending_snapshot
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.records.runs.run_models import (
+    Job,
+    RunSnapshot,
+    RunStatus,
+    TaskStatus,
+    encode,
+    pending_snapshot,
+)
 from pyoco_server.runs.lifecycle.ownership import DuplicateJob, OwnedRun, RunEnded, RunGone, RunTaken, claim
 from pyoco_server.runs.lifecycle.submission import new_job
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.records.models import JournalEntry
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.records.runs.journal_models import JournalEntry
 from tests.integration.worker.conftest import OwnQueue
 from tests.support.places import FLOWS
 from tests.support.programs import WORKER, Program, running

@@ -9,10 +9,12 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.broker.client.connection import Connection, NoAnswer, PayloadTooLarge
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.records.models import JournalEntry, LogLine, new_run_id
-from pyoco_server.records.wait_models import Question
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.runs.run_models import new_run_id
+from pyoco_server.records.waits.wait_models import Question
 from pyoco_server.runs.lifecycle.ownership import RunTaken
 from pyoco_server.worker.session import run_recorder
 from pyoco_server.worker.session.run_recorder import RunRecorder

@@ -8,8 +8,15 @@ from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.run_store import RunStore, StoredRun
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, decode_snapshot, encode, pending_snapshot
+from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
+from pyoco_server.records.runs.run_models import (
+    Job,
+    RunSnapshot,
+    RunStatus,
+    decode_snapshot,
+    encode,
+    pending_snapshot,
+)
 from pyoco_server.runs.lifecycle import ownership
 from pyoco_server.runs.lifecycle.ownership import OwnedRun, claim
 from pyoco_server.runs.lifecycle.submission import new_job

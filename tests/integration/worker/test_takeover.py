@@ -1,26 +1,33 @@
 """The runs of a worker that died are handed over long before AckWait, which never elapses here."""
 
 import asyncio
+import logging
 import signal
+import time
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
 from msgspec import structs
 
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden
+from pyoco_server.records.workers.worker_models import WorkerState
 from pyoco_server.runs.lifecycle.ownership import RunEnded, RunTaken
 from pyoco_server.runs.takeover import takeover
 from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.session import presence
 from tests.flows import basics
 from tests.integration.worker.conftest import OwnQueue
 from tests.support.broker.worker_records import worker_is
-from tests.support.inspection import claimed_by, started_pid
+from tests.support.inspection import claimed_by, started_pid, worker_record
 from tests.support.places import FLOWS
 from tests.support.programs import WORKER, running
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -86,6 +93,153 @@ async def is_handed_over(gateway: RunningGateway, run_id: str) -> dict[str, Any]
         return run if "handed_over_at" in run else None
 
     return await eventually(run, describe="the run is handed over")
+
+
+# Longer than an unseen worker takes from its record to its first claim, if it does not wait.
+UNSEEN_SEC = 0.5
+
+
+async def test_a_worker_takes_no_run_before_a_gateway_has_seen_it(
+    own_queue: OwnQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it was killed before, nobody could tell it from one that gateways cannot see."""
+    gateway = own_queue.gateway
+    probe, may_look = gateway.inside.takeover._probe, asyncio.Event()
+    look = probe.disconnected
+
+    async def look_later(instance_ids: Collection[str]) -> set[str]:
+        await may_look.wait()
+        return await look(instance_ids)
+
+    monkeypatch.setattr(probe, "disconnected", look_later)
+    monkeypatch.setattr(presence, "_SEEN_WITHIN_SEC", NEVER_SEC)
+    run_id = await own_queue.submit("noop")
+
+    async def claim_and_die() -> None:
+        async with own_queue.idle_worker(
+            basics.noop_flow, "early", worker_lost_after_sec=NEVER_SEC, **SILENT
+        ) as worker:
+            await claimed_by(worker)
+            await die(worker)
+
+    working = asyncio.create_task(claim_and_die())
+    try:
+        await eventually(
+            lambda: [
+                each
+                for each in gateway.inside.takeover._workers._processes.values()
+                if each.worker_id == "early"
+            ],
+            describe="its record is stored",
+        )
+        await asyncio.wait({working}, timeout=UNSEEN_SEC)
+    finally:
+        may_look.set()
+        await working
+    await is_handed_over(gateway, run_id)
+    async with own_queue.worker("heir"):
+        run = await gateway.ends(run_id)
+    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "heir", 2)
+
+
+async def test_a_worker_that_no_gateway_can_see_works_and_is_never_lost(
+    own_queue: OwnQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its account does not import the subject of the probes, for example."""
+    caplog.set_level(logging.INFO)
+    gateway = own_queue.gateway
+
+    def unseen(connection: Connection, instance_id: str, _: object) -> RenewableSubscription:
+        return RenewableSubscription(connection, lambda _: None, f"elsewhere.{instance_id}")
+
+    monkeypatch.setattr(presence, "probed_subscription", unseen)
+    async with own_queue.idle_worker(basics.noop_flow, "unseen", **SILENT) as worker:
+        assert [
+            each for each in caplog.messages if "worker unseen takes runs: no gateway has seen it" in each
+        ]
+        run_id = await own_queue.submit("noop")
+        await claimed_by(worker)
+        instance_id, workers = worker._services.instance_id, gateway.inside.takeover._workers
+        await eventually(lambda: instance_id not in workers.probed, describe="it is not probed any more")
+        assert not workers.is_lost(instance_id)
+        assert "handed_over_at" not in await gateway.get(run_id)
+
+
+async def test_a_worker_that_starts_during_a_probe_is_not_seen_by_it(
+    own_queue: OwnQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has asked for it. If it counted as seen, one that gateways cannot see would lose its runs."""
+    takeover = own_queue.gateway.inside.takeover
+    look, instance_id = takeover._probe.disconnected, uuid4().hex
+    record = {"worker_id": "late", "instance_id": instance_id, "state": "IDLE", "last_seen_at": time.time()}
+    results: list[bool] = []
+
+    async def look_while_it_starts(instance_ids: Collection[str]) -> set[str]:
+        if process := takeover._workers._processes.get(instance_id):
+            results.append(process.was_connected)
+        found = await look(instance_ids)
+        takeover._on_record(msgspec.json.encode(record))
+        return found
+
+    async with mortal_worker(own_queue, "probed", **SILENT):
+        monkeypatch.setattr(takeover._probe, "disconnected", look_while_it_starts)
+        await eventually(lambda: results, describe="it is probed itself")
+    assert results[0] is False
+
+
+async def test_a_gateway_that_starts_later_sees_the_workers_that_are_there(
+    own_queue: OwnQueue, tmp_path: Path
+) -> None:
+    config = replace(own_queue.gateway.inside.config, index_dir=str(tmp_path / "index"), **SILENT)
+    # Without a heartbeat, its stored record is all there is.
+    async with mortal_worker(own_queue, "earlier", **SILENT), running_gateway(config) as later:
+        await is_seen(later, "earlier")
+
+
+async def test_a_connect_that_is_given_up_leaves_no_worker(
+    own_queue: OwnQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be shown as idle, with its flows, and take no run."""
+    waits = asyncio.Event()
+
+    async def never_seen(_: presence.Presence) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(presence.Presence, "wait_seen", never_seen)
+    others = asyncio.all_tasks()
+    connecting = asyncio.create_task(
+        PyocoNatsWorker.connect(
+            own_queue.gateway.inside.config, lambda _: basics.noop_flow, "given-up", [own_queue.tag]
+        )
+    )
+    await waits.wait()
+    connecting.cancel()
+    await asyncio.wait({connecting})
+    assert connecting.cancelled()
+    assert (await worker_record(own_queue.gateway, "given-up")).state is WorkerState.STOPPED_GRACEFUL
+    left = [each for each in asyncio.all_tasks() - others if "worker:given-up" in each.get_name()]
+    assert not left
+
+
+async def test_a_gateway_that_starts_later_does_not_look_for_the_dead(
+    own_queue: OwnQueue, tmp_path: Path
+) -> None:
+    """Records are kept for days: there may be thousands."""
+    config = replace(
+        own_queue.gateway.inside.config,
+        index_dir=str(tmp_path / "index"),
+        worker_heartbeat_interval_sec=0.01,
+        worker_disconnect_timeout_sec=0.02,
+    )
+    async with mortal_worker(own_queue, "long-dead", **SILENT) as worker:
+        await die(worker)
+    record = await worker_record(own_queue.gateway, "long-dead")
+    await eventually(lambda: time.time() - record.last_seen_at > 0.02, describe="it was silent for so long")
+    async with running_gateway(config) as later:
+        takeover = later.inside.takeover
+        await eventually(lambda: takeover._connected_since, describe="the records were read")
+        assert worker._services.instance_id not in takeover._workers.probed
 
 
 async def test_a_killed_worker_is_shown_and_its_run_is_continued_by_another(

@@ -12,7 +12,7 @@ from msgspec import structs
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.executors.child_process import ChildProcess
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.records.models import WorkerRecord, decode_job
+from pyoco_server.records.runs.run_models import decode_job
+from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.worker import nats_worker
 from pyoco_server.worker.executors.executor_pool import ProcessExecutor
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
@@ -202,7 +203,12 @@ async def test_a_keeper_that_is_stopped_while_it_wakes_up_stops(shared_gateway: 
         for turns in range(8):
             executor = ThreadExecutor(lambda _: basics.noop_flow, config)
             keeper = RunKeeper(
-                services, delivery, owned, executor, questions, with_artifacts=lambda snapshot: snapshot
+                services,
+                delivery,
+                owned,
+                executor,
+                questions,
+                with_artifacts_and_version=lambda snapshot: snapshot,
             )
             async with asyncio.timeout(LIMIT_SEC), asyncio.TaskGroup() as group:
                 keeper.start(group)

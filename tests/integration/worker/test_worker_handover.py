@@ -14,7 +14,7 @@ from tests.integration.worker.conftest import OwnQueue
 from tests.support.inspection import claimed_by, started_pid
 from tests.support.places import FLOWS
 from tests.support.programs import WORKER, running
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT_SEC, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -32,6 +32,26 @@ async def test_a_run_longer_than_the_drain_time_moves_to_another_worker_at_once(
     async with own_queue.worker("successor"):
         run = await own_queue.gateway.ends(run_id)
     assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "successor", 2)
+
+
+async def test_a_successor_whose_code_has_no_version_does_not_keep_that_of_the_first(
+    own_queue: OwnQueue, tmp_path: Path
+) -> None:
+    release, marker = tmp_path / "release", tmp_path / "started"
+    async with own_queue.worker("leaving", drain_timeout_sec=0.2):
+        run_id = await own_queue.submit("waiting", params={"path": str(release), "started": str(marker)})
+        await started_pid(marker)
+
+        async def has_version() -> bool:
+            return "code_version" in await own_queue.gateway.get(run_id)
+
+        await eventually(has_version, describe="the first worker has stored its version")
+    release.touch()
+    async with own_queue.idle_worker(basics.waiting_flow, "resolver") as successor:
+        assert await successor.run_once(timeout=LIMIT_SEC) == run_id
+    run = await own_queue.gateway.ends(run_id)
+    assert (run["status"], run["worker_id"]) == ("COMPLETED", "resolver")
+    assert "code_version" not in run
 
 
 async def test_the_run_of_a_crashed_worker_is_taken_over(own_queue: OwnQueue) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pyoco_server.broker.queue import intake as intake_module
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.http_api.routes import worker_routes as workers_api
+from pyoco_server.http_api.routes.workers import worker_routes as workers_api
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.worker import PyocoNatsWorker
 from tests.flows import basics
@@ -196,7 +196,7 @@ async def test_commands_apply_to_an_embedded_worker(own_queue: OwnQueue) -> None
 
 async def started_intake(queue: OwnQueue, *more_tags: str) -> Intake:
     connection = queue.gateway.inside.connection
-    intake = Intake(connection, WorkQueue(connection), [queue.tag, *more_tags])
+    intake = Intake(connection, [queue.tag, *more_tags])
     await intake.start()
     return intake
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyoco_server.records.models import WorkerRecord, WorkerState
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from tests.integration.worker.conftest import OwnQueue
 from tests.support.inspection import started_pid, worker_record
 from tests.support.places import FLOWS

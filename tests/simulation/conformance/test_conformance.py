@@ -89,6 +89,13 @@ def _get(draw: st.DrawFn) -> Operation:
         return "direct_get", (stream, draw(st.sampled_from(_SUBJECTS[stream])), {})
     if draw(st.booleans()):
         query = {"seq": draw(_sequences), "next_by_subj": pattern, "batch": draw(st.integers(1, 4))}
+    elif draw(st.booleans()):
+        subjects = draw(st.lists(st.sampled_from(_SUBJECTS[stream]), min_size=1, unique=True))
+        query = {
+            "multi_last": subjects,
+            "batch": draw(st.integers(1, 4)),
+            "max_bytes": draw(st.sampled_from([1, 1_000_000])),
+        }
     return "direct_get", (stream, "", query)
 
 

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final
 
-from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot
-from pyoco_server.records.operation_models import BulkRecord
-from pyoco_server.records.schedule_models import ScheduleRecord
-from pyoco_server.records.signal_models import Mailbox
-from pyoco_server.records.wait_models import WaitEvent, WaitRecord
-from pyoco_server.records.workflow_event_models import RetryJob
+from pyoco_server.records.runs.bulk_models import BulkRecord
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.run_models import RunSnapshot
+from pyoco_server.records.schedules.schedule_models import ScheduleRecord
+from pyoco_server.records.triggers.workflow_event_models import RetryJob
+from pyoco_server.records.waits.signal_models import Mailbox
+from pyoco_server.records.waits.wait_models import WaitEvent, WaitRecord
 
 # How exactly a process knows the time.
 CLOCK_SEC: Final = 0.5

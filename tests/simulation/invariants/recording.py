@@ -9,14 +9,17 @@ from pyoco_server.broker.queue.work_queue import head_of
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.hook_models import HookOverlap, decode_hook
-from pyoco_server.records.models import DeadLetter, JournalEntry, RunSnapshot, is_run_id
-from pyoco_server.records.operation_models import BulkRecord
-from pyoco_server.records.schedule_models import decode_schedule
-from pyoco_server.records.signal_models import decode_mailbox
-from pyoco_server.records.wait_models import decode_outbox, decode_wait, decode_wait_event
-from pyoco_server.records.workflow_event_models import decode_retry_job
-from pyoco_server.runs.index.run_filter import RunFilter
+from pyoco_server.records.runs.bulk_models import BulkRecord
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.run_models import RunSnapshot
+from pyoco_server.records.schedules.schedule_models import decode_schedule
+from pyoco_server.records.triggers.hook_models import HookOverlap, decode_hook
+from pyoco_server.records.triggers.workflow_event_models import decode_retry_job
+from pyoco_server.records.value_types import is_run_id
+from pyoco_server.records.waits.signal_models import decode_mailbox
+from pyoco_server.records.waits.wait_models import decode_outbox, decode_wait, decode_wait_event
+from pyoco_server.runs.index.search.run_filter import RunFilter
 from tests.simulation.faults import WorldFault
 from tests.simulation.invariants.checks import InvariantBroken
 from tests.simulation.invariants.evidence import (

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, TaskStatus
 from tests.simulation.invariants.evidence import Evidence, Invariant, Request, Response
 
 

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from pyoco_server.records.journal_order import valid_entries
-from pyoco_server.records.models import UNANSWERED, Reason, RunSnapshot, RunStatus
-from pyoco_server.records.operation_models import BulkState
-from pyoco_server.records.wait_models import WaitState
+from pyoco_server.records.runs.bulk_models import BulkState
+from pyoco_server.records.runs.journal_order import valid_entries
+from pyoco_server.records.runs.run_models import UNANSWERED, Reason, RunSnapshot, RunStatus
+from pyoco_server.records.waits.wait_models import WaitState
 from tests.simulation.invariants.evidence import CLOCK_SEC, Evidence, Execution, Invariant
 
 

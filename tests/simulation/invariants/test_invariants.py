@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import (
-    DeadLetter,
-    JournalEntry,
+from pyoco_server.records.runs.bulk_models import BulkAction, BulkRecord, BulkState
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.run_models import (
     OpenWait,
     Reason,
     RunSnapshot,
@@ -18,11 +19,10 @@ from pyoco_server.records.models import (
     WaitKind,
     new_run_id,
 )
-from pyoco_server.records.operation_models import BulkAction, BulkRecord, BulkState
-from pyoco_server.records.schedule_models import ScheduleRecord, ScheduleSpec
-from pyoco_server.records.signal_models import Mailbox, Signal
-from pyoco_server.records.wait_models import WaitEventKind, WaitRecord, WaitState
-from pyoco_server.records.workflow_event_models import EventActor, EventInput, RetryJob, RetryStatus
+from pyoco_server.records.schedules.schedule_models import ScheduleRecord, ScheduleSpec
+from pyoco_server.records.triggers.workflow_event_models import EventActor, EventInput, RetryJob, RetryStatus
+from pyoco_server.records.waits.signal_models import Mailbox, Signal
+from pyoco_server.records.waits.wait_models import WaitEventKind, WaitRecord, WaitState
 from pyoco_server.waits.wait_transitions import event_of
 from tests.simulation.invariants import (
     checks,
@@ -256,6 +256,16 @@ BROKEN: list[tuple[Callable[[Evidence], Any], Evidence]] = [
             requests=[
                 asked("answer", Response.DONE, key="d", ended_at=1.0),
                 asked("answer", Response.REFUSED, key="d", began_at=2.0),
+            ]
+        ),
+    ),
+    (
+        # A user repeats it at once: no simulated time is between the response and the repetition.
+        wait_invariants.a_repeated_answer_gets_its_receipt,
+        Evidence(
+            requests=[
+                asked("answer", Response.DONE, key="d", ended_at=1.0),
+                asked("answer", Response.REFUSED, key="d", began_at=1.0),
             ]
         ),
     ),

@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec import UNSET
 
-from pyoco_server.records.causes import CauseKind
-from pyoco_server.records.workflow_event_models import RetryStatus
+from pyoco_server.records.runs.causes import CauseKind
+from pyoco_server.records.triggers.workflow_event_models import RetryStatus
 from tests.simulation.invariants.evidence import Evidence, Invariant, Response, RetryWrite
 
 # How late an occurrence of a schedule may be started after the last fault.

@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from pyoco_server.records.models import WaitKind
-from pyoco_server.records.wait_models import WaitState
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.waits.wait_models import WaitState
 from tests.simulation.invariants.evidence import CLOCK_SEC, Evidence, Invariant, Response
 
 
@@ -29,11 +29,12 @@ def an_answer_counts_once(evidence: Evidence) -> Iterator[str]:
 
 
 def a_repeated_answer_gets_its_receipt(evidence: Evidence) -> Iterator[str]:
+    """Also if it is repeated at the moment of the response: no simulated time passes between the two."""
     for request in evidence.of_kind("answer"):
         if request.key is None or request.response is not Response.REFUSED:
             continue
         same = [each for each in evidence.requests if each.kind == "answer" and each.key == request.key]
-        if any(each.response is Response.DONE and each.ended_at < request.began_at for each in same):
+        if any(each.response is Response.DONE and each.ended_at <= request.began_at for each in same):
             yield f"answer {request.key} was accepted, and its repetition refused: {request.text}"
 
 

@@ -199,9 +199,10 @@ class JetStreamApi:
         if "start_time" in query:
             first = stream.sequence_at(headers.unix_ns(query["start_time"]))
         most, most_bytes = int(query["batch"]), int(query.get("max_bytes") or 0)
-        found = list(replica.after(first, pattern))
+        subjects = query.get("multi_last")
+        found = _newest(replica, subjects) if subjects else list(replica.after(first, pattern))
         if not found:
-            self._status(reply, headers.status(404, "Message Not Found"))
+            self._status(reply, headers.status(404, "No Results" if subjects else "Message Not Found"))
             return
         sent, size = 0, 0
         for stored in found[:most]:
@@ -218,6 +219,8 @@ class JetStreamApi:
             "Nats-Num-Pending": str(len(found) - sent),
             "Nats-Last-Sequence": str(found[sent - 1].sequence),
         }
+        if subjects:
+            end["Nats-UpTo-Sequence"] = str(stream.last_sequence)
         self._status(reply, headers.status(204, "EOB", end))
 
     def _send(
@@ -310,6 +313,12 @@ def _chosen(replica: Stream | View, query: _Query) -> Stored | None:
     if pattern := query.get("next_by_subj"):
         return next(replica.after(int(query.get("seq") or 1), pattern), None)
     return replica.at(int(query["seq"]))
+
+
+def _newest(replica: Stream | View, subjects: list[str]) -> list[Stored]:
+    """The newest message of each of these subjects, in the order of the stream."""
+    newest = {stored.sequence: stored for each in subjects if (stored := replica.last(each)) is not None}
+    return [newest[sequence] for sequence in sorted(newest)]
 
 
 def _before(found: list[Stored], sent: int) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pyoco_server.records.operation_models import BulkAction
+from pyoco_server.records.runs.bulk_models import BulkAction
 from tests.simulation.executor import Step
 from tests.simulation.faults import USUAL
 from tests.simulation.network import MessageFault

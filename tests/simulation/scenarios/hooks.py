@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pyoco_server.records.hook_models import HookKind, HookOverlap
+from pyoco_server.records.triggers.hook_models import HookKind, HookOverlap
 from tests.simulation.executor import Step
 from tests.simulation.faults import USUAL
 from tests.simulation.hook_senders import HookSenders

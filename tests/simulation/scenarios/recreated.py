@@ -1,6 +1,6 @@
 """An operator deletes the stream of dead letters, or that of jobs, and creates it again: it counts from 1."""
 
-from pyoco_server.records.operation_models import BulkAction
+from pyoco_server.records.runs.bulk_models import BulkAction
 from tests.simulation.executor import Step
 from tests.simulation.faults import USUAL
 from tests.simulation.network import MessageFault

@@ -1,6 +1,6 @@
 """A failed run is rerun, from its start and from its failed task."""
 
-from pyoco_server.records.models import RerunMode
+from pyoco_server.records.runs.run_models import RerunMode
 from tests.simulation.executor import Step
 from tests.simulation.users import Users
 from tests.simulation.world import Shape

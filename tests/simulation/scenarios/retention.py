@@ -1,6 +1,6 @@
 """Ended runs are removed while people rerun and retry them."""
 
-from pyoco_server.records.models import RerunMode
+from pyoco_server.records.runs.run_models import RerunMode
 from tests.simulation.executor import Ask, Step
 from tests.simulation.faults import USUAL, WorldFault
 from tests.simulation.network import MessageFault

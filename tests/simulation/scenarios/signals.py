@@ -1,6 +1,6 @@
 """Signals and events are sent before, while and after runs wait for them."""
 
-from pyoco_server.records.models import WaitKind
+from pyoco_server.records.runs.run_models import WaitKind
 from tests.simulation.executor import Await, Step
 from tests.simulation.users import Users
 from tests.simulation.world import Shape

@@ -1,6 +1,6 @@
 """The same workflow events arrive at two gateways; retry jobs of refused ones are executed by both."""
 
-from pyoco_server.records.trigger_models import TemplateOverlap
+from pyoco_server.records.triggers.trigger_models import TemplateOverlap
 from tests.simulation.executor import Step
 from tests.simulation.users import Users
 from tests.simulation.world import Shape

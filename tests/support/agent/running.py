@@ -1,16 +1,24 @@
 """Runs of the flow `agent_request` at a gateway, on a worker that has the repository."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
+import pytest
+
+from pyoco_server.agent.flow.work_session import FLOW_NAME, REPO_VARIABLE, run_params
+from pyoco_server.agent.flow.worker_setup import FLOWS_FOLDER
 from pyoco_server.agent.run_files import RunFiles, Stage
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.records.causes import Cause, CauseKind
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.runs.causes import Cause, CauseKind
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.agent.repository import AgentRepository
 from tests.support.running.gateway import RunningGateway
+from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
 
 TAG = "repo-0123456789ab"
@@ -92,3 +100,15 @@ class Agent:
         """Start a run and wait for its end."""
         run = await self.start(request_id, sequence, **params)
         return run, await run.ends()
+
+
+@asynccontextmanager
+async def running_agent(
+    gateway: RunningGateway, config: NatsBackendConfig, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Agent]:
+    """A worker with the flow of agent requests, for a new repository in the folder."""
+    repository = AgentRepository(folder / "agent")
+    monkeypatch.setenv(REPO_VARIABLE, str(repository.repo))
+    monkeypatch.setenv("HOME", str(folder))
+    async with serving_worker(config, tags=[TAG], flows=FLOWS_FOLDER):
+        yield Agent(gateway, repository)

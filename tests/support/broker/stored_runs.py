@@ -9,8 +9,8 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.records.models import RunSnapshot, RunStatus, pending_snapshot
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, pending_snapshot
 from pyoco_server.runs.lifecycle.job_signatures import signatures_of
 from pyoco_server.runs.lifecycle.submission import new_job
 

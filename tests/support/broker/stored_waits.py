@@ -5,11 +5,11 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.http_api.gateway import Gateway
-from pyoco_server.records.models import RunSnapshot, TaskStatus
-from pyoco_server.records.wait_models import WaitRecord, WaitState, digest_of, wait_id_of
-from pyoco_server.runs.lifecycle.waiting_state import waiting
+from pyoco_server.records.runs.run_models import RunSnapshot, TaskStatus
+from pyoco_server.records.waits.wait_models import WaitRecord, WaitState, digest_of, wait_id_of
+from pyoco_server.runs.lifecycle.waiting_state import parked_snapshot
 from tests.support.broker.stored_runs import signed, snapshot
 
 
@@ -43,7 +43,7 @@ def waiting_run(
     """A run that waits for people, as its worker leaves it, and the waits."""
     run = snapshot(flow_name="invoices", tenant_id=tenant_id)
     waits = [a_wait(run.run_id, name, tenant_id=tenant_id, **fields) for name in names or ("approve",)]
-    return waiting(run, waits, {"check": TaskStatus.WAITING}), waits
+    return parked_snapshot(run, waits, {"check": TaskStatus.WAITING}), waits
 
 
 async def ask(inside: Gateway, *names: str, **fields: Any) -> list[WaitRecord]:

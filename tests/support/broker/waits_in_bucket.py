@@ -10,8 +10,8 @@ from pyoco_server.broker.jetstream.stream_reads import (
     read_batch,
     stream_state,
 )
-from pyoco_server.records.models import TERMINAL
-from pyoco_server.records.wait_models import WaitRecord, WaitState, decode_outbox, decode_wait
+from pyoco_server.records.runs.run_models import TERMINAL
+from pyoco_server.records.waits.wait_models import WaitRecord, WaitState, decode_outbox, decode_wait
 from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
 from pyoco_server.waits.index.wait_index import WaitIndex
 
@@ -78,7 +78,7 @@ class SeenRuns(OpenRuns):
 
     async def look(self) -> None:
         bucket = self._connection.config.runs_kv_bucket
-        if not self.created:
+        if not self.bucket_created:
             self.reset((await stream_state(self._connection, f"KV_{bucket}")).created)
         while batch := await read_batch(self._connection, f"KV_{bucket}", EVERYTHING, after=self._after):
             for message in batch:

@@ -6,7 +6,7 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import publish_acked
-from pyoco_server.records.models import WorkerRecord, WorkerState
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import eventually
 

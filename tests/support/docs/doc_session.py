@@ -19,6 +19,7 @@ from typing import Final
 
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.docs.code_blocks import CodeBlock
+from tests.support.forks.fork_server import stand_ins
 from tests.support.places import ROOT
 from tests.support.ports import port_to_keep
 from tests.support.programs import Program, environment, started
@@ -47,8 +48,9 @@ _SAMPLES: Final = [
 
 
 class DocSession:
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, programs: Path) -> None:
         self.folder = folder
+        self._programs = programs
         self._stack = stack
         self._servers: dict[str, Program] = {}
         self._printed = ""
@@ -149,7 +151,9 @@ class DocSession:
 
     def _settings(self) -> dict[str, str]:
         return {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join(
+                map(str, (self._programs, Path(sys.executable).parent, os.environ["PATH"]))
+            ),
             "HOME": str(self.folder.parent),
             "PYOCO_SERVER": f"http://127.0.0.1:{self._gateway}",
             "PYOCO_NATS_URL": f"nats://127.0.0.1:{self._nats}",
@@ -170,9 +174,11 @@ def _quit(name: str, program: Program) -> None:
 
 
 @contextmanager
-def doc_session(folder: Path) -> Iterator[DocSession]:
+def doc_session(folder: Path, *, as_installed: bool = False) -> Iterator[DocSession]:
+    """Our programs are forks of a preloaded process (stand_in.py), or those that were installed."""
     folder.mkdir()
+    programs = Path(sys.executable).parent if as_installed else stand_ins()
     with ExitStack() as stack:
-        session = DocSession(folder, stack)
+        session = DocSession(folder, stack, programs)
         yield session
         session.stop()

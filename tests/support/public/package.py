@@ -26,6 +26,7 @@ TENANT = "acme"
 PEPPER = "a pepper"
 # On Python 3.11 its workers hang after some runs.
 _PYTHON = (3, 12)
+_ENVIRONMENT = Environment(f"public-{VERSION}", (f"pyoco-server=={VERSION}",), at_least=_PYTHON)
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,10 @@ class Leftovers:
 
 def environment() -> Environment:
     """Its environment, installed; the test is skipped where there is no suitable Python."""
-    found = Environment(f"public-{VERSION}", (f"pyoco-server=={VERSION}",), at_least=_PYTHON)
     if not _has_python():
         pytest.skip(f"the public package needs Python {_PYTHON[0]}.{_PYTHON[1]} or newer, and there is none")
-    found.prepare()
-    return found
+    _ENVIRONMENT.prepare()
+    return _ENVIRONMENT
 
 
 def _has_python() -> bool:
@@ -142,3 +142,8 @@ def _is_lost(http: httpx.Client, run_id: str) -> None:
         lambda: http.get(f"/runs/{run_id}").status_code == httpx.codes.NOT_FOUND,
         describe=f"the public run {run_id} has lost its tenant",
     )
+
+
+if __name__ == "__main__" and _has_python():
+    # `make test` installs it before the tests: a download is no part of what a test may take.
+    _ENVIRONMENT.prepare()

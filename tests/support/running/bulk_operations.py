@@ -11,8 +11,8 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Job, RunStatus, pending_snapshot
-from pyoco_server.records.operation_models import BulkItem, BulkRecord
+from pyoco_server.records.runs.bulk_models import BulkItem, BulkRecord
+from pyoco_server.records.runs.run_models import Job, RunStatus, pending_snapshot
 from pyoco_server.runs.bulk.bulk_runner import StepResult
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.broker.stored_runs import signed

@@ -17,20 +17,20 @@ from pyoco_server.alerts.alert_deliverer import AlertDeliverer
 from pyoco_server.alerts.alert_evaluator import AlertEvaluator
 from pyoco_server.broker.jetstream.object_store import ObjectStore
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.broker.stores.bulk_records import BulkRecords
-from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.event_store import EventStore
-from pyoco_server.broker.stores.idempotency_keys import IdempotencyKeys
-from pyoco_server.broker.stores.mailbox_store import MailboxStore
 from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.triggers.audit_store import AuditStore
+from pyoco_server.broker.stores.runs.bulk_records import BulkRecords
+from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
+from pyoco_server.broker.stores.runs.idempotency_keys import IdempotencyKeys
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.triggers.event_audit_store import AuditStore
 from pyoco_server.broker.stores.triggers.receipt_store import ReceiptStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.event_store import EventStore
+from pyoco_server.broker.stores.waits.mailbox_store import MailboxStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.cli.server.server_command import main
 from pyoco_server.records.monitoring.alert_models import AlertRecord
-from pyoco_server.records.wait_models import WaitEventKind, WaitState
+from pyoco_server.records.waits.wait_models import WaitEventKind, WaitState
 from pyoco_server.runs.bulk.bulk_runner import BulkSteps
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
 from pyoco_server.triggers.overlap_slots import OverlapSlots

@@ -13,12 +13,14 @@ from functools import partial
 from typing import Any
 
 from pyoco_server.broker.queue.work_queue import Delivery
-from pyoco_server.broker.stores.journal_store import Journal
-from pyoco_server.broker.stores.run_object_store import RunObjects
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.runs.journal_store import Journal
+from pyoco_server.broker.stores.runs.run_object_store import RunObjects
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.cli.worker_command import main
+from pyoco_server.worker.session import presence
 from tests.support.running.crashing_gateway import CrashPoint
+from tests.support.waiting import NEVER_SEC
 
 # For whatever must not overtake the journal, and perhaps does.
 _PATIENCE_SEC = 1.0
@@ -46,6 +48,13 @@ def _die_before_journalling(*tasks: str) -> None:
     Journal.append, WaitStore.create = last_append, reporting_create  # type: ignore[method-assign]
 
 
+def _die_at_first_claim() -> None:
+    """However long it takes until a gateway has seen this worker."""
+    presence._SEEN_WITHIN_SEC = NEVER_SEC
+    os.environ["PYOCO_WORKER_LOST_AFTER_SEC"] = str(NEVER_SEC)
+    CrashPoint(RunStore, "replace").die(at=1)
+
+
 POINTS: dict[str, Callable[[], None]] = {
     "task done": partial(_die_before_journalling, "prepare", "lie_down"),
     "step done": partial(_die_before_journalling, "approve", "nap"),
@@ -55,6 +64,7 @@ POINTS: dict[str, Callable[[], None]] = {
     # In the middle of a large output, and before anything refers to it.
     "output part stored": partial(CrashPoint(RunObjects, "_write").die, at=12),
     "output stored": partial(CrashPoint(RunObjects, "put").die, at=1),
+    "first claim": _die_at_first_claim,
     "claimed": partial(CrashPoint(RunStore, "replace").die, at=1),
     # Each write of the uploads of a run, in turn.
     **{f"upload {at}": partial(CrashPoint(RunObjects, "_write").die, at=at) for at in range(1, 7)},

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import JournalEntry, LogLine
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.worker.executors.child_process import ChildProcess
 from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool, ProcessExecutor
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate

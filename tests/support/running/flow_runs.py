@@ -9,12 +9,13 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.records.causes import Cause
-from pyoco_server.records.models import JournalEntry, LogLine
-from pyoco_server.records.wait_models import Question, WaitRecord, encode
+from pyoco_server.records.runs.causes import Cause
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.waits.wait_models import Question, WaitRecord, encode
 from pyoco_server.worker.child.task_output import TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
-from pyoco_server.worker.engine.task_calls import RetryBackoff
+from pyoco_server.worker.engine.tasks.task_calls import RetryBackoff
 from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run
 
 NO_BACKOFF = RetryBackoff(0.0, 0.0)

@@ -14,7 +14,7 @@ from nats.aio.client import Client
 from typer.testing import CliRunner
 
 from pyoco_server.admin_cli import app as admin_app
-from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.queue.tag_consumers import ensure_consumer
 from pyoco_server.broker.resources import resources
 from pyoco_server.config import NatsBackendConfig
 from tests.support.broker.connections import connected
@@ -88,7 +88,7 @@ async def installation(
     found = Installation(server, users, replace(config, sweep_interval_sec=0.3))
     async with connected(found.settings("admin")) as admin:
         for tag in ("default", "gpu"):
-            await WorkQueue(admin).ensure_consumer(tag)
+            await ensure_consumer(admin, tag)
     yield found
     async with found.client("admin") as (client, _):
         for stream in resources(config):

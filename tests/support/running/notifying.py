@@ -8,12 +8,12 @@ from typing import Any
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_notices import NOTIFY_CONSUMER
-from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_notices import NOTIFY_CONSUMER
+from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import new_run_id
-from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord
+from pyoco_server.records.runs.run_models import new_run_id
+from pyoco_server.records.waits.wait_models import WaitEvent, WaitEventKind, WaitRecord
 from pyoco_server.waits.human.notifications import Notifier
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import a_wait

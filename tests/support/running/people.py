@@ -1,6 +1,6 @@
 """Actors and callers of tests."""
 
-from pyoco_server.records.wait_models import Actor
+from pyoco_server.records.waits.wait_models import Actor
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
 ANN = Actor(name="ann", api_key_id="key-ann", tenant_id="acme", ip="10.0.0.1", user_agent="test")

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.run_log_store import RunLogs
-from pyoco_server.broker.stores.run_store import RunStore, StoredRun
-from pyoco_server.records.models import Job, LogLine, RunStatus, new_run_id, pending_snapshot
+from pyoco_server.broker.stores.runs.run_log_store import RunLogs
+from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.runs.run_models import Job, RunStatus, new_run_id, pending_snapshot
 from tests.support.broker.connections import SyncConnection, sync_connection
 
 

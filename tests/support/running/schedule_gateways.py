@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.schedule_store import ScheduleStore, StoredSchedule
-from pyoco_server.records.models import RunSnapshot, RunStatus
-from pyoco_server.records.schedule_models import ScheduleRecord, ScheduleSpec, schedule_key
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore, StoredSchedule
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
+from pyoco_server.records.schedules.schedule_models import ScheduleRecord, ScheduleSpec, schedule_key
 from pyoco_server.schedules.schedule_directory import ScheduleDirectory
 from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from tests.support.samples.schedules import a_schedule

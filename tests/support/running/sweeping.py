@@ -13,7 +13,7 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.queue.advisories import Advisories, ExhaustedJob
 from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import Job, RunSnapshot, TaskStatus, pending_snapshot
+from pyoco_server.records.runs.run_models import Job, RunSnapshot, TaskStatus, pending_snapshot
 from pyoco_server.runs.lifecycle.ownership import OwnedRun, claim
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.sweep import sweep_rules

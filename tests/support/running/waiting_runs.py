@@ -10,19 +10,19 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import read_batch
-from pyoco_server.broker.stores.run_store import RunStore
-from pyoco_server.broker.stores.wait_events import WaitEvents
-from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.runs.run_store import RunStore
+from pyoco_server.broker.stores.waits.wait_events import WaitEvents
+from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import WaitExpired
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, TaskStatus, decode_job
-from pyoco_server.records.wait_models import (
+from pyoco_server.records.runs.run_models import Job, RunSnapshot, RunStatus, TaskStatus, decode_job
+from pyoco_server.records.waits.wait_models import (
     Actor,
     WaitEvent,
     WaitEventKind,
     WaitRecord,
 )
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from pyoco_server.runs.lifecycle.waiting_state import waiting
+from pyoco_server.runs.lifecycle.waiting_state import parked_snapshot
 from pyoco_server.waits.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.waits.wait_transitions import event_of
 from tests.support.broker.stored_runs import signed, snapshot
@@ -162,7 +162,7 @@ async def waiting_run(
     ]
     run = begun
     if suspended:
-        run = waiting(begun, asked, {wait.task: TaskStatus.WAITING for wait in asked})
+        run = parked_snapshot(begun, asked, {wait.task: TaskStatus.WAITING for wait in asked})
     store = WaitStore(connection)
     events = WaitEvents(connection)
     # The run first: a gateway cancels the waits of a run that does not exist.

@@ -5,9 +5,10 @@ from typing import Any
 from msgspec import structs
 
 from pyoco_server.broker.queue.queue_position import JobPlace, Standing, TagQueue
-from pyoco_server.broker.queue.work_queue import DeliveryLimits
+from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, WaitKind, WorkerRecord, WorkerState
+from pyoco_server.records.runs.run_models import OpenWait, RunSnapshot, RunStatus, WaitKind
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.explain.explain_facts import Facts, TimingSettings
 from pyoco_server.runs.explain.explain_rules import explain
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pyoco_server.records.schedule_models import ScheduleRecord, ScheduleSpec
+from pyoco_server.records.schedules.schedule_models import ScheduleRecord, ScheduleSpec
 
 
 def a_schedule(schedule_id: str = "nightly", **fields: Any) -> ScheduleRecord:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.records.models import Job, RunStatus, new_run_id, pending_snapshot
+from pyoco_server.records.runs.run_models import Job, RunStatus, new_run_id, pending_snapshot
 from pyoco_server.runs.index.run_summary import RunSummary, summary_of
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
 from pyoco_server.runs.watch.run_hub import RunChange

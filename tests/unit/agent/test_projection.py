@@ -11,7 +11,7 @@ from pyoco_server.agent.projection import AgentRunFacts, project_run, projected
 from pyoco_server.agent.request_file import RequestStatus
 from pyoco_server.agent.request_folder import NewRequest
 from pyoco_server.agent.run_files import RunFiles, Stage, run_ids
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 
 NOW = datetime(2026, 11, 17, 12, 30, tzinfo=UTC)
 

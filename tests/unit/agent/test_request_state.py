@@ -7,8 +7,7 @@ import pytest
 from pyoco_server.agent.request_file import RequestFile
 from pyoco_server.agent.requests.request_state import is_active, open_question, phase_of_task, state_of
 from pyoco_server.agent.run_files import Stage
-from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, WaitKind
-from pyoco_server.records.request_models import (
+from pyoco_server.records.agent.request_models import (
     MAX_RUNS,
     RequestOutcome,
     RequestRecord,
@@ -16,6 +15,7 @@ from pyoco_server.records.request_models import (
     decode_request,
     with_run,
 )
+from pyoco_server.records.runs.run_models import OpenWait, RunSnapshot, RunStatus, WaitKind
 
 RUN_ID = "00000000-0000-4000-8000-000000000001"
 

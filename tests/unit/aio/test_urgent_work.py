@@ -1,9 +1,15 @@
 """Background work gives way to urgent work, but not for ever."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partialmethod
+
+import pytest
 
 from pyoco_server.aio.parallel import for_each_item
 from pyoco_server.aio.urgent_work import UrgentWork
+from tests.support.waiting import NEVER_SEC
 
 
 async def test_it_waits_until_nothing_urgent_is_in_progress() -> None:
@@ -65,7 +71,9 @@ async def test_no_item_begins_while_something_urgent_is_in_progress() -> None:
     assert sorted(begun) == list(range(20))
 
 
-async def test_the_first_items_give_way_as_well() -> None:
+async def test_the_first_items_give_way_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a stalled machine the 5 ms of users pass within these turns of the loop.
+    monkeypatch.setattr(UrgentWork, "give_way", partialmethod(UrgentWork.give_way, NEVER_SEC))
     urgent, begun = UrgentWork(), list[int]()
 
     async def act(number: int) -> bool:
@@ -101,3 +109,42 @@ async def test_nothing_waits_after_the_last_item() -> None:
         await asyncio.sleep(0)
     assert working.done()
     submit_task.cancel()
+
+
+@asynccontextmanager
+async def _burst(urgent: UrgentWork) -> AsyncIterator[None]:
+    """Far more in each turn of the event loop than a burst needs."""
+
+    async def submit() -> None:
+        while True:
+            for _ in range(100):
+                with urgent:
+                    pass
+            await asyncio.sleep(0)
+
+    submitting = asyncio.create_task(submit())
+    yield
+    submitting.cancel()
+
+
+async def test_it_waits_for_the_end_of_a_burst() -> None:
+    urgent = UrgentWork()
+    async with _burst(urgent):
+        waiting = asyncio.create_task(urgent.burst_over(longest_sec=60))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+    async with asyncio.timeout(10):
+        await waiting
+
+
+async def test_a_burst_without_end_is_not_waited_for() -> None:
+    urgent = UrgentWork()
+    async with _burst(urgent), asyncio.timeout(10):
+        await urgent.burst_over(longest_sec=0.01)
+
+
+async def test_few_submits_are_no_burst() -> None:
+    urgent = UrgentWork()
+    with urgent:
+        async with asyncio.timeout(10):
+            await urgent.burst_over(longest_sec=60)

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from pyoco_server.alerts.alert_checks import AddressCheck, GivenChannel, checked_channels, checked_rule
-from pyoco_server.alerts.public_addresses import AddressRefused, PublicTransport, allowed_networks, refusal_of
 from pyoco_server.errors import InvalidRequest, NoSecretsKey
+from pyoco_server.notify.public_addresses import AddressRefused, PublicTransport, allowed_networks, refusal_of
 from pyoco_server.records.monitoring.alert_models import AlertChannel, AlertCondition, AlertRule, ChannelKind
 from pyoco_server.triggers.secret_keys import new_key
 from pyoco_server.triggers.secrets_at_rest import SecretBox

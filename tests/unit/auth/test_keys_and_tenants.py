@@ -6,7 +6,7 @@ from msgspec import structs
 
 from pyoco_server.auth.scopes import ALL_SCOPES
 from pyoco_server.auth.tokens import Token, digest_of, new_token, stored_secret
-from pyoco_server.records.models import job_of, pending_snapshot
+from pyoco_server.records.runs.run_models import job_of, pending_snapshot
 from pyoco_server.runs.lifecycle.submission import new_job
 
 

@@ -8,12 +8,12 @@ import pytest
 from msgspec import UNSET
 from pydantic import BaseModel, Field
 
-from pyoco_server.cli.commands.resume_command import Draft, drafted
+from pyoco_server.cli.commands.waits.resume_command import Draft, drafted
 from pyoco_server.cli.entry import CommandFailed
 from pyoco_server.cli.forms.answer_form import AnswerForm, json_or_text, parsed_json, value_of
 from pyoco_server.cli.forms.dialogue import confirmed, index_of, picked
 from pyoco_server.cli.forms.schema_parts import Kind, SchemaPart, shape_of
-from pyoco_server.records.wait_models import Decision
+from pyoco_server.records.waits.wait_models import Decision
 
 
 class Typing:

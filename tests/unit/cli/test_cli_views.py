@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
-from pyoco_server.cli.commands.waits_command import Inbox
-from pyoco_server.cli.commands.watch_command import _most_important
-from pyoco_server.cli.commands.workers_command import worker_view
+from pyoco_server.cli.commands.runs.watch_command import _most_important
+from pyoco_server.cli.commands.waits.waits_command import Inbox
+from pyoco_server.cli.commands.workers.workers_command import worker_view
 from pyoco_server.cli.views.console import printable
 from pyoco_server.cli.views.list_views import runs_view
 from pyoco_server.cli.views.run_views import NewQuestions, ended_run_view, run_view, tasks_view
@@ -58,7 +58,7 @@ NOT_ALIVE = "w2 (not alive; the run waits for another worker)"
     [
         *((status, 3600, False, "w2") for status in ("COMPLETED", "FAILED", "CANCELLED")),
         *((status, 0, False, NOT_ALIVE) for status in ("RUNNING", "CANCELLING")),
-        ("RUNNING", 45, True, "w2 (no heartbeat for 45 s; the run waits for another worker)"),
+        ("RUNNING", 45, True, "w2 (no heartbeat for 45s; the run waits for another worker)"),
         ("RUNNING", 2, True, "w2"),
         ("RUNNING", 2, None, "w2"),
     ],
@@ -82,6 +82,36 @@ def test_a_list_shows_when_a_run_starts(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("COLUMNS", "200")
     later: Any = run("SCHEDULED", start_at=1_800_000_000.0, error=None, updated_at=1.0)
     assert "starts at 2027-01-1" in shown(runs_view([later]))
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [(80, "Run Status Flow Took Changed"), (60, "Run Status Flow Took"), (50, "Run Status"), (40, "Run")],
+)
+def test_a_narrow_list_omits_columns_and_cuts_off_no_id(
+    monkeypatch: pytest.MonkeyPatch, width: int, expected: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    run_id = "44f38d5a-592e-466c-a13b-b54e10af6e7a"
+    item: Any = run("COMPLETED", duration_sec=61.5, error=None, updated_at=1.0)
+    item |= {"run_id": run_id, "flow_name": "etl"}
+    screen = Console(file=io.StringIO(), width=width, highlight=False, markup=False)
+    with screen.capture() as captured:
+        screen.print(runs_view([item]))
+    header, row_text = captured.get().splitlines()
+    assert header.split() == expected.split()
+    assert run_id in row_text.split()
+
+
+def test_a_list_that_is_narrower_than_an_id_wraps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    item: Any = run("COMPLETED", error=None, updated_at=1.0) | {
+        "run_id": "44f38d5a-592e-466c-a13b-b54e10af6e7a"
+    }
+    screen = Console(file=io.StringIO(), width=20, highlight=False, markup=False)
+    with screen.capture() as captured:
+        screen.print(runs_view([item]))
+    assert captured.get().replace("\n", "").replace(" ", "") == f"Run{item['run_id']}"
 
 
 def test_the_attempt_is_shown_from_the_second_one_on() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.cli.commands.run_commands import explanation_view
+from pyoco_server.cli.commands.runs.run_commands import explanation_view
 from pyoco_server.cli.server.dev_command import _first_commands
 from pyoco_server.cli.views.console import Output, show
 from pyoco_server.cli.views.copied_commands import use_server, with_server

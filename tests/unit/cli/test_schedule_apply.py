@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pyoco_server.cli.schedules.schedule_apply import Applied, apply_schedules, summary, undeclared_ids
-from pyoco_server.cli.schedules.schedule_diff import FieldChange
-from pyoco_server.cli.schedules.schedule_file import FileSchedule, read_schedule_file
+from pyoco_server.cli.commands.schedules.schedule_apply import (
+    Applied,
+    apply_schedules,
+    summary,
+    undeclared_ids,
+)
+from pyoco_server.cli.commands.schedules.schedule_diff import FieldChange
+from pyoco_server.cli.commands.schedules.schedule_file import FileSchedule, read_schedule_file
 from pyoco_server.cli.views.schedule_views import applied_view
 from pyoco_server.errors.error_table import Err
 from pyoco_server.http_client import PyocoHttpError

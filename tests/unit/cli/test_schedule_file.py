@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.cli.schedules.schedule_file import read_schedule_file
+from pyoco_server.cli.commands.schedules.schedule_file import read_schedule_file
 from pyoco_server.errors import InvalidRequest
-from pyoco_server.records.schedule_models import ScheduleSpec
+from pyoco_server.records.schedules.schedule_models import ScheduleSpec
 
 FLOW = "version: 1\nflow: {graph: hello}\ntasks:\n  hello: {callable: 'greetings:hello'}\n"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
 from pyoco_server.errors import ConfigError
-from pyoco_server.records.models import TAG_PATTERN
+from pyoco_server.records.value_types import TAG_PATTERN
 
 BY_NAME = {row.name: row for row in SETTINGS}
 

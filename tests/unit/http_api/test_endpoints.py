@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 from starlette.routing import Route, WebSocketRoute
 
+from pyoco_server.api.endpoints.agent.request_endpoints import RESUME_REQUEST
 from pyoco_server.api.endpoints.endpoint import TAGS, Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
-from pyoco_server.api.endpoints.request_endpoints import RESUME_REQUEST
 from pyoco_server.api.endpoints.system_endpoints import HEALTH
-from pyoco_server.api.endpoints.wait_endpoints import LIST_WAITS, RESPOND, RESUME
-from pyoco_server.api.endpoints.worker_endpoints import PATCH_WORKER
+from pyoco_server.api.endpoints.waits.wait_endpoints import LIST_WAITS, RESPOND, RESUME
+from pyoco_server.api.endpoints.workers.worker_endpoints import PATCH_WORKER
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
+from pyoco_server.http_api.openapi import openapi_document
 from pyoco_server.http_api.routing import allowed_methods, find_endpoint
 
 PUBLIC = {"/", "/docs", "/health", "/hooks/{hook_id}", "/openapi.json", "/static/{path:path}"}
@@ -22,7 +23,7 @@ RUN_ID = "00000000-0000-4000-8000-000000000000"
 
 
 def document(**settings: Any) -> dict[str, Any]:
-    return create_app(NatsBackendConfig(load_dotenv=False, **settings)).openapi()
+    return openapi_document(NatsBackendConfig(load_dotenv=False, **settings))
 
 
 def filled(endpoint: Endpoint) -> str:

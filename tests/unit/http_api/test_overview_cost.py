@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from pyoco_server.http_api.services import SharedResults
-from pyoco_server.records.models import RunStatus
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.index import index_schema as schema
-from pyoco_server.runs.index.activity import Span, activity_in
+from pyoco_server.runs.index.statistics.activity import Span, activity_in
 from tests.support.samples.summaries import summary
 
 

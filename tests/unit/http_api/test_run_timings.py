@@ -7,7 +7,7 @@ import pytest
 from pyoco_server.http_api.metrics.metric_page import Distribution
 from pyoco_server.http_api.metrics.metric_table import METRIC, Kind
 from pyoco_server.http_api.metrics.run_timings import MAX_FLOWS, OTHER_FLOWS, RunTimings
-from pyoco_server.records.models import Job, Reason, RunStatus, encode, pending_snapshot
+from pyoco_server.records.runs.run_models import Job, Reason, RunStatus, encode, pending_snapshot
 from pyoco_server.runs.index.run_summary import summary_of
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.watch.run_hub import RunChange

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pyoco_server.records.wait_models import canonical, digest_of
+from pyoco_server.records.waits.wait_models import canonical, digest_of
 from pyoco_server.waits.human.answers import schema_validation
 from pyoco_server.waits.human.answers.schema_check_messages import Check, CheckResult
 from pyoco_server.waits.human.answers.schema_validation import check_schema, problems_of, run_check

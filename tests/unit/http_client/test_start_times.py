@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.http_client.run_calls import rerun, submit_run, submit_run_yaml
+from pyoco_server.http_client.runs.run_calls import rerun, submit_run, submit_run_yaml
 
 RUN_ID = "00000000-0000-4000-8000-000000000000"
 MORNING = datetime(2027, 1, 31, 9, tzinfo=timezone(timedelta(hours=9)))

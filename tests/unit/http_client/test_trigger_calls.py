@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.http_client import hook_calls as hooks
-from pyoco_server.http_client import workflow_event_calls as events
 from pyoco_server.http_client.call_types import Request
+from pyoco_server.http_client.triggers import hook_calls as hooks
+from pyoco_server.http_client.triggers import workflow_event_calls as events
 
 TOKEN_HEADER = "x-workflow-event-token"
 

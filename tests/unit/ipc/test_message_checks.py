@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyoco_server.records.models import JournalEntry, LogLine
-from pyoco_server.records.wait_models import Question
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.log_models import LogLine
+from pyoco_server.records.waits.wait_models import Question
 from pyoco_server.worker.ipc.message_checks import ProtocolViolation, checked_message
 from pyoco_server.worker.ipc.protocol import (
     Asked,
@@ -20,6 +21,7 @@ from pyoco_server.worker.ipc.protocol import (
     Printed,
     Progress,
     ReadOutput,
+    Ready,
 )
 
 QUESTION = msgspec.json.encode(Question(node="a||0", task="a", name="approve", message="Go?"))
@@ -31,7 +33,7 @@ NESTED = b'{"a":' * 600 + b"1" + b"}" * 600
 VALID: list[Any] = [
     Outcome(status="COMPLETED", tasks={"a": "SUCCEEDED"}, task_records={"a": RECORD}, took_sec=0.1),
     Outcome(status="FAILED", reason="execution_error", error="it failed"),
-    Outcome(status="RUNNING", must_resume=True),
+    Outcome(status="RUNNING", must_continue=True),
     Outcome(status="RUNNING", not_started=True),
     Outcome(status="WAITING_HUMAN", questions=b"[" + QUESTION + b"]"),
     Progress(run_id="r", tasks={"a": "RUNNING"}, task_records={"a": RECORD}),
@@ -39,9 +41,12 @@ VALID: list[Any] = [
     Asked(question=QUESTION),
     Printed(lines=[LINE]),
     ReadOutput(stream="stderr"),
+    Ready(flows=["a"], code_version="0123456789abcdef"),
     LimitStarted(key="k", task="a", limit_sec=1.0, isolated=False, started_at=1.0),
 ]
 INVALID: dict[str, Any] = {
+    "version of the code that fills the snapshot": Ready(code_version="a" * 100_000),
+    "key of the code that fills the memory": Ready(code_key="a" * 100_000),
     "unknown status": Outcome(status="HACKED"),
     "status of a run that goes on": Outcome(status="RUNNING"),
     "status of a run that was not started": Outcome(status="PENDING"),

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pyoco_server.mcp_tools.bounded_values import size_of
-from pyoco_server.mcp_tools.mcp_protocol import tool_result
 from pyoco_server.mcp_tools.tool_calls import HttpCall, HttpReply
 from pyoco_server.mcp_tools.tool_results import MAX_RESULT_BYTES, UNTRUSTED
 from pyoco_server.mcp_tools.tool_table import TOOLS, Tool
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
 
 A_RUN = "00000000-0000-4000-8000-000000000000"
 PAGED = [tool for tool in TOOLS.values() if "cursor" in tool.arguments.__struct_fields__]
@@ -44,15 +46,21 @@ def paged(field: str, items: list[Any]) -> Callable[[HttpCall], Any]:
     return page
 
 
+async def result_of(tool: Tool, arguments: dict[str, Any], link: Link) -> "CallToolResult":
+    from pyoco_server.mcp_tools.mcp_protocol import tool_result  # noqa: PLC0415 - heavy
+
+    return await tool_result(tool, arguments, link)
+
+
 async def shown(tool: Tool, link: Link, **arguments: Any) -> dict[str, Any]:
-    result = await tool_result(tool, arguments, link)
+    result = await result_of(tool, arguments, link)
     assert not result.is_error, result.content
     assert isinstance(result.structured_content, dict)
     return result.structured_content
 
 
 async def error_of(tool: str, link: Link, **arguments: Any) -> str:
-    result = await tool_result(TOOLS[tool], arguments, link)
+    result = await result_of(TOOLS[tool], arguments, link)
     assert result.is_error
     [content] = result.content
     assert content.type == "text"

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from pyoco_server.records.artifact_models import (
+from pyoco_server.records.runs.artifact_models import (
     InvalidArtifactName,
     artifact_name,
     artifact_of,

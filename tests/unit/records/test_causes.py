@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from msgspec import UNSET, structs
 
-from pyoco_server.records.causes import Cause, CauseKind, cause_of
-from pyoco_server.records.models import (
+from pyoco_server.records.runs.causes import Cause, CauseKind, cause_of
+from pyoco_server.records.runs.run_models import (
     RerunMode,
     RunStatus,
     decode_job,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.decoding import MAX_NESTING, is_nested_deeper, owner_in
-from pyoco_server.records.models import RunStatus, TaskStatus, decode_snapshot
+from pyoco_server.records.runs.run_models import RunStatus, TaskStatus, decode_snapshot
 from pyoco_server.runs.flow_yaml.nesting import check_nesting
 from tests.support.broker.stored_runs import ended
 from tests.support.samples.broken_records import with_field

@@ -3,7 +3,7 @@
 import pytest
 
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.schedules.schedule_models import (
     ScheduleRecord,
     ScheduleSpec,
     decode_schedule,

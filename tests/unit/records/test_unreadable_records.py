@@ -6,7 +6,7 @@ import time
 import pytest
 
 from pyoco_server.records import unreadable_records
-from pyoco_server.records.models import new_run_id
+from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.records.unreadable_records import RecordKind, UnreadableRecords
 
 

@@ -3,8 +3,8 @@
 import msgspec
 from msgspec import UNSET
 
-from pyoco_server.records.models import OpenWait, RunStatus, WaitKind
-from pyoco_server.records.wait_models import (
+from pyoco_server.records.runs.run_models import OpenWait, RunStatus, WaitKind
+from pyoco_server.records.waits.wait_models import (
     NO_DEADLINE,
     OnTimeout,
     WaitRecord,

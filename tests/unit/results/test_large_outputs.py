@@ -9,7 +9,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server import task_options
-from pyoco_server.worker.engine.json_values import VALUE_LIMIT_BYTES
+from pyoco_server.worker.engine.journal.json_values import VALUE_LIMIT_BYTES
 from pyoco_server.worker.flows.task_options import invalid_option
 from tests.support.running.flow_runs import FlowUnderTest, record
 

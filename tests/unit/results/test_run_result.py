@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from pyoco_server.errors import ResultNotFound
-from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.runs.lifecycle.run_result import output_of, result_of
 
 DIGEST = "0" * 64

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pyoco_server.records.models import RunStatus, pending_snapshot
+from pyoco_server.records.runs.run_models import RunStatus, pending_snapshot
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.sweep.exhausted_deliveries import is_job_of
 

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, TaskStatus, encode, new_run_id
+from pyoco_server.records.runs.run_models import (
+    OpenWait,
+    RunSnapshot,
+    RunStatus,
+    TaskStatus,
+    encode,
+    new_run_id,
+)
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
 
 

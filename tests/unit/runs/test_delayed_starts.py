@@ -1,6 +1,7 @@
 """Delayed starts: what is due is released in bounded batches, and what fails is tried again."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -21,7 +22,11 @@ class Repairer:
     at_once: int = 0
     most_at_once: int = 0
 
-    async def release(self, run_id: str, now: float) -> bool:
+    async def signed_runs(self, run_ids: Sequence[str]) -> dict[str, str]:
+        return {run_id: f"read {run_id}" for run_id in run_ids}
+
+    async def release(self, run_id: str, now: float, read: str) -> bool:
+        assert read == f"read {run_id}"
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         await asyncio.sleep(0)

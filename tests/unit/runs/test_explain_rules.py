@@ -8,8 +8,9 @@ import pytest
 from msgspec import Raw, structs
 
 from pyoco_server.broker.queue.queue_position import JobPlace, Standing, TagQueue
-from pyoco_server.broker.queue.work_queue import DeliveryLimits
-from pyoco_server.records.models import Reason, RerunMode, RunStatus, TaskStatus, WorkerRecord, WorkerState
+from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
+from pyoco_server.records.runs.run_models import Reason, RerunMode, RunStatus, TaskStatus
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask
 from tests.support.samples.explain_facts import (
     MANNERS,
@@ -214,6 +215,11 @@ class TestRunning:
     def test_silence_of_the_first_task_counts_from_the_start(self) -> None:
         found = facts(running(tasks={"load": TaskStatus.RUNNING}), busy())
         assert only(found, "executing")["quiet_sec"] == 15.0
+
+    def test_silence_of_a_later_attempt_counts_from_its_start(self) -> None:
+        later = running(tasks={"load": TaskStatus.RUNNING}, attempt=2, attempt_started_at=NOW - 11)
+        found = facts(later, busy(), last_finished=FinishedTask("split", NOW - 79))
+        assert only(found, "executing")["quiet_sec"] == 11.0
 
     def test_no_task_is_running(self) -> None:
         assert codes(facts(running(), busy())) == ["between_tasks"]

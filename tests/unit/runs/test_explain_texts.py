@@ -7,10 +7,11 @@ import pytest
 from msgspec import Raw
 
 from pyoco_server.broker.queue.queue_position import JobPlace, Standing
-from pyoco_server.broker.queue.work_queue import DeliveryLimits
+from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.errors.error_table import Lang
-from pyoco_server.records.artifact_models import ArtifactSummary, LeftOut
-from pyoco_server.records.models import Reason, RunStatus, TaskStatus, WorkerState
+from pyoco_server.records.runs.artifact_models import ArtifactSummary, LeftOut
+from pyoco_server.records.runs.run_models import Reason, RunStatus, TaskStatus
+from pyoco_server.records.workers.worker_models import WorkerState
 from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_cannot_write, nats_unavailable
 from pyoco_server.runs.explain.explain_texts import TEXTS, in_words, text_of
 from tests.support.places import DOCS
@@ -179,3 +180,38 @@ def test_every_action_has_one_code() -> None:
 @pytest.mark.parametrize("code", TEXTS)
 def test_every_finding_code_is_documented(code: str) -> None:
     assert f"`{code}`" in OPERATIONS
+
+
+@pytest.mark.parametrize(
+    ("fields", "en", "ja"),
+    [
+        ({}, "The run was cancelled.", "run はキャンセルされました。"),
+        (
+            {"cancel_requested_by": "ops"},
+            "The run was cancelled by ops.",
+            "run はキャンセルされました（要求者: ops）。",
+        ),
+        (
+            {"cancel_reason": "wrong month"},
+            "The run was cancelled (reason: wrong month).",
+            "run はキャンセルされました（理由: wrong month）。",
+        ),
+        (
+            {"cancel_requested_by": "ops", "cancel_reason": "wrong month"},
+            "The run was cancelled (by ops, reason: wrong month).",
+            "run はキャンセルされました（要求者: ops、理由: wrong month）。",
+        ),
+    ],
+)
+def test_a_cancelled_run_says_only_what_is_known(fields: dict[str, str], en: str, ja: str) -> None:
+    [finding] = explain(facts(run(RunStatus.CANCELLED, **fields)))
+    text = text_of(finding.code, finding.evidence)
+    assert text.message(in_words(finding.evidence, "en"), "en") == en
+    assert text.message(in_words(finding.evidence, "ja"), "ja") == ja
+
+
+def test_a_failure_without_a_reason_shows_its_error_only() -> None:
+    [finding] = explain(facts(run(RunStatus.FAILED, error="no space left")))
+    text = text_of(finding.code, finding.evidence)
+    assert text.message(in_words(finding.evidence, "en"), "en") == "The run has failed: no space left"
+    assert text.message(in_words(finding.evidence, "ja"), "ja") == "run は失敗しました: no space left"

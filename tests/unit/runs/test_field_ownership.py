@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, structs
 
-from pyoco_server.records.models import Job, OpenWait, RunSnapshot, pending_snapshot
+from pyoco_server.records.runs.run_models import Job, OpenWait, RunSnapshot, pending_snapshot
 from pyoco_server.runs.lifecycle.field_ownership import OWNERS, FieldOwner, fields_of
 from pyoco_server.runs.lifecycle.ownership import merge
 from pyoco_server.runs.lifecycle.submission import new_job

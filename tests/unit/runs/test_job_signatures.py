@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pyoco_server.records.causes import Cause, CauseKind
-from pyoco_server.records.models import Job, RerunMode, RunStatus, decode_snapshot, encode, pending_snapshot
+from pyoco_server.records.runs.causes import Cause, CauseKind
+from pyoco_server.records.runs.run_models import (
+    Job,
+    RerunMode,
+    RunStatus,
+    decode_snapshot,
+    encode,
+    pending_snapshot,
+)
 from pyoco_server.runs.lifecycle.job_signatures import signature_of
 from pyoco_server.runs.lifecycle.submission import new_job
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.broker.stores.run_log_store import LogBatch, RunLogs
+from pyoco_server.broker.stores.runs.run_log_store import LogBatch, RunLogs
 from pyoco_server.errors import InvalidRequest, NatsUnavailable
 from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
-from pyoco_server.records.models import LogLine
+from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.runs.watch import log_reading
 from pyoco_server.runs.watch.log_reading import (
     START,

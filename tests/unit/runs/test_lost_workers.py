@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyoco_server.records.models import WorkerState
+from pyoco_server.records.workers.worker_models import WorkerState
 from pyoco_server.runs.takeover.lost_workers import LostWorkers, WorkerHead
 
 A, B = "a" * 32, "b" * 32
@@ -22,17 +22,17 @@ def workers() -> LostWorkers:
     """One process, which was seen connected at 0 s."""
     workers = LostWorkers(1.5)
     workers.on_record(head())
-    workers.on_probe(NONE, 0.0)
+    workers.on_probe(list(workers.probed), NONE, 0.0)
     return workers
 
 
 def lost_at(workers: LostWorkers, *times: float) -> list[float]:
     """When process A became lost, if all these probes find it disconnected."""
-    return [now for now in times if workers.on_probe({A}, now).lost]
+    return [now for now in times if workers.on_probe(list(workers.probed), {A}, now).lost]
 
 
 def test_a_process_is_lost_when_it_stays_disconnected_for_so_long(workers: LostWorkers) -> None:
-    first = workers.on_probe({A}, 0.5)
+    first = workers.on_probe([A], {A}, 0.5)
     assert [process.tags for process in first.missing] == [("cpu",)]
     assert lost_at(workers, 1.0, 1.5, 2.0) == [2.0]
     assert workers.is_lost(A)
@@ -47,7 +47,7 @@ def test_one_late_probe_is_not_enough(workers: LostWorkers) -> None:
 
 def test_a_reconnect_starts_anew(workers: LostWorkers) -> None:
     assert lost_at(workers, 0.5, 1.0, 1.5) == []
-    workers.on_probe(NONE, 2.0)
+    workers.on_probe(list(workers.probed), NONE, 2.0)
     assert lost_at(workers, 2.5, 3.0, 3.5) == []
 
 
@@ -95,5 +95,5 @@ def test_only_a_heartbeat_brings_a_lost_process_back(workers: LostWorkers) -> No
     assert not workers.is_lost(A)
     # It has to be seen connected again.
     assert lost_at(workers, 4.0, 5.0, 6.0) == []
-    workers.on_probe(NONE, 7.0)
+    workers.on_probe(list(workers.probed), NONE, 7.0)
     assert lost_at(workers, 8.0, 9.0, 10.0) == [10.0]

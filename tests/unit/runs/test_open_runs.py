@@ -44,9 +44,9 @@ def test_a_marker_seen_again_is_young() -> None:
 
 def test_waits_and_ends_are_reported() -> None:
     runs, heard = OpenRuns(), list[tuple[object, ...]]()
-    runs.on_waiting(lambda run_id, generation: heard.append(("waiting", run_id, generation)))
+    runs.on_parked(lambda run_id, generation: heard.append(("waiting", run_id, generation)))
     runs.on_ended(lambda run_id: heard.append(("ended", run_id)))
-    runs.on_ended_waiting(lambda run_id: heard.append(("ended waiting", run_id)))
+    runs.on_ended_with_waits(lambda run_id: heard.append(("ended waiting", run_id)))
     waiting = RunState("WAITING_HUMAN", 1.0, generation=1, open_waits=(AwaitedId("w"),))
     again = RunState("WAITING_HUMAN", 2.0, generation=2, open_waits=(AwaitedId("w"),))
     runs.apply("answered", 1, RunState("RUNNING", 1.0))

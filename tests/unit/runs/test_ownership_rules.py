@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from pyoco_server.records.models import RunSnapshot, RunStatus, pending_snapshot
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, pending_snapshot
 from pyoco_server.runs.lifecycle.ownership import RunEnded, RunTaken, apply_cancel, merge
 from pyoco_server.runs.lifecycle.submission import new_job
 

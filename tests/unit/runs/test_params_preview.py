@@ -4,8 +4,8 @@ import json
 from hashlib import sha256
 from typing import Any
 
-from pyoco_server.records.models import Job, decode_job, encode, pending_snapshot
-from pyoco_server.records.params_preview import params_preview
+from pyoco_server.records.runs.params_preview import params_preview
+from pyoco_server.records.runs.run_models import Job, decode_job, encode, pending_snapshot
 from pyoco_server.runs.lifecycle.job_signatures import signature_of
 from pyoco_server.runs.lifecycle.submission import new_job
 

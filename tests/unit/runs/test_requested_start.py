@@ -38,6 +38,14 @@ def test_a_time_is_read(given: float | str, at: float) -> None:
     assert isinstance(start.at, float)
 
 
+@pytest.mark.parametrize("fraction", [0.0, 0.0004, 0.0005, 0.0009, 0.9999])
+def test_no_delay_is_at_once(fraction: float) -> None:
+    now = NOW + fraction
+    at = requested_start(None, 0, now).at
+    assert at is not UNSET
+    assert now - 0.001 < at <= now
+
+
 def test_a_delay_counts_from_now_and_is_the_same_in_a_retry() -> None:
     first, later = requested_start(None, 90, NOW), requested_start(UNSET, 90.0, NOW + 5)
     assert (first.at, later.at) == (NOW + 90, NOW + 95)

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pyoco_server.runs.index.index_file import IndexFile
 from pyoco_server.runs.index.index_schema import SCHEMA
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
 from pyoco_server.runs.index.pagination import Sort, SortField, SortKey
-from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
-from pyoco_server.runs.index.run_search import Search
 from pyoco_server.runs.index.run_summary import RunSummary, summary_of
+from pyoco_server.runs.index.search.run_filter import RunFilter, TimeRange
+from pyoco_server.runs.index.search.run_search import Search
+from pyoco_server.runs.index.sqlite.index_file import IndexFile
 
 STATUSES = ("PENDING", "RUNNING", "COMPLETED", "FAILED")
 WORDS = (
@@ -160,7 +160,7 @@ def run_id(number: int) -> str:
 
 def force_plan(patch: pytest.MonkeyPatch, plan: dict[str, float]) -> None:
     for name, value in plan.items():
-        patch.setattr(f"pyoco_server.runs.index.{name}", value)
+        patch.setattr(f"pyoco_server.runs.index.search.{name}", value)
 
 
 writes = st.lists(st.tuples(st.integers(0, 9), maybe(snapshots)), max_size=25)

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyoco_server.records.models import RunStatus, new_run_id
-from pyoco_server.runs.index.run_filter import RunFilter
+from pyoco_server.records.runs.run_models import RunStatus, new_run_id
+from pyoco_server.runs.index.search.run_filter import RunFilter
 from pyoco_server.runs.watch import followers, run_hub
 from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.runs.watch.recent_changes import MAX_RUNS, UNFOLLOWED_RUNS, BucketPosition

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pyoco_server.errors import UnreadableRecord
-from pyoco_server.records.models import new_run_id
-from pyoco_server.runs.index.run_filter import RunFilter
+from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.runs.index.run_summary import RunSummary, summary_of
+from pyoco_server.runs.index.search.run_filter import RunFilter
 
 
 def summary(params: Any, *, ensure_ascii: bool = True) -> RunSummary:

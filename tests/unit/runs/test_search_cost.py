@@ -9,15 +9,15 @@ from threading import Thread
 import pytest
 from benchmarks.harness.seed import WORKERS, snapshots
 
-from pyoco_server.records.models import encode
-from pyoco_server.runs.index.index_file import IndexFile
+from pyoco_server.records.runs.run_models import encode
 from pyoco_server.runs.index.index_schema import SCHEMA
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
 from pyoco_server.runs.index.pagination import Sort, SortField
-from pyoco_server.runs.index.run_filter import RunFilter
-from pyoco_server.runs.index.run_search import Search
 from pyoco_server.runs.index.run_summary import summary_of
-from pyoco_server.runs.index.sqlite_index import ReadConnections
+from pyoco_server.runs.index.search.run_filter import RunFilter
+from pyoco_server.runs.index.search.run_search import Search
+from pyoco_server.runs.index.sqlite.index_file import IndexFile
+from pyoco_server.runs.index.sqlite.sqlite_index import ReadConnections
 
 FAILED = frozenset({"FAILED"})
 LONGEST_FIRST = Sort(SortField.DURATION)
@@ -59,7 +59,7 @@ def test_no_row_of_a_run_is_read_to_find_the_page(
     file: IndexFile, run_filter: RunFilter, sort: Sort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if there were many more: what makes the choice small here would be much there.
-    monkeypatch.setattr("pyoco_server.runs.index.query_plan._FEW", 30)
+    monkeypatch.setattr("pyoco_server.runs.index.search.query_plan._FEW", 30)
     db = file.reader()
     asked: list[str] = []
     db.set_trace_callback(asked.append)

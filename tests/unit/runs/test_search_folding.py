@@ -2,10 +2,11 @@
 
 import pytest
 
-from pyoco_server.records.models import DeadLetter, LogLine
+from pyoco_server.records.runs.dead_letter_models import DeadLetter
+from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.runs.bulk.letter_operations import LetterFilter
-from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_summary import folded
+from pyoco_server.runs.index.search.run_filter import RunFilter
 from pyoco_server.runs.watch.log_reading import LogFilter
 from tests.unit.runs.test_run_filter import made_index, run_id
 

@@ -4,10 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.broker.queue.work_queue import DeliveryLimits
+from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.sweep.open_runs import RunState
-from pyoco_server.runs.sweep.sweep_rules import Repair, SilenceThresholds, past_time_limit, repair_for
+from pyoco_server.runs.sweep.sweep_rules import (
+    Repair,
+    SilenceThresholds,
+    burst_wait_sec,
+    past_time_limit,
+    repair_for,
+)
 
 LIMITS = DeliveryLimits(ack_wait_sec=30.0, max_deliver=3)
 PATIENCE = SilenceThresholds.of(NatsBackendConfig())
@@ -107,3 +113,8 @@ def test_a_submission_in_progress_is_not_repaired() -> None:
 def test_without_a_limit_deliveries_are_never_exhausted(number: int) -> None:
     assert not DeliveryLimits(30.0, -1).exhausted_by(number)
     assert DeliveryLimits(30.0, 20).exhausted_by(number) == (number >= 20)
+
+
+@pytest.mark.parametrize(("interval_sec", "wait_sec"), [(60.0, 2.0), (5.0, 2.0), (1.0, 0.4), (0.5, 0.2)])
+def test_a_round_waits_for_a_burst_for_a_part_of_its_interval(interval_sec: float, wait_sec: float) -> None:
+    assert burst_wait_sec(interval_sec) == wait_sec

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.schedules.schedule_models import (
     Outcome,
     Overlap,
     ScheduleDecision,

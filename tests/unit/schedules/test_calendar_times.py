@@ -9,7 +9,7 @@ from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.records.schedule_models import ScheduleSpec
+from pyoco_server.records.schedules.schedule_models import ScheduleSpec
 from pyoco_server.schedules.calendar_times import (
     Counted,
     SearchLimit,

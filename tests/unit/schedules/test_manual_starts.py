@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.errors import BackfillNotFound, InvalidRequest, ScheduleBusy, ScheduleFull
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.schedules.schedule_models import (
     Backfill,
     Outcome,
     Overlap,
@@ -12,6 +12,7 @@ from pyoco_server.records.schedule_models import (
     SkipReason,
     StartedBy,
 )
+from pyoco_server.schedules.calendar_times import iso_in_zone
 from pyoco_server.schedules.schedule_transitions import (
     backfill_cancelled,
     backfill_count,
@@ -62,6 +63,23 @@ def test_a_trigger_works_while_paused() -> None:
     _trigger(simulation, 5)
     assert simulation.times == [5]
     assert simulation.record.paused
+
+
+@pytest.mark.parametrize("waiting", [Overlap.BUFFER_ONE, Overlap.BUFFER_ALL])
+def test_a_trigger_that_ends_others_does_not_wait_behind_one_that_waits(waiting: Overlap) -> None:
+    simulation = Simulation(schedule())
+    simulation.look(10)
+    (first,) = simulation.started
+    _trigger(simulation, 12, overlap=waiting)
+    last = _trigger(simulation, 15, overlap=Overlap.TERMINATE_OTHER, trigger_id="t2")
+    decided = simulation.look(16)
+    assert (decided.runs_to_cancel, decided.terminate) == ((first,), True)
+    assert [start.run_id for start in simulation.record.buffer] == [last]
+    assert ("skipped", 12, 1) in simulation.decisions
+    assert simulation.record.decisions[1].reason == SkipReason.REPLACED
+    simulation.end(first)
+    simulation.look(17)
+    assert simulation.times == [10, 15]
 
 
 def test_a_trigger_is_refused_while_a_run_is_open() -> None:
@@ -167,7 +185,7 @@ def test_a_bad_period_is_refused(spec: ScheduleSpec, start: float, end: float, t
     with pytest.raises(InvalidRequest) as caught:
         _backfill(simulation, start, end)
     (problem,) = caught.value.problems
-    assert (problem.field, problem.value) == ("to", str(NOON + end))
+    assert (problem.field, problem.value) == ("to", iso_in_zone(NOON + end, "UTC"))
     assert text in problem.message
 
 

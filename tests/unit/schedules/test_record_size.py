@@ -3,7 +3,12 @@
 import pytest
 
 from pyoco_server.errors import ScheduleBusy
-from pyoco_server.records.schedule_models import Outcome, ScheduledStart, ScheduleRecord, encode_schedule
+from pyoco_server.records.schedules.schedule_models import (
+    Outcome,
+    ScheduledStart,
+    ScheduleRecord,
+    encode_schedule,
+)
 from pyoco_server.schedules.record_size import check_room, fitted
 from tests.unit.schedules.simulation import NOON, schedule
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.errors import ScheduleConflict
-from pyoco_server.records.schedule_models import (
+from pyoco_server.records.schedules.schedule_models import (
     MAX_DECISIONS,
     Outcome,
     Overlap,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from pyoco_server.errors import InvalidRequest
-from pyoco_server.records.schedule_models import ScheduleSpec, SpecInput
+from pyoco_server.records.schedules.schedule_models import ScheduleSpec, SpecInput
 from pyoco_server.schedules.spec_problems import checked_spec, checked_window
 
 NOW = datetime(2026, 11, 17, 12, 0, tzinfo=UTC).timestamp()

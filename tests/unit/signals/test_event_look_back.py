@@ -9,10 +9,10 @@ import pytest
 from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import MessageInfo
-from pyoco_server.broker.stores.event_store import EventStore, StoredEvent
+from pyoco_server.broker.stores.waits.event_store import EventStore, StoredEvent
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.records.models import WaitKind
-from pyoco_server.records.signal_models import EventRecord
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.waits.signal_models import EventRecord
 from pyoco_server.signals import event_look_back
 from pyoco_server.signals.event_look_back import EventLookBack
 from pyoco_server.waits.index.wait_index import TopicWait

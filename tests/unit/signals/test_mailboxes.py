@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.errors import MailboxFull
-from pyoco_server.records.models import WaitKind
-from pyoco_server.records.signal_models import Mailbox, Signal, encode
-from pyoco_server.records.wait_models import WaitRecord
+from pyoco_server.records.runs.run_models import WaitKind
+from pyoco_server.records.waits.signal_models import Mailbox, Signal, encode
+from pyoco_server.records.waits.wait_models import WaitRecord
 from pyoco_server.signals.mailboxes import (
     MAX_BYTES,
     MAX_PENDING,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.triggers.workflow_events.audit_file import _Target
+from pyoco_server.triggers.workflow_events.event_audit_file import _Target
 
 CREATED = "2026-11-17T00:00:00Z"
 

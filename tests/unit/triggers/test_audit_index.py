@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.records.workflow_event_models import (
+from pyoco_server.records.triggers.workflow_event_models import (
     AuditRow,
     EventActor,
     EventDetails,
@@ -14,7 +14,7 @@ from pyoco_server.records.workflow_event_models import (
     RetryAdvice,
     encode_record,
 )
-from pyoco_server.triggers.workflow_events.audit_index import (
+from pyoco_server.triggers.workflow_events.event_audit_index import (
     SCHEMA,
     AuditWrite,
     AuditWriter,

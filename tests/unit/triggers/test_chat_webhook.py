@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from pyoco_server.config.setting import is_chat_webhook
-from pyoco_server.triggers.workflow_events.chat_webhook import ChatSender, masked, without_markup
+from pyoco_server.notify.chat_webhook import ChatSender, masked, without_markup
 
 WEBHOOK = "https://chat.googleapis.com/v1/spaces/AAQAspaceid/messages?key=AIzaSyKey12345&token=abcdTOKENwxyz"
 

@@ -1,7 +1,7 @@
 """Deliveries of which only the number is kept."""
 
 from pyoco_server.broker.stores.triggers.delivery_store import HookName
-from pyoco_server.records.hook_models import DeliveryStatus, DeliverySummary
+from pyoco_server.records.triggers.hook_models import DeliveryStatus, DeliverySummary
 from pyoco_server.triggers.hooks.delivery_counter import DeliveryCounter
 
 HOOK = HookName(None, "orders", "1")

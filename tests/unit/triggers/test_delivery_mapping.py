@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from pyoco_server.errors import InvalidRequest
-from pyoco_server.records.hook_models import HookKind, HookRecord
+from pyoco_server.records.triggers.hook_models import HookKind, HookRecord
 from pyoco_server.triggers.hooks.delivery_mapping import MappedDelivery, is_source, mapped
 from pyoco_server.triggers.hooks.signatures import Incoming
 

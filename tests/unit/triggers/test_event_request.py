@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from pyoco_server.errors import TemplateNotFound
-from pyoco_server.records.trigger_models import TemplateRecord, TemplateStep, TriggerKind
-from pyoco_server.records.workflow_event_models import EventInput
+from pyoco_server.records.triggers.trigger_models import TemplateRecord, TemplateStep, TriggerKind
+from pyoco_server.records.triggers.workflow_event_models import EventInput
 from pyoco_server.triggers.workflow_events.event_refusals import has_month, no_month
 from pyoco_server.triggers.workflow_events.event_request import completed, params_of, read_event
 from pyoco_server.triggers.workflow_events.template_resolution import resolve_template

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pyoco_server import errors
-from pyoco_server.records.workflow_event_models import EventActor, EventInput, RetryJob, RetryStatus
+from pyoco_server.records.triggers.workflow_event_models import EventActor, EventInput, RetryJob, RetryStatus
 from pyoco_server.triggers.workflow_events import retry_rules as rules
 from pyoco_server.triggers.workflow_events.event_reasons import reason_of
 

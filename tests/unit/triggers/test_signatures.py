@@ -15,7 +15,12 @@ from dataclasses import replace
 
 import pytest
 
-from pyoco_server.records.hook_models import HashAlgorithm, HookKind, SignatureEncoding, SignatureOptions
+from pyoco_server.records.triggers.hook_models import (
+    HashAlgorithm,
+    HookKind,
+    SignatureEncoding,
+    SignatureOptions,
+)
 from pyoco_server.triggers.hooks.signatures import (
     TOLERANCE_SEC,
     Incoming,

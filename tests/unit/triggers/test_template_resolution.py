@@ -3,7 +3,7 @@
 import pytest
 
 from pyoco_server.errors import PyocoError, TemplateConflict, TemplateNotFound
-from pyoco_server.records.trigger_models import TemplateRecord, TemplateStep, TriggerKind
+from pyoco_server.records.triggers.trigger_models import TemplateRecord, TemplateStep, TriggerKind
 from pyoco_server.triggers.workflow_events.template_resolution import resolve_template
 
 EXTERNAL = TriggerKind.EXTERNAL_EVENT

@@ -6,8 +6,8 @@ import pytest
 from msgspec import UNSET, structs
 
 from pyoco_server.errors import InvalidAnswer, ProposalChanged
-from pyoco_server.records.models import new_run_id
-from pyoco_server.records.wait_models import Decision, WaitRecord, WaitState, digest_of
+from pyoco_server.records.runs.run_models import new_run_id
+from pyoco_server.records.waits.wait_models import Decision, WaitRecord, WaitState, digest_of
 from pyoco_server.waits.human.answers.answering import Answer, check_answer_form, is_same_answer
 from tests.support.broker.stored_waits import a_wait
 

@@ -7,8 +7,8 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
-from pyoco_server.records.models import new_run_id
-from pyoco_server.records.wait_models import WaitEventKind, WaitRecord, WaitState
+from pyoco_server.records.runs.run_models import new_run_id
+from pyoco_server.records.waits.wait_models import WaitEventKind, WaitRecord, WaitState
 from pyoco_server.waits.human.asking import question
 from pyoco_server.waits.human.notify_targets import NotifyTargets
 from pyoco_server.waits.wait_transitions import due_notice, reopened

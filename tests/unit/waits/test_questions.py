@@ -6,7 +6,7 @@ import pytest
 
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.errors.error_table import Lang
-from pyoco_server.records.models import new_run_id
+from pyoco_server.records.runs.run_models import new_run_id
 from pyoco_server.runs.explain.explain_texts import TEXTS
 from pyoco_server.waits.human.asking import MAX_QUESTION_BYTES, question
 from pyoco_server.waits.wait_transitions import unanswered_text

@@ -14,8 +14,8 @@ from pyoco.core.context import Context
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.worker.engine.context_changes import Changes, ContextChanges, groups_that_share
-from pyoco_server.worker.engine.journal_values import load_changes
+from pyoco_server.worker.engine.journal.journal_values import load_changes
+from pyoco_server.worker.engine.tasks.context_changes import Changes, ContextChanges, groups_that_share
 from tests.support.running.flow_runs import FlowUnderTest, record
 from tests.support.waiting import LIMIT_SEC
 

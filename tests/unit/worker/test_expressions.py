@@ -17,7 +17,7 @@ from pyoco.core.context import Context, LoopFrame
 from pyoco.core.exceptions import InvalidReferenceError
 from pyoco.dsl.expressions import Expression, ExpressionEvaluationError
 
-from pyoco_server.worker.engine.expressions import MAX_LENGTH, evaluate
+from pyoco_server.worker.engine.graph.expressions import MAX_LENGTH, evaluate
 from pyoco_server.worker.engine.pyoco_adapter import FlowContext
 
 SECRET = "not for a flow"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, RunContext, RunStatus, Task, TaskState
 
-from pyoco_server.worker.engine.graph_scheduler import GraphScheduler
+from pyoco_server.worker.engine.graph.graph_scheduler import GraphScheduler
 from pyoco_server.worker.engine.pyoco_adapter import _NoTrace
 from tests.support.running.flow_runs import FlowUnderTest
 

@@ -11,8 +11,8 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.records.models import RunStatus
-from pyoco_server.records.wait_models import (
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.waits.wait_models import (
     Decision,
     Question,
     WaitRecord,
@@ -20,7 +20,7 @@ from pyoco_server.records.wait_models import (
     decode_questions,
     wait_id_of,
 )
-from pyoco_server.worker.engine.task_calls import RetryBackoff, TaskCall, TaskTimers
+from pyoco_server.worker.engine.tasks.task_calls import RetryBackoff, TaskCall, TaskTimers
 from pyoco_server.worker.ipc.protocol import Outcome
 from tests.support.running.flow_runs import FlowUnderTest, output
 

@@ -10,8 +10,8 @@ from pyoco.core.context import Context
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.records.journal_order import last_number, valid_entries
-from pyoco_server.records.models import JournalEntry
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.records.runs.journal_order import last_number, valid_entries
 from tests.support.running.flow_runs import FlowUnderTest, output
 
 

@@ -14,7 +14,7 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.worker.engine.json_values import JsonValue, to_json
+from pyoco_server.worker.engine.journal.json_values import JsonValue, to_json
 from tests.support.running.flow_runs import FlowUnderTest, record
 
 ROWS = [{"n": number, "name": f"row {number}"} for number in range(50_000)]

@@ -13,8 +13,14 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server import WaitTimeout
-from pyoco_server.records.models import RunStatus, WaitKind
-from pyoco_server.records.wait_models import Question, WaitRecord, WaitState, decode_questions, wait_id_of
+from pyoco_server.records.runs.run_models import RunStatus, WaitKind
+from pyoco_server.records.waits.wait_models import (
+    Question,
+    WaitRecord,
+    WaitState,
+    decode_questions,
+    wait_id_of,
+)
 from pyoco_server.worker.ipc.protocol import Outcome
 from tests.support.running.flow_runs import FlowUnderTest, output
 

@@ -11,8 +11,8 @@ from pyoco.core.context import Context
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper, switch
 
-from pyoco_server.records.models import JournalEntry
-from pyoco_server.worker.engine.task_calls import RetryBackoff
+from pyoco_server.records.runs.journal_models import JournalEntry
+from pyoco_server.worker.engine.tasks.task_calls import RetryBackoff
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.flow_source import FlowSource
 from pyoco_server.worker.ipc.protocol import Outcome, Run

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyoco import Flow, task
 
-from pyoco_server.records.causes import Cause, CauseKind
+from pyoco_server.records.runs.causes import Cause, CauseKind
 from tests.support.running.flow_runs import FlowUnderTest, outputs
 
 AT = 1_800_000_000.0

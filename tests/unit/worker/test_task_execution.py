@@ -12,7 +12,7 @@ from pyoco.core.engine import Engine
 from pyoco.core.models import RunContext, Task
 
 from pyoco_server.worker.engine.pyoco_adapter import _NoTrace
-from pyoco_server.worker.engine.task_records import encoded_record
+from pyoco_server.worker.engine.tasks.task_records import encoded_record
 from tests.support.running.flow_runs import FlowUnderTest
 
 PARAMS = {"number": 7, "text": "of the params", "kwargs": "a name like any other"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pyoco_server.records.models import LogLine
+from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.executors.output_pipes import OutputPipes
 from pyoco_server.worker.ipc.protocol import Printed, frame

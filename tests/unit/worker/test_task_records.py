@@ -12,7 +12,7 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper, switch
 
-from pyoco_server.records.models import JournalEntry
+from pyoco_server.records.runs.journal_models import JournalEntry
 from pyoco_server.runs.flow_yaml.flow_order import in_order, predecessors
 from tests.flows import basics, durable
 from tests.support.running.flow_runs import FlowUnderTest

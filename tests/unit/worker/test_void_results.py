@@ -12,9 +12,9 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper, switch
 
-from pyoco_server.records.journal_order import valid_entries
+from pyoco_server.records.runs.journal_order import valid_entries
 from pyoco_server.runs.flow_yaml.flow_order import in_order
-from pyoco_server.worker.engine.flow_shape import FlowShape
+from pyoco_server.worker.engine.graph.flow_shape import FlowShape
 from pyoco_server.worker.flows.flow_files import FlowFolder
 from tests.support.running.flow_runs import Executed, FlowUnderTest, copied, journal_of, record, resumed
 

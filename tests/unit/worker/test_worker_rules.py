@@ -4,7 +4,7 @@ import pytest
 
 from pyoco_server import PyocoNatsWorker
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import WorkerRecord, WorkerState
+from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.executor_pool import max_sessions
 

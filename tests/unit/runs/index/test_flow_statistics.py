@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from pyoco_server.records.models import RunSnapshot, RunStatus, encode, new_run_id
+from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, encode, new_run_id
 from pyoco_server.runs.index import index_schema as schema
-from pyoco_server.runs.index.flow_rollups import DAY, FIVE_MINUTES, HOUR, LAST_DAY, WINDOWS, Window
-from pyoco_server.runs.index.flow_statistics import (
+from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
+from pyoco_server.runs.index.run_summary import RunItem, summary_of
+from pyoco_server.runs.index.sqlite.index_file import IndexFile
+from pyoco_server.runs.index.statistics.flow_rollups import DAY, FIVE_MINUTES, HOUR, LAST_DAY, WINDOWS, Window
+from pyoco_server.runs.index.statistics.flow_statistics import (
     HISTORY,
     FlowHistory,
     FlowStatistics,
@@ -24,11 +27,19 @@ from pyoco_server.runs.index.flow_statistics import (
     history_of_flow,
     statistics_by_flow,
 )
-from pyoco_server.runs.index.index_file import IndexFile
-from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
-from pyoco_server.runs.index.period_statistics import PERIODS, Figures, PeriodStatistics, period_statistics
-from pyoco_server.runs.index.run_summary import RunItem, summary_of
-from pyoco_server.runs.index.time_histogram import bin_of, histogram, packed, quantiles_ms, unpacked
+from pyoco_server.runs.index.statistics.period_statistics import (
+    PERIODS,
+    Figures,
+    PeriodStatistics,
+    period_statistics,
+)
+from pyoco_server.runs.index.statistics.time_histogram import (
+    bin_of,
+    histogram,
+    packed,
+    quantiles_ms,
+    unpacked,
+)
 from pyoco_server.runs.sweep.open_runs import decode_state
 
 NOW = 1_800_000_000.0
@@ -476,7 +487,7 @@ def test_only_the_busiest_flows_are_named_and_all_are_counted() -> None:
 
 
 def test_many_ended_runs_are_written_without_being_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyoco_server.runs.index.flow_rollups._MOST_PENDING", 3)
+    monkeypatch.setattr("pyoco_server.runs.index.statistics.flow_rollups._MOST_PENDING", 3)
     with bucket() as index:
         index.write([run(), run()])
         assert index.rolled_up == 0

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.records.models import encode
-from pyoco_server.runs.index import index_file
+from pyoco_server.records.runs.run_models import encode
 from pyoco_server.runs.index.index_writer import RunWrite
 from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_summary import summary_of
+from pyoco_server.runs.index.sqlite import index_file
 from tests.support.broker.stored_runs import ended
 
 BUCKET = "2026-01-01T00:00:00Z"

@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.errors import IndexNotReady
-from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, new_run_id, pending_snapshot
+from pyoco_server.records.runs.run_models import (
+    Job,
+    RunSnapshot,
+    RunStatus,
+    encode,
+    new_run_id,
+    pending_snapshot,
+)
 from pyoco_server.runs.index import index_schema as schema
-from pyoco_server.runs.index.batch_statement import BatchStatement
-from pyoco_server.runs.index.index_file import IndexFile
 from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
 from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_summary import RunSummary, summary_of
+from pyoco_server.runs.index.sqlite.batch_statement import BatchStatement
+from pyoco_server.runs.index.sqlite.index_file import IndexFile
 from pyoco_server.runs.sweep.open_runs import decode_state
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyoco import Flow
 
-from pyoco_server.records.models import RunStatus
-from pyoco_server.records.wait_models import WaitRecord, WaitState
-from pyoco_server.worker.engine import coroutines
+from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.waits.wait_models import WaitRecord, WaitState
+from pyoco_server.worker.engine.tasks import coroutines
 from pyoco_server.worker.ipc.protocol import Outcome
 from tests.support.running.flow_runs import FlowUnderTest, output, record
 from tests.unit.worker.test_human_tasks import LIMIT_SEC, answered, graph, task, waited_for

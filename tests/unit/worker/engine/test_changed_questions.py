@@ -9,8 +9,8 @@ from msgspec import structs
 from pyoco import Flow
 
 from pyoco_server import HumanTimeout
-from pyoco_server.records.models import Job, new_run_id
-from pyoco_server.records.wait_models import (
+from pyoco_server.records.runs.run_models import Job, new_run_id
+from pyoco_server.records.waits.wait_models import (
     Actor,
     Decision,
     OnTimeout,

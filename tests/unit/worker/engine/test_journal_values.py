@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.worker.engine.context_changes import Changes
-from pyoco_server.worker.engine.journal_values import dump_changes, dump_value, load_changes, load_value
+from pyoco_server.worker.engine.journal.journal_values import (
+    dump_changes,
+    dump_value,
+    load_changes,
+    load_value,
+)
+from pyoco_server.worker.engine.tasks.context_changes import Changes
 
 PLAIN = b"\xc1"
 

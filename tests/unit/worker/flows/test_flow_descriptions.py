@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.records.flow_models import MAX_CATALOGUE_BYTES, FlowCatalogue, decode_catalogue
+from pyoco_server.records.workers.flow_models import MAX_CATALOGUE_BYTES, FlowCatalogue, decode_catalogue
 from pyoco_server.worker.flows.code_version import code_version
 from pyoco_server.worker.flows.flow_descriptions import described_flows
 from pyoco_server.worker.flows.flow_files import FlowFolder
+from pyoco_server.worker.flows.folder_fingerprint import files_below
 from tests.support.modules import ModuleFolder, importable_folder
 
+VERSION = "0123456789abcdef"
 ONE_FLOW = '''"""Reads the orders.
 
 Every night.
@@ -59,7 +61,7 @@ def described(modules: ModuleFolder, **earlier: list[str]) -> FlowCatalogue:
     folder = FlowFolder(modules.path)
     folder.load()
     return decode_catalogue(
-        described_flows(folder, [], {f"{name}.py": flows for name, flows in earlier.items()})
+        described_flows(folder, VERSION, {f"{name}.py": flows for name, flows in earlier.items()})
     )
 
 
@@ -170,7 +172,7 @@ def test_a_catalogue_is_bounded(modules: ModuleFolder, monkeypatch: pytest.Monke
 
 
 def test_without_a_folder_there_are_no_flows() -> None:
-    assert decode_catalogue(described_flows(None, [], {})).flows == []
+    assert decode_catalogue(described_flows(None, VERSION, {})).flows == []
 
 
 def test_the_same_code_has_the_same_version_everywhere(tmp_path: Path) -> None:
@@ -185,6 +187,16 @@ def test_the_same_code_has_the_same_version_everywhere(tmp_path: Path) -> None:
     assert code_version(there, []) == version
     (there / "lib" / "steps.py").write_text("two = 3\n")
     assert code_version(there, []) != version
+
+
+def test_files_have_the_same_order_everywhere(tmp_path: Path) -> None:
+    """That of paths: versions of earlier releases stay valid."""
+    for name in ("a-b/x.py", "a/x.py", "a/y/z.yaml", "a.py", "B.yml", ".hidden/x.py", "a/__pycache__/x.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = files_below(tmp_path)
+    assert found == ["B.yml", "a/x.py", "a/y/z.yaml", "a-b/x.py", "a.py"]
+    assert found == [str(path) for path in sorted(map(Path, found))]
 
 
 def test_a_new_version_of_a_wheel_is_a_new_version_of_the_code(tmp_path: Path) -> None:

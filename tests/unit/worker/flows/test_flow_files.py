@@ -98,14 +98,14 @@ class TestUnreadableFiles:
         folder.write("good.py", python_flow("good", "good"))
         vanishing = folder.path / "vanishing.py"
         vanishing.touch()
-        look = Path.stat
+        look = os.stat
 
-        def vanish(path: Path, **options: bool) -> os.stat_result:
-            if path == vanishing:
+        def vanish(path: int | str | Path, **options: Any) -> os.stat_result:
+            if not isinstance(path, int) and os.fspath(path) == str(vanishing):
                 vanishing.unlink(missing_ok=True)
             return look(path, **options)
 
-        monkeypatch.setattr(Path, "stat", vanish)
+        monkeypatch.setattr(os, "stat", vanish)
         assert loaded(folder).names == ["good"]
         vanishing.touch()
         assert FlowFolder(folder.path).fingerprint()
@@ -426,7 +426,7 @@ class TestNewerFiles:
         assert self.outcome(source).reason == "flow_not_found"
         folder.write("late.py", python_flow("late", "late"))
         newer = self.outcome(source)
-        assert (newer.status, newer.must_resume, newer.must_restart) == ("RUNNING", True, True)
+        assert (newer.status, newer.must_continue, newer.must_restart) == ("RUNNING", True, True)
 
     def test_but_once(self, folder: ModuleFolder) -> None:
         """Importing a file may write another one each time."""
@@ -441,4 +441,4 @@ class TestNewerFiles:
         yaml = b"flow: {graph: add}"
         assert self.outcome(source, workflow_yaml=yaml).reason == "execution_error"
         folder.write("adding.py", TASK_FILE.format(amount=1))
-        assert self.outcome(source, workflow_yaml=yaml).must_resume
+        assert self.outcome(source, workflow_yaml=yaml).must_continue

@@ -17,10 +17,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -29,6 +30,7 @@ from typing import Any, Final
 import pyoco_server
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.executors import child_process, executor_template
+from tests.support.forks import stand_in
 from tests.support.places import ROOT
 from tests.support.settings import allow_patient_programs
 from tests.support.waiting import LIMIT_SEC
@@ -39,8 +41,16 @@ _PRELOADED: Final = (
     # What these programs import when their command is called.
     *("pyoco_server.cli.server.up_command", "pyoco_server.cli.worker_process"),
     *("pyoco_server.cli.server.dev_command", "pyoco_server.cli.admin.api_key_command"),
-    *(f"pyoco_server.cli.commands.{name}_command" for name in ("dlq", "resume", "submit", "waits", "watch")),
-    *("uvicorn", "uvloop"),
+    *(f"pyoco_server.cli.commands.runs.{name}_command" for name in ("dlq", "submit", "watch")),
+    *(f"pyoco_server.cli.commands.waits.{name}_command" for name in ("resume", "waits")),
+    # What they import when they serve, or send a request.
+    *("uvicorn", "uvicorn.lifespan.on", "uvloop", "pyoco_server.http_api.server.uvicorn_adapter"),
+    *(
+        "pydantic.fields",
+        "pydantic.functional_validators",
+        "pydantic.type_adapter",
+    ),  # Typer, for some options
+    *("httpcore", "encodings.idna", "cryptography.fernet"),
     "pyoco_server.worker.child.executor_main",
 )
 # Programs that start executors.
@@ -210,64 +220,161 @@ def _adopting_orphans() -> Iterator[None]:
 
 
 _servers: dict[int, ForkServer] = {}
+_stand_in_folders: dict[int, Path] = {}
 
 
 def fork_server() -> ForkServer:
     """The server of this test process, started on first use."""
     if os.getpid() not in _servers:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        folder, callers = _write_stand_ins()
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(theirs.fileno())],
+            [sys.executable, "-m", __name__, str(theirs.fileno()), str(callers.fileno())],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(theirs.fileno(), callers.fileno()),
         )
         theirs.close()
+        callers.close()
         # Closing its socket ends the server.
         atexit.register(process.wait)
         atexit.register(ours.close)
         _servers[os.getpid()] = ForkServer(ours)
+        _stand_in_folders[os.getpid()] = folder
     return _servers[os.getpid()]
+
+
+def stand_ins() -> Path:
+    """A folder for the PATH of a shell, where our programs are forks of the server of this test process."""
+    fork_server()
+    return _stand_in_folders[os.getpid()]
+
+
+def _write_stand_ins() -> tuple[Path, socket.socket]:
+    """A folder of stand-ins, and the socket that they connect to."""
+    folder = tempfile.TemporaryDirectory(prefix="pyoco-programs-")
+    atexit.register(folder.cleanup)
+    text = f"#!{sys.executable} -IS\n{Path(stand_in.__file__).read_text()}"
+    for name in (stand_in.INTERPRETER, *stand_in.MODULES):
+        program = Path(folder.name, name)
+        program.write_text(text)
+        program.chmod(0o700)
+    callers = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    callers.bind(f"{folder.name}/{stand_in.SOCKET}")
+    callers.listen()
+    return Path(folder.name), callers
 
 
 # Within the server
 
 
-def _serve(control: socket.socket) -> dict[str, Any] | None:
-    """Fork for each request. Returns the request in a fork, and None in the server when it is to end."""
-    woken, wake = os.pipe()
-    for fd in (woken, wake):
-        os.set_blocking(fd, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake)
-    statuses: dict[int, int] = {}
-    while True:
-        ready, _, _ = select.select([control.fileno(), woken], [], [])
-        if woken in ready:
-            os.read(woken, 4096)
-            _report_ended(statuses)
-        if control.fileno() not in ready:
-            continue
-        message, fds, _, _ = socket.recv_fds(control, _MAX_REQUEST, _MAX_FILES)
+class _Server:
+    def __init__(self, control: socket.socket, callers: socket.socket | None = None) -> None:
+        """Requests come from `control`, and from each stand-in that connects to `callers`."""
+        self._control = control
+        self._callers = callers
+        self._woken, self._wake = os.pipe()
+        # Of each program, the file that its exit code is written to.
+        self._statuses: dict[int, int] = {}
+        # The program of each stand-in, by the connection that is its status file as well.
+        self._called: dict[int, int] = {}
+        self._has_ended = False
+
+    def serve(self) -> dict[str, Any] | None:
+        """Fork for each request. Returns the request in a fork, and None in the server when it is to end."""
+        for fd in (self._woken, self._wake):
+            os.set_blocking(fd, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake)
+        sources = [self._control] if self._callers is None else [self._control, self._callers]
+        while True:
+            files: list[int | socket.socket] = [self._woken, *sources, *self._called]
+            ready, _, _ = select.select(files, [], [])
+            # Before programs that have ended are collected: until then nobody else has the id of one.
+            for connection in [fd for fd in self._called if fd in ready]:
+                self._pass_on(connection)
+            if self._woken in ready:
+                os.read(self._woken, 4096)
+                self._report_ended()
+            for source in sources:
+                if source in ready:
+                    request = self._receive() if source is self._control else self._accept(source)
+                    if request is not None or self._has_ended:
+                        return request
+
+    def _receive(self) -> dict[str, Any] | None:
+        """The request, in the fork for it."""
+        message, fds, _, _ = socket.recv_fds(self._control, _MAX_REQUEST, _MAX_FILES)
         if not message:
+            self._has_ended = True
+            for pid in self._called.values():
+                os.kill(pid, signal.SIGKILL)
             return None
         request: dict[str, Any] = json.loads(message)
-        status = None if request.get("adopted") else fds.pop(0)
+        pid = self._fork(request, fds, None if request.get("adopted") else fds.pop(0))
+        if pid == 0:
+            return request
+        self._control.send(str(pid).encode())
+        return None
+
+    def _accept(self, callers: socket.socket) -> dict[str, Any] | None:
+        """The same for the request of a stand-in."""
+        connection, _ = callers.accept()
+        message, fds, _, _ = socket.recv_fds(connection, _MAX_REQUEST, _MAX_FILES)
+        status = connection.detach()
+        if not message:  # it was killed before it asked
+            os.close(status)
+            return None
+        request: dict[str, Any] = json.loads(message)
+        pid = self._fork(request, fds, status)
+        if pid == 0:
+            return request
+        self._called[status] = pid
+        return None
+
+    def _fork(self, request: dict[str, Any], fds: list[int], status: int | None) -> int:
+        """As `os.fork`; the fork has the files of the request only."""
         pid = _fork_orphan() if status is None else os.fork()
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for fd in (woken, wake, *statuses.values(), *([] if status is None else [status])):
+            for fd in (
+                self._woken,
+                self._wake,
+                *self._statuses.values(),
+                *([] if status is None else [status]),
+            ):
                 os.close(fd)
-            control.close()
+            self._control.close()
+            if self._callers is not None:
+                self._callers.close()
             _place(fds, request["targets"])
-            return request
-        control.send(str(pid).encode())
+            return 0
         if status is not None:
-            statuses[pid] = status
+            self._statuses[pid] = status
         for fd in fds:
             os.close(fd)
+        return pid
+
+    def _pass_on(self, connection: int) -> None:
+        """A signal from a stand-in, which kills its program when it has ended itself."""
+        numbers = os.read(connection, 64) or bytes([signal.SIGKILL])
+        for number in numbers:
+            os.kill(self._called[connection], number)
+        if signal.SIGKILL in numbers:
+            del self._called[connection]
+
+    def _report_ended(self) -> None:
+        for pid in list(self._statuses):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                code = os.waitstatus_to_exitcode(status)
+                fd = self._statuses.pop(pid)
+                self._called.pop(fd, None)
+                with suppress(BrokenPipeError):  # the stand-in was killed
+                    os.write(fd, code.to_bytes(_STATUS_BYTES, "big", signed=True))
+                os.close(fd)
 
 
 def _fork_orphan() -> int:
@@ -290,16 +397,6 @@ def _fork_orphan() -> int:
     return pid
 
 
-def _report_ended(statuses: dict[int, int]) -> None:
-    for pid in list(statuses):
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            code = os.waitstatus_to_exitcode(status)
-            fd = statuses.pop(pid)
-            os.write(fd, code.to_bytes(_STATUS_BYTES, "big", signed=True))
-            os.close(fd)
-
-
 def _place(fds: Sequence[int], targets: Sequence[int]) -> None:
     """Give the files the numbers that the program expects."""
     moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD) for fd in fds]
@@ -319,7 +416,7 @@ def _run(request: dict[str, Any]) -> None:
         os.environ.setdefault("PYOCO_NATS_REQUEST_TIMEOUT_SEC", f"{LIMIT_SEC:g}")
     os.chdir(request["cwd"])
     paths = [path for path in request["env"].get("PYTHONPATH", "").split(os.pathsep) if path]
-    sys.path[:1] = [request["cwd"], *paths]
+    sys.path[:1] = [request.get("import_folder", request["cwd"]), *paths]
     sys.argv[1:] = request["arguments"]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -329,7 +426,12 @@ def _run(request: dict[str, Any]) -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         assert isinstance(sys.stdout, TextIOWrapper)
         sys.stdout.reconfigure(line_buffering=True)
-    if request["module"] in _WORKERS and request["forks_executors"]:
+    if "interpreter" in request:
+        os.setsid()
+        sys.executable = request["interpreter"]
+        for number in request["ignored_signals"]:
+            signal.signal(number, signal.SIG_IGN)
+    if request["module"] in _WORKERS and request.get("forks_executors", True):
         server = _forked_server()
         fork_executors(lambda: server)
     # A module of `_PRELOADED` is executed once more as `__main__`, which runpy warns about otherwise.
@@ -347,7 +449,7 @@ def _forked_server() -> ForkServer:
     # A signal to the whole service is not for it.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    forked = _serve(theirs)
+    forked = _Server(theirs).serve()
     if forked is None:
         os._exit(0)
     _run(forked)
@@ -365,6 +467,6 @@ if __name__ == "__main__":
     # For the forks as well, as in production (template_main.py): a collection in one of them, such as that at
     # its end, would otherwise touch, and so copy, all that it shares with this process.
     gc.freeze()
-    forked = _serve(socket.socket(fileno=int(sys.argv[1])))
+    forked = _Server(*(socket.socket(fileno=int(fd)) for fd in sys.argv[1:])).serve()
     if forked is not None:
         _run(forked)

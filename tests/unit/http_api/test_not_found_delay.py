@@ -15,8 +15,8 @@ from pyoco_server.errors import (
     WaitNotFound,
     WheelNotFound,
 )
-from pyoco_server.http_api.middleware import constant_time_404 as not_found_delay
-from pyoco_server.http_api.middleware.constant_time_404 import STEP_SEC, NotFoundDelay, note_arrival
+from pyoco_server.http_api.responses import not_found_delay
+from pyoco_server.http_api.responses.not_found_delay import STEP_SEC, NotFoundDelay, note_arrival
 
 
 @pytest.fixture

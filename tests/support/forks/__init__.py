@@ -1,0 +1,1 @@
+"""Programs of tests as forks of a preloaded process."""
