@@ -1,6 +1,6 @@
 /** What a run has done so far: its steps beside the text of the request, and its live log. */
 import { ArrowDown, ListChecks, ScrollText } from "lucide-react";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { queryClient, useRead } from "../../api/queries";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
@@ -11,7 +11,7 @@ import { Button, Select } from "../../ui/controls";
 import { StatusIcon } from "../../ui/status";
 import { UserText } from "../../ui/UserText";
 import logStyles from "../run/log/Log.module.css";
-import { LogRows, type LogRowsHandle } from "../run/log/LogRows";
+import { LogRows } from "../run/log/LogRows";
 import { Panel } from "../run/Panel";
 import { DiffDialog, diffName } from "./DiffDialog";
 import { messages } from "./messages";
@@ -113,17 +113,19 @@ function Log({ run, choice }: { run: AgentRun; choice: ReactNode }) {
   const log = useRequestLog(run.request_id, run.id, () =>
     queryClient.invalidateQueries({ queryKey: ["requests"] }),
   );
-  const rows = useRef<LogRowsHandle>(null);
   const [following, setFollowing] = useState(true);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each time that there is more.
-  useEffect(() => {
-    if (following) rows.current?.toEnd();
-  }, [log.lines, following]);
   return (
     <Panel title={t("log")} icon={ScrollText} className={logStyles.card} actions={choice}>
       {log.leftOut > 0 && <p className={logStyles.leftOut}>{t("leftOut", { count: log.leftOut })}</p>}
       {log.lines.length > 0 ? (
-        <LogRows ref={rows} lines={log.lines} wrap search="" selected={null} onAtEnd={setFollowing} />
+        <LogRows
+          lines={log.lines}
+          wrap
+          search=""
+          selected={null}
+          following={following}
+          onFollow={setFollowing}
+        />
       ) : (
         <p className={logStyles.nothing} role="status">
           {t("noLog")}

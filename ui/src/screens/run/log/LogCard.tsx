@@ -72,10 +72,6 @@ function ShownLog({
     setFollowing(false);
     rows.current?.toLine(line);
   });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each time that there is more, or something else.
-  useEffect(() => {
-    if (following) rows.current?.toEnd();
-  }, [lines, following, wrap]);
   const earlier = () => log.earlier?.();
   const card = useScrolledToLine(
     linked,
@@ -135,8 +131,9 @@ function ShownLog({
             selected={selected}
             fieldsOpen={fieldsOpen}
             onSelect={onSelect}
+            following={following}
             // A part of the log has no end to follow.
-            onAtEnd={(isAtEnd) => setFollowing(isAtEnd && linked === null)}
+            onFollow={(follow) => setFollowing(follow && linked === null)}
             linkTo={(line) => href(pathTo("/runs/:id", { id }), { line })}
           />
         ) : (

@@ -3,6 +3,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import {
   type Ref,
+  type UIEvent,
   useCallback,
   useEffect,
   useImperativeHandle,
@@ -22,13 +23,12 @@ const NEAR_END_PX = 12;
 const PADDING_PX = 12;
 
 export interface LogRowsHandle {
-  toEnd: () => void;
   toLine: (id: string) => void;
   /** Loads earlier lines; those that are visible stay where they are. */
   keepPlace: (load: () => void) => void;
 }
 interface LogRowsProps {
-  ref: Ref<LogRowsHandle>;
+  ref?: Ref<LogRowsHandle>;
   lines: readonly LogLine[];
   /** The number of lines that were left out before the line with this id. */
   skipped?: ReadonlyMap<string, number>;
@@ -40,17 +40,28 @@ interface LogRowsProps {
   fieldsOpen?: boolean;
   /** Without it, tasks are not shown. */
   onSelect?: (name: string | null) => void;
-  /** Whether the last line is visible: then new lines are followed. */
-  onAtEnd: (atEnd: boolean) => void;
+  /** Whether the newest line is kept in view. */
+  following: boolean;
+  /** The user has scrolled to the last line, or away from it. */
+  onFollow: (following: boolean) => void;
   /** The URL of a line; without it, lines have no link. */
   linkTo?: (id: string) => string;
 }
 
 export function LogRows(props: LogRowsProps) {
-  const { ref, lines, wrap, search, current = null, selected, fieldsOpen = false, onSelect, onAtEnd } = props;
+  const {
+    ref,
+    lines,
+    wrap,
+    search,
+    current = null,
+    selected,
+    fieldsOpen = false,
+    onSelect,
+    following,
+  } = props;
   const t = useMessages(messages);
   const scroller = useRef<HTMLDivElement>(null);
-  const top = useRef(0);
   // The first visible line and the first one, while earlier lines are loaded.
   const kept = useRef<string | null>(null);
   const first = useRef<string | null>(null);
@@ -67,7 +78,6 @@ export function LogRows(props: LogRowsProps) {
     if (index >= 0) list.scrollToIndex(index, { align });
   };
   useImperativeHandle(ref, () => ({
-    toEnd: () => list.scrollToIndex(lines.length - 1, { align: "end" }),
     toLine: (id) => toLine(id, "center"),
     keepPlace: (load) => {
       const top = scroller.current?.scrollTop ?? 0;
@@ -84,6 +94,12 @@ export function LogRows(props: LogRowsProps) {
   }, [lines]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: lines have other heights then.
   useEffect(() => list.measure(), [wrap, fieldsOpen]);
+  const height = list.getTotalSize();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each time that there are other lines, or taller ones.
+  useEffect(() => {
+    if (following) list.scrollToIndex(lines.length - 1, { align: "end" });
+  }, [following, lines, height]);
+  const scrolling = useFollowing(props.onFollow);
   const toggle = useCallback((id: string) => {
     setToggled((before) => {
       const next = new Set(before);
@@ -95,20 +111,15 @@ export function LogRows(props: LogRowsProps) {
     <div
       ref={scroller}
       className={joined(styles.scroller, wrap && styles.wrapped, !onSelect && styles.taskless)}
-      style={{ height: list.getTotalSize() + PADDING_PX }}
+      style={{ height: height + PADDING_PX }}
       role="log"
       aria-label={t("log")}
       aria-live="off"
       // biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows.
       tabIndex={0}
-      onScroll={({ currentTarget: box }) => {
-        const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX;
-        // Lines that were added below meanwhile are no reason to stop following.
-        if (isAtEnd || box.scrollTop < top.current) onAtEnd(isAtEnd);
-        top.current = box.scrollTop;
-      }}
+      {...scrolling}
     >
-      <div className={styles.rows} style={{ height: list.getTotalSize() }}>
+      <div className={styles.rows} style={{ height }}>
         {list.getVirtualItems().map(({ index, key, start }) => {
           const line = lines[index];
           const skipped = line && props.skipped?.get(line.id);
@@ -144,4 +155,30 @@ export function LogRows(props: LogRowsProps) {
       </div>
     </div>
   );
+}
+
+/** Calls `onFollow` when the user scrolls to the end or away from it. */
+function useFollowing(onFollow: (following: boolean) => void) {
+  const seen = useRef({ top: 0, geometry: "" });
+  const gesture = useRef(false);
+  const begin = () => {
+    gesture.current = true;
+  };
+  return {
+    onWheel: begin,
+    onTouchMove: begin,
+    onKeyDown: begin,
+    onPointerDown: begin,
+    onScroll: ({ currentTarget: box }: UIEvent<HTMLElement>) => {
+      const { top, geometry } = seen.current;
+      seen.current = { top: box.scrollTop, geometry: `${box.scrollHeight} ${box.clientHeight}` };
+      if (box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX) {
+        gesture.current = false;
+        onFollow(true);
+        // Lines that become shorter move the box up as well, and others are added below in the same moment.
+      } else if (box.scrollTop < top && (gesture.current || geometry === seen.current.geometry)) {
+        onFollow(false);
+      }
+    },
+  };
 }
