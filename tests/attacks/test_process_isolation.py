@@ -14,7 +14,7 @@ import pytest
 from pyoco_server.config import SETTINGS
 from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.waits.human.answers.schema_checker import SchemaChecker
-from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors import os_process
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from tests.support.places import FLOWS
 from tests.support.processes import descendants, executors_of, is_alive, process_file
@@ -38,7 +38,7 @@ NOBODY = 65534
 @pytest.fixture
 def new_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Executors are started as in production, and not forked."""
-    monkeypatch.setattr(child_process, "create_subprocess_exec", create_subprocess_exec)
+    monkeypatch.setattr(os_process, "create_subprocess_exec", create_subprocess_exec)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors import os_process
 from tests.support.running.executors import ExecutorUnderTest, started_executor
 
 
@@ -18,4 +18,4 @@ async def executor() -> AsyncIterator[ExecutorUnderTest]:
 @pytest.fixture
 def new_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Executors are started as in production, and not forked."""
-    monkeypatch.setattr(child_process, "create_subprocess_exec", create_subprocess_exec)
+    monkeypatch.setattr(os_process, "create_subprocess_exec", create_subprocess_exec)

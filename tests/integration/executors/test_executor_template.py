@@ -15,7 +15,7 @@ import pytest
 
 from pyoco_server.aio.marked_processes import MARK_VARIABLE
 from pyoco_server.worker.child.template_main import EXECUTOR_NAME
-from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors import os_process
 from pyoco_server.worker.executors.executor import ExecutorCrashed
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate, ForkedProcess, TemplateLost
 from tests.support.processes import descendants, is_alive
@@ -196,7 +196,7 @@ async def test_an_executor_is_a_new_interpreter_where_the_template_is_lost(
         raise TemplateLost("no memory is left")
 
     monkeypatch.setattr(template, "_start", lost)
-    monkeypatch.setattr(child_process, "create_subprocess_exec", asyncio.create_subprocess_exec)
+    monkeypatch.setattr(os_process, "create_subprocess_exec", asyncio.create_subprocess_exec)
     async with started_executor(flows, template=template) as executor:
         assert (await output_of(executor, "facts"))["parent"] == os.getpid()
     assert "an executor is started without its template: no memory is left" in caplog.text
@@ -205,7 +205,7 @@ async def test_an_executor_is_a_new_interpreter_where_the_template_is_lost(
 async def test_a_template_that_does_not_reply_is_ended(
     flows: Path, template: ExecutorTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_process, "create_subprocess_exec", asyncio.create_subprocess_exec)
+    monkeypatch.setattr(os_process, "create_subprocess_exec", asyncio.create_subprocess_exec)
     async with started_executor(flows, template=template):
         stopped = template_pid(template)
         os.kill(stopped, signal.SIGSTOP)
@@ -220,7 +220,7 @@ async def test_a_template_that_does_not_reply_is_ended(
 async def test_an_executor_that_the_template_forks_too_late_ends(
     flows: Path, template: ExecutorTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_process, "create_subprocess_exec", asyncio.create_subprocess_exec)
+    monkeypatch.setattr(os_process, "create_subprocess_exec", asyncio.create_subprocess_exec)
     late: set[int] = set()
     async with started_executor(flows, template=template) as first:
         slow, end = template_pid(template), template._end

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import pyoco_server
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.worker.executors import child_process, executor_template
+from pyoco_server.worker.executors import executor_template, os_process
 from tests.support.forks import stand_in
 from tests.support.places import ROOT
 from tests.support.settings import allow_patient_programs
@@ -192,7 +192,7 @@ def fork_executors(server: Callable[[], ForkServer]) -> None:
             )
         )
 
-    child_process.create_subprocess_exec = fork  # type: ignore[assignment, attr-defined]
+    os_process.create_subprocess_exec = fork  # type: ignore[assignment, attr-defined]
     # Each worker would start a template of its own.
     executor_template.is_supported = lambda: False
 

@@ -9,18 +9,14 @@ import asyncio
 import logging
 import math
 import os
-import signal
 import socket
-import sys
 import time
-from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
+from asyncio.subprocess import Process
 from collections import deque
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, cast
 
-from pyoco_server.aio.marked_processes import MARK_VARIABLE, kill_marked
-from pyoco_server.config.process_isolation import environment_without_secrets
 from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.records.waits.wait_models import decode_question
@@ -31,12 +27,8 @@ from pyoco_server.worker.executors.executor import (
     RunEvents,
     TaskTimedOut,
 )
-from pyoco_server.worker.executors.executor_template import (
-    UNKNOWN_EXIT_CODE,
-    ExecutorTemplate,
-    ForkedProcess,
-    TemplateLost,
-)
+from pyoco_server.worker.executors.executor_template import ExecutorTemplate, ForkedProcess, TemplateLost
+from pyoco_server.worker.executors.os_process import exit_of, has_exited, how_ended, kill_group, start_process
 from pyoco_server.worker.executors.output_pipes import OutputPipes
 from pyoco_server.worker.executors.task_processes import TASK_PROCESSES
 from pyoco_server.worker.ipc.message_checks import ProtocolViolation, checked_message
@@ -199,7 +191,7 @@ class ChildProcess(asyncio.Protocol):
             most = setup.journal_value_max_bytes + _RECORDS_BYTES
             mark = TASK_PROCESSES.new_mark()
             sockets = [theirs.fileno(), prefetch.reading.fileno(), pipes.replies.fileno()]
-            process = await _start_process(template, sockets, pipes, death, mark)
+            process = await start_process(template, sockets, pipes, death, mark)
             _, child = await asyncio.get_running_loop().create_unix_connection(
                 partial(cls, prefetch, pipes, death, max_message_bytes=most), sock=ours
             )
@@ -211,7 +203,7 @@ class ChildProcess(asyncio.Protocol):
 
     def watch(self, process: Process | ForkedProcess, mark: str) -> None:
         self._process = process
-        self.exited = asyncio.create_task(_exit_of(process, mark), name="executor-exit")
+        self.exited = asyncio.create_task(exit_of(process, mark), name="executor-exit")
         # Its last messages may still be in the socket.
         self.exited.add_done_callback(
             lambda _: self._loop.call_later(_LAST_MESSAGES_SEC, self.connection_lost, None)
@@ -227,7 +219,7 @@ class ChildProcess(asyncio.Protocol):
         """Whether it can take a run. Asks the system, since its exit may not have been noticed yet."""
         if self._lost or self.must_restart or self.exited.done() or self._process is None:
             return False
-        return not _has_exited(self._process)
+        return not has_exited(self._process)
 
     async def wait_ready(self) -> Ready:
         await _first_of(self.ready, self.exited, timeout_sec=_START_TIMEOUT_SEC)
@@ -245,7 +237,7 @@ class ChildProcess(asyncio.Protocol):
         """Kill the process and everything that its tasks have started; it leads a session of its own."""
         # After it has been waited for, its id may belong to another process.
         if self._process is not None and self._process.returncode is None:
-            _kill_group(self.pid)
+            kill_group(self.pid)
 
     async def kill(self) -> None:
         """Kill it with its current run; queued runs are recalled."""
@@ -284,7 +276,7 @@ class ChildProcess(asyncio.Protocol):
             return ExecutorCrashed(f"the executor process {how}", self._last_output.text)
         if self._timed_out is not None:
             return TaskTimedOut(self._timed_out)
-        return ExecutorCrashed(f"the executor process {_how_ended(code)}", self._last_output.text)
+        return ExecutorCrashed(f"the executor process {how_ended(code)}", self._last_output.text)
 
     async def _remove_folders(self, run: Run) -> None:
         """Remove empty folders of an exited process: that of the run, and one for the next run."""
@@ -632,62 +624,6 @@ def resolve(future: "asyncio.Future[Any]", value: object) -> None:
 
 async def _first_of(*futures: "asyncio.Future[Any]", timeout_sec: float) -> None:
     await asyncio.wait(futures, timeout=timeout_sec, return_when=asyncio.FIRST_COMPLETED)
-
-
-async def _start_process(
-    template: ExecutorTemplate | None, sockets: list[int], pipes: OutputPipes, death: DeathPipe, mark: str
-) -> Process | ForkedProcess:
-    inherited = [*sockets, *pipes.read_ends, death.read_end]
-    try:
-        if template is not None:
-            return await template.start_executor(inherited, pipes.write_ends, mark)
-        return await create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "pyoco_server.worker.child.executor_main",
-            *(str(descriptor) for descriptor in inherited),
-            pass_fds=inherited,
-            stdin=DEVNULL,
-            stdout=pipes.write_ends[0],
-            stderr=pipes.write_ends[1],
-            start_new_session=True,
-            env=environment_without_secrets() | {MARK_VARIABLE: mark},
-        )
-    finally:
-        pipes.close_executor_ends()
-        death.close_read_end()
-
-
-def _has_exited(process: Process | ForkedProcess) -> bool:
-    if isinstance(process, ForkedProcess):
-        return process.has_exited()
-    try:
-        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return True
-
-
-async def _exit_of(process: Process | ForkedProcess, mark: str) -> int:
-    """Its exit code, after everything that its tasks have started is killed.
-
-    The id of a process group in use is not assigned again; if the group is empty, a small race is left.
-    """
-    code = await process.wait()
-    _kill_group(process.pid)
-    if killed := await asyncio.to_thread(kill_marked, mark):
-        log.info("killed %d processes that a task had detached from its executor", killed)
-    return code
-
-
-def _how_ended(code: int) -> str:
-    if code == UNKNOWN_EXIT_CODE:
-        return "has exited with an unknown status: the template process that started it has exited as well"
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-
-
-def _kill_group(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
 
 
 def _last_lines(output: str) -> str:
