@@ -453,6 +453,19 @@ FIXES += (
         ),
     ),
     Fix(
+        "checked-before-the-loss-is-known",
+        "new",
+        "a parked run whose wait NATS has lost is checked before its gateway knows, and then minutes later",
+        ("lost_tail",),
+        (
+            Substitution(
+                "pyoco_server.waits.index.wait_feed:WaitFeedReader._became_ready",
+                "    for on_filled in self._on_filled:\n        on_filled()\n",
+                "",
+            ),
+        ),
+    ),
+    Fix(
         "claims-before-it-is-seen",
         "16",
         "a run waits for AckWait, because its worker was killed before a gateway had seen it connected",

@@ -11,6 +11,7 @@ FOUND: Final = {
     "lost_tail": {
         139: "a parked run waited for a wait that NATS had lost",
         66: "a refused submit was executed, because NATS had lost its withdrawal",
+        900174: "a parked run was checked before its gateway knew that NATS had lost its wait, and not again",
         50009: "a run stayed RUNNING, because its acknowledged job was stored again and counted as queued",
     },
     "retry": {253: "a retry was answered with 503, although the run had waited and failed again"},

@@ -216,6 +216,8 @@ class Waits(ServiceGroup):
         self.maintenance = WaitMaintenance(connection, self.index, open_runs, clock=clock)
         reader.on_writes(self.maintenance.take)
         reader.on_changes(self.maintenance.wake)
+        reader.on_filled(self.maintenance.check_everything)
+        reader.on_disappeared(self.maintenance.check_runs)
         self.on_writes = reader.on_writes
         self.parts = (self.index, self.feed, self.maintenance)
 

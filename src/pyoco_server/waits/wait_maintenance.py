@@ -2,8 +2,8 @@
 
 Every gateway runs one without coordination: each action is a compare-and-set, or may be repeated. Its cost
 follows what is due and what was written: a timer ends waits at their deadlines; and a run is checked, a
-moment later, when it or one of its waits was written. Everything is checked at the start, after an
-interruption of the connection, and now and then.
+moment later, when it or one of its waits was written. Everything is checked when the index is filled, after
+an interruption of the connection, and now and then.
 """
 
 import asyncio
@@ -110,6 +110,17 @@ class WaitMaintenance:
             else:
                 self._check_later(run_id_of_wait(write.wait_id))
 
+    def check_everything(self) -> None:
+        """Check all runs and waits in the next round, which begins at once."""
+        self._next_round_at = self._next_check_all_at = 0.0
+        self._loop.wake()
+
+    def check_runs(self, run_ids: Iterable[str]) -> None:
+        """Check these runs in a moment."""
+        for run_id in run_ids:
+            self._check_later(run_id)
+        self._loop.wake()
+
     def _check_later(self, run_id: str) -> None:
         self._to_check.setdefault(run_id, time.monotonic() + self._grace_sec)
 
@@ -155,7 +166,8 @@ class WaitMaintenance:
             self._expired_here = set()
             self._waits_ended_here = set()
             self._notified_here = set()
-            self._next_round_at = self._next_check_all_at = 0.0
+            # Perhaps before the index knows what was lost: when it does, everything is checked again.
+            self.check_everything()
 
     async def _expire_due(self) -> None:
         now = self._clock()
@@ -251,8 +263,13 @@ class WaitMaintenance:
             self._check_later(run_id)
         # Empty until the feed of runs has been read once.
         if time.monotonic() >= self._next_check_all_at and self._runs.bucket_created:
-            await self._check_all()
+            # Before it, so that `check_everything` is not forgotten if it is called meanwhile.
             self._next_check_all_at = time.monotonic() + self._check_all_sec
+            try:
+                await self._check_all()
+            except (NatsUnavailable, IndexNotReady):
+                self._next_check_all_at = 0.0
+                raise
         self.rounds += 1
 
     async def _flush_outboxes(self) -> None:

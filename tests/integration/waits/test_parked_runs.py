@@ -1,5 +1,6 @@
 """Runs that sleep or wait for signals, with a real worker: they hold nothing, and go on once."""
 
+import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import pytest_asyncio
 from msgspec import UNSET, structs
 
+from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
@@ -19,7 +21,7 @@ from tests.support.broker.stored_waits import let_expire
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.waiting_runs import wait_events_of
 from tests.support.running.workers import serving_worker
-from tests.support.waiting import eventually
+from tests.support.waiting import NEVER_SEC, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -241,3 +243,44 @@ async def test_a_rerun_of_what_failed_does_not_sleep_again(gateway: RunningGatew
     assert [wait["kind"] for wait in anew["open_waits"]] == ["sleep"]
     await gateway.http.post(f"/runs/{anew['run_id']}/cancel")
     await gateway.ends(anew["run_id"])
+
+
+async def test_a_run_whose_wait_disappears_asks_again(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await sleeping(gateway, "naps_in_a_loop")
+    maintenance = gateway.inside.waits.maintenance
+    # Neither by the check that follows its writes, nor by that of everything, which comes in any case.
+    monkeypatch.setattr(maintenance, "_next_check_all_at", math.inf)
+    await eventually(
+        lambda: not maintenance._to_check and not maintenance._to_check_next_round, describe="it was checked"
+    )
+    wait_id = run["open_waits"][0]["wait_id"]
+    await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_waits", f"$KV.pyoco_waits.{wait_id}")
+
+    async def sleeps_again() -> bool:
+        return any(wait.state is WaitState.OPEN for wait in await waits_of(gateway, run["run_id"]))
+
+    await eventually(sleeps_again, describe="its task has asked again")
+    await gateway.reaches(run["run_id"], "WAITING")
+    assert (await gateway.http.post(f"/runs/{run['run_id']}/cancel")).is_success
+
+
+async def test_everything_is_checked_again_if_that_is_requested_meanwhile(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index may be filled again, after a loss of NATS, while everything is checked by its old state."""
+    maintenance = gateway.inside.waits.maintenance
+    check_all, checks = maintenance._check_all, 0
+
+    async def counted() -> None:
+        nonlocal checks
+        checks += 1
+        if checks == 1:
+            maintenance.check_everything()
+        await check_all()
+
+    monkeypatch.setattr(maintenance, "_check_all_sec", NEVER_SEC)
+    monkeypatch.setattr(maintenance, "_check_all", counted)
+    maintenance.check_everything()
+    await eventually(lambda: checks == 2, describe="the second check")

@@ -60,6 +60,8 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         self._decided = decided
         self._on_changes: list[Callable[[], None]] = []
         self._on_writes: list[Callable[[Sequence[WaitWrite]], None]] = []
+        self._on_filled: list[Callable[[], None]] = []
+        self._on_disappeared: list[Callable[[Sequence[str]], None]] = []
 
     def on_changes(self, callback: Callable[[], None]) -> None:
         """Call it, in the event loop, when waits have changed and when the index is ready."""
@@ -68,6 +70,14 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
     def on_writes(self, callback: Callable[[Sequence[WaitWrite]], None]) -> None:
         """Call it, in the event loop, with each batch that the index has stored after it was ready."""
         self._on_writes.append(callback)
+
+    def on_filled(self, callback: Callable[[], None]) -> None:
+        """Call it, in the event loop, when the index is filled: at the start, or after a loss of NATS."""
+        self._on_filled.append(callback)
+
+    def on_disappeared(self, callback: Callable[[Sequence[str]], None]) -> None:
+        """Call it, in the event loop, with the ids of runs whose waits disappeared without a marker."""
+        self._on_disappeared.append(callback)
 
     async def take(self, batch: list[StreamMessage]) -> None:
         applied = await self._apply_batch(
@@ -91,16 +101,21 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
 
     def _became_ready(self) -> None:
         self._inbox.begin(self.checkpoint.created, self.checkpoint.revision)
+        for on_filled in self._on_filled:
+            on_filled()
         self._report_changes()
 
     async def drop(self, revisions: list[int]) -> None:
         for wait_id in await self._index.drop_unreadable(revisions):
             self._unreadable.remove(self.kind, wait_id)
-        for item in await self._index.drop(revisions):
+        dropped = await self._index.drop(revisions)
+        for item in dropped:
             log.info(
                 "wait disappeared without a delete marker",
                 extra={"run_id": item.run_id, "wait_id": item.wait_id},
             )
+        for on_disappeared in self._on_disappeared:
+            on_disappeared([item.run_id for item in dropped])
         # There is no revision to publish: followers read all open waits again.
         self._inbox.begin(self.checkpoint.created, self.checkpoint.revision)
 
