@@ -1,5 +1,6 @@
 """The entry point of every program: turns what happens in a command into an exit code and a message."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ Version = Annotated[
 
 def run(app: typer.Typer, program: str) -> NoReturn:
     _open_closed_streams()
+    _accept_any_terminal()
     sys.exit(exit_code_of(app, program, sys.argv[1:]))
 
 
@@ -47,7 +49,20 @@ def _open_closed_streams() -> None:
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - until the exit
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 - until the exit
+            # For the programs that this one starts; else they begin without it.
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
+
+
+def _accept_any_terminal() -> None:
+    """A terminal with another encoding than UTF-8, or of an unknown width, is no reason to fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="backslashreplace")
+    if os.environ.get("COLUMNS") == "0":
+        # Rich would print nothing.
+        del os.environ["COLUMNS"]
 
 
 def exit_code_of(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:

@@ -699,8 +699,10 @@ class Err:
         status=409,
         en="The alert cannot be changed this way",
         ja="アラートをこのように変更することはできません",
-        cure_en="Read the alert again (GET /alerts/{alert_id}) and repeat the change with its revision.",
-        cure_ja="アラートを読み直し（GET /alerts/{alert_id}）、その revision で変更をやり直してください。",
+        cure_en="Read the alert again (GET /alerts/{alert_id}) and repeat the change with its revision; "
+        "if there are too many alerts, delete one.",
+        cure_ja="アラートを読み直し（GET /alerts/{alert_id}）、その revision で変更をやり直してください。"
+        "件数の上限に達している場合は、不要なアラートを削除してください。",
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import binascii
 import hmac
+import logging
 import time
 from typing import Final, Literal
 
@@ -13,9 +14,13 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.notify.webhook_target import Target
 from pyoco_server.version import __version__
 
+log = logging.getLogger(__name__)
+
 _ENCODED_SECRET: Final = "whsec_"  # noqa: S105 - the prefix of a secret in base64
 # A short response is read to its end, so that the connection can be reused.
 _READ_BYTES: Final = 64 * 1024
+# A receiver that has sent its status has decided, however slowly the rest comes.
+_READ_SEC: Final = 0.5
 
 # Gone: the receiver wants no more of it (status 410).
 DeliveryResult = Literal["delivered", "failed", "gone"]
@@ -36,9 +41,9 @@ class WebhookClient:
     async def post(self, target: Target, event_id: str, body: bytes) -> tuple[DeliveryResult, str]:
         headers = headers_of(event_id, body, signing_key(target.secret), int(time.time()))
         try:
-            # The timeout of httpx is for each part of a request.
-            async with asyncio.timeout(self._timeout_sec):
-                status = await self._status(target.url, headers, body)
+            status = await self._status(
+                self._http.build_request("POST", target.url, content=body, headers=headers)
+            )
         except (TimeoutError, httpx.TimeoutException):
             return "failed", f"no response within {self._timeout_sec:g} s"
         except (httpx.InvalidURL, UnicodeError):
@@ -51,14 +56,27 @@ class WebhookClient:
         gone = status == httpx.codes.GONE
         return "gone" if gone else "failed", f"the receiver answered with {status}"
 
-    async def _status(self, url: str, headers: dict[str, str], body: bytes) -> int:
-        async with self._http.stream("POST", url, content=body, headers=headers) as response:
-            received = 0
-            async for part in response.aiter_raw():
-                received += len(part)
-                if received > _READ_BYTES:
-                    break
-            return response.status_code
+    async def _status(self, request: httpx.Request) -> int:
+        # The timeout of httpx is for each part of a request.
+        async with asyncio.timeout(self._timeout_sec):
+            response = await self._http.send(request, stream=True)
+        try:
+            async with asyncio.timeout(_READ_SEC):
+                await _read_short(response)
+        except (TimeoutError, httpx.HTTPError) as error:
+            # Its status says whether it was delivered.
+            log.debug("the response of a receiver was not read to its end: %s", error)
+        finally:
+            await response.aclose()
+        return response.status_code
+
+
+async def _read_short(response: httpx.Response) -> None:
+    received = 0
+    async for part in response.aiter_raw():
+        received += len(part)
+        if received > _READ_BYTES:
+            return
 
 
 def signing_key(secret: str) -> bytes:

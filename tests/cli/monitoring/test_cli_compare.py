@@ -99,8 +99,8 @@ def test_values_that_one_of_the_runs_does_not_have_are_the_only_rows(
     without = ended(params={}, tasks={"load": "SUCCEEDED"}, task_records={})
     shared_nats_connection.do(lambda connection: write_many(connection, [with_values, without]))
     found = client.json("compare", with_values.run_id, without.run_id)
-    assert [(row["name"], row["a"], row["b"]) for row in found["params"]] == [("month", 10, None)]
-    assert [(row["name"], row["a"], row["b"]) for row in found["outputs"]] == [("load.rows", 5, None)]
+    assert found["params"] == [{"name": "month", "a": 10, "differs": True}]
+    assert found["outputs"] == [{"name": "load.rows", "a": 5, "differs": True}]
 
 
 def test_large_params_with_the_same_beginning_differ(

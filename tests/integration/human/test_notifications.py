@@ -1,5 +1,6 @@
 """Webhook notifications: delivery, retries, signatures and content."""
 
+import asyncio
 import logging
 import re
 import signal
@@ -468,3 +469,22 @@ async def test_nobody_there_is_a_failure_that_says_so(config: NatsBackendConfig)
     assert outcome == "failed"
     assert "ConnectError" in why
     assert "secret-path" not in why
+
+
+async def test_a_receiver_that_sends_its_response_slowly_has_received(config: NatsBackendConfig) -> None:
+    """Its status is known: to send the message again would be a duplicate."""
+    ended = asyncio.Event()
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n.")
+        await reader.read()
+        writer.close()
+        ended.set()
+
+    async with await asyncio.start_server(respond, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        client = WebhookClient(config)
+        assert await client.post(Target(f"http://127.0.0.1:{port}/"), "id", b"{}") == ("delivered", "")
+        await client.close()
+        await ended.wait()

@@ -104,8 +104,8 @@ def _values(values: Sequence[ComparedValue], with_equal: bool) -> list[list[Rend
     return [
         [
             _name(value["name"] or localized("(whole value)"), value["differs"]),
-            _value(value["a"]),
-            _value(value["b"]),
+            _value(value["a"]) if "a" in value else _NONE,
+            _value(value["b"]) if "b" in value else _NONE,
         ]
         for value in values
         if with_equal or value["differs"]
@@ -117,7 +117,7 @@ def _name(name: str, differs: bool) -> Text:
 
 
 def _value(value: Any) -> str:
-    return _NONE if value is None else printable(shortened(json.dumps(value, ensure_ascii=False)))
+    return printable(shortened(json.dumps(value, ensure_ascii=False)))
 
 
 def _task_cells(task: ComparedTask) -> list[RenderableType]:

@@ -53,8 +53,14 @@ def show(result: T, output: Output | None, view: "Callable[[T], RenderableType]"
         # A line may be longer than the terminal is wide: it is for copying.
         console.print(view(result), crop=False)
     else:
-        console.file.write(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+        console.file.write(json_text(result) + "\n")
     console.file.flush()
+
+
+def json_text(value: object) -> str:
+    """JSON that the standard output can encode."""
+    can_encode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    return json.dumps(value, indent=2, ensure_ascii=not can_encode)
 
 
 def print_note(line: str) -> None:

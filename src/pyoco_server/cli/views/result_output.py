@@ -1,13 +1,12 @@
 """Writes what a run or a task returned: to a file, or to the standard output as it is."""
 
-import json
 import os
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pyoco_server.cli.translation import localized
-from pyoco_server.cli.views.console import print_note, printable
+from pyoco_server.cli.views.console import json_text, print_note, printable
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
 from pyoco_server.http_client import PyocoHttpClient
 
@@ -49,8 +48,7 @@ def _print(value: Any) -> None:
         raise InvalidCliArgument(
             f"the result is {len(value)} bytes and not text: save it with --output FILE, or redirect it"
         )
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    sys.stdout.write(printable(text) + "\n")
+    sys.stdout.write(printable(json_text(value)) + "\n")
 
 
 def _invalid(file: Path, why: str) -> InvalidCliArgument:

@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from pyoco_server.api.invalid_fields import invalid_fields
 from pyoco_server.errors import FieldProblem, InvalidRequest
+from pyoco_server.http_api.requests.unusable_values import unusable_value
 from pyoco_server.runs.flow_yaml.nesting import check_nesting
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -118,4 +119,5 @@ def json_value(body: bytes) -> Any:
     except RecursionError:
         raise InvalidRequest(problems=[FieldProblem("", "the JSON is nested too deeply")]) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
-        raise InvalidRequest(problems=[FieldProblem("", f"the body is not JSON: {malformed}")]) from None
+        not_json = FieldProblem("", f"the body is not JSON: {malformed}")
+        raise InvalidRequest(problems=[unusable_value(body) or not_json]) from None

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 Json = Mapping[str, Any]
 
@@ -17,9 +17,9 @@ class ComparedValue(TypedDict):
     """A fact, or a simple value of params, outputs or results: `order.items[2]`."""
 
     name: str
-    # None: it has none, or null.
-    a: Any
-    b: Any
+    # Left out of params, outputs and results where the run does not have it, which is not null.
+    a: NotRequired[Any]
+    b: NotRequired[Any]
     differs: bool
 
 
@@ -81,17 +81,28 @@ def _compared(name: str, a: Any, b: Any) -> ComparedValue:
 def _values(a: Any, b: Any) -> list[ComparedValue]:
     """Each simple value of two JSON values, in the order of the first one."""
     left, right = dict(_leaves(a)), dict(_leaves(b))
-    return [
-        ComparedValue(
-            name=path, a=left.get(path), b=right.get(path), differs=_text(left, path) != _text(right, path)
-        )
-        for path in {**left, **right}
-    ]
+    return [_compared_leaf(path, left, right) for path in {**left, **right}]
+
+
+def _compared_leaf(path: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> ComparedValue:
+    value = ComparedValue(name=path, differs=_text(left, path) != _text(right, path))
+    if path in left:
+        value["a"] = left[path]
+    if path in right:
+        value["b"] = right[path]
+    return value
 
 
 def _text(values: Mapping[str, Any], path: str) -> str | None:
     """As JSON: in Python 1 equals true and 1.0. None: it is missing, which is not null."""
     return json.dumps(values[path]) if path in values else None
+
+
+def _member(path: str, name: str) -> str:
+    """The path of a member; a name that would read as a path is quoted."""
+    if not name or set(name) & set('.[]"'):
+        return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
+    return f"{path}.{name}" if path else name
 
 
 def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
@@ -100,8 +111,7 @@ def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
     while rest:
         path, value = rest.pop()
         if isinstance(value, dict) and value:
-            parts = [(f"{path}.{name}" if path else name, part) for name, part in value.items()]
-            rest += reversed(parts)
+            rest += reversed([(_member(path, name), part) for name, part in value.items()])
         elif isinstance(value, list) and value:
             rest += reversed([(f"{path}[{at}]", part) for at, part in enumerate(value)])
         elif value is not None or path:
