@@ -92,9 +92,9 @@ async def test_links_are_no_requests_and_no_artifacts(served: ServedRepository, 
     secret.write_text("---\ntitle: secret\n---\n\n# 要望\n\nthe password\n")
     repo = served.repository.repo
     (repo / "requests").mkdir(exist_ok=True)
-    (repo / "requests" / "linked.md").symlink_to(secret)
-    assert await served.error("GET", "/requests/linked") == (404, "REQUEST_NOT_FOUND")
-    assert "linked" not in json.dumps(await served.ok("GET", "/requests"))
+    (repo / "requests" / "to-a-secret.md").symlink_to(secret)
+    assert await served.error("GET", "/requests/to-a-secret") == (404, "REQUEST_NOT_FOUND")
+    assert "to-a-secret" not in json.dumps(await served.ok("GET", "/requests"))
     await served.create("with-run")
     folder = repo / "runs" / "with-run" / "001"
     folder.mkdir(parents=True)
@@ -111,7 +111,9 @@ async def test_folder_of_a_run_that_is_a_link_is_not_read(served: ServedReposito
     outside = tmp_path / "outside" / "001"
     outside.mkdir(parents=True)
     (outside / "secret.txt").write_text("the password\n")
-    (served.repository.repo / "runs" / "linked-run").symlink_to(outside.parent)
+    runs_folder = served.repository.repo / "runs"
+    runs_folder.mkdir(exist_ok=True)
+    (runs_folder / "linked-run").symlink_to(outside.parent)
     runs = "/requests/linked-run/runs"
     assert await served.error("GET", f"{runs}/001/artifacts/secret.txt") == (404, "ARTIFACT_NOT_FOUND")
     assert "secret.txt" not in json.dumps(await served.ok("GET", runs))

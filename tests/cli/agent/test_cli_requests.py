@@ -179,10 +179,10 @@ def test_refusal_has_the_code_and_the_cure(requests: ClientCommand, api: PyocoHt
 
 def test_client_edits_reads_and_deletes(api: PyocoHttpClient) -> None:
     api.create_request("Edited", "before", request_id="edited", tags=["a"])
-    changed = api.update_request("edited", title="New", priority="P3", tags=[], want="after")["request"]
-    assert (changed["title"], changed["priority"], changed["tags"]) == ("New", "P3", [])
+    changed = api.update_request("edited", title="Renamed", priority="P3", tags=[], want="after")["request"]
+    assert (changed["title"], changed["priority"], changed["tags"]) == ("Renamed", "P3", [])
     assert "# 要望\n\nafter\n" in api.raw_request("edited")
-    assert [item["id"] for item in api.list_requests(q="new", status=["queued"])["items"]] == ["edited"]
+    assert [item["id"] for item in api.list_requests(q="renamed", status=["queued"])["items"]] == ["edited"]
     assert api.delete_request("edited") is True
     with pytest.raises(PyocoHttpError, match="REQUEST_NOT_FOUND"):
         api.get_request("edited")

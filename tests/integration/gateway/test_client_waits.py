@@ -32,9 +32,9 @@ async def run(shared_gateway: RunningGateway) -> WaitingRun:
     return await waiting_run(shared_gateway.inside.connection)
 
 
-async def two_waits(shared_gateway: RunningGateway) -> WaitingRun:
+async def two_waits(shared_gateway: RunningGateway, flow_name: str = "invoice") -> WaitingRun:
     return await waiting_run(
-        shared_gateway.inside.connection, {}, {"assignees": ["finance"]}, flow_name="invoice"
+        shared_gateway.inside.connection, {}, {"assignees": ["finance"]}, flow_name=flow_name
     )
 
 
@@ -48,13 +48,13 @@ async def test_open_waits_are_listed_with_filters_and_pages(
     client: AsyncPyocoHttpClient, shared_gateway: RunningGateway
 ) -> None:
     runs = [
-        await two_waits(shared_gateway),
-        await waiting_run(shared_gateway.inside.connection, flow_name="invoice"),
+        await two_waits(shared_gateway, "listed"),
+        await waiting_run(shared_gateway.inside.connection, flow_name="listed"),
     ]
-    page = await client.waits(2, flow="invoice")
+    page = await client.waits(2, flow="listed")
     assert (len(page["items"]), page["total"]) == (2, 3)
     assert page["next_cursor"] is not None
-    listed = [wait["wait_id"] async for wait in client.iter_waits(2, flow="invoice")]
+    listed = [wait["wait_id"] async for wait in client.iter_waits(2, flow="listed")]
     assert sorted(listed) == sorted(wait.wait_id for run in runs for wait in run.waits)
     for selected, count in (
         ({"run_id": runs[0].run_id}, 2),
@@ -63,7 +63,7 @@ async def test_open_waits_are_listed_with_filters_and_pages(
         ({"state": ["answered", "expired"]}, 0),
         ({"tag": "elsewhere"}, 0),
     ):
-        assert (await client.waits(flow="invoice", **selected))["total"] == count, selected
+        assert (await client.waits(flow="listed", **selected))["total"] == count, selected
 
 
 async def test_an_answer_is_given_once_and_its_history_kept(

@@ -67,8 +67,8 @@ async def test_an_agent_cannot_approve_what_it_runs_and_an_approver_can_do_nothi
 ) -> None:
     agent_scopes = [Scope.SUBMIT, Scope.READ, Scope.OPERATE]
     async with (
-        a_key(gateway, "acme", scopes=agent_scopes) as agent,
-        a_key(gateway, "acme", scopes=[Scope.ANSWER]) as approver,
+        a_key(gateway, "approving", scopes=agent_scopes) as agent,
+        a_key(gateway, "approving", scopes=[Scope.ANSWER]) as approver,
         an_open_question(agent) as (run_id, wait_id),
     ):
         async with over_http(agent) as client:
@@ -96,7 +96,7 @@ async def test_an_agent_cannot_approve_what_it_runs_and_an_approver_can_do_nothi
 async def test_what_another_tenant_has_is_not_found(gateway: RunningGateway) -> None:
     async with (
         a_key(gateway, "acme") as acme,
-        a_key(gateway, "rival") as rival,
+        a_key(gateway, "with-nothing") as rival,
         an_open_question(acme) as (run_id, wait_id),
         over_http(rival) as client,
     ):

@@ -36,7 +36,7 @@ async def test_each_tenant_has_ids_of_its_own(tenants: list[Tenant]) -> None:
     assert (first["tenant_id"], second["tenant_id"]) == ("acme", "rival")
     assert first["api_key_id"] == acme.api_key_id
     assert (await acme.json("/schedules/nightly"))["note"] == "acme's"
-    assert (await acme.json("/schedules"))["total"] == 1
+    assert (await acme.json("/schedules", q="nightly"))["total"] == 1
     await rival.http.delete("/schedules/nightly")
     assert_problem(await rival.http.get("/schedules/nightly"), 404, 47)
     assert_problem(await rival.http.get("/schedules/nightly", params={"tenant": "acme"}), 404, 47)
