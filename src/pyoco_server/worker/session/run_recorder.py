@@ -1,4 +1,4 @@
-"""Stores the events of a run while it lasts: finished tasks, printed lines, questions to people.
+"""Stores the events of a run while it lasts: finished tasks, printed lines, waits that tasks open.
 
 The flow never waits for this. During an outage the events are kept and stored later; before the run ends or
 returns to the queue, all of them are flushed. Nothing is stored for a run that has another owner.
