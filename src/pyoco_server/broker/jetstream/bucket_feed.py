@@ -30,7 +30,7 @@ from pyoco_server.errors.error_table import Err, ErrorSpec
 
 log = logging.getLogger(__name__)
 
-_LOOK_SEC: Final = 1.0
+_POLL_SEC: Final = 1.0
 # Writes come in groups, and are announced before they can be read...
 _GATHER_SEC: Final = 0.02
 # ... and while very many come, reading them a few at a time would cost more than what they are written for.
@@ -101,10 +101,10 @@ class BucketFeed:
         self._up_to_date_at = -math.inf
         self._up_to_date_sent = 0
         # At first at once: what is there is read before much is written.
-        self._look_sec = 0.0
+        self._pause_sec = 0.0
         # How long it took to read what had been written.
         self._read_sec = 0.0
-        # Whether many requests came when it was last looked.
+        # Whether many requests came when that was last checked.
         self._busy = False
         self._reported_problem = False
 
@@ -160,20 +160,20 @@ class BucketFeed:
             self._read_sec = time.monotonic() - began
             # An announced write may not be stored yet; and another server of a cluster may not know of the
             # subscription yet, and announces nothing meanwhile.
-            self._look_sec = _STORED_SEC if announced or subscribed else _LOOK_SEC
+            self._pause_sec = _STORED_SEC if announced or subscribed else _POLL_SEC
             self._reported_problem = False
-            await self._removed.look()
+            await self._removed.run_due_steps()
         except NatsUnavailable as error:
             await self._pause_after(error, Err.NATS_UNAVAILABLE, _STORED_SEC)
         except IndexNotReady as error:
-            await self._pause_after(error, Err.INDEX_NOT_READY, _LOOK_SEC)
+            await self._pause_after(error, Err.INDEX_NOT_READY, _POLL_SEC)
         except BaseException:
             self._barriers.fail(self._connection.unavailable(f"the {self._of} could not be read"))
             raise
 
     async def _wait_for_cause(self) -> bool:
         """Wait for a reason to read; return whether it is an announced write."""
-        await self._loop.pause(0 if self._barriers else self._look_sec)
+        await self._loop.pause(0 if self._barriers else self._pause_sec)
         if self._announced and not self._barriers:
             await self._loop.pause(gather_sec(self._read_sec))
         announced, self._announced = self._announced, False
@@ -192,7 +192,7 @@ class BucketFeed:
             log.warning("cannot read the %s: %s", self._of, error, extra=kind.log_fields())
         self._reported_problem = True
         # A new client has no subscription.
-        self._look_sec = _STORED_SEC
+        self._pause_sec = _STORED_SEC
         await asyncio.sleep(seconds)
 
     async def _catch_up(self) -> None:
