@@ -140,7 +140,7 @@ class ScheduleDirectory(KnownKeysReader):
         self._awaited: dict[str, str] = {}
         self._on_changes: list[Callable[[], None]] = []
         self.ready = False
-        self.feed = BucketFeed(connection, self, bucket=bucket, of="schedules", keys="*.*")
+        self.feed = BucketFeed(connection, self, bucket=bucket, label="schedules", keys="*.*")
 
     async def start(self) -> None:
         await self.feed.start()
