@@ -392,7 +392,7 @@ class RunExecution:
 
         settled = await self._retry(settle)
         if settled is None:
-            raise self._services.connection.unavailable("a run cannot come to wait")
+            raise self._services.connection.unavailable("a run could not be parked")
         return settled
 
     async def _flush_journal(self) -> None:
