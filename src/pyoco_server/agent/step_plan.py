@@ -11,7 +11,6 @@ MIN_STEPS: Final = 3
 MAX_STEPS: Final = 30
 MIN_DONE: Final = 2
 _TEXT_CHARS: Final = 2000
-_STEP_ID: Final = re.compile(r"S[0-9]{2}")
 _AC: Final = re.compile(r"(AC[0-9]{1,3})\s*[:.-]\s*(.+)", re.DOTALL)
 _STEP_HEADING: Final = re.compile(r"#### +(S[0-9]{1,2})\s*[:.-]\s*(.+)")
 _ITEM: Final = re.compile(r"\s*[-*]\s+(.*)")

@@ -88,7 +88,7 @@ class DeadlineQueue(Generic[K, V]):
                 self._on_expired(self._items.pop(key)[1])
             except Exception:
                 # The others must expire as well: there may be no further timer.
-                log.exception("cannot end what has timed out")
+                log.exception("the expiry callback failed")
 
 
 class TimeBudget:

@@ -97,7 +97,7 @@ class _SourceLoop:
         except (NatsUnavailable, IndexNotReady) as error:
             if not self._outage_logged:
                 extra = Err.NATS_UNAVAILABLE.log_fields()
-                log.warning("%s: what is due waits: %s", self._source.name, error, extra=extra)
+                log.warning("%s: due work is postponed: %s", self._source.name, error, extra=extra)
             self._outage_logged = True
             self._next_at = -math.inf
             return False

@@ -26,7 +26,7 @@ class AuditEntryFeedReader(IndexFeedReader[AuditEntryIndex, AuditEntryWrite]):
         prefix = f"{config.audit_log_subject_prefix}."
         super().__init__(index, config.audit_log_stream, connection.unreadable, prefix=prefix)
         self.feed = BucketFeed(
-            connection, self, bucket=config.audit_log_stream, of=self.name, keys="*.*", prefix=prefix
+            connection, self, bucket=config.audit_log_stream, label=self.name, keys="*.*", prefix=prefix
         )
 
     async def take(self, batch: list[StreamMessage]) -> None:

@@ -32,7 +32,7 @@ from pyoco_server.errors import ApiKeyInvalid, NatsUnavailable
 log = logging.getLogger(__name__)
 
 TRUST_SEC: Final = 1.0
-_LOOK_SEC: Final = 0.5
+_POLL_SEC: Final = 0.5
 # The hint of a write arrives before the write can be read.
 _STORED_SEC: Final = 0.1
 # The last use of a key is written at most this often.
@@ -184,9 +184,9 @@ class ApiKeyCache:
         await self._loop.pause(self._pause_sec)
         hinted, self._hinted = self._hinted, False
         waiting, self._confirmations = self._confirmations, []
-        self._pause_sec = _LOOK_SEC
+        self._pause_sec = _POLL_SEC
         try:
-            changed = await self._mirror.look()
+            changed = await self._mirror.poll()
         except NatsUnavailable as error:
             # Also those that arrived meanwhile: another attempt would take as long.
             waiting, self._confirmations = [*waiting, *self._confirmations], []

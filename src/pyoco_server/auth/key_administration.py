@@ -67,7 +67,7 @@ class KeyAdministration:
     async def list(self, tenant_id: str | None) -> list[ListedKey]:
         """The keys of a tenant (None: all), the newest first."""
         mirror = ApiKeyMirror(self._connection)
-        await mirror.look()
+        await mirror.poll()
         found = [
             ListedKey(record, mirror.entries.last_used.get(record.key_id))
             for record in mirror.entries.records.values()

@@ -160,7 +160,7 @@ class RunListing(ServiceGroup):
         self.changes.on_begin(lambda: self.timings.begin(self.open_runs.started))
         self.changes.on_changes(self.timings.take)
         reader = RunFeedReader(connection, self.index, self.open_runs, self.changes)
-        self.feed = BucketFeed(connection, reader, bucket=config.runs_kv_bucket, of="runs")
+        self.feed = BucketFeed(connection, reader, bucket=config.runs_kv_bucket, label="runs")
         self.changes.on_followed(self.feed.set_live)
         self.lists = RunLists(self.index, self.feed)
         self.parts = (self.index, self.feed)

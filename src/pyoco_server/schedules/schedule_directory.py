@@ -1,4 +1,4 @@
-"""All schedules in memory, each as a small row, and which of them is to be looked at next.
+"""All schedules in memory, each as a small row, and which of them is to be checked next.
 
 The feed of the bucket keeps it up to date; a gateway also puts in what it has written itself.
 """
@@ -37,14 +37,14 @@ log = logging.getLogger(__name__)
 
 # How long the gateway that decided a start has to complete it.
 GRACE_SEC: Final = 2.0
-# A schedule that waits for the end of a run is looked at this often in any case.
+# A schedule that waits for the end of a run is checked this often in any case.
 _POLL_SEC: Final = 5.0
 _CATCH_UP_SEC: Final = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
 class ScheduleRow:
-    """A schedule in memory: what lists show, and when the runner has to look at it."""
+    """A schedule in memory: what lists show, and when the runner has to check it."""
 
     key: str
     schedule_id: str
@@ -133,14 +133,14 @@ class ScheduleDirectory(KnownKeysReader):
         self._unreadable = connection.unreadable
         super().__init__(bucket)
         self._rows: dict[str, ScheduleRow] = {}
-        # When to look at which, the earliest first; an entry that is not in `_look_at` is outdated.
+        # When to check which, the earliest first; an entry that is not in `_check_at` is outdated.
         self._heap: list[tuple[float, str]] = []
-        self._look_at: dict[str, float] = {}
+        self._check_at: dict[str, float] = {}
         # Of each run whose end is something to decide, its schedule.
         self._awaited: dict[str, str] = {}
         self._on_changes: list[Callable[[], None]] = []
         self.ready = False
-        self.feed = BucketFeed(connection, self, bucket=bucket, of="schedules", keys="*.*")
+        self.feed = BucketFeed(connection, self, bucket=bucket, label="schedules", keys="*.*")
 
     async def start(self) -> None:
         await self.feed.start()
@@ -182,16 +182,16 @@ class ScheduleDirectory(KnownKeysReader):
 
     def remove(self, key: str) -> None:
         row = self._rows.pop(key, None)
-        self._look_at.pop(key, None)
+        self._check_at.pop(key, None)
         if row is not None:
             self._forget_awaited(row)
 
     def take_due(self, now: float, limit: int) -> list[str]:
-        """The keys of the schedules to look at; each is to be `put`, `postpone`d or `remove`d then."""
+        """The keys of the schedules to check; each is to be `put`, `postpone`d or `remove`d then."""
         due: list[str] = []
         while len(due) < limit and (first := self._first()) is not None and first[0] <= now:
             heapq.heappop(self._heap)
-            del self._look_at[first[1]]
+            del self._check_at[first[1]]
             due.append(first[1])
         return due
 
@@ -200,17 +200,17 @@ class ScheduleDirectory(KnownKeysReader):
         return None if first is None else first[0]
 
     def postpone(self, key: str, until: float) -> None:
-        """Look at it then; nothing is known to have changed."""
+        """Check it then; nothing is known to have changed."""
         if key in self._rows:
             self._schedule(key, until)
 
     def retry_in(self, key: str, seconds: float) -> None:
-        """If it is due, look at it a little later: it could not be decided yet."""
-        if self._look_at.get(key, math.inf) <= (now := self._clock()):
+        """If it is due, check it a little later: it could not be decided yet."""
+        if self._check_at.get(key, math.inf) <= (now := self._clock()):
             self._schedule(key, now + seconds)
 
     def run_ended(self, run_id: str) -> None:
-        """Look at the schedule that waits for this run, if any."""
+        """Check the schedule that waits for this run, if any."""
         key = self._awaited.get(run_id)
         if key is not None:
             self._schedule(key, self._clock())
@@ -218,7 +218,7 @@ class ScheduleDirectory(KnownKeysReader):
 
     def _put(self, row: ScheduleRow) -> None:
         before = self._rows.get(row.key)
-        planned = self._look_at.get(row.key, math.inf)
+        planned = self._check_at.get(row.key, math.inf)
         if before is not None:
             known = before.stored_revision
             if known > row.stored_revision or (known == row.stored_revision and planned < math.inf):
@@ -226,10 +226,10 @@ class ScheduleDirectory(KnownKeysReader):
             self._forget_awaited(before)
         self._rows[row.key] = row
         self._awaited.update(dict.fromkeys(row.awaited, row.key))
-        # A look that is due already may be for another reason.
-        self._schedule(row.key, planned if planned <= self._clock() else self._look_time(row))
+        # A check that is due already may be for another reason.
+        self._schedule(row.key, planned if planned <= self._clock() else self._check_time(row))
 
-    def _look_time(self, row: ScheduleRow) -> float:
+    def _check_time(self, row: ScheduleRow) -> float:
         times = [row.next_at, row.searched_until, row.ensure_at]
         if row.awaited or row.has_waiting:
             times.append(self._clock() + (_POLL_SEC if row.awaited else 0.0))
@@ -237,16 +237,16 @@ class ScheduleDirectory(KnownKeysReader):
 
     def _schedule(self, key: str, at: float) -> None:
         if at == math.inf:
-            self._look_at.pop(key, None)
-        elif self._look_at.get(key) != at:
-            self._look_at[key] = at
+            self._check_at.pop(key, None)
+        elif self._check_at.get(key) != at:
+            self._check_at[key] = at
             heapq.heappush(self._heap, (at, key))
-            if len(self._heap) > 1000 + 2 * len(self._look_at):
-                self._heap = [(at, key) for key, at in self._look_at.items()]
+            if len(self._heap) > 1000 + 2 * len(self._check_at):
+                self._heap = [(at, key) for key, at in self._check_at.items()]
                 heapq.heapify(self._heap)
 
     def _first(self) -> tuple[float, str] | None:
-        while self._heap and self._look_at.get(self._heap[0][1]) != self._heap[0][0]:
+        while self._heap and self._check_at.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0] if self._heap else None
 
@@ -255,7 +255,7 @@ class ScheduleDirectory(KnownKeysReader):
             self._awaited.pop(run_id, None)
 
     def wake(self) -> None:
-        """There may be something to look at earlier."""
+        """There may be something to check earlier."""
         for callback in self._on_changes:
             callback()
 

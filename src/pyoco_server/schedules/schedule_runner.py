@@ -39,7 +39,7 @@ from pyoco_server.schedules.schedule_transitions import (
 
 log = logging.getLogger(__name__)
 
-# Schedules that are looked at concurrently, and starts of one of them.
+# Schedules that are processed concurrently, and starts of one of them.
 _CONCURRENT: Final = 32
 _CONCURRENT_STARTS: Final = 16
 # After an error that is not an outage, a schedule is retried.
@@ -84,7 +84,7 @@ class ScheduleRunner:
         keys = self._directory.take_due(now, _CONCURRENT)
         # Several gateways begin with different ones, and get less in each other's way.
         random.shuffle(keys)
-        results = await asyncio.gather(*map(self._look, keys), return_exceptions=True)
+        results = await asyncio.gather(*map(self._process_due, keys), return_exceptions=True)
         outages = [error for error in results if isinstance(error, NatsUnavailable)]
         for key, result in zip(keys, results, strict=True):
             if isinstance(result, NatsUnavailable):
@@ -128,7 +128,7 @@ class ScheduleRunner:
         """ScheduleFull if its triggers take too much."""
         check_room(record, most_bytes=self._connection.max_record_bytes)
 
-    async def _look(self, key: str) -> None:
+    async def _process_due(self, key: str) -> None:
         """Decide a part of what is due of one schedule, and do it.
 
         The rest waits for the next call: ten thousand runs of a backfill must not delay other schedules.

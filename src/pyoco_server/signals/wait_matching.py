@@ -26,7 +26,7 @@ from pyoco_server.waits.index.wait_index import TopicWait, WaitIndex, WaitWrite
 log = logging.getLogger(__name__)
 
 # Without an announcement: one may have been missed.
-_LOOK_SEC: Final = 5.0
+_POLL_SEC: Final = 5.0
 # After this long, an announced write is stored, or was refused.
 _STORED_SEC: Final = 0.1
 _RETRY_SEC: Final = 0.5
@@ -90,7 +90,7 @@ class WaitMatching:
         announced, self._announced = self._announced, False
         try:
             # A new wait alone needs no look at the streams, unless one is due in a moment.
-            only_waits = woken and not announced and self._pause_sec == _LOOK_SEC
+            only_waits = woken and not announced and self._pause_sec == _POLL_SEC
             await self._match(with_streams=not only_waits)
         except (NatsUnavailable, IndexNotReady) as error:
             if not self._reported_failure and isinstance(error, NatsUnavailable):
@@ -100,7 +100,7 @@ class WaitMatching:
             self._pause_sec = _RETRY_SEC
         else:
             self._reported_failure = False
-            self._pause_sec = _STORED_SEC if announced else _LOOK_SEC
+            self._pause_sec = _STORED_SEC if announced else _POLL_SEC
 
     async def _match(self, *, with_streams: bool) -> None:
         # Their positions first: what is stored after them is read from there, what is before is looked up.

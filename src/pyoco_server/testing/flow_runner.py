@@ -153,9 +153,9 @@ class _TestRun:
     def printed(self, lines: list[LogLine]) -> None:
         self._log += [line.text for line in lines]
 
-    def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
+    def wrote_files(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
         """They stay in the folder."""
-        stored()
+        on_stored()
 
     def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         self._large.setdefault(part.task, bytearray()).extend(part.data)

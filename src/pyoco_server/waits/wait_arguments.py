@@ -19,6 +19,13 @@ MAX_MATCHES: Final = 20
 _POINTER: Final = re.compile(r"(/([^~/]|~[01])*)*")
 
 
+class TaskSuspended(BaseException):
+    """Suspends the task until its wait is over.
+
+    Not an Exception: `except Exception` in a task, a retry or a fail policy must not catch it.
+    """
+
+
 class WaitTimeout(TimeoutError):
     """The signal or event did not come in time, and the task has given no default."""
 

@@ -51,11 +51,11 @@ class FilesOfRun:
             ArtifactUsage(self.connection),
             place,
             LeftOutFiles(None, lambda task, text: self.notes.append(text)),
-            assure_ownership=self._assure_ownership,
+            verify_ownership=self._verify_ownership,
         )
         self.connection.config = config
 
-    async def _assure_ownership(self) -> None:
+    async def _verify_ownership(self) -> None:
         if self.lost is not None:
             raise self.lost
 

@@ -140,17 +140,17 @@ async def test_the_cache_is_trusted_for_one_second(shared_config: NatsBackendCon
 async def test_a_confirmation_fails_when_the_gateway_closes(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looking = asyncio.Event()
+    polling = asyncio.Event()
 
     async def hanging(mirror: ApiKeyMirror) -> bool:
-        looking.set()
+        polling.set()
         await asyncio.Event().wait()
         return False
 
     async with started_cache(connection) as cache:
-        monkeypatch.setattr(ApiKeyMirror, "look", hanging)
+        monkeypatch.setattr(ApiKeyMirror, "poll", hanging)
         confirming = asyncio.create_task(cache.confirm())
-        await looking.wait()
+        await polling.wait()
     with pytest.raises(NatsUnavailable, match="could not be read"):
         await confirming
 
@@ -170,7 +170,7 @@ async def test_while_nats_hangs_every_request_is_answered_with_503(
 
     async with running_gateway(keyed) as gateway, asyncio.TaskGroup() as group:
         await eventually(is_accepted, describe="the key is accepted")
-        moments = _begins_and_ends_of_looks(monkeypatch)
+        moments = _begins_and_ends_of_polls(monkeypatch)
         await gateway.inside.authentication.keys.confirm()
         with own_nats.paused():
             assert gateway.inside.authentication.keys.fresh
@@ -183,18 +183,18 @@ async def test_while_nats_hangs_every_request_is_answered_with_503(
     assert set(reported) == {503}
 
 
-def _begins_and_ends_of_looks(monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[str]":
+def _begins_and_ends_of_polls(monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[str]":
     moments: asyncio.Queue[str] = asyncio.Queue()
-    look = ApiKeyMirror.look
+    poll = ApiKeyMirror.poll
 
     async def noting(mirror: ApiKeyMirror) -> bool:
-        moments.put_nowait("a look begins")
+        moments.put_nowait("a poll begins")
         try:
-            return await look(mirror)
+            return await poll(mirror)
         finally:
-            moments.put_nowait("a look has ended")
+            moments.put_nowait("a poll has ended")
 
-    monkeypatch.setattr(ApiKeyMirror, "look", noting)
+    monkeypatch.setattr(ApiKeyMirror, "poll", noting)
     return moments
 
 
@@ -392,9 +392,9 @@ async def test_thousands_of_keys_are_known(config: NatsBackendConfig) -> None:
             )
         )
         mirror = ApiKeyMirror(connection)
-        assert await mirror.look()
+        assert await mirror.poll()
         assert len(mirror.entries.records) == 1500
-        assert not await mirror.look()
+        assert not await mirror.poll()
         async with started_cache(connection) as cache:
             tenants = {cache.check(token.text()).tenant_id for _, token in made}
     assert tenants == {f"t{number}" for number in range(1500)}

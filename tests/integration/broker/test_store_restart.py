@@ -30,7 +30,7 @@ class Disk:
 @asynccontextmanager
 async def restarter(server: EmbeddedNats, disk: Disk) -> AsyncIterator[list[str]]:
     events: list[str] = []
-    restarting = StoreRestarter(server, events.append, look_every_sec=0.02, free=disk.free)
+    restarting = StoreRestarter(server, events.append, poll_sec=0.02, free=disk.free)
     task = asyncio.create_task(restarting.run())
     try:
         yield events
@@ -93,5 +93,5 @@ async def test_a_store_that_stops_again_is_not_restarted_in_a_loop(
     disk.free_bytes = ENOUGH_BYTES
     events: list[str] = []
     with pytest.raises(asyncio.CancelledError):
-        await StoreRestarter(StoppedForEver(tmp_path), events.append, look_every_sec=0, free=disk.free).run()
+        await StoreRestarter(StoppedForEver(tmp_path), events.append, poll_sec=0, free=disk.free).run()
     assert [seconds for seconds in pauses if seconds] == [5, 10, 20, 40, 80, 160, 320, 600, 600]

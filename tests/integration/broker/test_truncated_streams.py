@@ -255,7 +255,7 @@ async def test_a_barrier_for_a_lost_write_is_passed(
     backup.take()
     await written(config, ended(at=10.0))
     # So the first read is for a barrier at the third write.
-    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
+    monkeypatch.setattr(bucket_feed, "_POLL_SEC", NEVER_SEC)
     monkeypatch.setattr("pyoco_server.runs.index.sqlite.index_feed._CATCH_UP_SEC", NEVER_SEC)
     restored = asyncio.Event()
     read = BucketFeed._read
@@ -346,14 +346,14 @@ async def test_a_revocation_at_a_reused_revision_is_not_missed(
         backup.take()
         await keys.note_use("first", 5.0)
         await keys.note_use("second", 5.0)
-        assert await mirror.look()
+        assert await mirror.poll()
         async with reconnecting(connection):
             backup.restore()
         # The revocation gets the revision of a write that was lost, and the bucket grows to as many entries.
         await keys.change("first", lambda _: key("first", revoked_at=9.0))
         await keys.note_use("first", 6.0)
         await keys.note_use("second", 6.0)
-        assert await mirror.look()
+        assert await mirror.poll()
         assert mirror.entries.records["first"].revoked_at == 9.0
 
 
@@ -365,7 +365,7 @@ async def test_a_failed_read_of_the_keys_is_repeated_completely(
         keys, mirror = ApiKeys(connection), ApiKeyMirror(connection)
         await keys.create(key("first"))
         await keys.note_use("first", 5.0)
-        assert await mirror.look()
+        assert await mirror.poll()
         await keys.change("first", lambda _: key("first", revoked_at=9.0))
         await keys.note_use("first", 6.0)
 
@@ -377,8 +377,8 @@ async def test_a_failed_read_of_the_keys_is_repeated_completely(
         with monkeypatch.context() as patched:
             patched.setattr("pyoco_server.broker.stores.api_keys.read_batch", one_and_then_nothing)
             with pytest.raises(NatsUnavailable):
-                await mirror.look()
-        assert await mirror.look(), "the caller does not know of the change yet"
+                await mirror.poll()
+        assert await mirror.poll(), "the caller does not know of the change yet"
         assert mirror.entries.records["first"].revoked_at == 9.0
 
 

@@ -81,8 +81,8 @@ async def test_first_all_that_is_open_then_each_change_and_after_a_reconnect_wha
 
 
 async def test_a_change_is_sent_at_once(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Nothing is found by looking now and then: that would be too late.
-    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
+    # Nothing is found by polling: that would be too late.
+    monkeypatch.setattr(bucket_feed, "_POLL_SEC", NEVER_SEC)
     async with running_gateway(config) as gateway:
         await ready(gateway)
         async with reading_events(gateway.http, "/waits/watch") as reading:

@@ -98,7 +98,7 @@ async def test_events_follow_the_sse_standard(gateway: RunningGateway, run: Writ
 async def test_a_change_is_pushed_without_polling(
     gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
+    monkeypatch.setattr(bucket_feed, "_POLL_SEC", NEVER_SEC)
     async with reading_events(gateway.http, path_of(run)) as reading:
         for number in range(1, 12):
             await eventually(lambda: len(received(reading)) >= number, describe="it is sent")  # noqa: B023
@@ -120,7 +120,7 @@ async def test_a_change_during_the_subscription_is_pushed(
     # Now the feed has read all that was written.
     assert (await gateway.http.get("/runs")).status_code == 200
     # No polling.
-    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
+    monkeypatch.setattr(bucket_feed, "_POLL_SEC", NEVER_SEC)
     monkeypatch.setattr(writes, "renew", too_late_to_hear_of_it)
     async with reading_events(gateway.http, path_of(run)) as reading:
         await eventually(lambda: "RUNNING" in statuses(reading), describe="it is sent")

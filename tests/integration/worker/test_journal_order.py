@@ -63,7 +63,7 @@ def new_recorder(connection: Connection, run_id: str) -> RunRecorder:
         run_id,
         tag="default",
         ask=nothing,
-        assure_ownership=nothing,
+        verify_ownership=nothing,
     )
 
 

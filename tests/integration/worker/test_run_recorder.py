@@ -46,7 +46,7 @@ class Recording:
             self.run_id,
             tag="default",
             ask=self._ask,
-            assure_ownership=self._assure,
+            verify_ownership=self._verify_ownership,
         )
 
     async def _ask(self, question: Question) -> None:
@@ -56,7 +56,7 @@ class Recording:
         self.questions.append(question)
         self.journalled_before.append(await self.keys())
 
-    async def _assure(self) -> None:
+    async def _verify_ownership(self) -> None:
         self.asked += 1
         if self.answer is not None:
             raise self.answer

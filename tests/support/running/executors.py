@@ -26,7 +26,7 @@ NO_EVENTS: Any = SimpleNamespace(
     finished=lambda _: None,
     asked=lambda _: None,
     printed=lambda _: None,
-    wrote_files=lambda _task, _saved, stored: stored(),
+    wrote_files=lambda _task, _saved, on_stored: on_stored(),
 )
 
 
@@ -46,8 +46,8 @@ class RunEventLog:
     def printed(self, lines: list[LogLine]) -> None:
         self.lines += lines
 
-    def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
-        stored()
+    def wrote_files(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
+        on_stored()
 
     def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         self.parts.append(part)

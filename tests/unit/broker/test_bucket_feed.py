@@ -9,7 +9,7 @@ import pytest
 
 from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.broker.jetstream import bucket_feed
-from pyoco_server.broker.jetstream.bucket_feed import BucketFeed, gather_sec
+from pyoco_server.broker.jetstream.bucket_feed import BucketFeed, debounce_sec
 from pyoco_server.broker.jetstream.feed_history import Checkpoint
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 
@@ -33,7 +33,7 @@ class _Connection:
         return self._total
 
     @property
-    def looks_left(self) -> int:
+    def checks_left(self) -> int:
         return len(self._sent)
 
 
@@ -54,7 +54,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def _feed(connection: Any, *, now: float = 0.0) -> BucketFeed:
     """One that was up to date a moment ago."""
     reader: Any = SimpleNamespace(checkpoint=Checkpoint("", 0), ready=True)
-    feed = BucketFeed(connection, reader, bucket="b", of="runs")
+    feed = BucketFeed(connection, reader, bucket="b", label="runs")
     feed._up_to_date_at = time.monotonic() - now
     return feed
 
@@ -67,35 +67,35 @@ async def _limit(feed: BucketFeed) -> int:
     return int(cursor.limits[0])
 
 
-async def test_it_rests_until_few_requests_come_and_then_reads_little_at_once() -> None:
+async def test_it_defers_reads_until_few_requests_come_and_then_reads_little() -> None:
     connection = _Connection(*[BUSY] * 20)
     feed = _feed(connection)
-    await feed._rest_while_busy()
-    assert not connection.looks_left
+    await feed._defer_while_busy()
+    assert not connection.checks_left
     assert await _limit(feed) == bucket_feed._SMALL_BATCH
 
 
-async def test_it_rests_no_longer_than_a_list_may_have_to_wait_for() -> None:
+async def test_it_defers_reads_no_longer_than_a_list_may_have_to_wait_for() -> None:
     connection = _Connection(*[bucket_feed._MAX_UNREAD_SENT // 4] * 20)
     feed = _feed(connection)
-    await feed._rest_while_busy()
-    assert connection.looks_left > 10
+    await feed._defer_while_busy()
+    assert connection.checks_left > 10
     assert await _limit(feed) == bucket_feed._READY_BATCH
 
 
-async def test_it_rests_for_a_limited_time() -> None:
+async def test_it_defers_reads_for_a_limited_time() -> None:
     connection = _Connection(*[BUSY] * 20)
-    feed = _feed(connection, now=bucket_feed._MAX_REST_SEC)
-    await feed._rest_while_busy()
-    assert connection.looks_left > 10
+    feed = _feed(connection, now=bucket_feed._MAX_DEFER_SEC)
+    await feed._defer_while_busy()
+    assert connection.checks_left > 10
 
 
-async def test_it_does_not_rest_while_a_list_waits() -> None:
+async def test_it_does_not_defer_reads_while_a_list_waits() -> None:
     connection = _Connection(*[BUSY] * 20)
     feed = _feed(connection)
     waiting = feed._barriers.add()
-    await feed._rest_while_busy()
-    assert connection.looks_left == 20
+    await feed._defer_while_busy()
+    assert connection.checks_left == 20
     # Not more: a submit waits behind a batch.
     assert await _limit(feed) == bucket_feed._READY_BATCH
     waiting.cancel()
@@ -108,12 +108,12 @@ async def test_it_reads_more_at_once_while_it_is_filled() -> None:
     assert await _limit(feed) == bucket_feed._BATCH > bucket_feed._READY_BATCH
 
 
-async def test_it_does_not_rest_while_somebody_follows() -> None:
+async def test_it_does_not_defer_reads_while_somebody_follows() -> None:
     connection = _Connection(*[BUSY] * 20)
     feed = _feed(connection)
     feed.set_live(True)
-    await feed._rest_while_busy()
-    assert connection.looks_left == 20
+    await feed._defer_while_busy()
+    assert connection.checks_left == 20
     assert await _limit(feed) == bucket_feed._READY_BATCH
 
 
@@ -151,8 +151,8 @@ def test_what_was_read_a_moment_ago_is_not_compared_with_the_bucket() -> None:
     assert _compared(_feed(_Connection()), after=10, sec=5.0) == []
 
 
-def test_announced_writes_are_gathered_for_longer_while_reading_them_takes_long() -> None:
-    assert gather_sec(0.0) == gather_sec(0.004) == bucket_feed._GATHER_SEC
-    assert gather_sec(0.02) == pytest.approx(0.08)
+def test_announced_writes_are_debounced_for_longer_while_reading_them_takes_long() -> None:
+    assert debounce_sec(0.0) == debounce_sec(0.004) == bucket_feed._DEBOUNCE_SEC
+    assert debounce_sec(0.02) == pytest.approx(0.08)
     # A person who waits for a list notices no more.
-    assert gather_sec(3.0) == bucket_feed._MAX_GATHER_SEC
+    assert debounce_sec(3.0) == bucket_feed._MAX_DEBOUNCE_SEC

@@ -197,7 +197,7 @@ class Connection:
         # What was read on this connection and could not be decoded.
         self.unreadable = UnreadableRecords()
         self.writes = WriteState()
-        # Submits, which what wakes and what is read in the background gives way to.
+        # Submits in progress. Background wake-ups and reads yield to them.
         self.urgent = UrgentWork()
         self._shared: dict[Callable[[Connection], Any], Any] = {}
 

@@ -15,7 +15,7 @@ from pyoco_server.broker.embedded.data_folder import ENOUGH_BYTES, free_bytes
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.errors import EmbeddedServerError
 
-_LOOK_EVERY_SEC: Final = 2.0
+_POLL_SEC: Final = 2.0
 # Between two restarts: a store that stops again and again is not helped by restarts.
 _FIRST_PAUSE_SEC: Final = 5.0
 _LONGEST_PAUSE_SEC: Final = 600.0
@@ -31,12 +31,12 @@ class StoreRestarter:
         nats: EmbeddedNats,
         on_event: Callable[[str], None],
         *,
-        look_every_sec: float = _LOOK_EVERY_SEC,
+        poll_sec: float = _POLL_SEC,
         free: Callable[[Path], int] = free_bytes,
     ) -> None:
         self._nats = nats
         self._on_event = on_event
-        self._look_every_sec = look_every_sec
+        self._poll_sec = poll_sec
         self._free = free
         self._backoff = Backoff(_FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC)
         self._restarted_at = 0.0
@@ -45,10 +45,10 @@ class StoreRestarter:
 
     async def run(self) -> None:
         """Check the server again and again, until cancelled."""
-        await repeat("store-restart", self._look)
+        await repeat("store-restart", self._check)
 
-    async def _look(self) -> None:
-        await asyncio.sleep(self._look_every_sec)
+    async def _check(self) -> None:
+        await asyncio.sleep(self._poll_sec)
         try:
             stopped = await self._nats.write_errors()
         except EmbeddedServerError:

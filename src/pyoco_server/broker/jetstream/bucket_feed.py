@@ -30,11 +30,11 @@ from pyoco_server.errors.error_table import Err, ErrorSpec
 
 log = logging.getLogger(__name__)
 
-_LOOK_SEC: Final = 1.0
+_POLL_SEC: Final = 1.0
 # Writes come in groups, and are announced before they can be read...
-_GATHER_SEC: Final = 0.02
+_DEBOUNCE_SEC: Final = 0.02
 # ... and while very many come, reading them a few at a time would cost more than what they are written for.
-_MAX_GATHER_SEC: Final = 0.25
+_MAX_DEBOUNCE_SEC: Final = 0.25
 # After this long, an announced write is stored, or was refused.
 _STORED_SEC: Final = 0.1
 # How long a batch that has missed a message waits for it.
@@ -52,7 +52,7 @@ _PAUSE_PER_BATCH: Final = 4.0
 _BUSY_MESSAGES: Final = 50
 _BUSY_SEC: Final = 0.05
 # ... for so long at most.
-_MAX_REST_SEC: Final = 2.0
+_MAX_DEFER_SEC: Final = 2.0
 # Without any pause when it has sent so many since everything was read, or when so many are not read: the next
 # list has to wait for them.
 _MAX_UNREAD_SENT: Final = 5_000
@@ -70,17 +70,17 @@ class BucketFeed:
         reader: FeedReader,
         *,
         bucket: str,
-        of: str,
+        label: str,
         keys: str = "*",
         prefix: str = "",
     ) -> None:
-        """`of` says in words what is in the bucket; `keys` is the pattern of its keys.
+        """`label` says in words what is in the bucket; `keys` is the pattern of its keys.
 
         With a `prefix` of subjects, `bucket` is a stream, which has one message per subject as a bucket has.
         """
         self._connection = connection
         self._reader = reader
-        self._of = of
+        self._label = label
         self._stream = bucket if prefix else f"KV_{bucket}"
         prefix = prefix or f"$KV.{bucket}."
         self._history = FeedHistory(connection, self._stream, prefix)
@@ -88,7 +88,7 @@ class BucketFeed:
         self._removed = RemovedKeys(connection, self._stream, prefix, reader)
         # The connection's count of interruptions when the history was last compared.
         self._compared_history_at: int | None = None
-        self._loop = BackgroundLoop(f"feed of {of}", self._step)
+        self._loop = BackgroundLoop(f"feed of {label}", self._step)
         self._writes = RenewableSubscription(connection, self._on_write, f"{prefix}{keys}")
         self._live = False
         self._announced = False
@@ -101,10 +101,10 @@ class BucketFeed:
         self._up_to_date_at = -math.inf
         self._up_to_date_sent = 0
         # At first at once: what is there is read before much is written.
-        self._look_sec = 0.0
+        self._pause_sec = 0.0
         # How long it took to read what had been written.
         self._read_sec = 0.0
-        # Whether many requests came when it was last looked.
+        # Whether many requests came when that was last checked.
         self._busy = False
         self._reported_problem = False
 
@@ -152,7 +152,7 @@ class BucketFeed:
         await self._connection.wait_ready()
         try:
             announced = await self._wait_for_cause()
-            await self._rest_while_busy()
+            await self._defer_while_busy()
             # Before reading: a write after what is read now is then announced.
             subscribed = await self._follow_writes()
             began = time.monotonic()
@@ -160,22 +160,22 @@ class BucketFeed:
             self._read_sec = time.monotonic() - began
             # An announced write may not be stored yet; and another server of a cluster may not know of the
             # subscription yet, and announces nothing meanwhile.
-            self._look_sec = _STORED_SEC if announced or subscribed else _LOOK_SEC
+            self._pause_sec = _STORED_SEC if announced or subscribed else _POLL_SEC
             self._reported_problem = False
-            await self._removed.look()
+            await self._removed.run_due_steps()
         except NatsUnavailable as error:
             await self._pause_after(error, Err.NATS_UNAVAILABLE, _STORED_SEC)
         except IndexNotReady as error:
-            await self._pause_after(error, Err.INDEX_NOT_READY, _LOOK_SEC)
+            await self._pause_after(error, Err.INDEX_NOT_READY, _POLL_SEC)
         except BaseException:
-            self._barriers.fail(self._connection.unavailable(f"the {self._of} could not be read"))
+            self._barriers.fail(self._connection.unavailable(f"the {self._label} could not be read"))
             raise
 
     async def _wait_for_cause(self) -> bool:
         """Wait for a reason to read; return whether it is an announced write."""
-        await self._loop.pause(0 if self._barriers else self._look_sec)
+        await self._loop.pause(0 if self._barriers else self._pause_sec)
         if self._announced and not self._barriers:
-            await self._loop.pause(gather_sec(self._read_sec))
+            await self._loop.pause(debounce_sec(self._read_sec))
         announced, self._announced = self._announced, False
         return announced
 
@@ -189,10 +189,10 @@ class BucketFeed:
     async def _pause_after(self, error: PyocoError, kind: ErrorSpec, seconds: float) -> None:
         self._barriers.fail(error)
         if not self._reported_problem:
-            log.warning("cannot read the %s: %s", self._of, error, extra=kind.log_fields())
+            log.warning("cannot read the %s: %s", self._label, error, extra=kind.log_fields())
         self._reported_problem = True
         # A new client has no subscription.
-        self._look_sec = _STORED_SEC
+        self._pause_sec = _STORED_SEC
         await asyncio.sleep(seconds)
 
     async def _catch_up(self) -> None:
@@ -231,11 +231,11 @@ class BucketFeed:
         """
         if self._may_pause:
             await self._loop.pause(took_sec * _PAUSE_PER_BATCH)
-            await self._rest_while_busy()
+            await self._defer_while_busy()
 
-    async def _rest_while_busy(self) -> None:
+    async def _defer_while_busy(self) -> None:
         """Read a burst of submits after it, when its requests are answered."""
-        latest = self._up_to_date_at + _MAX_REST_SEC
+        latest = self._up_to_date_at + _MAX_DEFER_SEC
         while self._may_pause and time.monotonic() < latest:
             sent = self._connection.messages_sent
             await self._loop.pause(_BUSY_SEC)
@@ -277,11 +277,11 @@ class BucketFeed:
             log.warning(
                 "the %s have lost their newest messages, and are read again; "
                 "was a backup restored, or did a server lose its power?",
-                self._of,
+                self._label,
             )
             return False
         if result is Comparison.TOO_MUCH_CHANGED:
-            log.info("too many %s were written or removed meanwhile: all are read again", self._of)
+            log.info("too many %s were written or removed meanwhile: all are read again", self._label)
             return False
         self._compared_history_at = interruptions
         # A goal may be lost, and there may be another message under that sequence now.
@@ -341,9 +341,9 @@ class BucketFeed:
         return await self._cursor.read(after=after, limit=limit, max_bytes=_BATCH_BYTES)
 
 
-def gather_sec(last_read_sec: float) -> float:
+def debounce_sec(last_read_sec: float) -> float:
     """How long to wait for more writes after an announced one: reading takes a fifth of the time at most."""
-    return min(max(_GATHER_SEC, last_read_sec * _PAUSE_PER_BATCH), _MAX_GATHER_SEC)
+    return min(max(_DEBOUNCE_SEC, last_read_sec * _PAUSE_PER_BATCH), _MAX_DEBOUNCE_SEC)
 
 
 class _Barriers:

@@ -57,8 +57,8 @@ class RemovedKeys:
         if self._looked_up is None and self._compared is None:
             self._looked_up, self._missing, self._upto = 0, missing, upto
 
-    async def look(self) -> None:
-        """Take the next steps, if they are due."""
+    async def run_due_steps(self) -> None:
+        """Run the next steps, if they are due."""
         if time.monotonic() < self._next_at:
             return
         for _ in range(_STEPS):

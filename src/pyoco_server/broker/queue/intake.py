@@ -79,8 +79,8 @@ class Intake:
         self._checked_at = 0.0
         # Whether an AckWait has become too short since the start.
         self._unusable = False
-        # The AckWait that applies: an existing consumer keeps its own.
-        self.limits = configured_limits(connection.config)
+        # The shortest AckWait of the tags: an existing consumer keeps its own.
+        self.ack_wait_sec = configured_limits(connection.config).ack_wait_sec
         # Called when a delivery is buffered.
         self.on_buffered: Callable[[], None] = lambda: None
 

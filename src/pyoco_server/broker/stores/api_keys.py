@@ -242,8 +242,8 @@ _decode_use = json_record(KeyUse)
 class ApiKeyMirror:
     """A copy of the bucket, with the time as of which it is correct.
 
-    `look` asks the leader how far there is to read, and reads what is new; the copy is correct as of the time
-    of that request. Writes are announced at once, but an announcement is only a hint to look: the write may
+    `poll` asks the leader how far there is to read, and reads what is new; the copy is correct as of the time
+    of that request. Writes are announced at once, but an announcement is only a hint to poll: the write may
     be refused, and the hint may be lost.
 
     After an interruption the whole bucket is read: its server may have lost the newest writes, and used their
@@ -258,22 +258,22 @@ class ApiKeyMirror:
         self._subscription = RenewableSubscription(connection, self._on_write, f"$KV.{bucket}.key.*")
         self._created = ""
         self._revision = 0
-        # The connection's count of interruptions at the last `look`; None after one that failed.
-        self._looked_at: int | None = None
+        # The connection's count of interruptions at the last `poll`; None after one that failed.
+        self._polled_at: int | None = None
         self.entries = ApiKeyEntries(connection)
         # By the monotonic clock.
         self.correct_as_of = _NEVER
 
-    async def look(self) -> bool:
+    async def poll(self) -> bool:
         """Read what was written since; return whether a key was. NatsUnavailable when that is unknown."""
         if self._on_hint is not None:
             await self._subscription.renew()
         began = time.monotonic()
         interruptions = self._connection.interruptions
-        looked_at, self._looked_at = self._looked_at, None
+        polled_at, self._polled_at = self._polled_at, None
         state = await stream_state(self._connection, self._stream)
         changed = False
-        if looked_at != interruptions or self._is_replaced(state):
+        if polled_at != interruptions or self._is_replaced(state):
             self._forget(state)
             changed = True
         changed |= await self._read(state)
@@ -282,7 +282,7 @@ class ApiKeyMirror:
             self._forget(state)
             await self._read(state)
             changed = True
-        self._looked_at = interruptions
+        self._polled_at = interruptions
         self.correct_as_of = began
         return changed
 

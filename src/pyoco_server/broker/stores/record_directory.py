@@ -54,7 +54,7 @@ class RecordDirectory(KnownKeysReader):
         # Of keys that this gateway has removed itself, the revision of the marker.
         self._removed: dict[str, int] = {}
         self.ready = False
-        self.feed = BucketFeed(connection, self, bucket=bucket, of=of, keys=">")
+        self.feed = BucketFeed(connection, self, bucket=bucket, label=of, keys=">")
         self.feed.set_live(True)
 
     def follow(

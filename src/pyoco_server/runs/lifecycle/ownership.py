@@ -144,7 +144,7 @@ class OwnedRun:
         return self.snapshot.cancel_requested_at is None
 
     async def hand_back(self, *, continues: bool | UnsetType = UNSET) -> None:
-        """Mark it as released, until its next delivery is claimed; `continues`: with an answer."""
+        """Mark it as handed back, until its next delivery is claimed; `continues`: with an answer."""
         await self.write(lambda mine: structs.replace(mine, handed_back=True, continues=continues))
 
     async def refresh(self) -> None:

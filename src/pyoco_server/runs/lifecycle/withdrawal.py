@@ -33,7 +33,7 @@ BEFORE_RESPONSE_SEC: Final = 0.2
 # Between two tries while NATS is available but does not store.
 _RETRY_SEC: Final = 0.5
 # How soon an interruption is noticed: before a sweep queues a run without a job.
-_LOOK_SEC: Final = 0.5
+_POLL_SEC: Final = 0.5
 # For so long, an idle server keeps a message in memory alone: `sync_interval` of nats-server.
 _REPEATED_SEC: Final = 120.0
 _MAX_REPEATED: Final = 1000
@@ -175,7 +175,7 @@ class Withdrawer:
 
     async def _repeat(self) -> None:
         """Withdraw again what NATS may have lost."""
-        await self._repeating.pause(_LOOK_SEC if self._withdrawn else None)
+        await self._repeating.pause(_POLL_SEC if self._withdrawn else None)
         await self._connection.wait_ready()
         oldest = time.monotonic() - _REPEATED_SEC
         for name, withdrawn in list(self._withdrawn.items()):

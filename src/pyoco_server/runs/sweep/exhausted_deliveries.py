@@ -29,7 +29,7 @@ def exhausted_ending(snapshot: RunSnapshot, deliveries: int) -> Ending:
 
 
 def was_handed_back(snapshot: RunSnapshot) -> bool:
-    """Whether its last owner released it for another worker."""
+    """Whether its last owner handed it back for another worker."""
     return snapshot.handed_back is True and snapshot.cancel_requested_at is None
 
 

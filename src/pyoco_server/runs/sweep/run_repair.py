@@ -71,7 +71,7 @@ class RunRepairer:
     async def signed_runs(self, run_ids: Sequence[str]) -> dict[str, StoredRun]:
         """Runs as any replica knows them, read together; any of them may have been written since.
 
-        Whoever decides by one does it with a compare-and-set, and reads it from the leader after a conflict.
+        Callers must write with a compare-and-set and re-read from the leader after a conflict.
         One without signature is left out: the leader alone knows its revision for sure.
         """
         found = await self.store.find_many(run_ids)

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 # The lease expires after this many missed rounds.
 _MISSED_ROUNDS = 3
 # Advisories come in groups; one round handles all of them.
-_GATHER_SEC = 0.2
+_DEBOUNCE_SEC = 0.2
 
 
 class _LeaseLost(Exception):
@@ -115,7 +115,7 @@ class Sweeper:
             self._outage_logged = False
         self.rounds += 1
         if await self._loop.pause(self._interval_sec):
-            await asyncio.sleep(_GATHER_SEC)
+            await asyncio.sleep(_DEBOUNCE_SEC)
 
     async def _round(self) -> None:
         # A round needs the index, which then reads every run that is being submitted. The first one comes

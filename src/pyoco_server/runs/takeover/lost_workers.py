@@ -89,7 +89,7 @@ class LostWorkers:
         """A worker record was written, by the worker or by an operator; whether it is of a new process."""
         instance_id = record.instance_id
         if record.state == WorkerState.STOPPED_GRACEFUL:
-            # It has released its runs.
+            # It has handed back its runs.
             self._processes.pop(instance_id, None)
             self._lost.pop(instance_id, None)
             return False

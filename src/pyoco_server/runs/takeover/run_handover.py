@@ -41,7 +41,7 @@ class _HandedOver:
 
 
 def is_to_hand_over(snapshot: RunSnapshot, instance_id: str) -> bool:
-    """Whether this process owns the run. One that was released is in the queue already."""
+    """Whether this process owns the run. One that was handed back is in the queue already."""
     return (
         snapshot.status in _OWNED
         and snapshot.worker_instance == instance_id

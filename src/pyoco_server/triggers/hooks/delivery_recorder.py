@@ -1,4 +1,4 @@
-"""Keeps deliveries so that they can be looked at and processed again. No answer waits for it.
+"""Keeps deliveries so that they can be looked at and processed again. Recording never delays a response.
 
 Of refused deliveries, and of NATS messages that wait for the end of a run, only the number is kept, one
 record per hook and minute: they cannot displace the others, and what strangers send is not stored.
@@ -7,7 +7,7 @@ record per hook and minute: they cannot displace the others, and what strangers 
 import asyncio
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
@@ -60,9 +60,9 @@ class DeliveryRecorder:
     ) -> None:
         """Keep it soon. `content` has what is not in the delivery itself."""
         body = delivery.body if len(delivery.body) <= self._body_max_bytes else None
-        hidden = proof_headers(hook.kind, hook.signature) | {self._key_header}
-        content.headers = _visible(delivery.headers, hidden)
-        content.query = _visible(delivery.query, frozenset())
+        secret_names = proof_headers(hook.kind, hook.signature) | {self._key_header}
+        content.headers = _redacted(delivery.headers, secret_names)
+        content.query = _redacted(delivery.query, frozenset())
         content.body = body
         self._write_soon(name_of(hook), summary, content, refused=False)
 
@@ -77,7 +77,7 @@ class DeliveryRecorder:
         self.count(hook, summary)
 
     def count(self, hook: HookRecord, summary: DeliverySummary) -> None:
-        """Keep its number, and nothing that it has."""
+        """Count it without storing its content."""
         self.counter.add(name_of(hook), summary)
 
     def _write_counted(self, name: HookName, summary: DeliverySummary) -> None:
@@ -109,10 +109,9 @@ def name_of(hook: HookRecord) -> HookName:
     return HookName(hook.tenant_id, hook.hook_id, hook.incarnation)
 
 
-def _visible(values: dict[str, str] | object, hidden: frozenset[str]) -> dict[str, str]:
-    """Without what is secret, by its name."""
-    assert isinstance(values, dict)
+def _redacted(values: Mapping[str, str], secret_names: frozenset[str]) -> dict[str, str]:
+    """Values whose name suggests a secret are replaced."""
     return {
-        name: REDACTED if name in hidden or _SECRET_NAME.search(name) else value
+        name: REDACTED if name in secret_names or _SECRET_NAME.search(name) else value
         for name, value in list(values.items())[:_MAX_HEADERS]
     }

@@ -28,7 +28,7 @@ class AuditFeedReader(IndexFeedReader[AuditIndex, AuditWrite]):
         super().__init__(index, config.audit_stream, connection.unreadable, prefix=prefix)
         self._on_rows = on_rows
         self.feed = BucketFeed(
-            connection, self, bucket=config.audit_stream, of="audit rows", keys=">", prefix=prefix
+            connection, self, bucket=config.audit_stream, label="audit rows", keys=">", prefix=prefix
         )
 
     async def take(self, batch: list[StreamMessage]) -> None:

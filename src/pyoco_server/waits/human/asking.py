@@ -26,13 +26,6 @@ MAX_QUESTION_BYTES: Final = 512 * 1024
 MAX_TIMEOUT_MS: Final = 366 * 86_400_000
 
 
-class TaskSuspended(BaseException):
-    """Suspends the task until its wait is over.
-
-    Not an Exception: `except Exception` in a task, a retry or a fail policy must not catch it.
-    """
-
-
 def question(
     message: str,
     *,

@@ -142,6 +142,6 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
 def feed_of(connection: Connection, reader: WaitFeedReader) -> BucketFeed:
     """The feed of waits. It always reads at once: waits are few, and people wait for them."""
     bucket = connection.config.waits_kv_bucket
-    feed = BucketFeed(connection, reader, bucket=bucket, of="waits", keys="*.*")
+    feed = BucketFeed(connection, reader, bucket=bucket, label="waits", keys="*.*")
     feed.set_live(True)
     return feed

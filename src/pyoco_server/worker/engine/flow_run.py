@@ -15,8 +15,7 @@ from pyoco_server.records.runs.journal_order import last_number
 from pyoco_server.records.runs.run_models import Reason, RunStatus, TaskStatus
 from pyoco_server.records.waits.wait_models import Question, decode_waits, encode
 from pyoco_server.runs.flow_yaml.flow_order import in_order, predecessors
-from pyoco_server.waits.human.asking import TaskSuspended
-from pyoco_server.waits.wait_arguments import IN_PLACE_SEC
+from pyoco_server.waits.wait_arguments import IN_PLACE_SEC, TaskSuspended
 from pyoco_server.worker.engine.flow_engine import run_flow
 from pyoco_server.worker.engine.graph.flow_shape import FlowShape
 from pyoco_server.worker.engine.graph.rerun_reuse import reusable

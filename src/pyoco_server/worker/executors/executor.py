@@ -35,8 +35,8 @@ class RunEvents(Protocol):
     def finished(self, entry: JournalEntry) -> None: ...
     def asked(self, question: Question) -> None: ...
     def printed(self, lines: list[LogLine]) -> None: ...
-    def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
-        """The task waits until `stored` is called."""
+    def wrote_files(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
+        """The task waits until `on_stored` is called."""
 
     def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         """Whether there is room for more; if not, `resume` is called when there is."""

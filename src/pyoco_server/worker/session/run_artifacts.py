@@ -126,14 +126,14 @@ class RunArtifacts:
         place: RunPlace,
         left_out: LeftOutFiles,
         *,
-        assure_ownership: Callable[[], Awaitable[None]],
+        verify_ownership: Callable[[], Awaitable[None]],
     ) -> None:
         self._connection = connection
         self._objects = objects
         self._usage = usage
         self._place = place
         self._left_out = left_out
-        self._assure_ownership = assure_ownership
+        self._verify_ownership = verify_ownership
         self._limits = ArtifactLimits.of(connection.config)
         # One look at a time.
         self._looking = asyncio.Lock()
@@ -224,7 +224,7 @@ class RunArtifacts:
                 raise _NotStored(self._refused)
             try:
                 # Before every try: this process may have been paused.
-                await self._assure_ownership()
+                await self._verify_ownership()
                 return await self._put(file, task)
             except (Unreadable, RunObjectTooLarge) as why:
                 raise _NotStored(str(why)) from None

@@ -149,13 +149,13 @@ class RunExecution:
                 lines = [structs.replace(line, attempt=attempt) for line in lines]
             self._recording().printed(lines)
 
-    def wrote_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
+    def wrote_files(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
         if not self._closed:
-            storing = asyncio.create_task(self._store_files(task, saved, stored))
+            storing = asyncio.create_task(self._store_files(task, saved, on_stored))
             self._storing_files.add(storing)
             storing.add_done_callback(self._storing_files.discard)
 
-    async def _store_files(self, task: str, saved: Mapping[str, str], stored: Callable[[], None]) -> None:
+    async def _store_files(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
         """Store them, then let the task finish; never if the run has another owner."""
         try:
             await self._files().store(task, saved)
@@ -166,7 +166,7 @@ class RunExecution:
             # Otherwise the task would wait forever.
             log.exception("the files of a run could not be stored", extra={"run_id": self._job.run_id})
             self._add_note(task, f"files could not be stored: {type(error).__name__}: {error}")
-        stored()
+        on_stored()
 
     async def _store_last_files(self, outcome: Outcome) -> None:
         """Of tasks that failed, wait or were killed, and of a run of one task, which has no journal."""
@@ -185,7 +185,7 @@ class RunExecution:
                 services.artifact_usage,
                 RunPlace(self._job.tag, self._job.run_id, snapshot.tenant_id, folder),
                 LeftOutFiles(snapshot.artifacts or None, self._add_note),
-                assure_ownership=lambda: self._owned.verify(services.ack_wait_sec / 2),
+                verify_ownership=lambda: self._owned.verify(services.ack_wait_sec / 2),
             )
         return self._artifacts
 
@@ -233,7 +233,7 @@ class RunExecution:
                 self._job.run_id,
                 tag=self._job.tag,
                 ask=self._questions.ask,
-                assure_ownership=lambda: self._owned.verify(services.ack_wait_sec / 2),
+                verify_ownership=lambda: self._owned.verify(services.ack_wait_sec / 2),
             )
         return self._recorder
 
@@ -392,7 +392,7 @@ class RunExecution:
 
         settled = await self._retry(settle)
         if settled is None:
-            raise self._services.connection.unavailable("a run cannot come to wait")
+            raise self._services.connection.unavailable("a run could not be parked")
         return settled
 
     async def _flush_journal(self) -> None:

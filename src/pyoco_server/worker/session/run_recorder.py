@@ -1,4 +1,4 @@
-"""Stores the events of a run while it lasts: finished tasks, printed lines, questions to people.
+"""Stores the events of a run while it lasts: finished tasks, printed lines, waits that tasks open.
 
 The flow never waits for this. During an outage the events are kept and stored later; before the run ends or
 returns to the queue, all of them are flushed. Nothing is stored for a run that has another owner.
@@ -48,7 +48,7 @@ class RunRecorder:
         *,
         tag: str,
         ask: Callable[[Question], Awaitable[object]],
-        assure_ownership: Callable[[], Awaitable[None]],
+        verify_ownership: Callable[[], Awaitable[None]],
     ) -> None:
         self._connection = connection
         self._journal = journal
@@ -56,7 +56,7 @@ class RunRecorder:
         self._run_id = run_id
         self._tag = tag
         self._ask = ask
-        self._assure_ownership = assure_ownership
+        self._verify_ownership = verify_ownership
         self._storing: set[asyncio.Task[None]] = set()
         # Those that later ones could overtake: entries of one message keep their order by themselves.
         self._overtakable: set[asyncio.Task[None]] = set()
@@ -220,7 +220,7 @@ class RunRecorder:
         while not self._stopped:
             try:
                 # Before every attempt: this process may have been paused.
-                await self._assure_ownership()
+                await self._verify_ownership()
                 await publish()
             except NotOwner as why:
                 log.info("nothing more is stored for a run: %s", why, extra={"run_id": self._run_id})

@@ -137,7 +137,7 @@ class RunSession:
             for kind in (ExecutorFailedToStart, NatsUnavailable, UnreadableRecord):
                 found, _ = group.split(kind)
                 if found is not None:
-                    # A run that cannot be read cannot be released either.
+                    # A run that cannot be read cannot be handed back either.
                     if kind is not UnreadableRecord and not execution.started:
                         await self._give_up(owned, execution.unclaim())
                     elif kind is ExecutorFailedToStart:
@@ -171,9 +171,9 @@ class RunSession:
             await write
         except NotOwner as why:
             self._lost = isinstance(why, RunTaken)
-            log.info("a run is not released: %s", why, extra={"run_id": owned.snapshot.run_id})
+            log.info("a run is not handed back: %s", why, extra={"run_id": owned.snapshot.run_id})
         except NatsUnavailable as error:
-            log.warning("the release of a run is not stored: %s", error, extra=self._unavailable())
+            log.warning("the hand-back of a run is not stored: %s", error, extra=self._unavailable())
 
     async def _report(self, job: Job, final: RunSnapshot, outcome: Outcome) -> None:
         if not final.status.parked:

@@ -125,7 +125,7 @@ class HookMessages:
                 self._connection,
                 message,
                 tag="",
-                limits=DeliveryLimits(ACK_WAIT_SEC, 0),
+                limits=_LIMITS,
                 sent_at=time.monotonic(),
             ),
         )

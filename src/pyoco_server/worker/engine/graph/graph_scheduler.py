@@ -2,8 +2,8 @@
 
 The rules are pyoco's: a task waits for all of its dependencies or for the first one that succeeds
 (`trigger_policy`); a failure stops the flow or only what depends on the task (`fail_policy`). Unlike pyoco's
-scheduler, this one continues other branches while a task waits for a person, looks only at tasks that may
-have become ready, and skips what depends on a skipped task in a fixed order.
+scheduler, this one continues other branches while a task waits, looks only at tasks that may have become
+ready, and skips what depends on a skipped task in a fixed order.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from pyoco.core.models import Flow, RunContext, RunStatus, Task, TaskState
 
 from pyoco_server.runs.flow_yaml.flow_order import in_order
-from pyoco_server.waits.human.asking import TaskSuspended
+from pyoco_server.waits.wait_arguments import TaskSuspended
 from pyoco_server.worker.engine.pyoco_adapter import DEADLOCK
 
 # As many as pyoco's.
@@ -54,7 +54,7 @@ class GraphScheduler:
     def run(self) -> None:
         """Run the graph to its end.
 
-        Raises TaskSuspended when a person has to answer first, or the error that stops the flow.
+        Raises TaskSuspended when tasks wait and nothing else can run, or the error that stops the flow.
         """
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             self._start(pool, self._position)
@@ -132,7 +132,7 @@ class GraphScheduler:
             future.cancel()
 
     def _finish(self) -> None:
-        """Nothing can run: the flow has ended, waits for people, or is deadlocked."""
+        """Nothing can run: the flow has ended, waits, or is deadlocked."""
         left = self._position.keys() - self._done - self._failed
         unneeded = self._unneeded(left)
         self._discard_waits({task.name for task in self._waiting & unneeded})

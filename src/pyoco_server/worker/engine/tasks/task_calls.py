@@ -21,8 +21,7 @@ from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
 from pyoco_server.waits.human.answer_types import HumanTimeout
-from pyoco_server.waits.human.asking import TaskSuspended
-from pyoco_server.waits.wait_arguments import IN_PLACE_SEC, WaitTimeout
+from pyoco_server.waits.wait_arguments import IN_PLACE_SEC, TaskSuspended, WaitTimeout
 from pyoco_server.worker.engine.journal.json_values import error_message
 from pyoco_server.worker.engine.journal.task_journal import TaskJournal, UnreadableEntry, output_of
 from pyoco_server.worker.engine.run_facts import RunFacts

@@ -17,8 +17,14 @@ from pyoco_server.records.runs.artifact_models import ARTIFACTS, InvalidArtifact
 from pyoco_server.records.runs.run_models import WaitKind
 from pyoco_server.records.waits.wait_models import Question, WaitRecord
 from pyoco_server.waits.human.answer_types import answer_of
-from pyoco_server.waits.human.asking import DEFAULT_NAME, TaskSuspended, question
-from pyoco_server.waits.wait_arguments import received, seconds_to_sleep, sleep_question, topic_question
+from pyoco_server.waits.human.asking import DEFAULT_NAME, question
+from pyoco_server.waits.wait_arguments import (
+    TaskSuspended,
+    received,
+    seconds_to_sleep,
+    sleep_question,
+    topic_question,
+)
 from pyoco_server.worker.artifacts.artifact_folder import new_artifact
 from pyoco_server.worker.engine.journal.task_journal import (
     JournalKeys,
