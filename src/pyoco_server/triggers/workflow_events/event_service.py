@@ -49,7 +49,7 @@ from pyoco_server.triggers.workflow_events.event_reasons import (
     DUPLICATE,
     EXCEPTION,
     MALFORMED,
-    Reason,
+    EventFailure,
     reason_of,
 )
 from pyoco_server.triggers.workflow_events.event_refusals import has_month, no_month, not_executable
@@ -114,7 +114,7 @@ class _Event:
         assert self.template is not None, "its template is resolved"
         return self.template
 
-    def details(self, reason: Reason | None = None, why: str | None = None) -> EventDetails:
+    def details(self, reason: EventFailure | None = None, why: str | None = None) -> EventDetails:
         template = self.template
         return EventDetails(
             template_id=self.request.template_id if template is None else template.id,
@@ -344,7 +344,7 @@ class WorkflowEvents:
     async def _write_row(
         self,
         event: _Event,
-        reason: Reason,
+        reason: EventFailure,
         why: str | None,
         *,
         run_id: str | None = None,
@@ -369,7 +369,7 @@ class WorkflowEvents:
 
     # Retries
 
-    async def _queue(self, event: _Event, reason: Reason, why: str) -> None:
+    async def _queue(self, event: _Event, reason: EventFailure, why: str) -> None:
         """Have it sent again, if that cannot start a second run and NATS can store it."""
         key = event.request.idempotency_key
         if key is None or event.template is None or self.retries is None or not self._connection.ready:
