@@ -24,7 +24,7 @@ from pyoco_server.waits.human.answer_types import HumanTimeout
 from pyoco_server.waits.human.asking import TaskSuspended
 from pyoco_server.waits.wait_arguments import IN_PLACE_SEC, WaitTimeout
 from pyoco_server.worker.engine.journal.json_values import error_message
-from pyoco_server.worker.engine.journal.task_journal import TaskJournal, UnreadableEntry, output_of
+from pyoco_server.worker.engine.journal.task_journal import TaskJournal, UnreadableResult, output_of
 from pyoco_server.worker.engine.run_facts import RunFacts
 from pyoco_server.worker.engine.run_waits import RunWaits
 from pyoco_server.worker.engine.tasks.context_changes import Changes, ContextChanges, TouchedNames
@@ -243,7 +243,7 @@ class TaskCalls:
             return False, None
         try:
             output, changes = output_of(entry)
-        except UnreadableEntry as error:
+        except UnreadableResult as error:
             why = f"its journalled result cannot be read: {error}"
             self._journal.not_journalled[task.name] = why
             self._journal.note_reexecution(task.name, why)
