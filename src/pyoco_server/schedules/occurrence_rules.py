@@ -152,7 +152,7 @@ class Draft:
         try:
             return self._take_due(oldest)
         except SearchLimit as limit:
-            # Nothing is due up to there; the search goes on from there, then.
+            # Nothing more is due before `limit.reached`; the next call searches from there.
             if limit.reached > self._now:
                 return False
             self._cursor = max(self._cursor, limit.reached)

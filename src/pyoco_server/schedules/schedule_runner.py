@@ -82,7 +82,7 @@ class ScheduleRunner:
             # A gateway with a wrong clock must not start tomorrow's run today.
             return now + _NO_PROGRESS_SEC
         keys = self._directory.take_due(now, _CONCURRENT)
-        # Several gateways begin with different ones, and get less in each other's way.
+        # Random order: fewer conflicts between gateways.
         random.shuffle(keys)
         results = await asyncio.gather(*map(self._look, keys), return_exceptions=True)
         outages = [error for error in results if isinstance(error, NatsUnavailable)]
