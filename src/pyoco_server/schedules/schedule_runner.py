@@ -101,14 +101,14 @@ class ScheduleRunner:
         if found is not None:
             await self._directory.put(await self._start_all(found, found.record.starts))
 
-    async def noticed(self, written: StoredSchedule) -> None:
+    async def on_written(self, written: StoredSchedule) -> None:
         """This gateway has created or changed a schedule."""
         await self._directory.put(written)
         # A run that a change waits for may have ended unnoticed.
         self._directory.postpone(written.record.key, self._clock())
         self._directory.wake()
 
-    def removed(self, key: str) -> None:
+    def on_deleted(self, key: str) -> None:
         """This gateway has deleted a schedule."""
         self._directory.remove(key)
         self.problems.pop(key, None)
@@ -135,7 +135,7 @@ class ScheduleRunner:
         """
         found = await self._store.get_from_leader(key)
         if found is None:
-            self.removed(key)
+            self.on_deleted(key)
             return
         more = await self._decide(found)
         self.problems.pop(key, None)
