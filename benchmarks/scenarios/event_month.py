@@ -25,7 +25,7 @@ from pyoco_server.records.triggers.workflow_event_models import (
     EventDetails,
     EventStatus,
 )
-from pyoco_server.triggers.workflow_events.event_audit_trail import new_row
+from pyoco_server.triggers.workflow_events.event_audit_writer import new_row
 from pyoco_server.triggers.workflow_events.event_reasons import DUPLICATE, EventFailure, reason_of
 
 P99_MS: Final = 50.0

@@ -21,7 +21,7 @@ from pyoco_server.records.triggers.workflow_event_models import (
 )
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.triggers.secrets_at_rest import SecretBox
-from pyoco_server.triggers.workflow_events.event_audit_trail import AuditTrail, new_row
+from pyoco_server.triggers.workflow_events.event_audit_writer import EventAuditWriter, new_row
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Webhook:
 
 class ChatNotifications:
     def __init__(
-        self, connection: Connection, box: SecretBox, audit: AuditTrail, *, clock: Callable[[], float]
+        self, connection: Connection, box: SecretBox, audit: EventAuditWriter, *, clock: Callable[[], float]
     ) -> None:
         config = connection.config
         self._from_env = config.google_chat_webhook_url or None

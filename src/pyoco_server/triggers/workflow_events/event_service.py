@@ -44,7 +44,7 @@ from pyoco_server.triggers.trigger_receipts import (
     run_id_of,
 )
 from pyoco_server.triggers.workflow_events.action_service import ActionService
-from pyoco_server.triggers.workflow_events.event_audit_trail import AuditTrail, new_row
+from pyoco_server.triggers.workflow_events.event_audit_writer import EventAuditWriter, new_row
 from pyoco_server.triggers.workflow_events.event_reasons import (
     DUPLICATE,
     EXCEPTION,
@@ -139,7 +139,7 @@ class WorkflowEvents:
         actions: ActionService,
         receipts: TriggerReceipts,
         submitter: Submitter,
-        audit: AuditTrail,
+        audit: EventAuditWriter,
         clock: Callable[[], float],
     ) -> None:
         self._connection = connection

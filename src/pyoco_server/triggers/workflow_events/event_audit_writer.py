@@ -72,7 +72,7 @@ class _RefusedSenders:
     written: int = 0
 
 
-class AuditTrail:
+class EventAuditWriter:
     """Also a source of the timekeeper: it writes the final counts of refused senders."""
 
     name = "refused senders"
