@@ -18,7 +18,7 @@ _ENCODED_SECRET: Final = "whsec_"  # noqa: S105 - the prefix of a secret in base
 _READ_BYTES: Final = 64 * 1024
 
 # Gone: the receiver wants no more of it (status 410).
-DeliveryResult = Literal["delivered", "failed", "gone"]
+WebhookResult = Literal["delivered", "failed", "gone"]
 
 
 class WebhookClient:
@@ -33,7 +33,7 @@ class WebhookClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def post(self, target: Target, event_id: str, body: bytes) -> tuple[DeliveryResult, str]:
+    async def post(self, target: Target, event_id: str, body: bytes) -> tuple[WebhookResult, str]:
         headers = headers_of(event_id, body, signing_key(target.secret), int(time.time()))
         try:
             # The timeout of httpx is for each part of a request.

@@ -10,7 +10,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.keyed_records import KeyedRecords
 from pyoco_server.config.setting import is_chat_webhook
 from pyoco_server.errors import ChatWebhookInvalid
-from pyoco_server.notify.chat_webhook import ChatSender, Sent, masked, without_markup
+from pyoco_server.notify.chat_webhook import ChatResult, ChatSender, masked, without_markup
 from pyoco_server.records.triggers.trigger_models import ChatSettings, chat_settings_key, decode_chat_settings
 from pyoco_server.records.triggers.workflow_event_models import (
     NOTIFICATION_EVENT,
@@ -90,7 +90,7 @@ class ChatNotifications:
         log.info("the Google Chat webhook was %s", "changed" if url else "cleared")
         return await self.webhook(tenant_id)
 
-    async def send_test(self, tenant_id: str | None, actor: EventActor) -> Sent:
+    async def send_test(self, tenant_id: str | None, actor: EventActor) -> ChatResult:
         """ChatWebhookInvalid if there is no webhook, or only that of the installation."""
         webhook = await self.webhook(tenant_id)
         if webhook.url is None or webhook.inherited:
