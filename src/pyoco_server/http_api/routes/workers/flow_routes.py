@@ -142,14 +142,18 @@ def _matching(
     search: str | None,
     ended: Mapping[str, FlowStatistics] | None,
 ) -> Iterator[flows.FlowItem]:
-    wanted = None if search is None else search.casefold()
+    search_text = None if search is None else search.casefold()
     for name in names:
         item = _item(live, name, tag)
         found = ended.get(name) if ended else None
         if not item.workers and found is None:
             # Of another tag.
             continue
-        if wanted is None or wanted in name.casefold() or wanted in item.description.casefold():
+        if (
+            search_text is None
+            or search_text in name.casefold()
+            or search_text in item.description.casefold()
+        ):
             yield item if found is None else structs.replace(item, statistics=_windows([found]))
 
 
