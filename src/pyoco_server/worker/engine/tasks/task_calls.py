@@ -162,7 +162,7 @@ class TaskCalls:
         watchers: Sequence[TaskWatcher],
         *,
         files: WrittenFiles,
-        limits: Sequence[TaskWatcher] = (),
+        limit_watchers: Sequence[TaskWatcher] = (),
         sleep_in_place_sec: float = IN_PLACE_SEC,
     ) -> None:
         self._files = files
@@ -172,7 +172,7 @@ class TaskCalls:
         self._backoff = backoff
         self._watchers = watchers
         # They end right after the last try: storing and reporting a result does not count.
-        self._limits = limits
+        self._limit_watchers = limit_watchers
         # Flows with loops or branches stop at any failure.
         self._may_isolate = not flow.has_control_flow()
         # A run of one task has its result in the last snapshot, and needs no journal.
@@ -290,13 +290,13 @@ class TaskCalls:
     def _call_with_limits(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
     ) -> Any:
-        for limit in self._limits:
-            limit.began(call)
+        for watcher in self._limit_watchers:
+            watcher.began(call)
         try:
             return self._call_with_retries(wrapped, call, context, inputs)
         finally:
-            for limit in self._limits:
-                limit.ended(call)
+            for watcher in self._limit_watchers:
+                watcher.ended(call)
 
     def _call_with_retries(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
