@@ -25,8 +25,8 @@ from pyoco_server.records.triggers.workflow_event_models import (
     EventDetails,
     EventStatus,
 )
-from pyoco_server.triggers.workflow_events.event_audit_trail import new_row
-from pyoco_server.triggers.workflow_events.event_reasons import DUPLICATE, Reason, reason_of
+from pyoco_server.triggers.workflow_events.event_audit_writer import new_row
+from pyoco_server.triggers.workflow_events.event_reasons import DUPLICATE, EventFailure, reason_of
 
 P99_MS: Final = 50.0
 RECENT: Final = (20, 200)
@@ -69,7 +69,7 @@ async def _seed(config: NatsBackendConfig, rows: int) -> None:
 
 
 def _row(chance: random.Random, number: int, at: float) -> AuditRow:
-    reason: Reason | None = chance.choices((None, DUPLICATE, _NO_MONTH), (90, 8, 2))[0]
+    reason: EventFailure | None = chance.choices((None, DUPLICATE, _NO_MONTH), (90, 8, 2))[0]
     details = EventDetails(
         template_id=f"template-{number % 50}",
         template_name=f"Template {number % 50}",

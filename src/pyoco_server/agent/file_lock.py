@@ -63,10 +63,10 @@ class FileLock:
     def holders(self) -> list[int]:
         """The processes that have the file open, apart from this one; Linux only."""
         try:
-            wanted = os.stat(self.path)
+            on_disk = os.stat(self.path)
         except FileNotFoundError:
             return []
-        identity = (wanted.st_dev, wanted.st_ino)
+        identity = (on_disk.st_dev, on_disk.st_ino)
         own = os.getpid()
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
         return [pid for pid in pids if pid != own and _has_open(pid, identity)]

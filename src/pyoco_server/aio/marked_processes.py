@@ -20,10 +20,10 @@ _PASSES: Final = 10
 
 def kill_marked(mark: str) -> int:
     """Kill the processes whose mark begins with this; returns how many there were."""
-    wanted = f"{MARK_VARIABLE}={mark}".encode()
+    prefix = f"{MARK_VARIABLE}={mark}".encode()
     killed: set[int] = set()
     for _ in range(_PASSES):
-        found = [pid for pid in _marked(wanted) if pid not in killed]
+        found = [pid for pid in _marked(prefix) if pid not in killed]
         if not found:
             break
         for pid in found:
@@ -33,19 +33,19 @@ def kill_marked(mark: str) -> int:
     return len(killed)
 
 
-def _marked(wanted: bytes) -> list[int]:
+def _marked(prefix: bytes) -> list[int]:
     own = os.getpid()
     try:
         pids = [int(name) for name in os.listdir(_PROCESSES) if name.isdigit()]
     except OSError:
         return []
-    return [pid for pid in pids if pid != own and _has_variable(pid, wanted)]
+    return [pid for pid in pids if pid != own and _has_variable(pid, prefix)]
 
 
-def _has_variable(pid: int, wanted: bytes) -> bool:
+def _has_variable(pid: int, prefix: bytes) -> bool:
     try:
         with open(f"{_PROCESSES}/{pid}/environ", "rb") as environment:
-            return any(variable.startswith(wanted) for variable in environment.read().split(b"\0"))
+            return any(variable.startswith(prefix) for variable in environment.read().split(b"\0"))
     except OSError:
         # It has ended, or is of another user.
         return False

@@ -1,4 +1,4 @@
-"""Does something for each of many items, a few at once.
+"""Processes many items with bounded concurrency.
 
 The next item begins as soon as one is done. Items that begin together, as groups, send their requests in one
 burst, and a submit that comes then waits behind all of them, in this process and in NATS.
@@ -24,17 +24,17 @@ async def for_each_item(
     Each item gives way to urgent work before it begins, for a moment (urgent_work.py).
     """
     all_items = list(items)
-    left = iter(all_items)
-    going_on = True
+    remaining = iter(all_items)
+    should_continue = True
 
     async def work() -> None:
-        nonlocal going_on
-        for item in left:
+        nonlocal should_continue
+        for item in remaining:
             await urgent.give_way()
-            if not going_on:
+            if not should_continue:
                 return
             if not await act(item):
-                going_on = False
+                should_continue = False
                 return
 
     async with asyncio.TaskGroup() as group:

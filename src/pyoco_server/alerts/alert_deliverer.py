@@ -15,8 +15,8 @@ from functools import partial
 from typing import Final
 
 from pyoco_server.alerts.alert_directory import AlertDirectory
-from pyoco_server.alerts.alert_sender import AlertSender, Sending
-from pyoco_server.alerts.alert_transitions import MessageId, SendResult, claimed, completed
+from pyoco_server.alerts.alert_sender import AlertSender, SendAttempt
+from pyoco_server.alerts.alert_transitions import MessageId, MessageResult, claimed, completed
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.monitoring.alert_store import AlertStore
 from pyoco_server.config import NatsBackendConfig
@@ -139,38 +139,38 @@ class AlertDeliverer:
         if written is not None:
             self._directory.put(written)
 
-    async def _send(self, record: AlertRecord, message: MessageId) -> SendResult:
+    async def _send(self, record: AlertRecord, message: MessageId) -> MessageResult:
         occurrence = next(each for each in record.history if each.number == message.number)
         channel = record.channel(message.channel)
         if channel is None:
-            return SendResult(ok=False, error="the alert has no such channel any more")
+            return MessageResult(ok=False, error="the alert has no such channel any more")
         try:
-            sending = await self._sender.send(record, channel, occurrence, message.phase)
+            attempt = await self._sender.send(record, channel, occurrence, message.phase)
         except Exception as error:
             # One message must not stop the others, nor be sent for ever.
             log.exception("a message of alert %s cannot be sent", record.alert_id)
-            sending = Sending(ok=False, error=f"unexpected error: {type(error).__name__}")
-        if sending.ok:
+            attempt = SendAttempt(ok=False, error=f"unexpected error: {type(error).__name__}")
+        if attempt.ok:
             self.outcomes["delivered"] += 1
-            return SendResult(ok=True)
-        return self._failed(record, occurrence, message, sending)
+            return MessageResult(ok=True)
+        return self._failed(record, occurrence, message, attempt)
 
     def _failed(
-        self, record: AlertRecord, occurrence: AlertOccurrence, message: MessageId, sending: Sending
-    ) -> SendResult:
+        self, record: AlertRecord, occurrence: AlertOccurrence, message: MessageId, attempt: SendAttempt
+    ) -> MessageResult:
         resolved = message.phase == "resolved"
         since = (occurrence.resolved_at if resolved else occurrence.fired_at) or occurrence.fired_at
         messages = occurrence.resolved if resolved else occurrence.fired
         attempts = next(each.attempts for each in messages if each.channel == message.channel)
         now = self._clock()
         fields = {"alert_id": record.alert_id, "channel": message.channel, "attempts": attempts}
-        if sending.is_final or now - since >= self._max_age_sec:
+        if attempt.is_final or now - since >= self._max_age_sec:
             self.outcomes["given_up"] += 1
             spec = Err.NOTIFICATION_FAILED
             extra = spec.log_fields(**fields)
-            log.error("%s: alert %s: %s", spec.en, record.alert_id, sending.error, extra=extra)
-            return SendResult(ok=False, error=sending.error)
+            log.error("%s: alert %s: %s", spec.en, record.alert_id, attempt.error, extra=extra)
+            return MessageResult(ok=False, error=attempt.error)
         self.outcomes["failed"] += 1
         pause_sec = backoff_sec(attempts)
-        log.info("a message of alert %s is sent again: %s", record.alert_id, sending.error, extra=fields)
-        return SendResult(ok=False, error=sending.error, next_at=now + pause_sec)
+        log.info("a message of alert %s is sent again: %s", record.alert_id, attempt.error, extra=fields)
+        return MessageResult(ok=False, error=attempt.error, next_at=now + pause_sec)

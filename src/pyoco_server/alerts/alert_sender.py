@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class SendAttempt:
     """What became of one attempt."""
 
     ok: bool
@@ -72,7 +72,7 @@ class AlertSender:
 
     async def send(
         self, record: AlertRecord, channel: AlertChannel, occurrence: AlertOccurrence | None, phase: Phase
-    ) -> Sending:
+    ) -> SendAttempt:
         """`occurrence` is None for a test."""
         # Each test is another message.
         number = secrets.token_hex(4) if occurrence is None else str(occurrence.number)
@@ -81,19 +81,19 @@ class AlertSender:
         lines = message_lines(record, occurrence, phase, self._config.public_url)
         if channel.kind is ChannelKind.MAIL:
             error = await self.mail.send(channel.to, id_, title, lines)
-            return Sending(ok=not error, error=error)
+            return SendAttempt(ok=not error, error=error)
         try:
             url = self._box.decrypt(channel.url or "")
             secret = "" if channel.secret is None else self._box.decrypt(channel.secret)
         except SecretUnreadable as error:
-            return Sending(ok=False, error=error.sentence())
+            return SendAttempt(ok=False, error=error.sentence())
         if channel.kind is ChannelKind.WEBHOOK:
             body: dict[str, Any] = webhook_body(record, occurrence, phase, [title, *lines], id_)
         else:
             body = {"text": chat_text(channel.kind, title, [*lines])}
         client = self._direct if channel.kind is ChannelKind.GOOGLE_CHAT else self._guarded
         result, why = await client.post(Target(url, secret), id_, msgspec.json.encode(body))
-        return Sending(ok=result == "delivered", error=why, is_final=result == "gone")
+        return SendAttempt(ok=result == "delivered", error=why, is_final=result == "gone")
 
 
 def chat_text(kind: ChannelKind, title: str, lines: list[str]) -> str:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from pyoco_server.alerts.alert_checks import AddressCheck, GivenAlert, checked_channels, checked_rule
 from pyoco_server.alerts.alert_directory import AlertDirectory
-from pyoco_server.alerts.alert_sender import AlertSender, Sending
+from pyoco_server.alerts.alert_sender import AlertSender, SendAttempt
 from pyoco_server.alerts.alert_transitions import Finding, closed, muted
 from pyoco_server.alerts.condition_reader import ConditionReader
 from pyoco_server.broker.stores.keyed_records import Stored
@@ -146,7 +146,7 @@ class AlertService:
         )
         return rule, await self._conditions.begin().find(record, now)
 
-    async def send_test(self, name: AlertName, channel: str | None) -> dict[str, Sending]:
+    async def send_test(self, name: AlertName, channel: str | None) -> dict[str, SendAttempt]:
         """Send a test message to this channel, or to all of them, now; what became of each."""
         record = await self.find(name)
         channels = [each for each in record.channels if channel in (None, each.name)]
@@ -155,7 +155,7 @@ class AlertService:
             problem = FieldProblem("channel", f"expected one of {known}", shortened(channel))
             raise InvalidRequest(problems=[problem])
 
-        async def send(each: AlertChannel) -> Sending:
+        async def send(each: AlertChannel) -> SendAttempt:
             return await self._sender.send(record, each, None, "test")
 
         results = await asyncio.gather(*map(send, channels))

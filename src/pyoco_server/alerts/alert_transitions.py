@@ -51,7 +51,9 @@ class MessageId:
 
 
 @dataclass(frozen=True, slots=True)
-class SendResult:
+class MessageResult:
+    """What the record keeps of an attempt."""
+
     ok: bool
     # Why it failed.
     error: str = ""
@@ -169,10 +171,10 @@ def claimed(record: AlertRecord, now: float, *, until: float) -> tuple[AlertReco
     return _changed(record, dict.fromkeys(due), claim), due
 
 
-def completed(record: AlertRecord, results: Mapping[MessageId, SendResult]) -> AlertRecord:
+def completed(record: AlertRecord, results: Mapping[MessageId, MessageResult]) -> AlertRecord:
     """With what became of these messages; of those that are not pending any more, only a delivery counts."""
 
-    def complete(message: AlertMessage, result: SendResult) -> AlertMessage:
+    def complete(message: AlertMessage, result: MessageResult) -> AlertMessage:
         if message.state is not MessageState.PENDING and not result.ok:
             return message
         if result.ok:

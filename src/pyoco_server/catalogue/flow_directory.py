@@ -17,7 +17,7 @@ from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.stores.workers.flow_catalogue_store import FlowCatalogueStore
 from pyoco_server.broker.stores.workers.worker_registry import WorkerRegistry
-from pyoco_server.catalogue.live_flows import LiveFlows, WorkerGroup
+from pyoco_server.catalogue.live_flows import FlowGroup, LiveFlows
 from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.records.decoding import json_record
 from pyoco_server.records.workers.flow_models import FlowDescription
@@ -161,7 +161,7 @@ class FlowDirectory:
     def _is_described(self, worker: WorkerRecord) -> bool:
         return worker.catalogue is not None and worker.catalogue.digest in self._catalogues
 
-    def _groups(self) -> list[WorkerGroup]:
+    def _groups(self) -> list[FlowGroup]:
         together: dict[object, list[WorkerRecord]] = defaultdict(list)
         for worker in self._workers.values():
             digest = None if worker.catalogue is None else worker.catalogue.digest
@@ -169,16 +169,16 @@ class FlowDirectory:
             together[frozenset(worker.tags), flows].append(worker)
         return [self._group(workers) for workers in together.values()]
 
-    def _group(self, workers: list[WorkerRecord]) -> WorkerGroup:
+    def _group(self, workers: list[WorkerRecord]) -> FlowGroup:
         first = workers[0]
         tags, ids = frozenset(first.tags), sorted(worker.worker_id for worker in workers)
         found = None if first.catalogue is None else self._catalogues.get(first.catalogue.digest)
         if found is not None:
-            return WorkerGroup(tags, found.version, found.flows, is_complete=True, workers=ids)
+            return FlowGroup(tags, found.version, found.flows, is_complete=True, workers=ids)
         # Of a version without catalogues, or the catalogue cannot be read now.
         names = {name: FlowDescription(name=name) for name in first.flows}
         is_complete = 0 < len(names) < MAX_LISTED_FLOWS
-        return WorkerGroup(tags, None, names, is_complete=is_complete, workers=ids)
+        return FlowGroup(tags, None, names, is_complete=is_complete, workers=ids)
 
 
 def _content(worker: WorkerRecord) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from pyoco_server.records.workers.flow_models import FlowDescription
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WorkerGroup:
+class FlowGroup:
     tags: frozenset[str]
     # The version of their code; None: they do not say.
     version: str | None
@@ -21,11 +21,11 @@ class WorkerGroup:
 
 
 class LiveFlows:
-    def __init__(self, groups: Iterable[WorkerGroup] = ()) -> None:
+    def __init__(self, groups: Iterable[FlowGroup] = ()) -> None:
         self.groups = list(groups)
         # What was made of it for responses, by name and tag.
         self.shown: dict[tuple[str, str | None], Any] = {}
-        self._having: dict[str, list[WorkerGroup]] = {}
+        self._having: dict[str, list[FlowGroup]] = {}
         for group in self.groups:
             for name in group.flows:
                 self._having.setdefault(name, []).append(group)
@@ -34,10 +34,10 @@ class LiveFlows:
     def names(self) -> list[str]:
         return sorted(self._having)
 
-    def having(self, flow_name: str, tag: str | None = None) -> list[WorkerGroup]:
+    def having(self, flow_name: str, tag: str | None = None) -> list[FlowGroup]:
         """The groups that have the flow; most workers first."""
         found = [each for each in self._having.get(flow_name, ()) if tag is None or tag in each.tags]
         return sorted(found, key=lambda group: -len(group.workers)) if len(found) > 1 else found
 
-    def serving(self, tag: str) -> list[WorkerGroup]:
+    def serving(self, tag: str) -> list[FlowGroup]:
         return [group for group in self.groups if tag in group.tags]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from pyoco_server.catalogue.flow_directory import FlowDirectory
-from pyoco_server.catalogue.live_flows import LiveFlows, WorkerGroup
+from pyoco_server.catalogue.live_flows import FlowGroup, LiveFlows
 from pyoco_server.catalogue.quick_check import QuickCheck, Schema
 from pyoco_server.errors import AnswersBusy, FieldProblem, FlowNotFound, InvalidRequest, shortened
 from pyoco_server.records.runs.run_models import Job
@@ -120,7 +120,7 @@ def _verdict(flows: LiveFlows, tag: str, flow_name: str) -> _Verdict:
     return _Verdict(None, schemas=schemas, checks=tuple(map(QuickCheck, schemas)))
 
 
-def unknown_flow(flow_name: str, tag: str, serving: Iterable[WorkerGroup]) -> str:
+def unknown_flow(flow_name: str, tag: str, serving: Iterable[FlowGroup]) -> str:
     known = sorted({name for group in serving for name in group.flows})
     hint = did_you_mean(flow_name, known)
     return f"no live worker of the tag {tag!r} has the flow {shortened(flow_name)}{hint}"

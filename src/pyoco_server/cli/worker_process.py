@@ -39,7 +39,7 @@ def run_worker(
     """Serve until a signal; the exit code."""
     config = service_settings(nats_url=nats_url, worker_concurrency=concurrency)
     configure_logging(service=_SERVICE, config=config)
-    process = WorkerProcess(
+    program = WorkerProgram(
         config=config,
         worker_id=worker_id or default_worker_id(),
         tags=tags or [config.default_tag],
@@ -48,7 +48,7 @@ def run_worker(
         ready_fd=ready_fd,
     )
     with tracing(config, service=_SERVICE):
-        return serve(process.run, config)
+        return serve(program.run, config)
 
 
 def default_worker_id() -> str:
@@ -57,7 +57,7 @@ def default_worker_id() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerProcess:
+class WorkerProgram:
     config: NatsBackendConfig
     worker_id: str
     tags: list[str]

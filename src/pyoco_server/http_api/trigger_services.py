@@ -23,7 +23,7 @@ from pyoco_server.triggers.workflow_events.chat_notifications import ChatNotific
 from pyoco_server.triggers.workflow_events.event_audit_feed import AuditFeedReader, AuditSummaries
 from pyoco_server.triggers.workflow_events.event_audit_file import AuditFile
 from pyoco_server.triggers.workflow_events.event_audit_index import AuditIndex
-from pyoco_server.triggers.workflow_events.event_audit_trail import AuditTrail
+from pyoco_server.triggers.workflow_events.event_audit_writer import EventAuditWriter
 from pyoco_server.triggers.workflow_events.event_service import WorkflowEvents
 from pyoco_server.triggers.workflow_events.retry_queue import RetryQueue
 from pyoco_server.triggers.workflow_events.template_service import TemplateService
@@ -79,7 +79,7 @@ class WorkflowEventParts(ServiceGroup):
             most=config.workflow_event_max_receipts,
             clock=clock,
         )
-        self.audit = AuditTrail(connection, clock=clock)
+        self.audit = EventAuditWriter(connection, clock=clock)
         timekeeper.add(self.audit)
         self.audit.on_refused(lambda: timekeeper.wake(self.audit.name))
         self.notifications = ChatNotifications(connection, box_of(config), self.audit, clock=clock)

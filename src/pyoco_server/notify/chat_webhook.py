@@ -20,7 +20,7 @@ _HARMLESS: Final = str.maketrans({"<": "‹", ">": "›"})
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class ChatResult:
     ok: bool
     # Of Google Chat; 502: there was no answer.
     http_status: int
@@ -34,7 +34,7 @@ class ChatSender:
         """`transport` replaces the network in tests."""
         self.transport = transport
 
-    async def send(self, webhook: str, text: str) -> Sent:
+    async def send(self, webhook: str, text: str) -> ChatResult:
         import httpx  # noqa: PLC0415 - it takes 5 MB
 
         try:
@@ -46,18 +46,18 @@ class ChatSender:
             ):
                 answer = await client.post(webhook, json={"text": text})
         except (TimeoutError, httpx.TimeoutException):
-            return Sent(False, HTTPStatus.BAD_GATEWAY, f"no response within {TIMEOUT_SEC:g} s")
+            return ChatResult(False, HTTPStatus.BAD_GATEWAY, f"no response within {TIMEOUT_SEC:g} s")
         except (httpx.HTTPError, OSError) as error:
             # Its text may contain the address.
-            return Sent(
+            return ChatResult(
                 False, HTTPStatus.BAD_GATEWAY, f"Google Chat cannot be reached: {type(error).__name__}"
             )
         if answer.is_success:
-            return Sent(True, answer.status_code, "The message was sent.")
+            return ChatResult(True, answer.status_code, "The message was sent.")
         if answer.status_code < HTTPStatus.BAD_REQUEST:
             why = f"Google Chat answered with {answer.status_code}, which is not followed"
-            return Sent(False, HTTPStatus.BAD_GATEWAY, why)
-        return Sent(False, answer.status_code, f"Google Chat answered with {answer.status_code}.")
+            return ChatResult(False, HTTPStatus.BAD_GATEWAY, why)
+        return ChatResult(False, answer.status_code, f"Google Chat answered with {answer.status_code}.")
 
 
 def masked(webhook: str) -> str:

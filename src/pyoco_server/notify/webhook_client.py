@@ -23,7 +23,7 @@ _READ_BYTES: Final = 64 * 1024
 _READ_SEC: Final = 0.5
 
 # Gone: the receiver wants no more of it (status 410).
-DeliveryResult = Literal["delivered", "failed", "gone"]
+WebhookResult = Literal["delivered", "failed", "gone"]
 
 
 class WebhookClient:
@@ -38,7 +38,7 @@ class WebhookClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def post(self, target: Target, event_id: str, body: bytes) -> tuple[DeliveryResult, str]:
+    async def post(self, target: Target, event_id: str, body: bytes) -> tuple[WebhookResult, str]:
         headers = headers_of(event_id, body, signing_key(target.secret), int(time.time()))
         try:
             status = await self._status(

@@ -52,19 +52,19 @@ class SearchLimit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class OccurrenceSearch:
     times: list[float]
     # How far it was searched; None: these are all that were asked for.
     searched_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class OccurrenceCount:
     count: int
-    # Whether there are perhaps more.
+    # Counting stopped early: there may be more.
     at_least: bool = False
     first: float | None = field(default=None, compare=False)
-    # Unless there are perhaps more.
+    # None if `at_least`.
     last: float | None = field(default=None, compare=False)
 
 
@@ -102,14 +102,14 @@ def next_times(spec: ScheduleSpec, *, after: float, n: int) -> list[float]:
     return search_times(spec, after=after, n=n).times
 
 
-def search_times(spec: ScheduleSpec, *, after: float, n: int) -> Found:
+def search_times(spec: ScheduleSpec, *, after: float, n: int) -> OccurrenceSearch:
     """The next `n` occurrences; fewer if there are no more, or if the search takes too long."""
     found: list[float] = []
     try:
         found.extend(islice(occurrences(spec, after=after, steps=_MAX_STEPS), n))
     except SearchLimit as limit:
-        return Found(found, limit.reached)
-    return Found(found)
+        return OccurrenceSearch(found, limit.reached)
+    return OccurrenceSearch(found)
 
 
 def next_time(spec: ScheduleSpec, *, after: float) -> float | None:
@@ -151,7 +151,7 @@ def occurrences(spec: ScheduleSpec, *, after: float, steps: int = _STEPS) -> Ite
             raise SearchLimit(after)
 
 
-def count_between(spec: ScheduleSpec, start: float, end: float, *, limit: int) -> Counted:
+def count_between(spec: ScheduleSpec, start: float, end: float, *, limit: int) -> OccurrenceCount:
     """How many occurrences are later than `start` and at or before `end`; not more than `limit` are counted.
 
     Those of a plain interval are computed, however many.
@@ -166,12 +166,12 @@ def count_between(spec: ScheduleSpec, start: float, end: float, *, limit: int) -
             if at > end:
                 break
             if count == limit:
-                return Counted(count, at_least=True, first=first)
+                return OccurrenceCount(count, at_least=True, first=first)
             count, first, last = count + 1, first or at, at
     except SearchLimit as search:
         if search.reached < end:
-            return Counted(count, at_least=True, first=first)
-    return Counted(count, first=first, last=last)
+            return OccurrenceCount(count, at_least=True, first=first)
+    return OccurrenceCount(count, first=first, last=last)
 
 
 def just_before(at: float) -> float:
@@ -237,15 +237,15 @@ def _interval_number(spec: ScheduleSpec, at: float) -> int:
     return next((each for each in (number + 1, number) if _interval_at(spec, each) <= at), number - 1)
 
 
-def _interval_count(spec: ScheduleSpec, start: float, end: float) -> Counted:
+def _interval_count(spec: ScheduleSpec, start: float, end: float) -> OccurrenceCount:
     if spec.start_at is not None:
         start = max(start, just_before(spec.start_at))
     if spec.end_at is not None:
         end = min(end, just_before(spec.end_at))
     before, last = _interval_number(spec, start), _interval_number(spec, end)
     if last <= before:
-        return Counted(0)
-    return Counted(last - before, first=_interval_at(spec, before + 1), last=_interval_at(spec, last))
+        return OccurrenceCount(0)
+    return OccurrenceCount(last - before, first=_interval_at(spec, before + 1), last=_interval_at(spec, last))
 
 
 def _is_plain_interval(spec: ScheduleSpec) -> bool:

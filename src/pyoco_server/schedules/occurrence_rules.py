@@ -21,7 +21,7 @@ from pyoco_server.records.schedules.schedule_models import (
 )
 from pyoco_server.runs.lifecycle.durable_start import run_id_for
 from pyoco_server.schedules.calendar_times import (
-    Counted,
+    OccurrenceCount,
     SearchLimit,
     count_between,
     due_at,
@@ -152,7 +152,7 @@ class Draft:
         try:
             return self._take_due(oldest)
         except SearchLimit as limit:
-            # Nothing is due up to there; the search goes on from there, then.
+            # Nothing more is due before `limit.reached`; the next call searches from there.
             if limit.reached > self._now:
                 return False
             self._cursor = max(self._cursor, limit.reached)
@@ -168,7 +168,7 @@ class Draft:
                 return True
             self._cursor = nominal
             if due < oldest:
-                one = Counted(1, first=nominal, last=nominal)
+                one = OccurrenceCount(1, first=nominal, last=nominal)
                 self._note_passed(Outcome.MISSED, SkipReason.CATCHUP_WINDOW, one, nominal)
             else:
                 self.place(self._start_of(nominal, StartedBy.SCHEDULE, self._record.overlap))
@@ -351,7 +351,7 @@ class Draft:
         self,
         outcome: Outcome,
         reason: SkipReason,
-        counted: Counted,
+        counted: OccurrenceCount,
         until: float,
         backfill_id: str | None = None,
     ) -> None:
@@ -445,7 +445,7 @@ def _kind(decision: ScheduleDecision) -> tuple[object, ...]:
     return decision.outcome, decision.by, decision.backfill_id, decision.reason, decision.run_id
 
 
-def undecided_of(record: ScheduleRecord, backfill: Backfill) -> Counted:
+def undecided_of(record: ScheduleRecord, backfill: Backfill) -> OccurrenceCount:
     """The occurrences of a backfill that are not decided yet."""
     end = just_before(backfill.to_at)
     return count_between(record.spec, backfill.cursor, end, limit=MAX_OCCURRENCES)

@@ -61,7 +61,7 @@ class ScheduleRow:
     remaining_runs: int | None
     # When the next occurrence starts, with its jitter.
     next_at: float | None
-    # Of a search that found no occurrence up to here, where it goes on; None: of any other.
+    # How far the search got before its limit; None if it was completed.
     searched_until: float | None
     last: ScheduleDecision | None
     last_run: StartedRun | None

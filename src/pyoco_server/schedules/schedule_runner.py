@@ -82,7 +82,7 @@ class ScheduleRunner:
             # A gateway with a wrong clock must not start tomorrow's run today.
             return now + _NO_PROGRESS_SEC
         keys = self._directory.take_due(now, _CONCURRENT)
-        # Several gateways begin with different ones, and get less in each other's way.
+        # Random order: fewer conflicts between gateways.
         random.shuffle(keys)
         results = await asyncio.gather(*map(self._process_due, keys), return_exceptions=True)
         outages = [error for error in results if isinstance(error, NatsUnavailable)]
@@ -101,14 +101,14 @@ class ScheduleRunner:
         if found is not None:
             await self._directory.put(await self._start_all(found, found.record.starts))
 
-    async def noticed(self, written: StoredSchedule) -> None:
+    async def on_written(self, written: StoredSchedule) -> None:
         """This gateway has created or changed a schedule."""
         await self._directory.put(written)
         # A run that a change waits for may have ended unnoticed.
         self._directory.postpone(written.record.key, self._clock())
         self._directory.wake()
 
-    def removed(self, key: str) -> None:
+    def on_deleted(self, key: str) -> None:
         """This gateway has deleted a schedule."""
         self._directory.remove(key)
         self.problems.pop(key, None)
@@ -135,7 +135,7 @@ class ScheduleRunner:
         """
         found = await self._store.get_from_leader(key)
         if found is None:
-            self.removed(key)
+            self.on_deleted(key)
             return
         more = await self._decide(found)
         self.problems.pop(key, None)

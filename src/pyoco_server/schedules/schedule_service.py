@@ -320,7 +320,7 @@ class ScheduleService:
                 await self._store.delete(stored.record.key, revision=stored.revision)
             except RevisionConflict:
                 continue
-            self._runner.removed(stored.record.key)
+            self._runner.on_deleted(stored.record.key)
             log.info("schedule deleted", extra=_log_fields(stored.record))
             return
         raise _too_busy()
@@ -362,7 +362,7 @@ class ScheduleService:
 
     async def _noticed(self, record: ScheduleRecord, revision: int, done: str) -> StoredSchedule:
         stored = StoredSchedule(record, revision)
-        await self._runner.noticed(stored)
+        await self._runner.on_written(stored)
         log.info("schedule %s", done, extra=_log_fields(record))
         return stored
 

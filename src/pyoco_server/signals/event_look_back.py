@@ -26,7 +26,7 @@ from pyoco_server.broker.stores.waits.event_store import EventStore, StoredEvent
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.json_pointers import matches
-from pyoco_server.waits.each_wait import for_each
+from pyoco_server.waits.each_wait import for_each_wait
 from pyoco_server.waits.index.wait_index import TopicWait
 
 log = logging.getLogger(__name__)
@@ -205,7 +205,9 @@ class EventLookBack:
             }
             if not matching:
                 continue
-            is_over = await for_each(partial(self._receive, event), matching, urgent=self._connection.urgent)
+            is_over = await for_each_wait(
+                partial(self._receive, event), matching, urgent=self._connection.urgent
+            )
             left = {wait: since for wait, since in left.items() if not is_over.get(wait.wait_id)}
             if not left:
                 break

@@ -22,7 +22,7 @@ from pyoco_server.records.runs.run_models import RunSnapshot, WaitKind
 from pyoco_server.records.waits.wait_models import WaitState, run_id_of_wait
 from pyoco_server.signals.event_look_back import EventLookBack
 from pyoco_server.waits.continuation import Continuations
-from pyoco_server.waits.each_wait import for_each
+from pyoco_server.waits.each_wait import for_each_wait
 from pyoco_server.waits.index.wait_index import TopicWait, WaitIndex
 from pyoco_server.waits.wait_transitions import satisfied
 
@@ -66,7 +66,7 @@ class EventMatching:
             waits = await self._index.open_for_event(record.tenant_id, record.name, upto=upto)
             ready = self.look_back.ready_for(event, waits)
             matching = {wait.wait_id for wait in ready if matches(wait.match, record.data)}
-            await for_each(partial(self._receive, event), matching, urgent=self._urgent)
+            await for_each_wait(partial(self._receive, event), matching, urgent=self._urgent)
 
     async def _counting_from(self, wait: TopicWait) -> float | None:
         """None: its run has ended, or cannot be read."""

@@ -20,7 +20,7 @@ from pyoco_server.records.value_types import is_run_id
 from pyoco_server.signals.event_matching import EventMatching
 from pyoco_server.signals.signal_delivery import SignalDelivery
 from pyoco_server.waits.continuation import Continuations
-from pyoco_server.waits.each_wait import for_each
+from pyoco_server.waits.each_wait import for_each_wait
 from pyoco_server.waits.index.wait_index import TopicWait, WaitIndex, WaitWrite
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class WaitMatching:
     async def _look_up_new_waits(self) -> None:
         while waits := await self._new_waits(self._signals_reached):
             signalled = {wait.run_id for wait in waits if wait.kind is WaitKind.SIGNAL}
-            await for_each(self.signal_delivery.deliver, signalled, urgent=self._connection.urgent)
+            await for_each_wait(self.signal_delivery.deliver, signalled, urgent=self._connection.urgent)
             self._signals_reached = waits[-1].revision
         look_back = self.event_matching.look_back
         while not look_back.is_full and (waits := await self._new_waits(self._reached)):
@@ -139,4 +139,4 @@ class WaitMatching:
 
     async def _deliver(self, run_ids: set[str]) -> None:
         waiting = await self._index.waiting_for_signals(run_ids)
-        await for_each(self.signal_delivery.deliver, waiting, urgent=self._connection.urgent)
+        await for_each_wait(self.signal_delivery.deliver, waiting, urgent=self._connection.urgent)

@@ -1,4 +1,4 @@
-"""Does something for each of many waits or runs, a few at a time: aio/parallel.py, with errors of waits.
+"""Processes many waits or runs with bounded concurrency: aio/parallel.py, with errors of waits.
 
 What fails for one is logged, and the others are done; an outage of NATS ends it.
 """
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _AT_ONCE: Final = 8
 
 
-async def for_each(
+async def for_each_wait(
     act: Callable[[str], Awaitable[T]], ids: Iterable[str], *, urgent: UrgentWork
 ) -> dict[str, T]:
     """What it returned for each. Log what fails and go on; NatsUnavailable ends it."""

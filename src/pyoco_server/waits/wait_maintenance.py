@@ -25,7 +25,7 @@ from pyoco_server.errors.error_table import Err
 from pyoco_server.records.waits.wait_models import WaitRecord, WaitState, run_id_of_wait
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 from pyoco_server.waits.continuation import MAY_HAVE_OPEN_WAITS, Continuations
-from pyoco_server.waits.each_wait import for_each
+from pyoco_server.waits.each_wait import for_each_wait
 from pyoco_server.waits.index.wait_index import WaitIndex, WaitWrite
 from pyoco_server.waits.wait_transitions import due_notice, expired
 
@@ -322,7 +322,7 @@ class WaitMaintenance:
         )
 
     async def _for_each(self, act: Callable[[str], Awaitable[object]], ids: Iterable[str]) -> None:
-        await for_each(act, ids, urgent=self._connection.urgent)
+        await for_each_wait(act, ids, urgent=self._connection.urgent)
 
     def _has_job(self, run: OpenRun) -> bool:
         return self._queued.has_job(run.run_id, run.state.generation)

@@ -18,7 +18,7 @@ from pyoco_server.broker.stores.waits.wait_notices import NOTIFY_CONSUMER
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.notify.redelivery import backoff_sec
-from pyoco_server.notify.webhook_client import DeliveryResult, WebhookClient, headers_of, signing_key
+from pyoco_server.notify.webhook_client import WebhookClient, WebhookResult, headers_of, signing_key
 from pyoco_server.notify.webhook_target import Target
 from pyoco_server.records.waits.wait_models import Actor, Decision, WaitEventKind, WaitState
 from pyoco_server.waits.human import notifications
@@ -202,12 +202,12 @@ async def test_a_timed_out_notification_is_sent_again(
     config: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     under_way: list[int] = [0]
-    outcomes: list[DeliveryResult] = []
+    outcomes: list[WebhookResult] = []
     post = WebhookClient.post
 
     async def counted(
         self: WebhookClient, target: Target, event_id: str, body: bytes
-    ) -> tuple[DeliveryResult, str]:
+    ) -> tuple[WebhookResult, str]:
         under_way.append(under_way[-1] + 1)
         outcome = await post(self, target, event_id, body)
         under_way.append(under_way[-1] - 1)

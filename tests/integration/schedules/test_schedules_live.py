@@ -22,7 +22,7 @@ async def _create(gateway: RunningGateway, **fields: Any) -> Callable[[], Awaita
     schedules = gateway.inside.schedules
     given = {"spec": ScheduleSpec(every_sec=1), "cursor": time.time(), "flow_name": "noop"}
     record = a_schedule("tick", **(given | fields))
-    await schedules.runner.noticed(StoredSchedule(record, await schedules.store.create(record)))
+    await schedules.runner.on_written(StoredSchedule(record, await schedules.store.create(record)))
 
     async def read() -> ScheduleRecord:
         found = await schedules.store.get_from_leader(record.key)

@@ -108,7 +108,7 @@ class FlowUnderTest:
             output_tail=output.output_tail,
             note=output.note,
             watchers=[output],
-            limits=[],
+            limit_watchers=[],
             backoff=self._pauses,
             max_value_bytes=self._max_value_bytes,
             store=self.parts.append,

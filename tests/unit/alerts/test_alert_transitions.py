@@ -6,7 +6,7 @@ from msgspec import structs
 from pyoco_server.alerts.alert_transitions import (
     Finding,
     MessageId,
-    SendResult,
+    MessageResult,
     claimed,
     closed,
     completed,
@@ -127,8 +127,8 @@ def test_a_mute_ends_the_attempts_to_deliver_a_message() -> None:
 def test_a_message_that_was_being_sent_when_it_was_muted_is_not_sent_again() -> None:
     record, [due] = claimed(look(an_alert(), 1), NOW + 1, until=NOW + 10)
     record = muted(record, AlertMute(since=NOW + 2, until=NOW + 100))
-    assert states(completed(record, {due: SendResult(ok=False, next_at=NOW + 5)})) == [(["muted"], [])]
-    delivered = completed(record, {due: SendResult(ok=True)})
+    assert states(completed(record, {due: MessageResult(ok=False, next_at=NOW + 5)})) == [(["muted"], [])]
+    delivered = completed(record, {due: MessageResult(ok=True)})
     assert states(look(delivered, 100)) == [(["delivered"], [])]
 
 
@@ -160,12 +160,12 @@ def test_a_message_is_claimed_by_one_gateway_until_the_claim_ends() -> None:
 @pytest.mark.parametrize(
     ("result", "state", "next_at"),
     [
-        (SendResult(ok=True), "delivered", None),
-        (SendResult(ok=False, error="no", next_at=NOW + 60), "pending", NOW + 60),
-        (SendResult(ok=False, error="gone"), "failed", None),
+        (MessageResult(ok=True), "delivered", None),
+        (MessageResult(ok=False, error="no", next_at=NOW + 60), "pending", NOW + 60),
+        (MessageResult(ok=False, error="gone"), "failed", None),
     ],
 )
-def test_what_became_of_a_message_is_kept(result: SendResult, state: str, next_at: float | None) -> None:
+def test_what_became_of_a_message_is_kept(result: MessageResult, state: str, next_at: float | None) -> None:
     record, [message] = claimed(look(an_alert(), 0), NOW, until=NOW + 15)
     done = completed(record, {message: result})
     [kept] = done.history[0].fired
@@ -175,8 +175,8 @@ def test_what_became_of_a_message_is_kept(result: SendResult, state: str, next_a
 def test_a_delivered_message_is_not_taken_back_by_a_late_failure() -> None:
     """Of a gateway that was suspended until its claim had ended."""
     record, [message] = claimed(look(an_alert(), 0), NOW, until=NOW + 15)
-    done = completed(record, {message: SendResult(ok=True)})
-    late = completed(done, {message: SendResult(ok=False, error="late", next_at=NOW + 60)})
+    done = completed(record, {message: MessageResult(ok=True)})
+    late = completed(done, {message: MessageResult(ok=False, error="late", next_at=NOW + 60)})
     assert late.history[0].fired[0].state == "delivered"
 
 
@@ -187,8 +187,8 @@ def test_a_channel_gets_the_end_after_the_beginning() -> None:
     record = completed(
         record,
         {
-            MessageId(1, "fired", "ops"): SendResult(ok=True),
-            MessageId(1, "fired", "team"): SendResult(ok=False, next_at=NOW + 600),
+            MessageId(1, "fired", "ops"): MessageResult(ok=True),
+            MessageId(1, "fired", "team"): MessageResult(ok=False, next_at=NOW + 600),
         },
     )
     _, due = claimed(look(record, 20, is_met=False), NOW + 20, until=NOW + 35)

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from pyoco_server.aio.turns import PER_TURN
+from pyoco_server.aio.loop_batches import LOOP_BATCH
 from pyoco_server.broker.client.connection import Connection, ConnectionState, ConnectionStatus
 from pyoco_server.broker.client.message import Message
 from pyoco_server.config import NatsBackendConfig
 
-REPLIES = 4 * PER_TURN
+REPLIES = 4 * LOOP_BATCH
 
 
 @pytest.fixture
@@ -46,4 +46,4 @@ async def test_others_get_a_turn_while_many_replies_are_taken(connection: Connec
     await other
     assert taken == [b"%d" % number for number in range(REPLIES)]
     longest = max(after - before for before, after in zip(seen, [*seen[1:], REPLIES], strict=True))
-    assert longest <= PER_TURN
+    assert longest <= LOOP_BATCH

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.records.schedules.schedule_models import ScheduleSpec
 from pyoco_server.schedules.calendar_times import (
-    Counted,
+    OccurrenceCount,
     SearchLimit,
     count_between,
     due_at,
@@ -148,7 +148,7 @@ def test_the_time_of_an_interval_does_not_depend_on_where_the_search_began(
     first, second, third = next_times(spec, after=anchor + number * every, n=3)
     assert first < second < third
     assert next_times(spec, after=first, n=2) == [second, third]
-    assert count_between(spec, first, third, limit=1) == Counted(2)
+    assert count_between(spec, first, third, limit=1) == OccurrenceCount(2)
 
 
 def test_moments_are_sorted_and_once() -> None:
@@ -167,7 +167,7 @@ def test_sources_are_united_without_repetition() -> None:
 def test_the_first_may_be_at_the_start_and_none_is_at_the_end(every: dict[str, Any], step: int) -> None:
     spec = ScheduleSpec(**every, start_at=NOW + step, end_at=NOW + 4 * step)
     assert [at - NOW for at in next_times(spec, after=NOW - 100, n=9)] == [step, 2 * step, 3 * step]
-    assert count_between(spec, NOW - 100, NOW + 1000, limit=10) == Counted(3)
+    assert count_between(spec, NOW - 100, NOW + 1000, limit=10) == OccurrenceCount(3)
 
 
 def test_excluded_dates_are_of_the_time_zone() -> None:
@@ -198,7 +198,7 @@ def test_a_search_says_how_far_it_came_when_everything_is_excluded(exclude: list
         next_time(spec, after=NOW)
     assert ended.value.reached > NOW + 30 * 86_400
     assert search_times(spec, after=NOW, n=3).times == []
-    assert count_between(spec, NOW, NOW + 1e10, limit=10) == Counted(0, at_least=True)
+    assert count_between(spec, NOW, NOW + 1e10, limit=10) == OccurrenceCount(0, at_least=True)
 
 
 def test_the_steps_of_a_search_are_limited_in_total() -> None:
@@ -245,13 +245,13 @@ def test_a_year_of_seconds_is_counted_without_enumeration(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("pyoco_server.schedules.calendar_times.occurrences", refuse)
     year = 365 * 86_400
-    assert count_between(ScheduleSpec(every_sec=1), NOW, NOW + year, limit=10) == Counted(year)
+    assert count_between(ScheduleSpec(every_sec=1), NOW, NOW + year, limit=10) == OccurrenceCount(year)
 
 
 def test_a_count_stops_at_its_limit() -> None:
     spec = ScheduleSpec(cron=["* * * * *"])
-    assert count_between(spec, NOW, NOW + 600, limit=10) == Counted(10)
-    assert count_between(spec, NOW, NOW + 1e9, limit=10) == Counted(10, at_least=True)
+    assert count_between(spec, NOW, NOW + 600, limit=10) == OccurrenceCount(10)
+    assert count_between(spec, NOW, NOW + 1e9, limit=10) == OccurrenceCount(10, at_least=True)
 
 
 def test_the_jitter_is_fixed_and_keeps_the_order() -> None:

@@ -3,7 +3,7 @@ import createClient from "openapi-fetch";
 import { apiKeyHeader } from "../app/pageConfig";
 import { currentLanguage } from "../i18n/language";
 import { apiKey } from "./apiKey";
-import { heard, listened, notReached } from "./connection";
+import { recordResponse, recordStreamChunks, recordUnreachable } from "./connection";
 import { Problem } from "./problem";
 import type { components, paths } from "./schema";
 
@@ -22,14 +22,14 @@ export async function send(request: Request): Promise<Response> {
     answer = await fetch(request);
   } catch (error) {
     if (request.signal.aborted) throw error;
-    notReached();
+    recordUnreachable();
     throw Problem.unreachable();
   }
   // A proxy answers for a gateway that it does not reach.
-  if (answer.status === 502 || answer.status === 504) notReached();
-  else heard();
+  if (answer.status === 502 || answer.status === 504) recordUnreachable();
+  else recordResponse();
   if (!answer.ok) throw await Problem.of(answer);
-  return listened(answer);
+  return recordStreamChunks(answer);
 }
 
 export const api = createClient<paths>({ baseUrl: location.origin, fetch: send });

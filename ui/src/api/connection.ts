@@ -1,6 +1,6 @@
-/** The one truth about the connection: when the gateway was last heard, and how old the screen is.
+/** Connection state of the dashboard: when the gateway last responded, and how old the screen is.
  *
- * Every response, and every piece of an event stream, says that the gateway is there. Streams have a heartbeat
+ * Every response, and every chunk of an event stream, says that the gateway is there. Streams have a heartbeat
  * every five seconds, and its health is read as often: a longer silence is a gateway that does not respond.
  */
 import { useEffect, useRef } from "react";
@@ -12,7 +12,7 @@ const SILENCE_SEC = 10;
 const isUnreachable = createStore(false);
 /** What the screen is made of: each with the moment up to which it is known. */
 const sources = new Map<symbol, number>();
-let heardAt = Date.now();
+let respondedAt = Date.now();
 /** A hidden tab reads nothing: its silence counts from the moment it is shown. */
 let shownAt = Date.now();
 
@@ -20,21 +20,21 @@ document.addEventListener("visibilitychange", () => {
   shownAt = Date.now();
 });
 
-export function heard(): void {
-  heardAt = Date.now();
+export function recordResponse(): void {
+  respondedAt = Date.now();
   isUnreachable.set(false);
 }
 
 /** A request has failed without a response. */
-export const notReached = (): void => isUnreachable.set(true);
+export const recordUnreachable = (): void => isUnreachable.set(true);
 
-/** The same response; what arrives of its body is heard. */
-export function listened(answer: Response, onPiece: () => void = heard): Response {
+/** The same response; each chunk of an event stream is recorded. */
+export function recordStreamChunks(answer: Response, onChunk: () => void = recordResponse): Response {
   if (!answer.body || !answer.headers.get("Content-Type")?.startsWith("text/event-stream")) return answer;
   const pass = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
-    transform(piece, next) {
-      onPiece();
-      next.enqueue(piece);
+    transform(chunk, next) {
+      onChunk();
+      next.enqueue(chunk);
     },
   });
   return new Response(answer.body.pipeThrough(pass), answer);
@@ -71,10 +71,10 @@ export function setPolledAt(read: () => number[]): void {
 export function useConnection(): Connection {
   const now = useNow();
   const unreachable = useStore(isUnreachable);
-  const silent = now - Math.max(heardAt, shownAt) / 1000 > SILENCE_SEC;
+  const silent = now - Math.max(respondedAt, shownAt) / 1000 > SILENCE_SEC;
   const known = [...sources.values(), ...polledAt()];
   return {
-    lostAt: unreachable || silent ? heardAt / 1000 : null,
+    lostAt: unreachable || silent ? respondedAt / 1000 : null,
     knownAt: known.length > 0 ? Math.min(...known) / 1000 : null,
   };
 }

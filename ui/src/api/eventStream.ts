@@ -1,7 +1,7 @@
 /** Server-sent events over `fetch`, which unlike `EventSource` can send an API key. Reconnects automatically. */
 import { useEffect, useEffectEvent, useState } from "react";
 import { send } from "./client";
-import { listened, useSource } from "./connection";
+import { recordStreamChunks, useSource } from "./connection";
 import { eventParser, type ServerEvent } from "./eventParser";
 import { Problem } from "./problem";
 import { queryClient } from "./queries";
@@ -51,7 +51,7 @@ export async function followEvents(
         handlers.onState?.("live");
         pause = FIRST_PAUSE_MS;
         const { onHeard = () => undefined } = handlers;
-        return readEvents(listened(answer, onHeard), onEvent, signal, kind === "turn");
+        return readEvents(recordStreamChunks(answer, onHeard), onEvent, signal, kind === "turn");
       });
       if (left === "end") return handlers.onState?.("ended");
       if (left === "turn") {

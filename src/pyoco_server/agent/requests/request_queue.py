@@ -90,7 +90,7 @@ class RequestQueue:
         self._starter = DurableStarter(connection)
         self._wake: Callable[[], None] = lambda: None
         # One reconciles or starts at a time in this gateway: others would only lose their writes.
-        self._turn = asyncio.Lock()
+        self._reconcile_lock = asyncio.Lock()
 
     def on_changes(self, wake: Callable[[], None]) -> None:
         """Call it when something may be due."""
@@ -227,7 +227,7 @@ class RequestQueue:
 
     async def reconcile(self, request_id: str) -> None:
         """Do what was decided for a request and is not done: start, stop or answer its run, note its end."""
-        async with self._turn:
+        async with self._reconcile_lock:
             stored = await self.get(request_id)
             if stored is None:
                 return

@@ -22,7 +22,7 @@ from nats.aio.subscription import Subscription
 
 from pyoco_server.aio.background import repeat
 from pyoco_server.aio.deadlines import DeadlineQueue
-from pyoco_server.aio.turns import PER_TURN
+from pyoco_server.aio.loop_batches import LOOP_BATCH
 from pyoco_server.aio.urgent_work import UrgentWork
 from pyoco_server.broker.client.credentials import connect_options, tls_required
 from pyoco_server.broker.client.direct_client import PublicClient, new_client
@@ -324,7 +324,7 @@ class Connection:
                 # They arrive by the dozen, and taking one costs less than a timeout.
                 if not replies.arrived:
                     await self._wait_for_more(replies, subject)
-                elif not count % PER_TURN:
+                elif not count % LOOP_BATCH:
                     # Others wait for their replies.
                     await asyncio.sleep(0)
                 reply = replies.arrived.popleft()

@@ -42,7 +42,7 @@ class AckedJobs:
         # The sequences that the last call found.
         self._found: set[int] = set()
 
-    async def lasting(self, counted: QueueCount) -> AsyncIterator[StreamMessage]:
+    async def found_twice(self, counted: QueueCount) -> AsyncIterator[StreamMessage]:
         """Those that the last call has found already: NATS may be about to remove the others.
 
         Without any, it is one request for each tag that has jobs and a consumer that is ahead of the oldest

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pyoco_server.aio.turns import in_turns
+from pyoco_server.aio.loop_batches import yielding_batches
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import (
     EVERYTHING,
@@ -109,7 +109,7 @@ class QueuedRuns:
     async def read(self) -> AsyncIterator[None]:
         """Read what was published since the last call; yields after each batch."""
         while batch := await self._next_batch():
-            async for part in in_turns(batch):
+            async for part in yielding_batches(batch):
                 for message in part:
                     if not message.subject.startswith(self._prefix):
                         continue

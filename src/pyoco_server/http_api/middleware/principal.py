@@ -53,7 +53,7 @@ def _principal_in(scope: ConnectionScope) -> Grant | None:
 
 
 def actor_of(request: HTTPConnection, *, on_behalf_of: str | None = None) -> Actor:
-    """Who sent the request, for the audit trail."""
+    """Who sent the request, for the audit log."""
     principal = principal_of(request)
     agent = request.headers.get("user-agent")
     return Actor(

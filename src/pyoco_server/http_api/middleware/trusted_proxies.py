@@ -1,4 +1,4 @@
-"""The address of a client behind proxies, for rate limits and the audit trail (`PYOCO_HTTP_TRUSTED_PROXIES`).
+"""The address of a client behind proxies, for rate limits and the audit log (`PYOCO_HTTP_TRUSTED_PROXIES`).
 
 Everybody can send X-Forwarded-For, and every proxy appends the address that it saw. So the header is read
 from its right end, and only as far as trusted proxies have written it: the first address that is not one of

@@ -12,7 +12,7 @@ from pyoco_server.http_client.runs.dlq_calls import letter_query
 
 
 def bulk_cancel(
-    wanted: RunFilter,
+    run_filter: RunFilter,
     reason: str | None = None,
     *,
     idempotency_key: str | None = None,
@@ -24,11 +24,11 @@ def bulk_cancel(
     all the same; the client itself does so when the gateway is away.
     """
     body = given(**consent, reason=reason)
-    return _bulk(api.BULK_CANCEL, given(**wanted), body, idempotency_key)
+    return _bulk(api.BULK_CANCEL, given(**run_filter), body, idempotency_key)
 
 
 def bulk_rerun(
-    wanted: RunFilter,
+    run_filter: RunFilter,
     mode: str | None = None,
     *,
     keep_answers: bool = False,
@@ -40,11 +40,11 @@ def bulk_rerun(
     The rest is as in `bulk_cancel`.
     """
     body = given(**consent, mode=mode, keep_answers=keep_answers or None)
-    return _bulk(api.BULK_RERUN, given(**wanted), body, idempotency_key)
+    return _bulk(api.BULK_RERUN, given(**run_filter), body, idempotency_key)
 
 
 def bulk_replay_dlq(
-    wanted: LetterFilter,
+    letter_filter: LetterFilter,
     mode: str | None = None,
     *,
     delete: bool = False,
@@ -53,14 +53,14 @@ def bulk_replay_dlq(
 ) -> Request[BulkAnswer]:
     """Replay every dead letter that matches; the rest is as in `bulk_cancel`."""
     body = given(**consent, mode=mode, delete=delete or None)
-    return _bulk(api.REPLAY_LETTERS, letter_query(wanted), body, idempotency_key)
+    return _bulk(api.REPLAY_LETTERS, letter_query(letter_filter), body, idempotency_key)
 
 
 def bulk_delete_dlq(
-    wanted: LetterFilter, *, idempotency_key: str | None = None, **consent: Unpack[BulkConsent]
+    letter_filter: LetterFilter, *, idempotency_key: str | None = None, **consent: Unpack[BulkConsent]
 ) -> Request[BulkAnswer]:
     """Remove every dead letter that matches; the rest is as in `bulk_cancel`."""
-    return _bulk(api.DELETE_LETTERS, letter_query(wanted), given(**consent), idempotency_key)
+    return _bulk(api.DELETE_LETTERS, letter_query(letter_filter), given(**consent), idempotency_key)
 
 
 def list_bulk() -> Request[BulkList]:

@@ -43,7 +43,7 @@ def delete_dlq(seq: int) -> Request[DeletedLetter]:
     return call(api.DELETE_LETTER, seq=seq)
 
 
-def letter_query(wanted: LetterFilter) -> dict[str, Any]:
-    reasons = ",".join(wanted.get("reason", ()))
-    seqs = ",".join(map(str, wanted.get("seq", ())))
-    return given(**{**wanted, "reason": reasons or None, "seq": seqs or None})
+def letter_query(letter_filter: LetterFilter) -> dict[str, Any]:
+    reasons = ",".join(letter_filter.get("reason", ()))
+    seqs = ",".join(map(str, letter_filter.get("seq", ())))
+    return given(**{**letter_filter, "reason": reasons or None, "seq": seqs or None})

@@ -88,15 +88,15 @@ class BulkSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class BulkCount:
     matched: int
     sample: list[str] = field(default_factory=list)
 
 
-async def count(selection: Selection) -> Counted:
+async def count(selection: Selection) -> BulkCount:
     items = await selection.items(MAX_BULK_ITEMS + 1)
     _check_size(items)
-    return Counted(len(items), _sample(items))
+    return BulkCount(len(items), _sample(items))
 
 
 @dataclass(frozen=True, slots=True)

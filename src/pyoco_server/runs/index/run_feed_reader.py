@@ -6,7 +6,7 @@ In this order: a client that is notified of a change finds it in a list.
 import logging
 from collections.abc import Sequence
 
-from pyoco_server.aio.turns import in_turns
+from pyoco_server.aio.loop_batches import yielding_batches
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState
 from pyoco_server.errors import UnreadableRecord, shortened
@@ -55,7 +55,7 @@ class RunFeedReader(IndexFeedReader[RunIndex, RunWrite]):
                 writes, upto=last.sequence, stored_ns=last.stored_ns, with_before=with_before
             ),
         )
-        async for some in in_turns(applied):
+        async for some in yielding_batches(applied):
             await self._report_changes(some)
 
     async def _report_changes(self, applied: Sequence[tuple[RunWrite, Before]]) -> None:

@@ -38,7 +38,7 @@ class AckedJobRemoval:
 
     async def remove(self, counted: QueueCount, check_lease: CheckLease) -> None:
         """Remove each one that no run needs, and replace one that an orphaned run needs."""
-        async for message in self._jobs.lasting(counted):
+        async for message in self._jobs.found_twice(counted):
             await check_lease()
             head = head_of(message.data)
             try:

@@ -47,7 +47,7 @@ class WorkerHead(msgspec.Struct, gc=False):
 
 
 @dataclass(slots=True)
-class WorkerProcess:
+class ProbedWorker:
     worker_id: str
     instance_id: str
     tags: tuple[str, ...]
@@ -66,14 +66,14 @@ class WorkerProcess:
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
     # Disconnected for the first time.
-    missing: list[WorkerProcess] = field(default_factory=list)
-    lost: list[WorkerProcess] = field(default_factory=list)
+    missing: list[ProbedWorker] = field(default_factory=list)
+    lost: list[ProbedWorker] = field(default_factory=list)
 
 
 class LostWorkers:
     def __init__(self, lost_after_sec: float) -> None:
         self._lost_after_sec = lost_after_sec
-        self._processes: dict[str, WorkerProcess] = {}
+        self._processes: dict[str, ProbedWorker] = {}
         # `last_seen_at` of the last record of each lost process.
         self._lost: OrderedDict[str, float] = OrderedDict()
 
@@ -102,7 +102,7 @@ class LostWorkers:
         if process is not None:
             process.last_seen_at, process.misses = record.last_seen_at, 0
             return False
-        self._processes[instance_id] = WorkerProcess(
+        self._processes[instance_id] = ProbedWorker(
             record.worker_id, instance_id, tuple(record.tags), record.last_seen_at
         )
         return True
@@ -135,7 +135,7 @@ class LostWorkers:
                 result.lost.append(process)
         return result
 
-    def _remember_lost(self, process: WorkerProcess) -> None:
+    def _remember_lost(self, process: ProbedWorker) -> None:
         del self._processes[process.instance_id]
         self._lost[process.instance_id] = process.last_seen_at
         while len(self._lost) > _REMEMBERED:

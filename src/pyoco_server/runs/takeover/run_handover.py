@@ -22,7 +22,7 @@ from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
 from pyoco_server.runs.lifecycle.ownership import time_used_until_now
 from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs
 from pyoco_server.runs.sweep.run_repair import RunRepairer
-from pyoco_server.runs.takeover.lost_workers import WorkerProcess
+from pyoco_server.runs.takeover.lost_workers import ProbedWorker
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class RunHandover:
         """The rights may have changed."""
         self._forbidden = False
 
-    async def hand_over(self, run_id: str, owner: WorkerProcess) -> None:
+    async def hand_over(self, run_id: str, owner: ProbedWorker) -> None:
         """Hand the run over if the process still owns it."""
         stored = await self._repairer.stored(run_id)
         if stored is None or self._forbidden or not is_to_hand_over(stored.snapshot, owner.instance_id):

@@ -22,7 +22,7 @@ from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.sweep.exhausted_deliveries import UndeliverableJobs
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 from pyoco_server.runs.sweep.run_repair import RunRepairer
-from pyoco_server.runs.takeover.lost_workers import LostWorkers, WorkerHead, WorkerProcess
+from pyoco_server.runs.takeover.lost_workers import LostWorkers, ProbedWorker, WorkerHead
 from pyoco_server.runs.takeover.run_handover import RunHandover
 from pyoco_server.runs.takeover.unclaimed_jobs import Delivered, UnclaimedJobs
 
@@ -40,7 +40,7 @@ _decode_head = json_record(WorkerHead, whole=False)
 class _Search:
     """The search for what a lost worker had."""
 
-    process: WorkerProcess
+    process: ProbedWorker
     # Until when it goes on, by the monotonic clock.
     until: float
     # What was delivered when it disappeared; None once that is handed over.
@@ -189,7 +189,7 @@ class Takeover:
             if time.monotonic() > search.until:
                 self._searches.remove(search)
 
-    async def _hand_over_runs(self, process: WorkerProcess) -> None:
+    async def _hand_over_runs(self, process: ProbedWorker) -> None:
         owned: list[OpenRun] = []
         async for group in self._runs.active_groups():
             owned += [run for run in group if _is_owned(run, process.instance_id)]
@@ -197,7 +197,7 @@ class Takeover:
             part = owned[start : start + _CONCURRENT]
             await asyncio.gather(*(self._hand_over_run(run, process) for run in part))
 
-    async def _hand_over_run(self, run: OpenRun, process: WorkerProcess) -> None:
+    async def _hand_over_run(self, run: OpenRun, process: ProbedWorker) -> None:
         try:
             await self._handover.hand_over(run.run_id, process)
         except NatsUnavailable:

@@ -10,7 +10,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.keyed_records import KeyedRecords
 from pyoco_server.config.setting import is_chat_webhook
 from pyoco_server.errors import ChatWebhookInvalid
-from pyoco_server.notify.chat_webhook import ChatSender, Sent, masked, without_markup
+from pyoco_server.notify.chat_webhook import ChatResult, ChatSender, masked, without_markup
 from pyoco_server.records.triggers.trigger_models import ChatSettings, chat_settings_key, decode_chat_settings
 from pyoco_server.records.triggers.workflow_event_models import (
     NOTIFICATION_EVENT,
@@ -21,7 +21,7 @@ from pyoco_server.records.triggers.workflow_event_models import (
 )
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.triggers.secrets_at_rest import SecretBox
-from pyoco_server.triggers.workflow_events.event_audit_trail import AuditTrail, new_row
+from pyoco_server.triggers.workflow_events.event_audit_writer import EventAuditWriter, new_row
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Webhook:
 
 class ChatNotifications:
     def __init__(
-        self, connection: Connection, box: SecretBox, audit: AuditTrail, *, clock: Callable[[], float]
+        self, connection: Connection, box: SecretBox, audit: EventAuditWriter, *, clock: Callable[[], float]
     ) -> None:
         config = connection.config
         self._from_env = config.google_chat_webhook_url or None
@@ -90,7 +90,7 @@ class ChatNotifications:
         log.info("the Google Chat webhook was %s", "changed" if url else "cleared")
         return await self.webhook(tenant_id)
 
-    async def send_test(self, tenant_id: str | None, actor: EventActor) -> Sent:
+    async def send_test(self, tenant_id: str | None, actor: EventActor) -> ChatResult:
         """ChatWebhookInvalid if there is no webhook, or only that of the installation."""
         webhook = await self.webhook(tenant_id)
         if webhook.url is None or webhook.inherited:

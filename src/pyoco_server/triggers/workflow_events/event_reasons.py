@@ -8,24 +8,28 @@ from pyoco_server.records.triggers.workflow_event_models import EventReason, Eve
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class EventFailure:
     status: EventStatus
     reason_class: EventReason
     code: str
     advice: RetryAdvice
 
 
-DUPLICATE: Final = Reason(
+DUPLICATE: Final = EventFailure(
     EventStatus.SKIPPED, EventReason.DUPLICATE, "duplicate_idempotency_key", RetryAdvice.DO_NOT_RETRY
 )
-EXCEPTION: Final = Reason(EventStatus.FAILED, EventReason.INFRA, "exception", RetryAdvice.RETRY_WITH_BACKOFF)
+EXCEPTION: Final = EventFailure(
+    EventStatus.FAILED, EventReason.INFRA, "exception", RetryAdvice.RETRY_WITH_BACKOFF
+)
 
 
-def _rejected(kind: EventReason, code: str, advice: RetryAdvice = RetryAdvice.RETRY_AFTER_FIX) -> Reason:
-    return Reason(EventStatus.REJECTED, kind, code, advice)
+def _rejected(
+    kind: EventReason, code: str, advice: RetryAdvice = RetryAdvice.RETRY_AFTER_FIX
+) -> EventFailure:
+    return EventFailure(EventStatus.REJECTED, kind, code, advice)
 
 
-_REASONS: Final[dict[type[Exception], Reason]] = {
+_REASONS: Final[dict[type[Exception], EventFailure]] = {
     errors.EventTokenInvalid: _rejected(EventReason.AUTH, "http_401"),
     errors.TemplateNotFound: _rejected(EventReason.TEMPLATE_NOT_FOUND, "http_404"),
     errors.TemplateConflict: _rejected(EventReason.TEMPLATE_CONFLICT, "http_409"),
@@ -37,11 +41,11 @@ _REASONS: Final[dict[type[Exception], Reason]] = {
 MALFORMED: Final = _rejected(EventReason.VALIDATION, "http_422")
 
 
-def reason_of(error: Exception) -> Reason:
+def reason_of(error: Exception) -> EventFailure:
     """The row of the failure table for this error."""
     if (known := _REASONS.get(type(error))) is not None:
         return known
     if isinstance(error, errors.PyocoError) and not isinstance(error, errors.NatsUnavailable):
         code = f"http_{error.error.status or 500}"
-        return Reason(EventStatus.FAILED, EventReason.INFRA, code, RetryAdvice.RETRY_WITH_BACKOFF)
+        return EventFailure(EventStatus.FAILED, EventReason.INFRA, code, RetryAdvice.RETRY_WITH_BACKOFF)
     return EXCEPTION

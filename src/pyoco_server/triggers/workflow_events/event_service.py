@@ -44,12 +44,12 @@ from pyoco_server.triggers.trigger_receipts import (
     run_id_of,
 )
 from pyoco_server.triggers.workflow_events.action_service import ActionService
-from pyoco_server.triggers.workflow_events.event_audit_trail import AuditTrail, new_row
+from pyoco_server.triggers.workflow_events.event_audit_writer import EventAuditWriter, new_row
 from pyoco_server.triggers.workflow_events.event_reasons import (
     DUPLICATE,
     EXCEPTION,
     MALFORMED,
-    Reason,
+    EventFailure,
     reason_of,
 )
 from pyoco_server.triggers.workflow_events.event_refusals import has_month, no_month, not_executable
@@ -77,7 +77,7 @@ class Sender:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EventResponse:
     template: TemplateRecord
     idempotency_key: str | None
     run_id: str
@@ -110,11 +110,11 @@ class _Event:
     template: TemplateRecord | None = None
 
     @property
-    def found(self) -> TemplateRecord:
+    def resolved_template(self) -> TemplateRecord:
         assert self.template is not None, "its template is resolved"
         return self.template
 
-    def details(self, reason: Reason | None = None, why: str | None = None) -> EventDetails:
+    def details(self, reason: EventFailure | None = None, why: str | None = None) -> EventDetails:
         template = self.template
         return EventDetails(
             template_id=self.request.template_id if template is None else template.id,
@@ -139,7 +139,7 @@ class WorkflowEvents:
         actions: ActionService,
         receipts: TriggerReceipts,
         submitter: Submitter,
-        audit: AuditTrail,
+        audit: EventAuditWriter,
         clock: Callable[[], float],
     ) -> None:
         self._connection = connection
@@ -156,7 +156,7 @@ class WorkflowEvents:
         # What became of the events that this gateway has received.
         self.outcomes: Counter[str] = Counter(dict.fromkeys(EventStatus, 0))
 
-    async def receive(self, request: EventRequest, sender: Sender) -> Answer:
+    async def receive(self, request: EventRequest, sender: Sender) -> EventResponse:
         """Start the run of an event, or find that of its idempotency key."""
         event = _Event(sender, request, request.event)
         try:
@@ -167,10 +167,10 @@ class WorkflowEvents:
             if failure is error:
                 raise
             raise failure from error
-        template = event.found
+        template = event.resolved_template
         if not started.is_new:
             await self._note_duplicate(event, started)
-        return Answer(template, request.idempotency_key, started.run_id, duplicate=not started.is_new)
+        return EventResponse(template, request.idempotency_key, started.run_id, duplicate=not started.is_new)
 
     async def refuse(self, error: PyocoError, sender: Sender, body: dict[str, Any] | None = None) -> None:
         """Note a body that is not what it has to be."""
@@ -249,9 +249,9 @@ class WorkflowEvents:
             return resolve_template(current, template_id, event_name)
 
     async def _binding(self, event: _Event) -> FlowBinding:
-        binding = await self._actions.binding_of(event.sender.tenant_id, event.found.first.action)
+        binding = await self._actions.binding_of(event.sender.tenant_id, event.resolved_template.first.action)
         if binding is None:
-            raise not_executable(event.found)
+            raise not_executable(event.resolved_template)
         return binding
 
     async def _start(self, event: _Event, binding: FlowBinding) -> StartedOnce:
@@ -268,19 +268,23 @@ class WorkflowEvents:
             await self._take_slot(event, expected)
             request = StartRequest(receipt_key, event.request.fingerprint, job)
             started = await self._receipts.start_once(request, self._note_success(event))
-            if started.run_id != expected and event.found.overlap is not TemplateOverlap.ALLOW:
+            if started.run_id != expected and event.resolved_template.overlap is not TemplateOverlap.ALLOW:
                 await self._slots.pass_on(
-                    event.sender.tenant_id, _owner(event.found), expected, started.run_id
+                    event.sender.tenant_id, _owner(event.resolved_template), expected, started.run_id
                 )
         if started.is_new:
             self.outcomes[EventStatus.SUCCESS] += 1
-            fields = {"run_id": started.run_id, "template_id": event.found.id, "source": event.event.source}
+            fields = {
+                "run_id": started.run_id,
+                "template_id": event.resolved_template.id,
+                "source": event.event.source,
+            }
             log.info("a workflow event has started a run", extra=fields)
         return started
 
     async def _take_slot(self, event: _Event, run_id: str) -> None:
         """TemplateBusy if the template forbids a second open run, and has one."""
-        template = event.found
+        template = event.resolved_template
         if template.overlap is TemplateOverlap.ALLOW:
             return
         tenant_id = event.sender.tenant_id
@@ -291,16 +295,16 @@ class WorkflowEvents:
     def _job(self, event: _Event, binding: FlowBinding) -> Job:
         job = job_of_binding(
             binding,
-            params_of(completed(event.request.event, event.found)),
+            params_of(completed(event.request.event, event.resolved_template)),
             tenant_id=event.sender.tenant_id,
             api_key_id=event.sender.api_key_id,
-            cause=Cause(kind=CauseKind.EVENT, id=_owner(event.found)),
+            cause=Cause(kind=CauseKind.EVENT, id=_owner(event.resolved_template)),
         )
         job.run_id = new_run_id()
         return job
 
     def _key(self, event: _Event, key: str) -> ReceiptKey:
-        return ReceiptKey(event.sender.tenant_id, _owner(event.found), key)
+        return ReceiptKey(event.sender.tenant_id, _owner(event.resolved_template), key)
 
     # The audit
 
@@ -340,7 +344,7 @@ class WorkflowEvents:
     async def _write_row(
         self,
         event: _Event,
-        reason: Reason,
+        reason: EventFailure,
         why: str | None,
         *,
         run_id: str | None = None,
@@ -365,7 +369,7 @@ class WorkflowEvents:
 
     # Retries
 
-    async def _queue(self, event: _Event, reason: Reason, why: str) -> None:
+    async def _queue(self, event: _Event, reason: EventFailure, why: str) -> None:
         """Have it sent again, if that cannot start a second run and NATS can store it."""
         key = event.request.idempotency_key
         if key is None or event.template is None or self.retries is None or not self._connection.ready:

@@ -23,7 +23,7 @@ from pyoco_server.records.ids import new_uuid
 from pyoco_server.records.triggers.workflow_event_models import RetryJob, RetryStatus, decode_retry_job
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.triggers.workflow_events import retry_rules as rules
-from pyoco_server.triggers.workflow_events.event_reasons import Reason, reason_of
+from pyoco_server.triggers.workflow_events.event_reasons import EventFailure, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ Allowed = Callable[[RetryJob, float], bool]
 class NotExecutable(Exception):
     """The template does not exist any more, or starts something else: another attempt would not help."""
 
-    def __init__(self, why: str, reason: Reason) -> None:
+    def __init__(self, why: str, reason: EventFailure) -> None:
         super().__init__(why)
         self.reason = reason
 

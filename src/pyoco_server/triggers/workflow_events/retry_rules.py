@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import structs
 
 from pyoco_server.records.triggers.workflow_event_models import RetryAdvice, RetryJob, RetryStatus
-from pyoco_server.triggers.workflow_events.event_reasons import Reason
+from pyoco_server.triggers.workflow_events.event_reasons import EventFailure
 
 _LONGEST_DELAY_SEC: Final = 86_400.0
 _ERROR_CHARS: Final = 500
@@ -48,7 +48,7 @@ def succeeded(job: RetryJob, run_id: str, *, now: float) -> RetryJob:
     )
 
 
-def discarded(job: RetryJob, reason: Reason, why: str, *, now: float) -> RetryJob:
+def discarded(job: RetryJob, reason: EventFailure, why: str, *, now: float) -> RetryJob:
     """Another attempt would not help."""
     return structs.replace(
         _released(job, now),
@@ -60,7 +60,7 @@ def discarded(job: RetryJob, reason: Reason, why: str, *, now: float) -> RetryJo
     )
 
 
-def failed(job: RetryJob, reason: Reason, why: str, *, base_sec: float, now: float) -> RetryJob:
+def failed(job: RetryJob, reason: EventFailure, why: str, *, base_sec: float, now: float) -> RetryJob:
     """After a failed attempt: to be repeated, escalated after the last one, or discarded."""
     attempts = job.attempts + 1
     after = structs.replace(

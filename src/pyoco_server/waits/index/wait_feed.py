@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pyoco_server.aio.turns import in_turns
+from pyoco_server.aio.loop_batches import yielding_batches
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
@@ -87,7 +87,7 @@ class WaitFeedReader(IndexFeedReader[WaitIndex, WaitWrite]):
         if not self._index.ready:
             # Most of these are old; followers get all open waits when the index is ready.
             return
-        async for some in in_turns(applied):
+        async for some in yielding_batches(applied):
             self._report_writes(some)
         self._report_changes()
 

@@ -142,7 +142,7 @@ class ExecutorProcess:
             note=output.note,
             # In this order: the pipes are read while the task still counts as running.
             watchers=[self._descriptors, output],
-            limits=[_LimitReporter(self._link)],
+            limit_watchers=[_LimitReporter(self._link)],
             backoff=RetryBackoff(setup.task_retry_base_sec, setup.task_retry_max_sec),
             max_value_bytes=setup.journal_value_max_bytes,
             store_files=self._file_reports.report,

@@ -61,7 +61,7 @@ class RunListener:
     note: Callable[[str, str], None]
     watchers: Sequence[TaskWatcher]
     # Notified of tasks with a time limit.
-    limits: Sequence[TaskWatcher]
+    limit_watchers: Sequence[TaskWatcher]
     backoff: RetryBackoff
     max_value_bytes: int
     # Takes the parts of large outputs; returns when there is room for the next one.
@@ -100,7 +100,7 @@ class FlowRun:
         waits = decode_waits(run.waits) if run.waits else []
         self._waits = RunWaits(waits, listener.asked, listener.note, run.api_key_id)
         # Only where needed: the timers refer to this run, whose memory is freed without a collection.
-        limits = [TaskTimers(self._on_timeout), *listener.limits] if limited else []
+        limit_watchers = [TaskTimers(self._on_timeout), *listener.limit_watchers] if limited else []
         self._calls = TaskCalls(
             flow,
             self._journal,
@@ -108,7 +108,7 @@ class FlowRun:
             listener.backoff,
             listener.watchers,
             files=self._files,
-            limits=limits,
+            limit_watchers=limit_watchers,
             sleep_in_place_sec=listener.sleep_in_place_sec,
         )
         # In the order of the flow: the engine would add them in the order of a set.

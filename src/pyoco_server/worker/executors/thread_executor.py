@@ -74,7 +74,7 @@ class ThreadExecutor:
             output_tail=output.output_tail,
             note=output.note,
             watchers=[output, streams],
-            limits=[],
+            limit_watchers=[],
             backoff=RetryBackoff(self._config.task_retry_base_sec, self._config.task_retry_max_sec),
             max_value_bytes=self._config.journal_value_max_bytes,
             store=lambda part: _store(loop, ended, events, part),

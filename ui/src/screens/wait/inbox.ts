@@ -2,7 +2,7 @@
 
 import { type HumanWait, type HumanWaits, useHumanWaits } from "pyoco-server-react";
 import { send } from "../../api/client";
-import { listened, useSource } from "../../api/connection";
+import { recordStreamChunks, useSource } from "../../api/connection";
 
 export type { HumanWait };
 
@@ -15,7 +15,7 @@ export function useInbox(): Inbox {
   const fetch = async (request: Request) => {
     const answer = await send(request);
     touch();
-    return listened(answer, touch);
+    return recordStreamChunks(answer, touch);
   };
   const inbox = useHumanWaits({ api: "", fetch });
   const waits = inbox.runs.flatMap((run) => run.waits).sort((a, b) => a.deadline_at - b.deadline_at);

@@ -35,7 +35,13 @@ from pyoco_server.records.schedules.schedule_models import (
     ScheduleSpec,
     VisibleSchedule,
 )
-from pyoco_server.schedules.calendar_times import Found, iso_in_zone, just_before, next_times, search_times
+from pyoco_server.schedules.calendar_times import (
+    OccurrenceSearch,
+    iso_in_zone,
+    just_before,
+    next_times,
+    search_times,
+)
 from pyoco_server.schedules.schedule_directory import ScheduleRow
 from pyoco_server.schedules.schedule_lists import ScheduleSelection
 from pyoco_server.schedules.schedule_service import BackfillProgress, ScheduleName, ScheduleService
@@ -297,7 +303,7 @@ async def _view(
     record = stored.record
     now = gateway_of(request).timekeeper.now()
     coming = (
-        Found([])
+        OccurrenceSearch([])
         if record.paused
         else await asyncio.to_thread(
             search_times, record.spec, after=now, n=_remaining(record, types.SHOWN_TIMES)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from pyoco_server.api import flow_types as flows
 from pyoco_server.api.endpoints.workers.flow_endpoints import GET_FLOW, GET_RUN_GRAPH, LIST_FLOWS
 from pyoco_server.broker.stores.runs.journal_store import Journal
-from pyoco_server.catalogue.live_flows import LiveFlows, WorkerGroup
+from pyoco_server.catalogue.live_flows import FlowGroup, LiveFlows
 from pyoco_server.errors import FlowNotFound, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
@@ -142,14 +142,18 @@ def _matching(
     search: str | None,
     ended: Mapping[str, FlowStatistics] | None,
 ) -> Iterator[flows.FlowItem]:
-    wanted = None if search is None else search.casefold()
+    search_text = None if search is None else search.casefold()
     for name in names:
         item = _item(live, name, tag)
         found = ended.get(name) if ended else None
         if not item.workers and found is None:
             # Of another tag.
             continue
-        if wanted is None or wanted in name.casefold() or wanted in item.description.casefold():
+        if (
+            search_text is None
+            or search_text in name.casefold()
+            or search_text in item.description.casefold()
+        ):
             yield item if found is None else structs.replace(item, statistics=_windows([found]))
 
 
@@ -175,13 +179,13 @@ def _item(live: LiveFlows, name: str, tag: str | None) -> flows.FlowItem:
     return item
 
 
-def _shown(name: str, having: list[WorkerGroup]) -> FlowDescription:
+def _shown(name: str, having: list[FlowGroup]) -> FlowDescription:
     """As most workers have it; without a worker, only its name is known."""
     return having[0].flows[name] if having else FlowDescription(name=name)
 
 
 def _view(
-    gateway: Gateway, name: str, having: list[WorkerGroup], history: FlowHistory | None
+    gateway: Gateway, name: str, having: list[FlowGroup], history: FlowHistory | None
 ) -> flows.FlowView:
     shown, versions = _shown(name, having), _versions(having)
     edges = [flows.FlowEdge(source=each, target=task.name) for task in shown.tasks for each in task.after]
@@ -230,7 +234,7 @@ def _failure(run: RunItem) -> flows.FlowFailure:
     return flows.FlowFailure(run_id=run.run_id, ended_at=run.updated_at, error=run.error)
 
 
-def _workers(gateway: Gateway, having: list[WorkerGroup]) -> Iterator[flows.FlowWorker]:
+def _workers(gateway: Gateway, having: list[FlowGroup]) -> Iterator[flows.FlowWorker]:
     for group in having:
         for worker_id in group.workers:
             worker = gateway.flows.directory.worker(worker_id)
@@ -243,12 +247,12 @@ def _workers(gateway: Gateway, having: list[WorkerGroup]) -> Iterator[flows.Flow
                 )
 
 
-def _versions(having: list[WorkerGroup]) -> list[str]:
+def _versions(having: list[FlowGroup]) -> list[str]:
     """Those of most workers first."""
     return list(dict.fromkeys(group.version for group in having if group.version is not None))
 
 
-def _tags(having: list[WorkerGroup]) -> list[str]:
+def _tags(having: list[FlowGroup]) -> list[str]:
     return sorted({tag for group in having for tag in group.tags})
 
 

@@ -23,7 +23,7 @@ _NO_CHANGES: Changes = ({}, [])
 _FLOW_CHANGED = "the flow has changed since it finished, at this task or before it"
 
 
-class UnreadableEntry(Exception):
+class UnreadableResult(Exception):
     """A journalled value cannot be loaded, for example because its class has been removed."""
 
 
@@ -247,4 +247,4 @@ def output_of(entry: JournalEntry) -> tuple[Any, Changes]:
         changes = load_changes(entry.changes) if entry.changes else _NO_CHANGES
         return None if entry.error is not None else load_value(entry.output), changes
     except Exception as error:
-        raise UnreadableEntry(f"{type(error).__name__}: {error}") from error
+        raise UnreadableResult(f"{type(error).__name__}: {error}") from error

@@ -23,7 +23,7 @@ from pyoco.core.models import Flow, RunContext, Task
 from pyoco_server.waits.human.answer_types import HumanTimeout
 from pyoco_server.waits.wait_arguments import IN_PLACE_SEC, TaskSuspended, WaitTimeout
 from pyoco_server.worker.engine.journal.json_values import error_message
-from pyoco_server.worker.engine.journal.task_journal import TaskJournal, UnreadableEntry, output_of
+from pyoco_server.worker.engine.journal.task_journal import TaskJournal, UnreadableResult, output_of
 from pyoco_server.worker.engine.run_facts import RunFacts
 from pyoco_server.worker.engine.run_waits import RunWaits
 from pyoco_server.worker.engine.tasks.context_changes import Changes, ContextChanges, TouchedNames
@@ -161,7 +161,7 @@ class TaskCalls:
         watchers: Sequence[TaskWatcher],
         *,
         files: WrittenFiles,
-        limits: Sequence[TaskWatcher] = (),
+        limit_watchers: Sequence[TaskWatcher] = (),
         sleep_in_place_sec: float = IN_PLACE_SEC,
     ) -> None:
         self._files = files
@@ -171,7 +171,7 @@ class TaskCalls:
         self._backoff = backoff
         self._watchers = watchers
         # They end right after the last try: storing and reporting a result does not count.
-        self._limits = limits
+        self._limit_watchers = limit_watchers
         # Flows with loops or branches stop at any failure.
         self._may_isolate = not flow.has_control_flow()
         # A run of one task has its result in the last snapshot, and needs no journal.
@@ -242,7 +242,7 @@ class TaskCalls:
             return False, None
         try:
             output, changes = output_of(entry)
-        except UnreadableEntry as error:
+        except UnreadableResult as error:
             why = f"its journalled result cannot be read: {error}"
             self._journal.not_journalled[task.name] = why
             self._journal.note_reexecution(task.name, why)
@@ -289,13 +289,13 @@ class TaskCalls:
     def _call_with_limits(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
     ) -> Any:
-        for limit in self._limits:
-            limit.began(call)
+        for watcher in self._limit_watchers:
+            watcher.began(call)
         try:
             return self._call_with_retries(wrapped, call, context, inputs)
         finally:
-            for limit in self._limits:
-                limit.ended(call)
+            for watcher in self._limit_watchers:
+                watcher.ended(call)
 
     def _call_with_retries(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]

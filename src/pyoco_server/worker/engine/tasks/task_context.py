@@ -29,7 +29,7 @@ from pyoco_server.worker.artifacts.artifact_folder import new_artifact
 from pyoco_server.worker.engine.journal.task_journal import (
     JournalKeys,
     TaskJournal,
-    UnreadableEntry,
+    UnreadableResult,
     output_of,
 )
 from pyoco_server.worker.engine.run_facts import FactsAttribute, RunFacts
@@ -262,7 +262,7 @@ class Steps:
             return False, None
         try:
             return True, output_of(entry)[0]
-        except UnreadableEntry as error:
+        except UnreadableResult as error:
             why = f"step {name!r} ran again, its result cannot be read: {error}"
             self._journal.not_journalled[self._task] = why
             return False, None

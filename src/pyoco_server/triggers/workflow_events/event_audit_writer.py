@@ -20,7 +20,7 @@ from pyoco_server.records.triggers.workflow_event_models import (
     EventDetails,
     EventStatus,
 )
-from pyoco_server.triggers.workflow_events.event_reasons import Reason
+from pyoco_server.triggers.workflow_events.event_reasons import EventFailure
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class _RefusedSenders:
     written: int = 0
 
 
-class AuditTrail:
+class EventAuditWriter:
     """Also a source of the timekeeper: it writes the final counts of refused senders."""
 
     name = "refused senders"
@@ -117,7 +117,7 @@ class AuditTrail:
             extra = Err.NATS_UNAVAILABLE.log_fields(run_id=row.run_id)
             log.warning("an audit row is lost (%s, %s): %s", row.action, row.status, error, extra=extra)
 
-    async def refused(self, reason: Reason, why: str, actor: EventActor) -> None:
+    async def refused(self, reason: EventFailure, why: str, actor: EventActor) -> None:
         """A request with a wrong token; the first one of a sender in a minute is written at once."""
         now = self._clock()
         minute = int(now // MINUTE_SEC)
