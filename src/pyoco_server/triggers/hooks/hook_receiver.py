@@ -35,9 +35,9 @@ from pyoco_server.records.triggers.hook_models import (
     HookRecord,
 )
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
+from pyoco_server.runs.lifecycle.field_limits import check_params
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.telemetry import tracing
-from pyoco_server.triggers.flow_binding import check_params
 from pyoco_server.triggers.hooks.delivery_mapping import MappedDelivery, mapped
 from pyoco_server.triggers.hooks.delivery_recorder import DeliveryRecorder
 from pyoco_server.triggers.hooks.hook_directory import HookDirectory
