@@ -6,6 +6,7 @@ from typing import Any
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.causes import Cause
 from pyoco_server.records.runs.run_models import Job
+from pyoco_server.records.triggers.hook_models import HookRecord
 from pyoco_server.records.triggers.trigger_models import FlowBinding
 from pyoco_server.runs.lifecycle.field_limits import check_params, check_workflow_size
 from pyoco_server.runs.lifecycle.submission import new_job
@@ -43,7 +44,7 @@ async def checked_binding(
 
 
 def job_of_binding(
-    binding: FlowBinding,
+    binding: FlowBinding | HookRecord,
     params: dict[str, Any],
     *,
     tenant_id: str | None,
