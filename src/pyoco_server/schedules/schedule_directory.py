@@ -4,14 +4,13 @@ The feed of the bucket keeps it up to date; a gateway also puts in what it has w
 """
 
 import asyncio
-import heapq
 import logging
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from sys import intern
 from typing import Final
 
+from pyoco_server.aio.due_times import DueTimes
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.known_keys import KnownKeysReader
@@ -133,9 +132,8 @@ class ScheduleDirectory(KnownKeysReader):
         self._unreadable = connection.unreadable
         super().__init__(bucket)
         self._rows: dict[str, ScheduleRow] = {}
-        # When to look at which, the earliest first; an entry that is not in `_look_at` is outdated.
-        self._heap: list[tuple[float, str]] = []
-        self._look_at: dict[str, float] = {}
+        # When to look at which.
+        self._look_at = DueTimes()
         # Of each run whose end is something to decide, its schedule.
         self._awaited: dict[str, str] = {}
         self._on_changes: list[Callable[[], None]] = []
@@ -182,73 +180,58 @@ class ScheduleDirectory(KnownKeysReader):
 
     def remove(self, key: str) -> None:
         row = self._rows.pop(key, None)
-        self._look_at.pop(key, None)
+        self._look_at.discard(key)
         if row is not None:
             self._forget_awaited(row)
 
     def take_due(self, now: float, limit: int) -> list[str]:
         """The keys of the schedules to look at; each is to be `put`, `postpone`d or `remove`d then."""
-        due: list[str] = []
-        while len(due) < limit and (first := self._first()) is not None and first[0] <= now:
-            heapq.heappop(self._heap)
-            del self._look_at[first[1]]
-            due.append(first[1])
-        return due
+        return self._look_at.take_due(now, limit)
 
     def next_at(self) -> float | None:
-        first = self._first()
-        return None if first is None else first[0]
+        return self._look_at.next_at()
 
     def postpone(self, key: str, until: float) -> None:
         """Look at it then; nothing is known to have changed."""
         if key in self._rows:
-            self._schedule(key, until)
+            self._look_at.schedule(key, until)
 
     def retry_in(self, key: str, seconds: float) -> None:
         """If it is due, look at it a little later: it could not be decided yet."""
-        if self._look_at.get(key, math.inf) <= (now := self._clock()):
-            self._schedule(key, now + seconds)
+        planned = self._look_at.time_of(key)
+        if planned is not None and planned <= (now := self._clock()):
+            self._look_at.schedule(key, now + seconds)
 
     def run_ended(self, run_id: str) -> None:
         """Look at the schedule that waits for this run, if any."""
         key = self._awaited.get(run_id)
         if key is not None:
-            self._schedule(key, self._clock())
+            self._look_at.schedule(key, self._clock())
             self.wake()
 
     def _put(self, row: ScheduleRow) -> None:
         before = self._rows.get(row.key)
-        planned = self._look_at.get(row.key, math.inf)
+        planned = self._look_at.time_of(row.key)
         if before is not None:
             known = before.stored_revision
-            if known > row.stored_revision or (known == row.stored_revision and planned < math.inf):
+            if known > row.stored_revision or (known == row.stored_revision and planned is not None):
                 return
             self._forget_awaited(before)
         self._rows[row.key] = row
         self._awaited.update(dict.fromkeys(row.awaited, row.key))
-        # A look that is due already may be for another reason.
-        self._schedule(row.key, planned if planned <= self._clock() else self._look_time(row))
+        if planned is not None and planned <= self._clock():
+            # A look that is due already may be for another reason.
+            return
+        if (at := self._look_time(row)) is None:
+            self._look_at.discard(row.key)
+        else:
+            self._look_at.schedule(row.key, at)
 
-    def _look_time(self, row: ScheduleRow) -> float:
+    def _look_time(self, row: ScheduleRow) -> float | None:
         times = [row.next_at, row.searched_until, row.ensure_at]
         if row.awaited or row.has_waiting:
             times.append(self._clock() + (_POLL_SEC if row.awaited else 0.0))
-        return min((at for at in times if at is not None), default=math.inf)
-
-    def _schedule(self, key: str, at: float) -> None:
-        if at == math.inf:
-            self._look_at.pop(key, None)
-        elif self._look_at.get(key) != at:
-            self._look_at[key] = at
-            heapq.heappush(self._heap, (at, key))
-            if len(self._heap) > 1000 + 2 * len(self._look_at):
-                self._heap = [(at, key) for key, at in self._look_at.items()]
-                heapq.heapify(self._heap)
-
-    def _first(self) -> tuple[float, str] | None:
-        while self._heap and self._look_at.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        return self._heap[0] if self._heap else None
+        return min((at for at in times if at is not None), default=None)
 
     def _forget_awaited(self, row: ScheduleRow) -> None:
         for run_id in row.awaited:
