@@ -38,7 +38,6 @@ log = logging.getLogger(__name__)
 GRACE_SEC: Final = 2.0
 # A schedule that waits for the end of a run is looked at this often in any case.
 _POLL_SEC: Final = 5.0
-_CATCH_UP_SEC: Final = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,13 +162,8 @@ class ScheduleDirectory(KnownKeysReader):
 
     async def caught_up(self) -> None:
         """Wait until it has what was stored before the call; one that lags behind is used as it is."""
-        try:
-            async with asyncio.timeout(_CATCH_UP_SEC):
-                await self.feed.caught_up()
-        except TimeoutError:
-            self.feed.require_nats()
-            if not self.ready:
-                raise IndexNotReady("the schedules are being read") from None
+        if not await self.feed.caught_up_in_time() and not self.ready:
+            raise IndexNotReady("the schedules are being read")
 
     # What the runner does
 
