@@ -89,7 +89,7 @@ browser: ## Install the browser that the dashboard is tested with, if there is n
 	fi
 
 screenshots: .venv/tools ui browser ## Take every screen of the dashboard in 12 variants, and check it with axe
-	@$(BIN)/pytest -q -s tests/dashboard/every_screen/pictures.py $(ARGS)
+	@$(BIN)/pytest -q -s tests/dashboard/every_screen/screenshots.py $(ARGS)
 
 bench: .venv/tools ## Measure the product and its peers side by side, in about an hour (ARGS=--quick: 20 minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)

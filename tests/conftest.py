@@ -13,10 +13,8 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores import record_directory
+from pyoco_server.broker.jetstream import bucket_feed
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.runs.index.sqlite import index_feed
-from pyoco_server.schedules import schedule_directory
 from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.accounts import Accounts
 from tests.support.broker.connections import connected
@@ -34,9 +32,6 @@ settings.register_profile(
     "any-machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any-machine")
-
-# Their lists wait for their copy of a bucket until `_CATCH_UP_SEC`, and are then answered from one that lags.
-_COPIES_OF_BUCKETS = (index_feed, schedule_directory, record_directory)
 
 
 def pytest_configure() -> None:
@@ -81,10 +76,12 @@ def _forked_executors() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _complete_lists() -> Iterator[None]:
-    """A list has what was stored before the request, however slow the machine is."""
+    """A list has what was stored before the request, however slow the machine is.
+
+    Lists wait so long for their copy of a bucket, and are then answered from one that lags.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        for copy in _COPIES_OF_BUCKETS:
-            patch.setattr(copy, "_CATCH_UP_SEC", LIMIT_SEC)
+        patch.setattr(bucket_feed, "_CATCH_UP_SEC", LIMIT_SEC)
         yield
 
 

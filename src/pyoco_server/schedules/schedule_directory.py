@@ -4,14 +4,13 @@ The feed of the bucket keeps it up to date; a gateway also puts in what it has w
 """
 
 import asyncio
-import heapq
 import logging
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from sys import intern
 from typing import Final
 
+from pyoco_server.aio.due_times import DueTimes
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.known_keys import KnownKeysReader
@@ -39,7 +38,6 @@ log = logging.getLogger(__name__)
 GRACE_SEC: Final = 2.0
 # A schedule that waits for the end of a run is checked this often in any case.
 _POLL_SEC: Final = 5.0
-_CATCH_UP_SEC: Final = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,9 +131,8 @@ class ScheduleDirectory(KnownKeysReader):
         self._unreadable = connection.unreadable
         super().__init__(bucket)
         self._rows: dict[str, ScheduleRow] = {}
-        # When to check which, the earliest first; an entry that is not in `_check_at` is outdated.
-        self._heap: list[tuple[float, str]] = []
-        self._check_at: dict[str, float] = {}
+        # When to check which.
+        self._check_at = DueTimes()
         # Of each run whose end is something to decide, its schedule.
         self._awaited: dict[str, str] = {}
         self._on_changes: list[Callable[[], None]] = []
@@ -165,13 +162,8 @@ class ScheduleDirectory(KnownKeysReader):
 
     async def caught_up(self) -> None:
         """Wait until it has what was stored before the call; one that lags behind is used as it is."""
-        try:
-            async with asyncio.timeout(_CATCH_UP_SEC):
-                await self.feed.caught_up()
-        except TimeoutError:
-            self.feed.require_nats()
-            if not self.ready:
-                raise IndexNotReady("the schedules are being read") from None
+        if not await self.feed.caught_up_in_time() and not self.ready:
+            raise IndexNotReady("the schedules are being read")
 
     # What the runner does
 
@@ -182,73 +174,58 @@ class ScheduleDirectory(KnownKeysReader):
 
     def remove(self, key: str) -> None:
         row = self._rows.pop(key, None)
-        self._check_at.pop(key, None)
+        self._check_at.discard(key)
         if row is not None:
             self._forget_awaited(row)
 
     def take_due(self, now: float, limit: int) -> list[str]:
-        """The keys of the schedules to check; each is to be `put`, `postpone`d or `remove`d then."""
-        due: list[str] = []
-        while len(due) < limit and (first := self._first()) is not None and first[0] <= now:
-            heapq.heappop(self._heap)
-            del self._check_at[first[1]]
-            due.append(first[1])
-        return due
+        """The keys of the schedules to look at; each is to be `put`, `postpone`d or `remove`d then."""
+        return self._check_at.take_due(now, limit)
 
     def next_at(self) -> float | None:
-        first = self._first()
-        return None if first is None else first[0]
+        return self._check_at.next_at()
 
     def postpone(self, key: str, until: float) -> None:
         """Check it then; nothing is known to have changed."""
         if key in self._rows:
-            self._schedule(key, until)
+            self._check_at.schedule(key, until)
 
     def retry_in(self, key: str, seconds: float) -> None:
-        """If it is due, check it a little later: it could not be decided yet."""
-        if self._check_at.get(key, math.inf) <= (now := self._clock()):
-            self._schedule(key, now + seconds)
+        """If it is due, look at it a little later: it could not be decided yet."""
+        planned = self._check_at.time_of(key)
+        if planned is not None and planned <= (now := self._clock()):
+            self._check_at.schedule(key, now + seconds)
 
     def run_ended(self, run_id: str) -> None:
         """Check the schedule that waits for this run, if any."""
         key = self._awaited.get(run_id)
         if key is not None:
-            self._schedule(key, self._clock())
+            self._check_at.schedule(key, self._clock())
             self.wake()
 
     def _put(self, row: ScheduleRow) -> None:
         before = self._rows.get(row.key)
-        planned = self._check_at.get(row.key, math.inf)
+        planned = self._check_at.time_of(row.key)
         if before is not None:
             known = before.stored_revision
-            if known > row.stored_revision or (known == row.stored_revision and planned < math.inf):
+            if known > row.stored_revision or (known == row.stored_revision and planned is not None):
                 return
             self._forget_awaited(before)
         self._rows[row.key] = row
         self._awaited.update(dict.fromkeys(row.awaited, row.key))
-        # A check that is due already may be for another reason.
-        self._schedule(row.key, planned if planned <= self._clock() else self._check_time(row))
+        if planned is not None and planned <= self._clock():
+            # A check that is due already may be for another reason.
+            return
+        if (at := self._check_time(row)) is None:
+            self._check_at.discard(row.key)
+        else:
+            self._check_at.schedule(row.key, at)
 
-    def _check_time(self, row: ScheduleRow) -> float:
+    def _check_time(self, row: ScheduleRow) -> float | None:
         times = [row.next_at, row.searched_until, row.ensure_at]
         if row.awaited or row.has_waiting:
             times.append(self._clock() + (_POLL_SEC if row.awaited else 0.0))
-        return min((at for at in times if at is not None), default=math.inf)
-
-    def _schedule(self, key: str, at: float) -> None:
-        if at == math.inf:
-            self._check_at.pop(key, None)
-        elif self._check_at.get(key) != at:
-            self._check_at[key] = at
-            heapq.heappush(self._heap, (at, key))
-            if len(self._heap) > 1000 + 2 * len(self._check_at):
-                self._heap = [(at, key) for key, at in self._check_at.items()]
-                heapq.heapify(self._heap)
-
-    def _first(self) -> tuple[float, str] | None:
-        while self._heap and self._check_at.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        return self._heap[0] if self._heap else None
+        return min((at for at in times if at is not None), default=None)
 
     def _forget_awaited(self, row: ScheduleRow) -> None:
         for run_id in row.awaited:

@@ -4,14 +4,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
 from pyoco_server.records.runs.causes import Cause
-from pyoco_server.records.runs.run_models import Job, encode
+from pyoco_server.records.runs.run_models import Job
+from pyoco_server.records.triggers.hook_models import HookRecord
 from pyoco_server.records.triggers.trigger_models import FlowBinding
-from pyoco_server.runs.flow_yaml.nesting import check_nesting
+from pyoco_server.runs.lifecycle.field_limits import check_params, check_workflow_size
 from pyoco_server.runs.lifecycle.submission import new_job
-
-_MAX_NESTING = 100
 
 
 async def checked_binding(
@@ -33,12 +31,7 @@ async def checked_binding(
     check_params(config, params)
     if workflow_yaml is not None:
         source = workflow_yaml.encode()
-        most = config.workflow_yaml_max_bytes
-        if len(source) > most:
-            raise WorkflowTooLarge(
-                f"workflow_yaml is larger than {most} bytes (PYOCO_WORKFLOW_YAML_MAX_BYTES)",
-                problems=[FieldProblem("workflow_yaml", f"expected at most {most} bytes")],
-            )
+        check_workflow_size(config, source)
         await check_flow(source)
     return FlowBinding(
         flow_name=flow_name,
@@ -50,20 +43,8 @@ async def checked_binding(
     )
 
 
-def check_params(config: NatsBackendConfig, params: dict[str, Any]) -> None:
-    if not check_nesting(params, _MAX_NESTING):
-        raise InvalidRequest(problems=[FieldProblem("params", f"nested more than {_MAX_NESTING} deep")])
-    most = config.max_run_snapshot_bytes
-    if (size := len(encode(params))) > most:
-        message = (
-            f"they take {size} bytes, at most {most} are allowed; pass a reference to large data, or raise "
-            "PYOCO_MAX_RUN_SNAPSHOT_BYTES"
-        )
-        raise InvalidRequest(problems=[FieldProblem("params", message)])
-
-
 def job_of_binding(
-    binding: FlowBinding,
+    binding: FlowBinding | HookRecord,
     params: dict[str, Any],
     *,
     tenant_id: str | None,

@@ -22,8 +22,9 @@ from pyoco_server.records.value_types import TAG_EXPECTED, TAG_PATTERN, WORKER_I
 from pyoco_server.wheels.wheel_sync import WheelSync
 from pyoco_server.worker.engine import pyoco_adapter
 from pyoco_server.worker.executors.executor import Executor, ExecutorFailedToStart
-from pyoco_server.worker.executors.executor_pool import ExecutorPool, ProcessExecutor
+from pyoco_server.worker.executors.executor_pool import ExecutorPool
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
+from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.flows.folder_fingerprint import fingerprint_of
 from pyoco_server.worker.ipc.protocol import Ready, Setup
 from pyoco_server.worker.session.flow_reports import FlowReports

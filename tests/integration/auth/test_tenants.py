@@ -371,7 +371,7 @@ async def test_the_metrics_of_a_tenant_are_of_its_runs(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a stalled machine they would be of an earlier moment.
-    monkeypatch.setattr("pyoco_server.runs.index.sqlite.index_feed._CATCH_UP_SEC", LIMIT_SEC)
+    monkeypatch.setattr("pyoco_server.broker.jetstream.bucket_feed._CATCH_UP_SEC", LIMIT_SEC)
     async with having_tenants(config, "acme", "rival", OPERATOR) as (acme, rival, operator):
         for tenant in (acme, rival, rival):
             await tenant.submit(f"flow-of-{tenant.tenant_id}", tag=f"tag-of-{tenant.tenant_id}")

@@ -256,7 +256,7 @@ async def test_a_barrier_for_a_lost_write_is_passed(
     await written(config, ended(at=10.0))
     # So the first read is for a barrier at the third write.
     monkeypatch.setattr(bucket_feed, "_POLL_SEC", NEVER_SEC)
-    monkeypatch.setattr("pyoco_server.runs.index.sqlite.index_feed._CATCH_UP_SEC", NEVER_SEC)
+    monkeypatch.setattr(bucket_feed, "_CATCH_UP_SEC", NEVER_SEC)
     restored = asyncio.Event()
     read = BucketFeed._read
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pyoco_server.worker.executors.executor_pool import ProcessExecutor
+from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.flows.code_version import code_version
 from pyoco_server.worker.ipc.protocol import Ready, Setup
 

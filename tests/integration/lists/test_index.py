@@ -337,7 +337,7 @@ async def test_a_query_waits_for_earlier_writes_only(gateway: RunningGateway, tu
 async def test_a_lagging_index_serves_what_it_has(
     gateway: RunningGateway, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.runs.index.sqlite.index_feed._CATCH_UP_SEC", 0.2)
+    monkeypatch.setattr("pyoco_server.broker.jetstream.bucket_feed._CATCH_UP_SEC", 0.2)
     turns.release()
     written = await write(gateway.inside.runs.store, ended(at=1.0))
     await eventually(lambda: gateway.inside.listing.index.entries == 1, describe="it is read")
@@ -348,7 +348,7 @@ async def test_a_lagging_index_serves_what_it_has(
     assert response.headers["x-pyoco-revision"].endswith("-1")
     # The sweep asks the same way, and goes on.
     await gateway.inside.listing.lists.caught_up()
-    monkeypatch.setattr("pyoco_server.runs.index.sqlite.index_feed._CATCH_UP_SEC", LIMIT_SEC)
+    monkeypatch.setattr("pyoco_server.broker.jetstream.bucket_feed._CATCH_UP_SEC", LIMIT_SEC)
     turns.release()
     assert await ids(gateway) == written[::-1]
 
@@ -369,7 +369,7 @@ async def test_a_list_is_a_503_with_progress_until_filled(
         await slowly.wait()
 
     monkeypatch.setattr(RunFeedReader, "take", held_back)
-    monkeypatch.setattr("pyoco_server.runs.index.sqlite.index_feed._CATCH_UP_SEC", 0.1)
+    monkeypatch.setattr("pyoco_server.broker.jetstream.bucket_feed._CATCH_UP_SEC", 0.1)
     async with running_gateway(replace(config, index_dir=config.index_dir + "-new")) as gateway:
         await eventually(lambda: gateway.inside.listing.index.entries == 512, describe="a batch was read")
         response = await gateway.http.get("/runs")

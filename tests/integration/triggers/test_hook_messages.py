@@ -10,11 +10,10 @@ import pytest
 import pytest_asyncio
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream import bucket_feed, jetstream_api
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores import record_directory
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.triggers.hook_models import HookRecord
 from pyoco_server.triggers.hooks import hook_intake
@@ -110,7 +109,7 @@ async def test_a_message_waits_while_the_hooks_are_being_read(
         return get(directory, tenant_id, hook_id) if is_read.is_set() else None
 
     with monkeypatch.context() as patch:
-        patch.setattr(record_directory, "_CATCH_UP_SEC", 0.01)
+        patch.setattr(bucket_feed, "_CATCH_UP_SEC", 0.01)
         patch.setattr(hook_intake, "_RETRY_SEC", 0.01)
         patch.setattr(BucketFeed, "caught_up", catches_up_later)
         patch.setattr(HookDirectory, "get", known)

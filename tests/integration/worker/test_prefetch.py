@@ -14,7 +14,7 @@ from pyoco_server.broker.queue import intake
 from pyoco_server.runs.lifecycle.ownership import OwnedRun
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.executors import child_process
-from pyoco_server.worker.executors.executor_pool import ProcessExecutor
+from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.session.presence import Presence
 from tests.integration.submit.test_cancel import cancel
 from tests.integration.worker.conftest import OwnQueue

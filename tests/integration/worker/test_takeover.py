@@ -45,7 +45,7 @@ def shared_config(shared_config: NatsBackendConfig) -> Iterator[NatsBackendConfi
 
 
 @asynccontextmanager
-async def mortal_worker(queue: OwnQueue, worker_id: str, **settings: Any) -> AsyncIterator[PyocoNatsWorker]:
+async def killable_worker(queue: OwnQueue, worker_id: str, **settings: Any) -> AsyncIterator[PyocoNatsWorker]:
     """One that the gateway has seen connected, and that takes no run by itself."""
     async with queue.idle_worker(basics.noop_flow, worker_id, **settings) as worker:
         await is_seen(queue.gateway, worker_id)
@@ -181,7 +181,7 @@ async def test_a_worker_that_starts_during_a_probe_is_not_seen_by_it(
         takeover._on_record(msgspec.json.encode(record))
         return found
 
-    async with mortal_worker(own_queue, "probed", **SILENT):
+    async with killable_worker(own_queue, "probed", **SILENT):
         monkeypatch.setattr(takeover._probe, "disconnected", look_while_it_starts)
         await eventually(lambda: results, describe="it is probed itself")
     assert results[0] is False
@@ -192,7 +192,7 @@ async def test_a_gateway_that_starts_later_sees_the_workers_that_are_there(
 ) -> None:
     config = replace(own_queue.gateway.inside.config, index_dir=str(tmp_path / "index"), **SILENT)
     # Without a heartbeat, its stored record is all there is.
-    async with mortal_worker(own_queue, "earlier", **SILENT), running_gateway(config) as later:
+    async with killable_worker(own_queue, "earlier", **SILENT), running_gateway(config) as later:
         await is_seen(later, "earlier")
 
 
@@ -222,9 +222,7 @@ async def test_a_connect_that_is_given_up_leaves_no_worker(
     assert not left
 
 
-async def test_a_gateway_that_starts_later_does_not_look_for_the_dead(
-    own_queue: OwnQueue, tmp_path: Path
-) -> None:
+async def test_a_new_gateway_does_not_probe_disconnected_workers(own_queue: OwnQueue, tmp_path: Path) -> None:
     """Records are kept for days: there may be thousands."""
     config = replace(
         own_queue.gateway.inside.config,
@@ -232,7 +230,7 @@ async def test_a_gateway_that_starts_later_does_not_look_for_the_dead(
         worker_heartbeat_interval_sec=0.01,
         worker_disconnect_timeout_sec=0.02,
     )
-    async with mortal_worker(own_queue, "long-dead", **SILENT) as worker:
+    async with killable_worker(own_queue, "long-dead", **SILENT) as worker:
         await die(worker)
     record = await worker_record(own_queue.gateway, "long-dead")
     await eventually(lambda: time.time() - record.last_seen_at > 0.02, describe="it was silent for so long")
@@ -308,7 +306,7 @@ async def test_a_suspended_worker_keeps_its_runs(own_queue: OwnQueue, tmp_path: 
 
 async def test_a_worker_that_comes_back_has_lost_its_ownership_only(own_queue: OwnQueue) -> None:
     gateway = own_queue.gateway
-    async with mortal_worker(own_queue, "away", **SILENT) as away:
+    async with killable_worker(own_queue, "away", **SILENT) as away:
         run_id = await own_queue.submit("noop")
         delivery, owned = await claimed_by(away)
         with disconnected(gateway, away):
@@ -330,7 +328,7 @@ async def test_a_worker_that_comes_back_has_lost_its_ownership_only(own_queue: O
 
 async def test_a_worker_that_comes_back_keeps_the_run_that_it_claims_again(own_queue: OwnQueue) -> None:
     gateway = own_queue.gateway
-    async with mortal_worker(own_queue, "away", **SILENT) as away:
+    async with killable_worker(own_queue, "away", **SILENT) as away:
         run_id = await own_queue.submit("noop")
         await claimed_by(away)
         with disconnected(gateway, away):
@@ -347,7 +345,10 @@ async def test_a_worker_that_comes_back_keeps_the_run_that_it_claims_again(own_q
 
 async def test_an_owner_that_writes_again_is_fenced_by_the_next_claim(own_queue: OwnQueue) -> None:
     gateway = own_queue.gateway
-    async with mortal_worker(own_queue, "away", **SILENT) as away, mortal_worker(own_queue, "heir") as heir:
+    async with (
+        killable_worker(own_queue, "away", **SILENT) as away,
+        killable_worker(own_queue, "heir") as heir,
+    ):
         run_id = await own_queue.submit("noop")
         _, owned = await claimed_by(away)
         with disconnected(gateway, away):
@@ -361,7 +362,7 @@ async def test_an_owner_that_writes_again_is_fenced_by_the_next_claim(own_queue:
 
 async def test_a_delivery_that_was_not_started_is_executed_by_another(own_queue: OwnQueue) -> None:
     gateway = own_queue.gateway
-    async with mortal_worker(own_queue, "lost") as lost:
+    async with killable_worker(own_queue, "lost") as lost:
         run_id = await own_queue.submit("noop")
         async with asyncio.timeout(LIMIT_SEC):
             await lost._intake.take()
@@ -373,7 +374,7 @@ async def test_a_delivery_that_was_not_started_is_executed_by_another(own_queue:
 
 async def test_a_living_worker_keeps_a_delivery_that_it_has_not_started(own_queue: OwnQueue) -> None:
     gateway = own_queue.gateway
-    async with mortal_worker(own_queue, "lost") as lost, mortal_worker(own_queue, "slow") as slow:
+    async with killable_worker(own_queue, "lost") as lost, killable_worker(own_queue, "slow") as slow:
         run_id = await own_queue.submit("noop")
         async with asyncio.timeout(LIMIT_SEC):
             delivery = await slow._intake.take()
@@ -392,7 +393,7 @@ async def test_a_living_worker_keeps_a_delivery_that_it_has_not_started(own_queu
 async def test_the_message_of_another_run_is_not_redelivered(own_queue: OwnQueue) -> None:
     """A stream that is created again counts from 1, and a worker may store any sequence."""
     gateway = own_queue.gateway
-    async with mortal_worker(own_queue, "lost") as lost, mortal_worker(own_queue, "slow") as slow:
+    async with killable_worker(own_queue, "lost") as lost, killable_worker(own_queue, "slow") as slow:
         kept = await own_queue.submit("noop")
         delivery, _ = await claimed_by(slow)
         stale = await own_queue.submit("noop")
@@ -411,7 +412,7 @@ async def test_the_message_of_another_run_is_not_redelivered(own_queue: OwnQueue
 async def test_a_run_that_kills_its_workers_fails_after_the_last_delivery(own_queue: OwnQueue) -> None:
     run_id = await own_queue.submit("noop")
     for attempt in (1, 2):
-        async with mortal_worker(own_queue, f"victim-{attempt}", consumer_max_deliver=2) as victim:
+        async with killable_worker(own_queue, f"victim-{attempt}", consumer_max_deliver=2) as victim:
             delivery, _ = await claimed_by(victim)
             assert delivery.number == attempt
             await die(victim)
@@ -428,7 +429,7 @@ async def test_several_gateways_hand_a_run_over_once(own_queue: OwnQueue, tmp_pa
     config = replace(first.inside.config, index_dir=str(tmp_path / "index"))
     async with running_gateway(config) as second:
         before = [gateway.inside.takeover.counts.get("running", 0) for gateway in (first, second)]
-        async with mortal_worker(own_queue, "lost") as lost:
+        async with killable_worker(own_queue, "lost") as lost:
             await is_seen(second, "lost")
             run_id = await own_queue.submit("noop")
             await claimed_by(lost)
@@ -455,7 +456,7 @@ async def test_a_handover_that_nats_refuses_is_logged_with_the_cure(
     handover = gateway.inside.takeover._handover
     monkeypatch.setattr(handover._repairer.queue, "redeliver", refuse)
     try:
-        async with mortal_worker(own_queue, "lost") as lost:
+        async with killable_worker(own_queue, "lost") as lost:
             await own_queue.submit("noop")
             await claimed_by(lost)
             await die(lost)
@@ -474,5 +475,5 @@ async def test_a_record_with_an_invalid_instance_id_is_not_probed(own_queue: Own
     for instance_id in ("*", ">", "a.b", "", "A" * 32):
         record = {"worker_id": "w", "instance_id": instance_id, "state": "IDLE", "last_seen_at": 1.0}
         await inside.connection.publish("$KV.pyoco_workers.w", msgspec.json.encode(record | {"tags": []}))
-    async with mortal_worker(own_queue, "later"):
+    async with killable_worker(own_queue, "later"):
         assert all(len(instance_id) == 32 for instance_id in probed.probed)

@@ -16,7 +16,7 @@ from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.executors.child_process import ChildProcess
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart
-from pyoco_server.worker.executors.executor_pool import ProcessExecutor
+from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.session import run_session, slots
 from tests.flows import basics
 from tests.support.inspection import dead_letters, queue_is_empty, worker_record

@@ -11,7 +11,7 @@ import pytest
 from pyoco_server.records.runs.run_models import decode_job
 from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.worker import nats_worker
-from pyoco_server.worker.executors.executor_pool import ProcessExecutor
+from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.session.presence import Presence
 from pyoco_server.worker.session.run_keeper import RunKeeper

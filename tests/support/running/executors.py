@@ -14,9 +14,10 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.journal_models import JournalEntry
 from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.worker.executors.child_process import ChildProcess
-from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool, ProcessExecutor
+from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate
 from pyoco_server.worker.executors.output_pipes import OutputPipes
+from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.ipc.pipes import DeathPipe
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run, Setup

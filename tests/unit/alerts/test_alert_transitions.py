@@ -64,7 +64,7 @@ def test_an_alert_that_is_over_is_resolved_and_reported() -> None:
     assert states(record) == [(["pending"], ["pending"])]
 
 
-def test_an_end_is_not_reported_where_that_is_not_wanted() -> None:
+def test_no_resolved_message_with_send_resolved_off() -> None:
     record = look(look(an_alert(send_resolved=False), 1), 20, is_met=False)
     assert states(record) == [(["pending"], [])]
 
@@ -85,7 +85,7 @@ def test_each_failure_is_reported_and_those_within_the_cool_down_together() -> N
     assert (second.cursor, len(second.history)) == (25, 2)
 
 
-def test_an_event_is_never_resolved() -> None:
+def test_a_run_failed_alert_is_never_resolved() -> None:
     record = look(an_alert(EACH_FAILURE), 0, upto=10)
     assert look(record, 1000, is_met=False) is record
 

@@ -31,6 +31,8 @@ from pyoco_server.errors.error_table import Err, ErrorSpec
 log = logging.getLogger(__name__)
 
 _POLL_SEC: Final = 1.0
+# Longer than a gateway needs that starts with an existing index, and not longer than a client should wait.
+_CATCH_UP_SEC: Final = 1.0
 # Writes come in groups, and are announced before they can be read...
 _DEBOUNCE_SEC: Final = 0.02
 # ... and while very many come, reading them a few at a time would cost more than what they are written for.
@@ -137,6 +139,16 @@ class BucketFeed:
         barrier = self._barriers.add()
         self._loop.wake()
         await barrier
+
+    async def caught_up_in_time(self) -> bool:
+        """Wait for it, but not longer than a client should; returns whether everything is read."""
+        try:
+            async with asyncio.timeout(_CATCH_UP_SEC):
+                await self.caught_up()
+        except TimeoutError:
+            self.require_nats()
+            return False
+        return True
 
     def set_live(self, live: bool) -> None:
         """Whether each write is to be read at once."""

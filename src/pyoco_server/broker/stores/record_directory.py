@@ -4,11 +4,10 @@ The first part of a key says what its record is. The feed keeps the copy up to d
 what it has written itself.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
@@ -19,8 +18,6 @@ from pyoco_server.records.decoding import unreadable
 from pyoco_server.records.unreadable_records import RecordKind
 
 log = logging.getLogger(__name__)
-
-_CATCH_UP_SEC: Final = 1.0
 
 # The key, and its record; None: it was removed.
 Changed = Callable[[str, Any | None], None]
@@ -86,13 +83,8 @@ class RecordDirectory(KnownKeysReader):
 
         `entirely`: IndexNotReady if it lags behind, for what cannot be undone.
         """
-        try:
-            async with asyncio.timeout(_CATCH_UP_SEC):
-                await self.feed.caught_up()
-        except TimeoutError:
-            self.feed.require_nats()
-            if entirely or not self.ready:
-                raise IndexNotReady(f"the {self._of} are being read") from None
+        if not await self.feed.caught_up_in_time() and (entirely or not self.ready):
+            raise IndexNotReady(f"the {self._of} are being read")
 
     async def has_read(self, revision: int) -> None:
         """Wait until it has what was stored up to this revision; IndexNotReady if it lags behind."""

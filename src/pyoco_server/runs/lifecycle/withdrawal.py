@@ -54,16 +54,9 @@ async def remove_unstarted(store: RunStore, journal: Journal, run_id: str) -> Ru
         # A PENDING run may have started before, and wait in the queue with an answer.
         if stored is not None and not _is_unstarted(stored.snapshot):
             return stored.snapshot
-        try:
-            if stored is None:
-                # A write in flight must not succeed.
-                await store.forbid(run_id)
-            else:
-                await store.delete(run_id, revision=stored.revision)
-        except RevisionConflict:
-            continue
-        await journal.remove(run_id)
-        return None
+        if await _removed(store, run_id, None if stored is None else stored.revision):
+            await journal.remove(run_id)
+            return None
 
 
 def _is_unstarted(snapshot: RunSnapshot) -> bool:
@@ -76,15 +69,21 @@ async def remove_unstarted_bulk(records: BulkRecords, bulk_id: str) -> BulkRecor
         stored = await records.get(bulk_id)
         if stored is not None and stored.record.has_started:
             return stored.record
-        try:
-            if stored is None:
-                # A write in flight must not succeed.
-                await records.forbid(bulk_id)
-            else:
-                await records.delete(bulk_id, revision=stored.revision)
-        except RevisionConflict:
-            continue
-        return None
+        if await _removed(records, bulk_id, None if stored is None else stored.revision):
+            return None
+
+
+async def _removed(records: RunStore | BulkRecords, key: str, revision: int | None) -> bool:
+    """Remove this revision, or forbid the id if there is none; False if it was written meanwhile."""
+    try:
+        if revision is None:
+            # A write in flight must not succeed.
+            await records.forbid(key)
+        else:
+            await records.delete(key, revision=revision)
+    except RevisionConflict:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,9 +35,9 @@ from pyoco_server.records.triggers.hook_models import (
     HookRecord,
 )
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
-from pyoco_server.runs.lifecycle.submission import new_job
+from pyoco_server.runs.lifecycle.field_limits import check_params
 from pyoco_server.telemetry import tracing
-from pyoco_server.triggers.flow_binding import check_params
+from pyoco_server.triggers.flow_binding import job_of_binding
 from pyoco_server.triggers.hooks.delivery_mapping import MappedDelivery, mapped
 from pyoco_server.triggers.hooks.delivery_recorder import DeliveryRecorder
 from pyoco_server.triggers.hooks.hook_directory import HookDirectory
@@ -141,7 +141,13 @@ class HookReceiver:
             return DeliveryOutcome(DeliveryStatus.IGNORED, reason=found.ignored)
         hook = work.hook
         check_params(self._config, work.params)
-        job = _job_of(hook, work.params)
+        job = job_of_binding(
+            hook,
+            found.params,
+            tenant_id=hook.tenant_id,
+            api_key_id=hook.api_key_id,
+            cause=Cause(kind=CauseKind.EVENT, id=hook.cause_id),
+        )
         receipt = None if key is None else ReceiptKey(hook.tenant_id, hook.owner, key)
         fingerprint = sha256(work.delivery.body).hexdigest()[:_FINGERPRINT_CHARS]
         with tracing.submitting(job, lambda: work.delivery.headers):
@@ -235,17 +241,3 @@ def _overlapping(hook: HookRecord, open_run: str) -> DeliveryOutcome:
     if hook.overlap is HookOverlap.REJECT:
         raise HookBusy(f"the run {open_run} of the hook {shortened(hook.hook_id)} is open")
     return DeliveryOutcome(DeliveryStatus.SKIPPED, reason="overlap")
-
-
-def _job_of(hook: HookRecord, params: dict[str, Any]) -> Job:
-    job = new_job(
-        flow_name=hook.flow_name,
-        tag=hook.tag,
-        tags=hook.tags,
-        params=params,
-        timeout_sec=hook.timeout_sec,
-        workflow_yaml=None if hook.workflow_yaml is None else hook.workflow_yaml.encode(),
-        cause=Cause(kind=CauseKind.EVENT, id=hook.cause_id),
-    )
-    job.tenant_id, job.api_key_id = hook.tenant_id, hook.api_key_id
-    return job

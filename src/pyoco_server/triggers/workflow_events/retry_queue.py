@@ -5,7 +5,6 @@ gateway died is executed by another one; the receipt of its key makes a second e
 """
 
 import asyncio
-import heapq
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -14,6 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
+from pyoco_server.aio.due_times import DueTimes
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.keyed_records import KeyedRecords, Stored
@@ -86,9 +86,8 @@ class RetryQueue:
         self._execute = execute
         self._on_escalated = on_escalated
         self._wake: Callable[[], None] = lambda: None
-        # When to check which, the earliest first; an entry that is not in `_check_at` is outdated.
-        self._heap: list[tuple[float, str]] = []
-        self._check_at: dict[str, float] = {}
+        # When to check which.
+        self._check_at = DueTimes()
         # By tenant: how many are being added; and the keys of ended ones that make room for them.
         self._adding: Counter[str | None] = Counter()
         self._making_room: set[str] = set()
@@ -166,19 +165,19 @@ class RetryQueue:
             # The directory wakes the timekeeper when it has something.
             return now + 1.0
         poll_at = now + self._config.workflow_event_retry_worker_poll_seconds
-        due = self._take_due(now)
+        due = self._check_at.take_due(now, _BATCH)
         for position, key in enumerate(due):
             try:
                 await self._check(key, now)
             except (NatsUnavailable, asyncio.CancelledError):
                 for left in due[position:]:
-                    self._schedule(left, now)
+                    self._check_at.schedule(left, now)
                 raise
             except Exception:
                 log.exception("a retry job could not be executed", extra={"job": key})
-                self._schedule(key, poll_at)
-        first = self._first()
-        return poll_at if first is None else min(first[0], poll_at)
+                self._check_at.schedule(key, poll_at)
+        next_at = self._check_at.next_at()
+        return poll_at if next_at is None else min(next_at, poll_at)
 
     async def _check(self, key: str, now: float) -> None:
         job: RetryJob | None = self.directory.get(key)
@@ -306,28 +305,11 @@ class RetryQueue:
 
     def _on_change(self, key: str, job: RetryJob | None, *, earliest: float = 0.0) -> None:
         if job is None:
-            self._check_at.pop(key, None)
+            self._check_at.discard(key)
             return
         at = rules.next_check_at(job)
-        self._schedule(key, max(self._ends_at(job) if at is None else at, earliest))
+        self._check_at.schedule(key, max(self._ends_at(job) if at is None else at, earliest))
         self._wake()
-
-    def _schedule(self, key: str, at: float) -> None:
-        self._check_at[key] = at
-        heapq.heappush(self._heap, (at, key))
-
-    def _take_due(self, now: float) -> list[str]:
-        due: list[str] = []
-        while len(due) < _BATCH and (first := self._first()) is not None and first[0] <= now:
-            heapq.heappop(self._heap)
-            del self._check_at[first[1]]
-            due.append(first[1])
-        return due
-
-    def _first(self) -> tuple[float, str] | None:
-        while self._heap and self._check_at.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        return self._heap[0] if self._heap else None
 
 
 def _without_payload(job: RetryJob) -> RetryJob:

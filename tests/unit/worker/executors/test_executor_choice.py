@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.worker.executors import executor_pool
-from pyoco_server.worker.executors.executor_pool import ExecutorPool, ProcessExecutor
+from pyoco_server.worker.executors import process_executor
+from pyoco_server.worker.executors.executor_pool import ExecutorPool
+from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.ipc.protocol import Run, Setup
 
 NO_EVENTS: Any = None
@@ -46,7 +47,7 @@ class _Executor(ProcessExecutor):
 
     async def _spawn(self) -> Any:
         self.starts += 1
-        self._tenant = executor_pool._NO_RUN_YET
+        self._tenant = process_executor._NO_RUN_YET
         self.child = SimpleNamespace(is_usable=True, capacity=0)  # type: ignore[assignment]
         return self.child
 

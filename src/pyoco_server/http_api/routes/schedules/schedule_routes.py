@@ -12,10 +12,10 @@ from starlette.responses import Response
 from pyoco_server.api import schedule_types as types
 from pyoco_server.api.endpoints.schedules import schedule_endpoints as endpoints
 from pyoco_server.broker.stores.schedules.schedule_store import StoredSchedule
-from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge, shortened_json
+from pyoco_server.errors import FieldProblem, InvalidRequest, shortened_json
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.bodies import check_depth, json_record, limited_body, optional_record
+from pyoco_server.http_api.requests.bodies import json_record, limited_body, optional_record
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by_header
 from pyoco_server.http_api.requests.query import (
     QueryReader,
@@ -28,13 +28,14 @@ from pyoco_server.http_api.requests.query import (
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routes.runs.submit_routes import checked_flow
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.runs.run_models import RunStatus, encode
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.records.schedules.schedule_models import (
     Moment,
     ScheduleRecord,
     ScheduleSpec,
     VisibleSchedule,
 )
+from pyoco_server.runs.lifecycle.field_limits import check_params, check_workflow_size
 from pyoco_server.schedules.calendar_times import (
     OccurrenceSearch,
     iso_in_zone,
@@ -147,7 +148,7 @@ async def trigger_schedule(request: Request, schedule_id: str) -> Response:
     name = _name(request, schedule_id)
     body = await _read(request, types.TriggerRequest)
     if body.params is not UNSET:
-        _check_params(gateway_of(request), body.params)
+        check_params(gateway_of(request).config, body.params)
     keyed = keyed_by_header(request, name.caller, "trigger schedule", name.key, body)
     started = await _service(request).trigger(name, request=keyed, **_given(body))
     return json_response(
@@ -251,33 +252,16 @@ async def _checked_fields(
     config = gateway_of(request).config
     fields = _given(body)
     if "params" in fields:
-        _check_params(gateway_of(request), fields["params"])
+        check_params(config, fields["params"])
     if "tag" in fields:
         fields["tag"] = fields["tag"] or config.default_tag
     if "tags" in fields:
         fields["tags"] = fields["tags"] or []
     if (text := fields.get("workflow_yaml")) is not None:
         source = text.encode()
-        if len(source) > config.workflow_yaml_max_bytes:
-            message = f"expected at most {config.workflow_yaml_max_bytes} bytes"
-            raise WorkflowTooLarge(
-                f"workflow_yaml is larger than {config.workflow_yaml_max_bytes} bytes "
-                "(PYOCO_WORKFLOW_YAML_MAX_BYTES)",
-                problems=[FieldProblem("workflow_yaml", message)],
-            )
+        check_workflow_size(config, source)
         await checked_flow(source)
     return fields
-
-
-def _check_params(gateway: Gateway, params: dict[str, Any]) -> None:
-    check_depth("params", params)
-    most = gateway.config.max_run_snapshot_bytes
-    if (size := len(encode(params))) > most:
-        message = (
-            f"they take {size} bytes, at most {most} are allowed; pass a reference to large data, or raise "
-            "PYOCO_MAX_RUN_SNAPSHOT_BYTES"
-        )
-        raise InvalidRequest(problems=[FieldProblem("params", message)])
 
 
 def _given(record: Struct | None) -> dict[str, Any]:

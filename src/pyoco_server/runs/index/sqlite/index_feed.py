@@ -4,7 +4,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.feed_history import Checkpoint, KnownKey
@@ -15,9 +15,6 @@ from pyoco_server.records.unreadable_records import RecordKind, UnreadableRecord
 from pyoco_server.runs.index.sqlite.sqlite_index import FeedWrite, SqliteIndex
 
 log = logging.getLogger(__name__)
-
-# Longer than a gateway needs that starts with an existing index.
-_CATCH_UP_SEC: Final = 1.0
 
 T = TypeVar("T")
 Index = TypeVar("Index", bound=SqliteIndex[Any])
@@ -165,15 +162,13 @@ class CatchUp:
         An index that was filled and lags behind is used as it is.
         """
         try:
-            async with asyncio.timeout(_CATCH_UP_SEC):
-                await self._feed.caught_up()
-        except TimeoutError:
-            self._feed.require_nats()
-            if not self._index.ready:
-                raise IndexNotReady(self._progress()) from None
+            is_complete = await self._feed.caught_up_in_time()
         except IndexNotReady:
             if not self._index.ready:
                 raise
+        else:
+            if not is_complete and not self._index.ready:
+                raise IndexNotReady(self._progress())
 
     async def wait_if_ready(self) -> None:
         """The same, but IndexNotReady at once while the index is being filled."""

@@ -33,14 +33,14 @@ QUESTION = {
 
 
 @dataclass(frozen=True)
-class Scenery:
-    """The path of every picture, by its name."""
+class SampleData:
+    """The path of every screenshot, by its name."""
 
     paths: dict[str, str]
 
 
 @asynccontextmanager
-async def scenery(served: ServedRepository, folder: Path) -> AsyncIterator[Scenery]:
+async def sample_data(served: ServedRepository, folder: Path) -> AsyncIterator[SampleData]:
     gateway = served.gateway
     release = folder / "release"
     try:
@@ -54,7 +54,7 @@ async def scenery(served: ServedRepository, folder: Path) -> AsyncIterator[Scene
         await _views_and_actions(gateway, runs)
         with webhook_receiver() as receiver:
             await _alerts(gateway, receiver)
-            yield Scenery(_paths(runs, wait_id, template, requests))
+            yield SampleData(_paths(runs, wait_id, template, requests))
     finally:
         release.touch()
 

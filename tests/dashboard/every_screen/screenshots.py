@@ -1,6 +1,6 @@
 """Takes every screen in two languages, light and dark, at three widths, and checks it with axe.
 
-`make screenshots` runs it. The pictures are in tests/dashboard/screenshots/every_screen, with `problems.txt`:
+`make screenshots` runs it. They are in tests/dashboard/screenshots/every_screen, with `problems.txt`:
 what axe finds, pages that scroll sideways, and errors in the console. `SCREENSHOTS_ONLY=home,runs` takes some
 of the screens, `SCREENSHOTS_VARIANTS=en-1440,ja-390` some languages and widths.
 """
@@ -18,7 +18,7 @@ from playwright.async_api import Browser
 from pyoco_server.agent.flow.work_session import REPO_VARIABLE
 from pyoco_server.config import NatsBackendConfig
 from tests.dashboard.browser import SCREENSHOTS, Lang, Tab, Theme
-from tests.dashboard.every_screen.scenery import scenery
+from tests.dashboard.every_screen.sample_data import sample_data
 from tests.integration.alerts.alerting import FAST
 from tests.support.agent.repository import AgentRepository
 from tests.support.agent.served_repository import ServedRepository, repository_worker, served_config
@@ -38,7 +38,7 @@ LOCALES: Final[dict[Lang, str]] = {"en": "en-US", "ja": "ja-JP"}
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
 # What axe finds depends on the widths and colours, and hardly on more than these.
 CHECKED: Final = (("en", "light", 1280), ("ja", "dark", 390))
-# A page that is longer is cut: nobody looks at the rest in a picture.
+# A page that is longer is cut: nobody looks at the rest in a screenshot.
 _TALLEST: Final = 2000
 _IS_LOADED: Final = """() => document.querySelector("h1")
   && !document.querySelector("[aria-busy=true]")
@@ -48,7 +48,7 @@ _HEIGHT: Final = """() => Math.max(innerHeight, ...[...document.querySelectorAll
   (each) => innerHeight + each.scrollHeight - each.clientHeight))"""
 _SIDEWAYS: Final = """() => Math.max(...[...document.querySelectorAll("html, main")].map(
   (each) => each.scrollWidth - each.clientWidth))"""
-# More tabs at once take no fewer minutes, and each of them waits for its pictures until its time limit.
+# More tabs at once take no fewer minutes, and each of them waits for its screenshots until its time limit.
 _TABS: Final = asyncio.Semaphore(os.cpu_count() or 1)
 _DRAWN: Final = """() => new Promise((resolve) => setTimeout(() => requestAnimationFrame(resolve), 250))"""
 
@@ -69,13 +69,13 @@ async def served(
         yield ServedRepository(gateway, repository)
 
 
-@pytest.mark.timeout(0)  # many hundred pictures; each of them has its own limit
+@pytest.mark.timeout(0)  # many hundred screenshots; each of them has its own limit
 async def test_every_screen_is_taken_and_accessible(
     browser: Browser, served: ServedRepository, tmp_path: Path
 ) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    async with scenery(served, tmp_path) as scene:
-        paths = {name: path for name, path in scene.paths.items() if not ONLY or name in ONLY}
+    async with sample_data(served, tmp_path) as sample:
+        paths = {name: path for name, path in sample.paths.items() if not ONLY or name in ONLY}
         found = await asyncio.gather(
             *(
                 _take(browser, served.gateway, paths, lang, width)

@@ -1,0 +1,1 @@
+"""Commands of runs and dead letters."""

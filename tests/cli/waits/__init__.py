@@ -1,0 +1,1 @@
+"""Commands of questions and signals."""
