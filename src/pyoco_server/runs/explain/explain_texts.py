@@ -69,13 +69,13 @@ START_WORKER: Final = Action(
     code="start_worker",
     en="Start a worker with this tag",
     ja="このタグのワーカーを起動する",
-    command="pyoco-worker --tag {tag} --flows DIR",
+    command="pyoco-worker --flows ./flows --tag {tag}",
 )
 MORE_SLOTS: Final = Action(
     code="more_slots",
     en="Start one more worker, or give the workers more slots",
     ja="ワーカーを追加するか、スロットを増やす",
-    command="pyoco-worker --tag {tag} --flows DIR --concurrency N",
+    command="pyoco-worker --flows ./flows --tag {tag} --concurrency N",
 )
 SEE_WORKERS: Final = Action(
     code="workers",
