@@ -117,7 +117,7 @@ def show_next(stack: DevStack, screen: DevScreen, run_id: str, waiting: Run) -> 
     screen.show_commands(
         [
             client_command(url, "resume", waiting["run_id"], "--decision", "approved"),
-            client_command(url, "tasks", "--run-id", run_id),
+            client_command(url, "tasks", run_id),
             client_command(url, "submit", "--flow-name", "greet", "--param", "name=Ada", "--wait"),
             client_command(url, *submit_yaml),
         ]

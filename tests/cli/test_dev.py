@@ -230,6 +230,8 @@ def test_the_demo_completes_its_run_and_shows_commands_that_work(tmp_path: Path)
         assert httpx.get(link).json()["state"] == "open"
         commands = re.findall(r"^  (\S*pyoco-client .*)$", screen, re.MULTILINE)
         assert len(commands) == 4
+        # As the README shows it.
+        assert any(re.search(r" tasks [0-9a-f-]{36}$", each) for each in commands)
         for command_line in commands:
             done = subprocess.run(
                 command_line, shell=True, cwd=PROJECT, env=environment(), capture_output=True, check=False

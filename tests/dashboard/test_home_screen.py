@@ -1,5 +1,6 @@
 """The home screen: warnings, figures, the chart, and the first steps on a fresh server."""
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,9 @@ async def test_warnings_come_first_and_each_figure_links_to_its_runs(tab: Tab) -
     await tab.open("/")
     page = tab.page
     await expect(warning(tab, "noWorker")).to_contain_text("2 runs with tag “edge” are waiting")
-    await expect(warning(tab, "noWorker")).to_contain_text("pyoco-worker --flows ./flows --tags edge")
+    await expect(warning(tab, "noWorker")).to_contain_text(
+        re.compile(r"pyoco-worker --flows \./flows --nats-url nats://\S+ --tag edge")
+    )
     await expect(warning(tab, "allHeld")).to_contain_text("gpu")
     await expect(warning(tab, "expiring")).to_contain_text("expires in 2")
     await expect(warning(tab, "disconnected")).to_contain_text("build-3")

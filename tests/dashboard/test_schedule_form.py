@@ -62,9 +62,9 @@ async def test_a_schedule_is_created_with_a_preview_of_its_times(tab: Tab) -> No
     await page.get_by_label("Schedule id").fill("nightly")
     await page.get_by_label("Labels").fill("sales, daily")
     await page.get_by_label("Except").fill("2026-12-25")
-    await page.get_by_label("Jitter in seconds").fill("30")
+    await page.get_by_label("Jitter (seconds)").fill("30")
     await page.get_by_label("If a run is still open").select_option("Buffer one run")
-    await page.get_by_label("Catch-up window in seconds").fill("600")
+    await page.get_by_label("Catch-up window (seconds)").fill("600")
     await page.get_by_label("Remaining runs").fill("5")
     await page.get_by_label("Pause the schedule when a run fails").check()
     await tab.screenshots("schedule-form")
@@ -104,11 +104,11 @@ async def test_every_error_is_at_its_field_at_once(tab: Tab) -> None:
     await page.get_by_label("Schedule id").fill("many wrongs")
     await page.get_by_label("Flow", exact=True).fill("etl")
     await page.get_by_label("Cron expressions").fill("0 0 31 2 *\n61 * * * *")
-    await page.get_by_label("Timeout in seconds").fill("-1")
-    await page.get_by_label("Catch-up window in seconds").fill("soon")
+    await page.get_by_label("Time limit (seconds)").fill("-1")
+    await page.get_by_label("Catch-up window (seconds)").fill("soon")
     await page.get_by_label("Remaining runs").fill("1.5")
     await page.get_by_role("button", name="Create").click()
-    for label in ("Timeout in seconds", "Catch-up window in seconds", "Remaining runs"):
+    for label in ("Time limit (seconds)", "Catch-up window (seconds)", "Remaining runs"):
         await expect(page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
     wrong = page.get_by_role("alert").filter(has_text="61 * * * *")
     await expect(wrong).to_contain_text("0 0 31 2 *")
@@ -116,7 +116,7 @@ async def test_every_error_is_at_its_field_at_once(tab: Tab) -> None:
     assert "0 0 31 2 *" in first
     assert "61 * * * *" in second
     await expect(preview(tab)).not_to_contain_text("March")
-    for label in ("Timeout in seconds", "Catch-up window in seconds", "Remaining runs"):
+    for label in ("Time limit (seconds)", "Catch-up window (seconds)", "Remaining runs"):
         await page.get_by_label(label).fill("")
     await page.get_by_label("Cron expressions").fill("0 2 * * *")
     await page.get_by_role("button", name="Create").click()

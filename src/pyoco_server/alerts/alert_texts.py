@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from pyoco_server.alerts.alert_transitions import Phase
-from pyoco_server.records.moments import duration_text
+from pyoco_server.errors.error_table import Lang
+from pyoco_server.records.moments import duration_text, interval_text
 from pyoco_server.records.monitoring.alert_models import (
     AlertCondition,
     AlertFacts,
@@ -91,15 +92,15 @@ def _filled(text: str, rule: AlertRule, facts: AlertFacts, language: AlertLangua
         percent=f"{rule.percent or 0:g}",
         ended=facts.runs,
         queued=facts.queued,
-        window=_whole_seconds(rule.window_sec or 0, language),
-        after=_whole_seconds(rule.after_sec or 0, language),
-        age=_whole_seconds(facts.value, language),
+        window=interval_text(round(rule.window_sec or 0), _lang(language)),
+        after=interval_text(round(rule.after_sec or 0), _lang(language)),
+        # Such as `4m 0s`.
+        age=duration_text(round(facts.value), _lang(language)),
     )
 
 
-def _whole_seconds(seconds: float, language: AlertLanguage) -> str:
-    """Such as `4m 0s`."""
-    return duration_text(round(seconds), "ja" if language is AlertLanguage.JA else "en")
+def _lang(language: AlertLanguage) -> Lang:
+    return "ja" if language is AlertLanguage.JA else "en"
 
 
 def message_title(record: AlertRecord, occurrence: AlertOccurrence | None, phase: Phase) -> str:

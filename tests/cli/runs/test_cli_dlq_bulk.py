@@ -37,7 +37,7 @@ def test_a_waiting_run_is_explained_with_what_to_do(client: ClientCommand, http:
     assert explanation["findings"][0]["code"] == "no_worker_for_tag"
     shown = client.table("explain", "--run-id", run_id)
     assert explanation["summary"].split(";")[0] in shown
-    assert "pyoco-worker --tag nobody" in shown
+    assert "pyoco-worker --flows ./flows --tag nobody" in shown
     both = client.table("get", "--run-id", run_id)
     assert "no_worker_for_tag" in both
     assert "flow_name" in both

@@ -77,7 +77,7 @@ async def test_an_alert_is_created_with_a_live_check_tested_and_fires(
     await is_delivered(tab.gateway, "shop-failing")
     history = page.get_by_role("table", name="History")
     await expect(history.locator("tbody tr")).to_have_count(1)
-    await expect(history).to_contain_text("3 runs of shop failed within 1h 0m")
+    await expect(history).to_contain_text("3 runs of shop failed within 1h (limit")
     await expect(history).to_contain_text("Delivered")
     await expect(page.get_by_text("Firing", exact=True)).to_be_visible()
     await tab.screenshots("alert")

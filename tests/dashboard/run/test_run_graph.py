@@ -285,7 +285,7 @@ async def test_an_explanation_has_buttons_where_the_page_can_do_it(tab: Tab) -> 
     await tab.open(f"/runs/{waiting}")
     await why.get_by_role("button", name="Why, and what to do").click()
     # Nothing on this page starts a worker.
-    await expect(why).to_contain_text("pyoco-worker --tag nobody --flows DIR")
+    await expect(why).to_contain_text("pyoco-worker --flows ./flows --tag nobody")
     await tab.is_accessible()
     await tab.screenshot("run-why-pending")
     await why.get_by_role("button", name="Cancel the run").first.click()

@@ -41,7 +41,9 @@ async def test_a_run_on_a_dead_worker_needs_attention_until_another_takes_it(
         "1 run with tag “gpu” is not being executed: worker killed stopped responding, "
         "and no other worker serves that tag."
     )
-    await expect(warning).to_contain_text("pyoco-worker --flows ./flows --tags gpu")
+    await expect(warning).to_contain_text(
+        re.compile(r"pyoco-worker --flows \./flows --nats-url nats://\S+ --tag gpu")
+    )
     await expect(page.locator("[data-warning]")).to_have_count(1)
     figures = page.get_by_role("list", name="Runs and workers at a glance")
     await expect(figures.get_by_role("link", name="Running")).to_contain_text("1 not being executed")

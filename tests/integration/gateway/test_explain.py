@@ -67,7 +67,7 @@ async def test_explain_a_run_without_a_worker_in_both_languages(
                 {
                     "code": "start_worker",
                     "text": "Start a worker with this tag",
-                    "command": "pyoco-worker --tag gpu --flows DIR",
+                    "command": "pyoco-worker --flows ./flows --tag gpu",
                     "request": None,
                 },
                 {

@@ -69,13 +69,21 @@ def test_durations_are_whole_seconds_in_the_two_largest_units(
     assert in_japanese == f"タグ gpu で稼働中のワーカーが{japanese}ありません（キュー内の run: 0件）"
 
 
+@pytest.mark.parametrize(("language", "limit"), [(EN, "10m"), (JA, "10分")])
+def test_configured_times_have_no_zero_parts(language: AlertLanguage, limit: str) -> None:
+    text = condition_text(RULES[AlertCondition.QUEUE_AGE], FACTS, language, is_met=True)
+    assert limit in text
+    assert "0s" not in text
+    assert "0秒" not in text
+
+
 def test_a_message_says_what_happened_and_where_to_look() -> None:
     record = an_alert(note="Ask the shop team")
     occurrence = AlertOccurrence(
         number=1, rule=record.rule, fired_at=NOW, facts=AlertFacts(value=3, run_ids=["r1"])
     )
     title = message_title(record, occurrence, "fired")
-    assert title == "Alert: 3 runs of orders failed within 1h 0m (limit: 3)"
+    assert title == "Alert: 3 runs of orders failed within 1h (limit: 3)"
     assert message_lines(record, occurrence, "fired", "https://pyoco.example/") == [
         "Alert id: orders-failing",
         "Note: Ask the shop team",

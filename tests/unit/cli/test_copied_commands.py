@@ -70,7 +70,7 @@ def test_of_an_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
 
     actions = [
         action(f"pyoco-client rerun --run-id {RUN_ID} --from failed", None),
-        action("pyoco-worker --tag default --flows DIR", None),
+        action("pyoco-worker --flows ./flows --tag default", None),
         action(None, f"POST /runs/{RUN_ID}/rerun"),
     ]
     finding = {
@@ -80,7 +80,7 @@ def test_of_an_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     shown = lines({"findings": [finding]}, explanation_view, monkeypatch)
     assert f"    pyoco-client --server {SERVER} rerun --run-id {RUN_ID} --from failed" in shown
-    assert "    pyoco-worker --tag default --flows DIR" in shown
+    assert "    pyoco-worker --flows ./flows --tag default" in shown
     assert f"    POST /runs/{RUN_ID}/rerun" in shown
 
 

@@ -215,3 +215,14 @@ def test_a_failure_without_a_reason_shows_its_error_only() -> None:
     text = text_of(finding.code, finding.evidence)
     assert text.message(in_words(finding.evidence, "en"), "en") == "The run has failed: no space left"
     assert text.message(in_words(finding.evidence, "ja"), "ja") == "run は失敗しました: no space left"
+
+
+def test_a_position_in_the_queue_counts_jobs() -> None:
+    # Those of cancelled runs stay in the queue until a worker reads them.
+    for code, words in {
+        "waiting_in_queue": ("job", "ジョブ"),
+        "far_back_in_queue": ("jobs", "ジョブ"),
+    }.items():
+        text = TEXTS[code]
+        assert words[0] in text.en.split()
+        assert words[1] in text.ja

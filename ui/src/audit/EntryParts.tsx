@@ -3,7 +3,7 @@ import { href, pathTo } from "../app/router";
 import { useLanguage } from "../i18n/language";
 import { listText, useMessages } from "../i18n/messages";
 import { fileSize } from "../i18n/size";
-import { duration, exactTime } from "../i18n/time";
+import { exactTime, interval } from "../i18n/time";
 import { visible } from "../lib/visible";
 import { UserText } from "../ui/UserText";
 import styles from "./Audit.module.css";
@@ -90,6 +90,9 @@ export function EntryDetails({ entry }: { entry: Entry }) {
   );
 }
 
+/** Of a proposal. */
+const DECISIONS = ["approved", "edited", "rejected"] as const;
+
 function Value({ name, value }: { name: string; value: Entry["details"][string] }) {
   const t = useMessages(messages);
   const language = useLanguage();
@@ -97,7 +100,9 @@ function Value({ name, value }: { name: string; value: Entry["details"][string] 
     return <a href={href(pathTo("/runs/:id", { id: String(value) }))}>{String(value).slice(0, 8)}</a>;
   if (name === "deadline_at" && typeof value === "number") return exactTime(value, language);
   if (name === "size_bytes" && typeof value === "number") return fileSize(value);
-  if (name.endsWith("_sec") && typeof value === "number") return duration(value);
+  if (name.endsWith("_sec") && typeof value === "number") return interval(value);
+  const decision = name === "decision" ? DECISIONS.find((each) => each === value) : undefined;
+  if (decision) return t(`decision.${decision}`);
   if (typeof value === "boolean") return t(value ? "yes" : "no");
   return <UserText text={Array.isArray(value) ? listText(value, language) : String(value)} />;
 }

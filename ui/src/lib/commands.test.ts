@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { withServer } from "./commands";
+import { withServer, workerCommand } from "./commands";
 
 const SERVER = "https://pyoco.example:8443";
 
@@ -22,3 +22,15 @@ it("quotes an unusual address", () => {
     "pyoco-client --server 'http://[::1]:8000' list",
   );
 });
+
+const SETUP = "pyoco-worker --flows ./flows --nats-url nats://10.0.0.5:4222";
+
+it.each([
+  ["of this installation", SETUP, undefined, SETUP],
+  ["with the tag last", SETUP, "gpu", `${SETUP} --tag gpu`],
+  ["with no other tag", `${SETUP} --tag plant`, "gpu", `${SETUP} --tag gpu`],
+  ["of an unknown address", undefined, "gpu", "pyoco-worker --flows ./flows --tag gpu"],
+  ["of an unknown address and any tag", undefined, undefined, "pyoco-worker --flows ./flows"],
+])("shows one command for a worker: %s", (_, setup, tag, expected) =>
+  expect(workerCommand(setup, tag)).toBe(expected),
+);

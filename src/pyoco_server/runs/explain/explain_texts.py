@@ -69,13 +69,13 @@ START_WORKER: Final = Action(
     code="start_worker",
     en="Start a worker with this tag",
     ja="このタグのワーカーを起動する",
-    command="pyoco-worker --tag {tag} --flows DIR",
+    command="pyoco-worker --flows ./flows --tag {tag}",
 )
 MORE_SLOTS: Final = Action(
     code="more_slots",
     en="Start one more worker, or give the workers more slots",
     ja="ワーカーを追加するか、スロットを増やす",
-    command="pyoco-worker --tag {tag} --flows DIR --concurrency N",
+    command="pyoco-worker --flows ./flows --tag {tag} --concurrency N",
 )
 SEE_WORKERS: Final = Action(
     code="workers",
@@ -257,12 +257,12 @@ TEXTS: Final[Mapping[str, Text]] = {
         ),
     ),
     "waiting_in_queue": _queued(
-        en="The run is number {position} of {waiting} in the queue, and has waited for {waiting_sec}.",
-        ja="キュー待ち {waiting}件中 {position}番目です（待ち時間: {waiting_sec}）。",
+        en="The run is job {position} of {waiting} in the queue, and has waited for {waiting_sec}.",
+        ja="キュー内のジョブ {waiting}件中 {position}番目です（待ち時間: {waiting_sec}）。",
     ),
     "far_back_in_queue": _queued(
-        en="{waiting} runs are queued; this one has waited for {waiting_sec} and is not near the front yet.",
-        ja="キュー待ちは {waiting}件で、この run の順番はまだ先です（待ち時間: {waiting_sec}）。",
+        en="{waiting} jobs are queued; this run has waited for {waiting_sec} and is not near the front yet.",
+        ja="キュー内のジョブは {waiting}件で、この run の順番はまだ先です（待ち時間: {waiting_sec}）。",
     ),
     "job_missing": Text(
         en="The run has no job in the queue: its submission was interrupted, or the job was removed.",

@@ -4,7 +4,7 @@ import { useRead } from "../../api/queries";
 import { href, pathTo, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
-import { duration } from "../../i18n/time";
+import { interval } from "../../i18n/time";
 import { Fact, Facts } from "../../triggers/Facts";
 import styles from "../../triggers/Triggers.module.css";
 import { ButtonLink } from "../../ui/controls";
@@ -25,6 +25,7 @@ import { messages as common } from "../alerts/messages";
 import { AlertState, MessageState } from "../alerts/parts";
 import { Panel } from "../run/Panel";
 import { AlertActions } from "./AlertActions";
+import { Limit } from "./Limit";
 import { messages } from "./messages";
 
 const EVERY_MS = 5_000;
@@ -125,7 +126,7 @@ function AlertFacts({ alert }: { alert: Alert }) {
       )}
       <Limit alert={alert} />
       <Fact name={t("coolDown")}>
-        {alert.cool_down_sec > 0 ? duration(alert.cool_down_sec) : t("noCoolDown")}
+        {alert.cool_down_sec > 0 ? interval(alert.cool_down_sec) : t("noCoolDown")}
       </Fact>
       {rule.condition !== "run_failed" && (
         <Fact name={t("resolvedToo")}>{alert.send_resolved ? t("yes") : t("no")}</Fact>
@@ -145,20 +146,6 @@ function AlertFacts({ alert }: { alert: Alert }) {
         <Ago at={alert.updated_at} />
       </Fact>
     </Facts>
-  );
-}
-
-function Limit({ alert: { rule } }: { alert: Alert }) {
-  const t = useMessages(messages);
-  const window = duration(rule.window_sec ?? 0);
-  if (rule.condition === "run_failed") return null;
-  return (
-    <Fact name={t("limit")}>
-      {rule.condition === "failures" && t("limit.failures", { count: rule.count ?? 0, window })}
-      {rule.condition === "failure_rate" &&
-        t("limit.failure_rate", { percent: rule.percent ?? 0, window, runs: rule.min_runs ?? 0 })}
-      {rule.after_sec !== null && t("limit.after", { time: duration(rule.after_sec) })}
-    </Fact>
   );
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Run } from "../run/run";
-import { change, differs, taskRows, valueRows } from "./compare";
+import { change, differs, isSameTime, taskRows, valueRows } from "./compare";
 
 const run = (tasks: Record<string, [string, number | null]>): Run =>
   ({
@@ -36,7 +36,27 @@ describe("comparing values", () => {
   });
 });
 
+it.each([
+  [0.359, 0.36, true],
+  [1.41, 1.38, true],
+  [1.449, 1.351, true],
+  [0.3, 0.36, false],
+  [1.4, 1.5, false],
+  [null, 0, false],
+  [null, null, true],
+])("durations of %s and %s seconds are the same: %s", (a, b, same) => {
+  expect(isSameTime(a, b)).toBe(same);
+  expect(isSameTime(b, a)).toBe(same);
+});
+
 describe("comparing tasks", () => {
+  it("takes an output of null as none", () => {
+    const [one, other] = [run({ load: ["SUCCEEDED", 2] }), run({ load: ["SUCCEEDED", null] })];
+    Object.assign(one.task_records?.load ?? {}, { output: null });
+    const [row] = taskRows(one, other);
+    expect(valueRows(row?.a?.output, row?.b?.output)).toEqual([]);
+  });
+
   it("pairs them by name and says how much longer the second took", () => {
     const rows = taskRows(
       run({ load: ["SUCCEEDED", 2], send: ["FAILED", 1] }),

@@ -1,4 +1,5 @@
 /** The differences of two runs, in rows with one value of each. */
+import { duration } from "../../i18n/time";
 import { jsonText } from "../../lib/exactJson";
 import { type Run, type Task, tasksOf, tookOf } from "../run/run";
 
@@ -19,6 +20,7 @@ export interface TaskRow {
 export interface TaskSide {
   state: Task["state"];
   took: number | null;
+  /** Undefined: it has none. */
   output: unknown;
 }
 
@@ -26,6 +28,15 @@ export interface TaskSide {
 export const MOST_ROWS = 300;
 
 export const differs = ({ a, b }: { a: unknown; b: unknown }): boolean => a !== b;
+
+/** Durations that differ by less do so by chance. */
+export const SAME_SEC = 0.05;
+
+/** Whether two durations are equal, or are shown with the same text. */
+export function isSameTime(a: number | null, b: number | null): boolean {
+  if (a === null || b === null) return a === b;
+  return Math.abs(a - b) < SAME_SEC || duration(a) === duration(b);
+}
 
 /** A row for each simple value of two JSON values, in the order of the first one. */
 export function valueRows(a: unknown, b: unknown): ValueRow[] {
@@ -69,7 +80,11 @@ const sides = (run: Run): Map<string, TaskSide> =>
   new Map(
     tasksOf(run).map((task) => [
       task.name,
-      { state: task.state, took: tookOf(task, run.end_time ?? null), output: task.record.output },
+      {
+        state: task.state,
+        took: tookOf(task, run.end_time ?? null),
+        output: task.record.output ?? undefined,
+      },
     ]),
   );
 

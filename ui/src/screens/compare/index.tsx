@@ -5,7 +5,7 @@ import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
 import { href, pathTo, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
-import { duration } from "../../i18n/time";
+import { duration, interval } from "../../i18n/time";
 import { visible } from "../../lib/visible";
 import { CauseMark } from "../../ui/cause";
 import { Button, ButtonLink } from "../../ui/controls";
@@ -19,8 +19,10 @@ import styles from "./Compare.module.css";
 import {
   change,
   differs,
+  isSameTime,
   MOST_ROWS,
   queuedSec,
+  SAME_SEC,
   type TaskRow,
   type TaskSide,
   taskRows,
@@ -144,11 +146,19 @@ interface Fact {
   differs: boolean;
 }
 
+const isSameValue = (one: unknown, other: unknown): boolean =>
+  JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
+
 function Overview({ a, b, only }: { a: Run; b: Run; only: boolean }) {
   const t = useMessages(messages);
-  const fact = <T,>(name: string, of: (run: Run) => T, show: (value: T, run: Run) => ReactNode): Fact => {
+  const fact = <T,>(
+    name: string,
+    of: (run: Run) => T,
+    show: (value: T, run: Run) => ReactNode,
+    isSame: (one: T, other: T) => boolean = isSameValue,
+  ): Fact => {
     const [one, other] = [of(a), of(b)];
-    const isDifferent = JSON.stringify(one ?? null) !== JSON.stringify(other ?? null);
+    const isDifferent = !isSame(one, other);
     const shown = (value: T, run: Run) => (value == null || value === "" ? <None /> : show(value, run));
     return { name, a: shown(one, a), b: shown(other, b), differs: isDifferent };
   };
@@ -160,8 +170,8 @@ function Overview({ a, b, only }: { a: Run; b: Run; only: boolean }) {
       (status) => <StatusBadge status={status} />,
     ),
     fact(t("flow"), (run) => run.flow_name, text),
-    fact(t("took"), tookSec, (took) => duration(took ?? 0)),
-    fact(t("queued"), queuedSec, (took) => duration(took ?? 0)),
+    fact(t("took"), tookSec, (took) => duration(took ?? 0), isSameTime),
+    fact(t("queued"), queuedSec, (took) => duration(took ?? 0), isSameTime),
     fact(t("worker"), (run) => run.worker_id, text),
     fact(t("attempt"), (run) => run.attempt, text),
     fact(t("tag"), (run) => run.tag, text),
@@ -184,7 +194,7 @@ function Overview({ a, b, only }: { a: Run; b: Run; only: boolean }) {
     fact(
       t("limit"),
       (run) => run.timeout_sec,
-      (seconds) => duration(seconds ?? 0),
+      (seconds) => interval(seconds ?? 0),
     ),
     fact(
       t("reason"),
@@ -291,9 +301,6 @@ function Columns({ first, last, children }: { first: string; last?: string; chil
     </table>
   );
 }
-
-/** Durations below this differ by chance. */
-const SAME_SEC = 0.05;
 
 function Tasks({ rows, only }: { rows: readonly TaskRow[]; only: boolean }) {
   const t = useMessages(messages);

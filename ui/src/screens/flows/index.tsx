@@ -1,11 +1,13 @@
 /** The flows that workers have or that have runs, with how their runs of the last day ended. */
 import { SearchX, Workflow } from "lucide-react";
 import { useRead } from "../../api/queries";
+import { useWorkerSetup } from "../../api/workerSetup";
 import { href, pathTo, useQueryState } from "../../app/router";
 import { Sparkline, SuccessBar } from "../../flows/Bars";
 import { type FlowItem, readFlows } from "../../flows/flowApi";
 import { useMessages } from "../../i18n/messages";
 import { duration } from "../../i18n/time";
+import { workerCommand } from "../../lib/commands";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button, ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
@@ -18,7 +20,6 @@ import styles from "./FlowList.module.css";
 import { messages } from "./messages";
 
 const EVERY_MS = 5_000;
-const START_WORKER = "pyoco-worker --flows ./flows";
 
 export default function FlowsScreen() {
   const t = useMessages(messages);
@@ -131,6 +132,7 @@ function FlowRow({ flow }: { flow: FlowItem }) {
 function Nothing({ filtered }: { filtered: boolean }) {
   const t = useMessages(messages);
   const [, change] = useQueryState();
+  const { setup } = useWorkerSetup();
   if (filtered)
     return (
       <EmptyState
@@ -146,7 +148,7 @@ function Nothing({ filtered }: { filtered: boolean }) {
       actions={<ButtonLink href={href("/workers")}>{t("showWorkers")}</ButtonLink>}
     >
       <p>{t("emptyText")}</p>
-      <CommandLine text={START_WORKER} />
+      <CommandLine text={workerCommand(setup?.command)} />
     </EmptyState>
   );
 }

@@ -13,7 +13,7 @@ import { age } from "./age";
 import { endedHref } from "./chart";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
-import type { Overview } from "./warnings";
+import { type Overview, oldestWait } from "./warnings";
 
 interface FiguresProps {
   overview: Overview;
@@ -27,7 +27,7 @@ export function Figures({ overview, waits }: FiguresProps) {
   const { statuses, workers, window } = overview;
   const ended = sumOf(overview.ended);
   const all = ended.completed + ended.failed + ended.cancelled;
-  const oldest = Math.max(0, ...overview.queues.map((queue) => queue.oldest_sec));
+  const oldest = oldestWait(overview.queues);
   const lost = overview.lost_runs.reduce((sum, { runs }) => sum + runs, 0);
   const next = waits?.items[0];
   const inPeriod = (end: End) => t("endedIn", { end: t(`end.${end}`), period: t(`period.${window}`) });
@@ -52,7 +52,7 @@ export function Figures({ overview, waits }: FiguresProps) {
         status="PENDING"
         count={statuses.PENDING}
       >
-        {oldest > 0 ? t("oldestWaits", { time: age(oldest) }) : t("noneQueued")}
+        {oldest !== null ? t("oldestWaits", { time: age(oldest) }) : t("noneQueued")}
       </Figure>
       <Figure
         to={href("/inbox")}

@@ -6,7 +6,7 @@ import { ButtonLink } from "../../ui/controls";
 import { Card } from "../../ui/Page";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
-import { Command } from "./WarningList";
+import { Command, WorkerCommand } from "./WarningList";
 
 export function FirstSteps({ workers }: { workers: number }) {
   const t = useMessages(messages);
@@ -24,7 +24,7 @@ export function FirstSteps({ workers }: { workers: number }) {
           ) : (
             <>
               <p>{t("startWorkerText")}</p>
-              <Command text="pyoco-worker --flows ./flows" />
+              <WorkerCommand />
             </>
           )}
         </li>

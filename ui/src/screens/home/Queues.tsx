@@ -7,7 +7,7 @@ import { Card } from "../../ui/Page";
 import { age } from "./age";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
-import type { Overview } from "./warnings";
+import { type Overview, oldestWait } from "./warnings";
 
 const SHOWN = 8;
 
@@ -47,7 +47,9 @@ export function Queues({ overview }: { overview: Overview }) {
                     {queue.pending.toLocaleString(language)}
                   </a>
                 </td>
-                <td>{queue.waiting > 0 ? age(queue.oldest_sec) : "–"}</td>
+                <td>
+                  <Oldest queue={queue} />
+                </td>
                 <td>
                   <a href={href("/runs", { tag: queue.tag, status: "RUNNING" })}>
                     {queue.running.toLocaleString(language)}
@@ -64,4 +66,9 @@ export function Queues({ overview }: { overview: Overview }) {
       {rest > 0 && <p className={styles.nothing}>{t("and", { count: rest })}</p>}
     </Card>
   );
+}
+
+function Oldest({ queue }: { queue: Overview["queues"][number] }) {
+  const waits = oldestWait([queue]);
+  return waits === null ? "–" : age(waits);
 }

@@ -1,13 +1,14 @@
 /** Warnings with their next action, or a note that there are none. */
 import { CircleCheck, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
+import { useWorkerSetup } from "../../api/workerSetup";
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { listText, useMessages } from "../../i18n/messages";
 import { fileSize } from "../../i18n/size";
 import { relativeTime } from "../../i18n/time";
 import { useNow } from "../../lib/clock";
-import { withServer } from "../../lib/commands";
+import { withServer, workerCommand } from "../../lib/commands";
 import { CopyButton } from "../../ui/Copy";
 import { age } from "./age";
 import styles from "./Home.module.css";
@@ -166,9 +167,11 @@ function NextLink({ to, children }: { to: string; children: string }) {
   );
 }
 
-const WorkerCommand = ({ tag }: { tag: string }) => (
-  <Command text={`pyoco-worker --flows ./flows --tags ${tag}`} />
-);
+/** How to start a worker here. */
+export function WorkerCommand({ tag }: { tag?: string }) {
+  const { setup } = useWorkerSetup();
+  return <Command text={workerCommand(setup?.command, tag)} />;
+}
 
 /** A command for a terminal. */
 export function Command({ text }: { text: string }) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "../../api/client";
 import { Problem } from "../../api/problem";
-import { type Facts, findWarnings, isAllKnown, type Overview } from "./warnings";
+import { type Facts, findWarnings, isAllKnown, type Overview, oldestWait } from "./warnings";
 
 const NOW = 1_760_000_000;
 
@@ -56,6 +56,13 @@ const facts = (over: Partial<Facts>): Facts => ({
 });
 
 const kinds = (over: Partial<Facts>) => findWarnings(facts(over)).map(({ kind }) => kind);
+
+it("a queue of cancelled runs only has no oldest one", () => {
+  const { queues } = queue({ waiting: 3, pending: 0, oldest_sec: 1_320 });
+  expect(oldestWait(queues)).toBeNull();
+  expect(oldestWait([])).toBeNull();
+  expect(oldestWait([...queues, ...queue({ oldest_sec: 40 }).queues, ...queue({}).queues])).toBe(40);
+});
 
 describe("warnings", () => {
   it("are empty when all is well", () => {

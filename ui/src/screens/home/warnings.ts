@@ -112,11 +112,21 @@ function othersServing(tag: string, overview: Overview | undefined, workers: rea
 
 const isAlive = ({ state }: Worker): boolean => state === "RUNNING" || state === "IDLE";
 
+type Queue = Overview["queues"][number];
+
+/** Jobs of cancelled runs stay in the queue until a worker reads them: they are no waiting runs. */
+const waitingIn = ({ waiting, pending }: Queue): number => Math.min(waiting, pending);
+
+/** How long the first one waits; null: no run does. */
+export function oldestWait(queues: readonly Queue[]): number | null {
+  const ages = queues.filter((queue) => waitingIn(queue) > 0).map(({ oldest_sec: age }) => age);
+  return ages.length > 0 ? Math.max(...ages) : null;
+}
+
 function ofQueues(overview: Overview | undefined): Warning[] {
   return (overview?.queues ?? []).flatMap((queue): Warning[] => {
     const { tag, oldest_sec: oldestSec, workers, workers_held: held } = queue;
-    // Jobs of cancelled runs stay in the queue until a worker reads them: they are no waiting runs.
-    const waiting = Math.min(queue.waiting, queue.pending);
+    const waiting = waitingIn(queue);
     if (waiting === 0) return [];
     if (workers === 0 && held > 0) return [{ kind: "allHeld", tag, waiting, held }];
     if (workers === 0) return [{ kind: "noWorker", tag, waiting, oldestSec }];

@@ -12,6 +12,7 @@ import { StatusIcon } from "../../ui/status";
 import { UserText } from "../../ui/UserText";
 import logStyles from "../run/log/Log.module.css";
 import { LogRows } from "../run/log/LogRows";
+import { messages as logMessages } from "../run/log/messages";
 import { Panel } from "../run/Panel";
 import { DiffDialog, diffName } from "./DiffDialog";
 import { messages } from "./messages";
@@ -110,6 +111,7 @@ function Steps({ run }: { run: AgentRun }) {
 
 function Log({ run, choice }: { run: AgentRun; choice: ReactNode }) {
   const t = useMessages(messages);
+  const l = useMessages(logMessages);
   const log = useRequestLog(run.request_id, run.id, () =>
     queryClient.invalidateQueries({ queryKey: ["requests"] }),
   );
@@ -134,13 +136,13 @@ function Log({ run, choice }: { run: AgentRun; choice: ReactNode }) {
       {!following && log.lines.length > 0 && (
         <Button kind="primary" className={logStyles.toEnd} onClick={() => setFollowing(true)}>
           <ArrowDown size={13} aria-hidden />
-          {t("toEnd")}
+          {l("toEnd")}
         </Button>
       )}
       <p className={logStyles.foot}>
-        {t("lineCount", { count: log.lines.length })}
+        {l("lineCount", { count: log.lines.length })}
         {!log.isConnected && <span role="status">{t("reconnecting")}</span>}
-        {log.isConnected && !log.complete && <span>{t("live")}</span>}
+        {log.isConnected && !log.complete && <span>{l("logLive")}</span>}
       </p>
     </Panel>
   );

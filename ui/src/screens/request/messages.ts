@@ -45,10 +45,7 @@ export const messages = defineMessages({
     log: "Log",
     run: "Run",
     noLog: "No log lines yet.",
-    toEnd: "Newest lines",
-    lineCount: { one: "{count} line", other: "{count} lines" },
     leftOut: { one: "{count} earlier line is not shown.", other: "{count} earlier lines are not shown." },
-    live: "The run goes on: more lines may follow",
     reconnecting: "Connecting again…",
   },
   ja: {
@@ -95,10 +92,7 @@ export const messages = defineMessages({
     log: "ログ",
     run: "run",
     noLog: "ログはまだありません。",
-    toEnd: "最新の行へ",
-    lineCount: "{count}行",
     leftOut: "これより前の{count}行は表示していません。",
-    live: "実行中のため、続きが出力されることがあります",
     reconnecting: "再接続しています…",
   },
 });

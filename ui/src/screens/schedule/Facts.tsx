@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
-import { duration } from "../../i18n/time";
+import { interval } from "../../i18n/time";
 import { cronShape } from "../../schedules/cron";
 import { specText } from "../../schedules/describe";
 import { messages as common } from "../../schedules/messages";
@@ -49,16 +49,16 @@ export function Facts({ schedule }: { schedule: Schedule }) {
         </Fact>
       )}
       {spec.jitter_sec > 0 && (
-        <Fact name={t("jitter")}>{t("upTo", { time: duration(spec.jitter_sec, language) })}</Fact>
+        <Fact name={t("jitter")}>{t("upTo", { time: interval(spec.jitter_sec, language) })}</Fact>
       )}
       <Fact name={t("overlap")}>{c(`overlap.${schedule.overlap}`)}</Fact>
       {schedule.catchup_window_sec !== null && (
-        <Fact name={t("catchup")}>{duration(schedule.catchup_window_sec, language)}</Fact>
+        <Fact name={t("catchup")}>{interval(schedule.catchup_window_sec, language)}</Fact>
       )}
       {schedule.pause_on_failure && <Fact name={t("onFailure")}>{t("pauses")}</Fact>}
       {schedule.remaining_runs !== null && <Fact name={t("remaining")}>{schedule.remaining_runs}</Fact>}
       {schedule.timeout_sec !== null && (
-        <Fact name={t("limit")}>{duration(schedule.timeout_sec, language)}</Fact>
+        <Fact name={t("limit")}>{interval(schedule.timeout_sec, language)}</Fact>
       )}
       {schedule.tag && (
         <Fact name={t("tag")}>
@@ -68,6 +68,12 @@ export function Facts({ schedule }: { schedule: Schedule }) {
       {schedule.tenant_id && (
         <Fact name={t("tenant")}>
           <UserText text={schedule.tenant_id} />
+        </Fact>
+      )}
+      {/* That of a paused one is above: why it is. */}
+      {!schedule.paused && schedule.note && (
+        <Fact name={t("note")}>
+          <UserText text={schedule.note} />
         </Fact>
       )}
       <Fact name={t("changed")}>

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { href, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
+import { PauseNote } from "../../schedules/PauseNote";
 import { StateBadge } from "../../schedules/StateBadge";
 import type { Schedule } from "../../schedules/schedule";
 import { refOf } from "../../schedules/scheduleRef";
@@ -67,7 +68,7 @@ function Notices({ schedule }: { schedule: Schedule }) {
     <>
       {schedule.paused && (
         <Notice icon={CirclePause}>
-          <p>{schedule.note ? <UserText text={schedule.note} /> : t("pausedNoNote")}</p>
+          <p>{schedule.note ? <PauseNote note={schedule.note} /> : t("pausedNoNote")}</p>
           {schedule.paused_at !== null && (
             <p className={styles.soft}>
               {t("pausedSince")} <Ago at={schedule.paused_at} />

@@ -8,6 +8,7 @@ import { useMessages } from "../../i18n/messages";
 import { PauseDialog, useResume, useTrigger } from "../../schedules/actions";
 import { specText } from "../../schedules/describe";
 import { messages as common } from "../../schedules/messages";
+import { PauseNote } from "../../schedules/PauseNote";
 import { StateBadge } from "../../schedules/StateBadge";
 import type { ScheduleItem } from "../../schedules/schedule";
 import { refOf, scheduleHref } from "../../schedules/scheduleRef";
@@ -49,7 +50,7 @@ export function ScheduleRow({ item, isUnserved }: ScheduleRowProps) {
         </p>
         {paused && note && (
           <p className={styles.note}>
-            <UserText text={note} />
+            <PauseNote note={note} />
           </p>
         )}
         {item.problem && (

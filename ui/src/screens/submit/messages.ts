@@ -23,7 +23,7 @@ export const messages = defineMessages({
     noWorkerForTag: "No worker serves this tag right now; the run will wait for one.",
     tags: "Labels",
     tagsHint: "For searching and filtering, separated by commas. Empty: same as the tag.",
-    timeout: "Timeout in seconds",
+    timeout: "Time limit (seconds)",
     timeoutHint: "Time limit over all attempts, from the first start. Empty: no limit.",
     start: "Start",
     "start.now": "Now",

@@ -9,8 +9,8 @@ import { Button, joined } from "../../ui/controls";
 import { toneClass } from "../../ui/status";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
+import { AnswerView } from "./AnswerView";
 import { Changes } from "./Changes";
-import { JsonView } from "./JsonView";
 import { messages } from "./messages";
 import styles from "./Wait.module.css";
 import { reasonKey } from "./WaitHistory";
@@ -70,7 +70,7 @@ function Given({ wait }: { wait: Wait }) {
   return (
     <div className={styles.given}>
       <h3>{title}</h3>
-      <JsonView value={value} />
+      <AnswerView value={value} />
     </div>
   );
 }

@@ -13,9 +13,9 @@ import { useFirstInvalid } from "../../ui/firstInvalid";
 import { UserText } from "../../ui/UserText";
 import styles from "./Answer.module.css";
 import { AnswerEditor } from "./AnswerEditor";
+import { AnswerView } from "./AnswerView";
 import { Changes } from "./Changes";
 import { useDraft } from "./draft";
-import { JsonView } from "./JsonView";
 import { messages } from "./messages";
 import { onSendShortcut, SEND_KEYS } from "./sendShortcut";
 import { useAnswering } from "./useAnswering";
@@ -61,7 +61,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
     >
       <section className={styles.proposal} aria-label={t("proposal")}>
         <h3>{t("proposal")}</h3>
-        <JsonView value={wait.proposal} />
+        <AnswerView value={wait.proposal} />
       </section>
       {decision === "edited" && (
         <>

@@ -17,9 +17,9 @@ import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
 import { AnswerForm } from "./AnswerForm";
+import { AnswerView } from "./AnswerView";
 import { Deadline } from "./Deadline";
 import { forgetDraft } from "./draft";
-import { JsonView } from "./JsonView";
 import { messages } from "./messages";
 import { Outcome } from "./Outcome";
 import { ProposalForm } from "./ProposalForm";
@@ -252,7 +252,7 @@ function Otherwise({ wait }: { wait: Wait }) {
   return (
     <div className={styles.otherwise}>
       {t("elseDefault")}
-      <JsonView value={wait.default} />
+      <AnswerView value={wait.default} />
     </div>
   );
 }

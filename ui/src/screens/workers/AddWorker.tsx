@@ -1,9 +1,7 @@
 /** How to add a worker to this installation. */
 import { Plus } from "lucide-react";
 import { useState } from "react";
-import { useMay } from "../../api/access";
-import { api } from "../../api/client";
-import { useRead } from "../../api/queries";
+import { useWorkerSetup } from "../../api/workerSetup";
 import { useMessages } from "../../i18n/messages";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button } from "../../ui/controls";
@@ -38,16 +36,13 @@ export function AddWorkerButton() {
 
 export function AddWorker() {
   const t = useMessages(messages);
-  const may = useMay("GET /worker-setup");
-  const { data } = useRead(["worker-setup"], (signal) => api.GET("/worker-setup", { signal }), {
-    enabled: may,
-  });
+  const { may, setup } = useWorkerSetup();
   return (
     <div className={styles.add}>
       <p>{t("addText")}</p>
-      <CommandLine text={data?.command ?? GENERAL} />
-      {data?.needs_credentials && <p>{t("addCredentials")}</p>}
-      {data?.local && <p>{t("addLocal")}</p>}
+      <CommandLine text={setup?.command ?? GENERAL} />
+      {setup?.needs_credentials && <p>{t("addCredentials")}</p>}
+      {setup?.local && <p>{t("addLocal")}</p>}
       {!may && <p>{t("addGeneral")}</p>}
       <p>{t("addOptions")}</p>
       <p>{t("addAppears")}</p>

@@ -17,7 +17,12 @@ const SHOWN_RUNS = 3;
 export function Slots({ worker, runs }: { worker: Worker; runs: RunsById }) {
   const t = useMessages(messages);
   const { slots, slots_busy: busy } = worker;
-  if (!isOnline(worker) && worker.current_run_ids.length === 0) return <div className={styles.slots} />;
+  if (!isOnline(worker))
+    return (
+      <div className={styles.slots}>
+        {busy > 0 && <LastKnownRuns worker={worker} runs={runs} most={SHOWN_RUNS} />}
+      </div>
+    );
   return (
     <div className={styles.slots}>
       <span className={styles.slotLine}>
@@ -48,6 +53,17 @@ interface CurrentRunsProps {
   most?: number;
 }
 
+/** Of a worker that is gone: whether they are still executed is not known. */
+export function LastKnownRuns(props: CurrentRunsProps) {
+  const t = useMessages(messages);
+  return (
+    <>
+      <span className={styles.faint}>{t("lastKnown")}</span>
+      <CurrentRuns {...props} />
+    </>
+  );
+}
+
 export function CurrentRuns({ worker, runs, most = Infinity }: CurrentRunsProps) {
   const t = useMessages(messages);
   const ids = worker.current_run_ids;
@@ -61,7 +77,7 @@ export function CurrentRuns({ worker, runs, most = Infinity }: CurrentRunsProps)
             <a href={href(pathTo("/runs/:id", { id }))}>
               {run ? <UserText text={run.flow_name} /> : <code>{id.slice(0, 8)}</code>}
             </a>
-            {run?.start_time && (
+            {run?.start_time && isOnline(worker) && (
               <span className={styles.faint}>
                 <Duration from={run.start_time} />
               </span>

@@ -8,12 +8,12 @@ import { Ago, Duration } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import { Resources } from "./Resources";
-import { CurrentRuns } from "./Slots";
+import { CurrentRuns, LastKnownRuns } from "./Slots";
 import type { RunsById } from "./useWorkers";
 import { WheelSync } from "./WheelSync";
 import { WorkerHistory } from "./WorkerHistory";
 import styles from "./Workers.module.css";
-import type { Worker } from "./workers";
+import { isOnline, type Worker } from "./workers";
 
 /** The record of a worker has no more; the catalogue has all (records/workers/worker_models.py). */
 const MAX_LISTED_FLOWS = 200;
@@ -57,7 +57,11 @@ export function WorkerDetails({ worker, runs }: { worker: Worker; runs: RunsById
       <section>
         <h3>{t("runs")}</h3>
         {worker.slots_busy > 0 ? (
-          <CurrentRuns worker={worker} runs={runs} />
+          isOnline(worker) ? (
+            <CurrentRuns worker={worker} runs={runs} />
+          ) : (
+            <LastKnownRuns worker={worker} runs={runs} />
+          )
         ) : (
           <p className={styles.faint}>{t("nothingToDo")}</p>
         )}
