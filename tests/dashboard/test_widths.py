@@ -1,5 +1,6 @@
 """Everything that can be clicked is in view at every width of the window."""
 
+import re
 import time
 from typing import Final
 
@@ -7,8 +8,10 @@ import pytest
 from playwright.async_api import Locator, expect
 
 from pyoco_server import __version__
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.records.workers.worker_models import WheelSyncResult, WheelSyncState, WorkerHost
 from tests.dashboard.browser import Lang, Tab
+from tests.support.broker.stored_runs import ended, write_many
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.waiting import NEVER_SEC, eventually_equals
 
@@ -82,3 +85,20 @@ async def test_the_actions_of_workers_are_in_reach(tab: Tab, lang: Lang) -> None
     workers = tab.page.locator("[data-worker]")
     await expect(workers).to_have_count(2)
     await everything_is_in_reach(tab, workers.locator("button"))
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+async def test_the_actions_on_selected_runs_are_in_reach(tab: Tab, lang: Lang) -> None:
+    now = time.time()
+    runs = [ended(RunStatus.FAILED, at=now - each) for each in range(3)]
+    await write_many(tab.gateway.inside.connection, runs)
+    await tab.open("/runs", lang=lang)
+    checks = tab.page.locator("[data-run] input")
+    await expect(checks).to_have_count(3)
+    for at in range(2):
+        await checks.nth(at).check()
+    bar = tab.page.get_by_role("region", name=re.compile("selected|選択"))
+    controls = bar.locator("button, a")
+    # All loaded ones, rerun, cancel, compare, clear.
+    await expect(controls).to_have_count(5)
+    await everything_is_in_reach(tab, controls)
