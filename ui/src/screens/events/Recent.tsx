@@ -13,6 +13,7 @@ import { useRowKeys } from "../../ui/rowKeys";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { Panel } from "../run/Panel";
+import events from "./Events.module.css";
 import { messages } from "./messages";
 import { useEventWords } from "./words";
 
@@ -28,25 +29,28 @@ export function Recent({ summary: { recent } }: { summary: Summary }) {
       icon={History}
       actions={<span className={styles.soft}>{t("recentNote", { count: recent.length })}</span>}
     >
-      <table ref={table} className={styles.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("status")}</th>
-            <th scope="col">{t("when")}</th>
-            <th scope="col">{t("template")}</th>
-            <th scope="col">{t("source")}</th>
-            <th scope="col">{t("key")}</th>
-            <th scope="col">{t("reason")}</th>
-            <th scope="col">{c("run")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {recent.map((event, at) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: rows have no id, and two may be equal.
-            <Row key={`${event.at} ${at}`} event={event} />
-          ))}
-        </tbody>
-      </table>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard. */}
+      <div className={events.scroll} tabIndex={0} role="group" aria-label={t("recent")}>
+        <table ref={table} className={styles.table}>
+          <thead>
+            <tr>
+              <th scope="col">{t("status")}</th>
+              <th scope="col">{t("when")}</th>
+              <th scope="col">{t("template")}</th>
+              <th scope="col">{t("source")}</th>
+              <th scope="col">{t("key")}</th>
+              <th scope="col">{t("reason")}</th>
+              <th scope="col">{c("run")}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {recent.map((event, at) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: rows have no id, and two may be equal.
+              <Row key={`${event.at} ${at}`} event={event} />
+            ))}
+          </tbody>
+        </table>
+      </div>
     </Panel>
   );
 }
@@ -74,7 +78,9 @@ function Row({ event }: { event: Event }) {
           name && <UserText text={name} />
         )}
       </td>
-      <td data-head={t("source")}>{event.source && <UserText text={event.source} />}</td>
+      <td className={events.source} data-head={t("source")}>
+        {event.source && <UserText text={event.source} />}
+      </td>
       <td data-head={t("key")}>
         {event.idempotency_key && (
           <code>
