@@ -9,6 +9,7 @@ import type { Summary } from "../../triggers/eventApi";
 import { messages as common } from "../../triggers/messages";
 import { Outcome } from "../../triggers/Outcome";
 import styles from "../../triggers/Triggers.module.css";
+import { joined } from "../../ui/controls";
 import { useRowKeys } from "../../ui/rowKeys";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
@@ -29,28 +30,25 @@ export function Recent({ summary: { recent } }: { summary: Summary }) {
       icon={History}
       actions={<span className={styles.soft}>{t("recentNote", { count: recent.length })}</span>}
     >
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard. */}
-      <div className={events.scroll} tabIndex={0} role="group" aria-label={t("recent")}>
-        <table ref={table} className={styles.table}>
-          <thead>
-            <tr>
-              <th scope="col">{t("status")}</th>
-              <th scope="col">{t("when")}</th>
-              <th scope="col">{t("template")}</th>
-              <th scope="col">{t("source")}</th>
-              <th scope="col">{t("key")}</th>
-              <th scope="col">{t("reason")}</th>
-              <th scope="col">{c("run")}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {recent.map((event, at) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: rows have no id, and two may be equal.
-              <Row key={`${event.at} ${at}`} event={event} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <table ref={table} className={joined(styles.table, events.recent)}>
+        <thead>
+          <tr>
+            <th scope="col">{t("status")}</th>
+            <th scope="col">{t("when")}</th>
+            <th scope="col">{t("template")}</th>
+            <th scope="col">{t("source")}</th>
+            <th scope="col">{t("key")}</th>
+            <th scope="col">{t("reason")}</th>
+            <th scope="col">{c("run")}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {recent.map((event, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: rows have no id, and two may be equal.
+            <Row key={`${event.at} ${at}`} event={event} />
+          ))}
+        </tbody>
+      </table>
     </Panel>
   );
 }
