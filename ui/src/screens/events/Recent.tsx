@@ -9,10 +9,12 @@ import type { Summary } from "../../triggers/eventApi";
 import { messages as common } from "../../triggers/messages";
 import { Outcome } from "../../triggers/Outcome";
 import styles from "../../triggers/Triggers.module.css";
+import { joined } from "../../ui/controls";
 import { useRowKeys } from "../../ui/rowKeys";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { Panel } from "../run/Panel";
+import events from "./Events.module.css";
 import { messages } from "./messages";
 import { useEventWords } from "./words";
 
@@ -28,7 +30,7 @@ export function Recent({ summary: { recent } }: { summary: Summary }) {
       icon={History}
       actions={<span className={styles.soft}>{t("recentNote", { count: recent.length })}</span>}
     >
-      <table ref={table} className={styles.table}>
+      <table ref={table} className={joined(styles.table, events.recent)}>
         <thead>
           <tr>
             <th scope="col">{t("status")}</th>
@@ -74,7 +76,9 @@ function Row({ event }: { event: Event }) {
           name && <UserText text={name} />
         )}
       </td>
-      <td data-head={t("source")}>{event.source && <UserText text={event.source} />}</td>
+      <td className={events.source} data-head={t("source")}>
+        {event.source && <UserText text={event.source} />}
+      </td>
       <td data-head={t("key")}>
         {event.idempotency_key && (
           <code>

@@ -109,16 +109,16 @@ function FlowRow({ flow }: { flow: FlowItem }) {
           </p>
         )}
       </div>
-      <span className={flow.workers === 0 ? styles.warning : undefined}>
+      <span data-head={t("workers")} className={flow.workers === 0 ? styles.warning : undefined}>
         {flow.workers === 0 ? t("noWorker") : t("workerCount", { count: flow.workers })}
       </span>
-      <span>
+      <span data-head={t("success")}>
         <SuccessBar statistics={statistics} />
       </span>
-      <span>
+      <span data-head={t("ended")}>
         {statistics && <Sparkline statistics={statistics} label={t("endedIn", { flow: flow.name })} />}
       </span>
-      <span className={styles.took}>
+      <span data-head={t("took")} className={styles.took}>
         {p50 !== null && (
           <>
             {duration(p50 / 1000)} <small>{t("p95", { time: duration((p95 ?? p50) / 1000) })}</small>

@@ -143,6 +143,6 @@ function WordChips() {
         without: { [name]: null },
       };
     });
-  if (chips.length === 0 && !query.has("status") && !query.has("since")) return null;
+  if (chips.length === 0) return null;
   return <FilterChips chips={chips} none={NO_FILTERS} />;
 }

@@ -2,10 +2,9 @@
 
 import { CauseMark } from "../../ui/cause";
 import { RunStatusBadge } from "../../ui/lostRuns";
-import { Labels } from "../../ui/Tags";
 import { Ago, StartsIn } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
-import { ErrorText, labelsOf, Params, Question, startAt } from "./columns";
+import { ErrorText, FirstLabel, Params, Question, startAt } from "./columns";
 import { Progress } from "./Progress";
 import styles from "./Runs.module.css";
 import type { Run } from "./runList";
@@ -29,7 +28,7 @@ export function NarrowRow({ run, target }: { run: Run; target: string }) {
           <span className={styles.narrowStart}>
             <code>{run.run_id.slice(0, 8)}</code>
             <Params run={run} />
-            <Labels labels={labelsOf(run)} />
+            <FirstLabel run={run} />
             {run.cause && run.cause.kind !== "api" && <CauseMark cause={run.cause} tenant={run.tenant_id} />}
           </span>
         )}

@@ -46,11 +46,13 @@ function EverythingBar({ matching, onBulk, onClear }: EverythingBarProps) {
   const label = matching === null ? t("everything") : t("everythingCount", { count: matching });
   return (
     <section className={styles.selection} aria-label={label}>
-      <span role="status">{label}</span>
-      <Button onClick={() => onBulk("rerun")}>{t("bulkRerun")}</Button>
-      <Button kind="danger" onClick={() => onBulk("cancel")}>
-        {t("bulkCancel")}
-      </Button>
+      <div className={styles.selectionParts}>
+        <span role="status">{label}</span>
+        <Button onClick={() => onBulk("rerun")}>{t("bulkRerun")}</Button>
+        <Button kind="danger" onClick={() => onBulk("cancel")}>
+          {t("bulkCancel")}
+        </Button>
+      </div>
       <IconButton label={t("clearSelection")} icon={<X size={15} />} onClick={onClear} />
     </section>
   );
@@ -96,34 +98,36 @@ function SomeBar({ selection, list, matching }: Omit<SelectionBarProps, "onBulk"
   return (
     <>
       <section className={styles.selection} aria-label={t("selected", { count: selected.size })}>
-        {t("selected", { count: selected.size })}
-        {!hasAllLoaded && (
-          <Button kind="plain" onClick={() => selection.select(order)}>
-            {t("selectLoaded", { count: order.length })}
-          </Button>
-        )}
-        {hasAllLoaded && hasMore && (
-          <Button kind="plain" onClick={selection.selectEverything}>
-            {matching === null ? t("selectEverything") : t("selectEverythingCount", { count: matching })}
-          </Button>
-        )}
-        <Arming>
+        <div className={styles.selectionParts}>
+          {t("selected", { count: selected.size })}
+          {!hasAllLoaded && (
+            <Button kind="plain" onClick={() => selection.select(order)}>
+              {t("selectLoaded", { count: order.length })}
+            </Button>
+          )}
+          {hasAllLoaded && hasMore && (
+            <Button kind="plain" onClick={selection.selectEverything}>
+              {matching === null ? t("selectEverything") : t("selectEverythingCount", { count: matching })}
+            </Button>
+          )}
+          <Arming>
+            <Button
+              kind="primary"
+              disabled={busy || touched("rerun").length === 0}
+              onClick={() => void act("rerun")}
+            >
+              {t("rerunCount", { count: touched("rerun").length })}
+            </Button>
+          </Arming>
           <Button
-            kind="primary"
-            disabled={busy || touched("rerun").length === 0}
-            onClick={() => void act("rerun")}
+            kind="danger"
+            disabled={busy || touched("cancel").length === 0}
+            onClick={() => setAsking(true)}
           >
-            {t("rerunCount", { count: touched("rerun").length })}
+            {t("cancelCount", { count: touched("cancel").length })}
           </Button>
-        </Arming>
-        <Button
-          kind="danger"
-          disabled={busy || touched("cancel").length === 0}
-          onClick={() => setAsking(true)}
-        >
-          {t("cancelCount", { count: touched("cancel").length })}
-        </Button>
-        <CompareTwo runs={runs} />
+          <CompareTwo runs={runs} />
+        </div>
         <IconButton label={t("clearSelection")} icon={<X size={15} />} onClick={onClear} />
       </section>
       {asking && (

@@ -3,6 +3,7 @@
 import { MessageCircleQuestion } from "lucide-react";
 import type { ReactNode } from "react";
 import { href } from "../../app/router";
+import { visible } from "../../lib/visible";
 import { CauseMark } from "../../ui/cause";
 import { RunStatusBadge } from "../../ui/lostRuns";
 import { Labels } from "../../ui/Tags";
@@ -27,7 +28,19 @@ export const startAt = (run: Run): number | null =>
   run.status === "SCHEDULED" ? (run.start_at ?? null) : null;
 
 /** The tags other than the one that selects its workers. */
-export const labelsOf = (run: Run): string[] => run.tags.filter((each) => each !== run.tag);
+const labelsOf = (run: Run): string[] => run.tags.filter((each) => each !== run.tag);
+
+/** The first label, and how many others there are: the page of the run has all of them. */
+export function FirstLabel({ run }: { run: Run }) {
+  const [first, ...others] = labelsOf(run);
+  if (first === undefined) return null;
+  return (
+    <span className={styles.labels}>
+      <Labels labels={[first]} />
+      {others.length > 0 && <span title={visible(others.join(", "))}>+{others.length}</span>}
+    </span>
+  );
+}
 
 const Start = ({ at }: { at: number | null }) => at !== null && <StartsIn at={at} />;
 
@@ -66,7 +79,7 @@ const CELLS: Record<ColumnName, Column> = {
   },
   run_id: { width: "72px", cell: (run) => <code title={run.run_id}>{run.run_id.slice(0, 8)}</code> },
   params: { width: "minmax(110px, 1.5fr)", cell: (run) => <Params run={run} /> },
-  labels: { width: "minmax(64px, 0.7fr)", cell: (run) => <Labels labels={labelsOf(run)} /> },
+  labels: { width: "minmax(64px, 0.7fr)", cell: (run) => <FirstLabel run={run} /> },
   cause: {
     width: "minmax(84px, 0.7fr)",
     cell: (run) =>
