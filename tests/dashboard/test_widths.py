@@ -39,7 +39,8 @@ async def everything_is_in_reach(tab: Tab, controls: Locator) -> None:
         async def out_of_reach() -> tuple[list[str], int]:
             return await controls.evaluate_all(_OUT_OF_REACH), await tab.page.evaluate(_SIDEWAYS)
 
-        await eventually_equals(out_of_reach, ([], 0), describe=f"all is in reach at {width} px")
+        nothing: tuple[list[str], int] = ([], 0)
+        await eventually_equals(out_of_reach, nothing, describe=f"all is in reach at {width} px")
 
 
 @pytest.mark.parametrize("lang", ["en", "ja"])
