@@ -49,7 +49,7 @@ async def test_a_run_is_followed_from_its_submission_to_its_end(
     await expect(task_in(tab, "Timeline", "join")).to_have_attribute("data-state", "RUNNING")
     await expect(task_in(tab, "Flow", "report")).to_have_attribute("data-state", "PENDING")
     await expect(part(tab, "Log")).to_contain_text("joining orders and rates")
-    await expect(part(tab, "Log")).to_contain_text("more lines may follow")
+    await expect(part(tab, "Log")).to_contain_text("More lines may follow")
     await tab.screenshot("run-live")
 
     release.touch()

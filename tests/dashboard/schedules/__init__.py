@@ -1,0 +1,1 @@
+"""Schedules in the dashboard: the list, one schedule, and its form."""
