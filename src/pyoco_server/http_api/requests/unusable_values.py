@@ -36,7 +36,8 @@ def unusable_value(body: bytes) -> FieldProblem | None:
 
 def _problem_of(path: str, value: Any) -> FieldProblem | None:
     if isinstance(value, _TooLarge):
-        return FieldProblem(path, "the number is out of range; send it as a text", value[:_SHOWN_CHARS])
+        problem = "the number is out of range; send a smaller one, or a text"
+        return FieldProblem(path, problem, value[:_SHOWN_CHARS])
     if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
         shown = value.encode("ascii", "backslashreplace").decode()[:_SHOWN_CHARS]
         path = path.encode("ascii", "backslashreplace").decode()
