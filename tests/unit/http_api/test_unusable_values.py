@@ -25,7 +25,10 @@ def test_the_field_of_an_unusable_value_is_named(body: bytes, field: str, messag
     assert problem.value
 
 
-@pytest.mark.parametrize("body", [b"{", b"", b'{"a": NaN}', b"\xff", b"[" * 100_000])
+LARGE = b'{"delay_sec": 1e400, "params": "%s"}' % (b"x" * 64 * 1024)
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b'{"a": NaN}', b"\xff", b"[" * 100_000, LARGE])
 def test_other_bodies_are_not_json(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as refused:
         json_value(body)

@@ -8,6 +8,8 @@ from typing import Any
 from pyoco_server.errors import FieldProblem
 
 _SHOWN_CHARS = 40
+# The search blocks the event loop: of a larger body the error names no field.
+_SEARCHED_BYTES = 64 * 1024
 
 
 class _TooLarge(str):
@@ -15,7 +17,9 @@ class _TooLarge(str):
 
 
 def unusable_value(body: bytes) -> FieldProblem | None:
-    """The first such value; None if there is none, or the body is not JSON at all."""
+    """The first such value; None if there is none, or the body is large or not JSON at all."""
+    if len(body) > _SEARCHED_BYTES:
+        return None
     try:
         document = json.loads(body, parse_int=_integer, parse_float=_float)
     except (ValueError, RecursionError):
