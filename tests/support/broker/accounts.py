@@ -36,4 +36,5 @@ class Accounts(Iterator[str]):
         for server in list(servers):
             # To stop it would write the state of thousands of streams that nobody reads.
             server.kill()
+            server.remove_store()
             self._servers.remove(server)

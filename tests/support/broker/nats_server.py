@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -67,6 +68,11 @@ class NatsServer:
     def kill(self) -> None:
         """End it as a power failure would."""
         self._end(subprocess.Popen.kill)
+
+    def remove_store(self) -> None:
+        """Remove what was stored, and keep the log. It must not be running."""
+        assert self._started is None, "still running"
+        shutil.rmtree(self._data_dir / "jetstream")
 
     def restart(self) -> None:
         """Start again on the same port and the same data, after `kill` or `stop` or without."""
