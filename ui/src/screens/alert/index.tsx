@@ -1,5 +1,5 @@
 /** The screen of one alert: its rule, its channels, and when it has fired. */
-import { BellRing, History, SearchX } from "lucide-react";
+import { BellRing, History } from "lucide-react";
 import { useRead } from "../../api/queries";
 import { href, pathTo, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
@@ -7,9 +7,9 @@ import { useMessages } from "../../i18n/messages";
 import { interval } from "../../i18n/time";
 import { Fact, Facts } from "../../triggers/Facts";
 import styles from "../../triggers/Triggers.module.css";
-import { ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
+import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import {
@@ -45,22 +45,15 @@ function AlertScreen({ id, tenant }: { id: string; tenant: string | null }) {
   );
   if (error?.status === 404)
     return (
-      <Page title={t("title")}>
-        <EmptyState
-          icon={SearchX}
-          title={t("notFound")}
-          actions={<ButtonLink href={href("/alerts")}>{t("allAlerts")}</ButtonLink>}
-        >
-          {t("notFoundText")}
-        </EmptyState>
-      </Page>
+      <NotFoundPage
+        title={t("title")}
+        heading={t("notFound")}
+        list={{ path: "/alerts", label: t("allAlerts") }}
+      >
+        {t("notFoundText")}
+      </NotFoundPage>
     );
-  if (!data)
-    return (
-      <Page title={id}>
-        {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-      </Page>
-    );
+  if (!data) return <LoadingPage title={id} problem={error} onRetry={refetch} />;
   return (
     <Page title={data.alert_id} actions={<AlertActions alert={data} />}>
       {error && <ProblemBox problem={error} onRetry={() => void refetch()} />}

@@ -1,4 +1,5 @@
 /** The form of a new alert, or of one that is edited; it shows whether the condition is met now. */
+
 import { Plus, Save, Trash2 } from "lucide-react";
 import { type KeyboardEvent, useMemo, useRef, useState } from "react";
 import type { Problem } from "../../api/problem";
@@ -18,9 +19,10 @@ import {
   useForm,
   type Wrong,
 } from "../../ui/draftForm";
-import { Loading, ProblemBox } from "../../ui/feedback";
+import { ProblemBox } from "../../ui/feedback";
 import { useFirstInvalid } from "../../ui/firstInvalid";
 import { Card, Page } from "../../ui/Page";
+import { LoadingPage } from "../../ui/pageStates";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
 import {
@@ -73,11 +75,7 @@ function Edit({ id, tenant }: { id: string; tenant: string | null }) {
     readAlert({ id, tenant }, signal),
   );
   if (data) return <AlertForm key={data.revision} stored={data} />;
-  return (
-    <Page title={t("editTitle", { alert: id })}>
-      {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-    </Page>
-  );
+  return <LoadingPage title={t("editTitle", { alert: id })} problem={error} onRetry={refetch} />;
 }
 
 function useAlertForm(stored: Alert | null) {

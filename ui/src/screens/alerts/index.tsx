@@ -1,15 +1,16 @@
 /** The alerts: what each watches, and whether it fires. */
-import { BellRing, Plus, SearchX } from "lucide-react";
+import { BellRing, Plus } from "lucide-react";
 import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { ButtonLink } from "../../ui/controls";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { FilterRow } from "../../ui/filters";
 import { Page } from "../../ui/Page";
+import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { Tags } from "../../ui/Tags";
@@ -38,7 +39,6 @@ export default function AlertsScreen() {
     { keep: true, every: EVERY_MS },
   );
   const items = data?.items ?? [];
-  const further = data?.next_cursor ?? null;
   const isFiltered = Object.keys(asked).length > 0;
   return (
     <Page title={t("title")} note={data && data.total > 0 && <Count {...data} />} actions={<Create />}>
@@ -59,16 +59,7 @@ export default function AlertsScreen() {
       {isPending && <Loading />}
       {items.length > 0 && <AlertTable items={items} />}
       {data && items.length === 0 && !error && <Nothing filtered={isFiltered} />}
-      {(query.has("cursor") || further !== null) && (
-        <nav className={styles.pages} aria-label={t("pages")}>
-          <Button disabled={!query.has("cursor")} onClick={() => change({ cursor: null })}>
-            {t("first")}
-          </Button>
-          <Button disabled={further === null} onClick={() => change({ cursor: further })}>
-            {t("further")}
-          </Button>
-        </nav>
-      )}
+      <Pages next={data?.next_cursor} />
     </Page>
   );
 }
@@ -155,13 +146,13 @@ function Nothing({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (filtered)
     return (
-      <EmptyState
-        icon={SearchX}
+      <NothingMatches
         title={t("nothingTitle")}
-        actions={<Button onClick={() => change({ q: null, cursor: null })}>{t("nothingClear")}</Button>}
+        clear={t("nothingClear")}
+        onClear={() => change({ q: null, cursor: null })}
       >
         {t("nothingText")}
-      </EmptyState>
+      </NothingMatches>
     );
   return (
     <EmptyState icon={BellRing} title={t("emptyTitle")} actions={<Create />}>

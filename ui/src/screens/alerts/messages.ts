@@ -17,9 +17,6 @@ export const messages = defineMessages({
     lastFired: "Last fired",
     keyNext: "Next alert",
     keyPrevious: "Previous alert",
-    pages: "Pages",
-    first: "First page",
-    further: "Next page",
     needsScope: "The API key does not allow changes here.",
     emptyTitle: "No alerts yet",
     emptyText:
@@ -62,9 +59,6 @@ export const messages = defineMessages({
     lastFired: "前回の発生",
     keyNext: "次のアラート",
     keyPrevious: "前のアラート",
-    pages: "ページ",
-    first: "最初のページ",
-    further: "次のページ",
     needsScope: "この API キーでは変更できません。",
     emptyTitle: "アラートはまだありません",
     emptyText:

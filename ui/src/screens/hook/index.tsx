@@ -1,5 +1,5 @@
 /** The screen of one hook: how to send to it, what it starts, and its deliveries. */
-import { ArrowRightLeft, SearchX, Terminal } from "lucide-react";
+import { ArrowRightLeft, Terminal } from "lucide-react";
 import { useRead } from "../../api/queries";
 import { href, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
@@ -12,9 +12,9 @@ import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { hookRef } from "../../triggers/triggerRef";
 import { CommandLine } from "../../ui/CommandLine";
-import { ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
+import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
 import { Labels, Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
@@ -45,22 +45,15 @@ function HookScreen({ id, tenant }: { id: string; tenant: string | null }) {
   );
   if (error?.status === 404)
     return (
-      <Page title={t("title")}>
-        <EmptyState
-          icon={SearchX}
-          title={t("notFound")}
-          actions={<ButtonLink href={href("/hooks")}>{t("allHooks")}</ButtonLink>}
-        >
-          {t("notFoundText")}
-        </EmptyState>
-      </Page>
+      <NotFoundPage
+        title={t("title")}
+        heading={t("notFound")}
+        list={{ path: "/hooks", label: t("allHooks") }}
+      >
+        {t("notFoundText")}
+      </NotFoundPage>
     );
-  if (!data)
-    return (
-      <Page title={id}>
-        {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-      </Page>
-    );
+  if (!data) return <LoadingPage title={id} problem={error} onRetry={refetch} />;
   return (
     <Page title={data.hook_id} actions={<HookActions hook={data} />}>
       {error && <ProblemBox problem={error} onRetry={() => void refetch()} />}

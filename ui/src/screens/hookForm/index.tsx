@@ -1,4 +1,5 @@
 /** The form of a new hook, or of one that is edited. */
+
 import { Save } from "lucide-react";
 import { type KeyboardEvent, useMemo, useRef, useState } from "react";
 import type { Problem } from "../../api/problem";
@@ -23,9 +24,10 @@ import {
   useForm,
   type Wrong,
 } from "../../ui/draftForm";
-import { Loading, ProblemBox } from "../../ui/feedback";
+import { ProblemBox } from "../../ui/feedback";
 import { useFirstInvalid } from "../../ui/firstInvalid";
 import { Card, Page } from "../../ui/Page";
+import { LoadingPage } from "../../ui/pageStates";
 import { showToast } from "../../ui/toasts";
 import { keepSecret } from "../hook/newSecret";
 import { changeJson, createJson, draftOf, EMPTY, onTop, wrongPair } from "./draft";
@@ -52,11 +54,7 @@ function Edit({ id, tenant }: { id: string; tenant: string | null }) {
     readHook({ id, tenant }, signal),
   );
   if (data) return <HookForm stored={data} />;
-  return (
-    <Page title={t("editTitle", { hook: id })}>
-      {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-    </Page>
-  );
+  return <LoadingPage title={t("editTitle", { hook: id })} problem={error} onRetry={refetch} />;
 }
 
 interface State {

@@ -1,5 +1,5 @@
 /** The hooks: what each delivery starts. */
-import { Plus, SearchX, Webhook } from "lucide-react";
+import { Plus, Webhook } from "lucide-react";
 import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
 import { href, type QueryPatch, useQueryState } from "../../app/router";
@@ -10,10 +10,11 @@ import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { hookHref, hookRef } from "../../triggers/triggerRef";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink, Select } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { ButtonLink, Select } from "../../ui/controls";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { FilterChips, FilterRow } from "../../ui/filters";
 import { Page } from "../../ui/Page";
+import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { Tags } from "../../ui/Tags";
@@ -29,7 +30,7 @@ const WORDS = ["flow", "q"] as const;
 
 export default function HooksScreen() {
   const t = useMessages(messages);
-  const [query, change] = useQueryState();
+  const [query] = useQueryState();
   const asked = Object.fromEntries(
     ["q", "kind", "flow", "cursor"].flatMap((name) => {
       const value = query.get(name);
@@ -42,7 +43,6 @@ export default function HooksScreen() {
     { keep: true, every: EVERY_MS },
   );
   const items = data?.items ?? [];
-  const further = data?.next_cursor ?? null;
   const isFiltered = Object.keys(asked).length > 0;
   return (
     <Page
@@ -55,16 +55,7 @@ export default function HooksScreen() {
       {isPending && <Loading />}
       {items.length > 0 && <HookTable items={items} />}
       {data && items.length === 0 && !error && <Nothing filtered={isFiltered} />}
-      {(query.has("cursor") || further !== null) && (
-        <nav className={styles.pages} aria-label={t("pages")}>
-          <Button disabled={!query.has("cursor")} onClick={() => change({ cursor: null })}>
-            {t("first")}
-          </Button>
-          <Button disabled={further === null} onClick={() => change({ cursor: further })}>
-            {t("further")}
-          </Button>
-        </nav>
-      )}
+      <Pages next={data?.next_cursor} />
     </Page>
   );
 }
@@ -173,13 +164,9 @@ function Nothing({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (filtered)
     return (
-      <EmptyState
-        icon={SearchX}
-        title={t("nothingTitle")}
-        actions={<Button onClick={() => change(NO_FILTERS)}>{t("nothingClear")}</Button>}
-      >
+      <NothingMatches title={t("nothingTitle")} clear={t("nothingClear")} onClear={() => change(NO_FILTERS)}>
         {t("nothingText")}
-      </EmptyState>
+      </NothingMatches>
     );
   return (
     <EmptyState icon={Webhook} title={t("emptyTitle")} actions={<Create />}>

@@ -1,4 +1,5 @@
 /** The form of a new request, or of one that is edited. */
+
 import { Save } from "lucide-react";
 import { useRef, useState } from "react";
 import type { Problem } from "../../api/problem";
@@ -12,9 +13,10 @@ import { PRIORITIES, requestPath } from "../../requests/request";
 import { changeRequest, createRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
 import { Button, ButtonLink } from "../../ui/controls";
 import { ChoiceField, type Draft, FormContext, LinesField, TextField, type Wrong } from "../../ui/draftForm";
-import { Loading, ProblemBox } from "../../ui/feedback";
+import { ProblemBox } from "../../ui/feedback";
 import { useFirstInvalid } from "../../ui/firstInvalid";
 import { Card, Page } from "../../ui/Page";
+import { LoadingPage } from "../../ui/pageStates";
 import { onSendShortcut, SEND_KEYS } from "../wait/sendShortcut";
 import { changes, draftOf, EMPTY, newRequest } from "./draft";
 import { messages } from "./messages";
@@ -27,11 +29,7 @@ function Edit({ id }: { id: string }) {
   const t = useMessages(messages);
   const { data, error, refetch } = useRead(["requests", "edit", id], (signal) => readRequest(id, signal));
   if (data) return <RequestForm stored={data} />;
-  return (
-    <Page title={t("editTitle")}>
-      {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-    </Page>
-  );
+  return <LoadingPage title={t("editTitle")} problem={error} onRetry={refetch} />;
 }
 
 function RequestForm({ stored }: { stored: RequestDetail | null }) {

@@ -1,5 +1,5 @@
 /** The board: every request by status, then priority, then the newest. */
-import { Bot, Plus, SearchX, Stethoscope } from "lucide-react";
+import { Bot, Plus, Stethoscope } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
 import { codeText } from "../../api/agentCodes";
@@ -14,7 +14,7 @@ import { type Group, groups, momentOf, reasonOf, requestPath } from "../../reque
 import { type AgentRequest, readRequests } from "../../requests/requestApi";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button, ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { FilterRow } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
@@ -80,10 +80,10 @@ export default function BoardScreen() {
         </EmptyState>
       )}
       {all.length > 0 && items.length === 0 && (
-        <EmptyState
-          icon={SearchX}
+        <NothingMatches
           title={t("nothingTitle")}
-          actions={<Button onClick={() => change({ q: null })}>{t("nothingClear")}</Button>}
+          clear={t("nothingClear")}
+          onClear={() => change({ q: null })}
         />
       )}
     </Page>

@@ -1,4 +1,5 @@
 /** The form of a new schedule, or of one that is edited. */
+
 import { Save } from "lucide-react";
 import { type KeyboardEvent, useRef, useState } from "react";
 import { useRead } from "../../api/queries";
@@ -11,9 +12,10 @@ import { previewSchedule, readSchedule } from "../../schedules/scheduleApi";
 import { refOf, scheduleHref } from "../../schedules/scheduleRef";
 import { useSettled } from "../../schedules/useSettled";
 import { Button, ButtonLink, Field, Select } from "../../ui/controls";
-import { Loading, ProblemBox } from "../../ui/feedback";
+import { ProblemBox } from "../../ui/feedback";
 import { useFirstInvalid } from "../../ui/firstInvalid";
 import { Card, Page } from "../../ui/Page";
+import { LoadingPage } from "../../ui/pageStates";
 import { specOf } from "./draft";
 import { CheckField, FormContext, TextField, useForm } from "./fields";
 import { startDraft } from "./keptDraft";
@@ -49,11 +51,7 @@ function Edit({ id, tenant }: { id: string; tenant: string | null }) {
     readSchedule({ id, tenant }, signal),
   );
   if (data) return <ScheduleForm stored={data} />;
-  return (
-    <Page title={t("editTitle", { schedule: id })}>
-      {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-    </Page>
-  );
+  return <LoadingPage title={t("editTitle", { schedule: id })} problem={error} onRetry={refetch} />;
 }
 
 function ScheduleForm({ stored }: { stored: Schedule | null }) {

@@ -1,15 +1,16 @@
 /** The schedules, with their next and last run. */
-import { CalendarClock, Plus, SearchX } from "lucide-react";
+import { CalendarClock, Plus } from "lucide-react";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import type { ScheduleItem } from "../../schedules/schedule";
 import { readSchedules } from "../../schedules/scheduleApi";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink, Select } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { ButtonLink, Select } from "../../ui/controls";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { FilterChips, FilterRow } from "../../ui/filters";
 import { Page } from "../../ui/Page";
+import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { useServedTags } from "../submit/suggestions";
@@ -25,7 +26,7 @@ const APPLY = "pyoco-client schedules apply -f schedules.yaml";
 
 export default function SchedulesScreen() {
   const t = useMessages(messages);
-  const [query, change] = useQueryState();
+  const [query] = useQueryState();
   const asked = apiQuery(query);
   const { data, error, isPending, refetch } = useRead(
     ["schedules", asked.toString()],
@@ -33,7 +34,6 @@ export default function SchedulesScreen() {
     { keep: true, every: EVERY_MS },
   );
   const items = data?.items ?? [];
-  const further = data?.next_cursor ?? null;
   const isLater = query.has("cursor");
   const filtered = isFiltered(query);
   return (
@@ -56,16 +56,7 @@ export default function SchedulesScreen() {
       {isPending && <Loading />}
       {items.length > 0 && <ScheduleList items={items} />}
       {data && items.length === 0 && !error && <Nothing filtered={filtered || isLater} />}
-      {(isLater || further !== null) && (
-        <nav className={styles.pages} aria-label={t("pages")}>
-          <Button disabled={!isLater} onClick={() => change({ cursor: null })}>
-            {t("first")}
-          </Button>
-          <Button disabled={further === null} onClick={() => change({ cursor: further })}>
-            {t("further")}
-          </Button>
-        </nav>
-      )}
+      <Pages next={data?.next_cursor} />
     </Page>
   );
 }
@@ -133,13 +124,9 @@ function Nothing({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (filtered)
     return (
-      <EmptyState
-        icon={SearchX}
-        title={t("nothingTitle")}
-        actions={<Button onClick={() => change(NO_FILTERS)}>{t("nothingClear")}</Button>}
-      >
+      <NothingMatches title={t("nothingTitle")} clear={t("nothingClear")} onClear={() => change(NO_FILTERS)}>
         {t("nothingText")}
-      </EmptyState>
+      </NothingMatches>
     );
   return (
     <EmptyState

@@ -1,5 +1,6 @@
 /** The screen of one template: what an event starts, and how to send one. */
-import { Ellipsis, FlaskConical, ListOrdered, Pencil, SearchX, Terminal, Trash2 } from "lucide-react";
+
+import { Ellipsis, FlaskConical, ListOrdered, Pencil, Terminal, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
@@ -15,10 +16,11 @@ import { TestDialog, WouldStart } from "../../triggers/TestDialog";
 import styles from "../../triggers/Triggers.module.css";
 import { monthText } from "../../triggers/templateMonth";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink, IconButton } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { Button, IconButton } from "../../ui/controls";
+import { Loading, ProblemBox } from "../../ui/feedback";
 import { Menu, MenuItem, MenuLabel } from "../../ui/menus";
 import { Page } from "../../ui/Page";
+import { NotFoundPage } from "../../ui/pageStates";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
@@ -38,15 +40,9 @@ export default function TemplateScreen({ params }: ScreenProps) {
   });
   if (error?.status === 404)
     return (
-      <Page title={t("title")}>
-        <EmptyState
-          icon={SearchX}
-          title={t("notFound")}
-          actions={<ButtonLink href={href("/templates")}>{t("all")}</ButtonLink>}
-        >
-          {t("notFoundText")}
-        </EmptyState>
-      </Page>
+      <NotFoundPage title={t("title")} heading={t("notFound")} list={{ path: "/templates", label: t("all") }}>
+        {t("notFoundText")}
+      </NotFoundPage>
     );
   return (
     <Page title={data?.name ?? id} actions={data && <TemplateActions key={id} template={data} />}>
