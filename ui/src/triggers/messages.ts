@@ -3,13 +3,9 @@ import { defineMessages } from "../i18n/messages";
 export const messages = defineMessages({
   en: {
     close: "Close",
-    goBack: "Go back",
     delete: "Delete",
     keep: "Keep it",
     edit: "Edit",
-    save: "Save",
-    saving: "Saving…",
-    create: "Create",
     required: "Required.",
     badObject: "Enter a JSON object.",
     badJson: "Invalid JSON at line {line}, column {column}.",
@@ -54,13 +50,9 @@ export const messages = defineMessages({
   },
   ja: {
     close: "閉じる",
-    goBack: "戻る",
     delete: "削除する",
     keep: "削除しない",
     edit: "編集",
-    save: "保存",
-    saving: "保存しています…",
-    create: "作成",
     required: "入力してください。",
     badObject: "キーと値からなる JSON オブジェクトを入力してください。",
     badJson: "JSON の構文エラーです（{line}行{column}列）。",

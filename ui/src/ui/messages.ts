@@ -3,6 +3,12 @@ import { defineMessages } from "../i18n/messages";
 export const messages = defineMessages({
   en: {
     close: "Close",
+    goBack: "Go back",
+    save: "Save",
+    saving: "Saving…",
+    create: "Create",
+    discard: "Discard",
+    saveKeys: "Ctrl+Enter saves",
     dismiss: "Dismiss",
     copy: "Copy",
     copied: "Copied",
@@ -43,6 +49,12 @@ export const messages = defineMessages({
   },
   ja: {
     close: "閉じる",
+    goBack: "戻る",
+    save: "保存",
+    saving: "保存しています…",
+    create: "作成",
+    discard: "破棄",
+    saveKeys: "Ctrl+Enter で保存",
     dismiss: "閉じる",
     copy: "コピー",
     copied: "コピーしました",

@@ -1,15 +1,17 @@
 /** The actions of an alert: send a test, mute, edit, delete. */
+
 import { BellOff, BellRing, Ellipsis, Pencil, Send, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
 import { useAct } from "../../api/queries";
 import { href, navigate } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
-import { ConfirmDialog } from "../../triggers/ConfirmDialog";
 import styles from "../../triggers/Triggers.module.css";
-import { Button, ButtonLink, Field, IconButton, Input, joined, Select } from "../../ui/controls";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
+import { Button, ButtonLink, IconButton, joined } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
+import { InputField, SelectField } from "../../ui/fields";
 import { Menu, MenuItem, MenuLabel } from "../../ui/menus";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
@@ -135,22 +137,14 @@ function MuteDialog({ alert, onClose }: AskedProps) {
       onDone={() => showToast({ tone: "good", title: t("isMuted", { alert: alert.alert_id }) })}
       onClose={onClose}
     >
-      <Field label={t("muteFor")}>
-        {(wired) => (
-          <Select {...wired} value={time} onChange={(event) => setTime(event.target.value)}>
-            {TIMES.map((each) => (
-              <option key={each} value={each}>
-                {t(`mute.${each}`)}
-              </option>
-            ))}
-          </Select>
-        )}
-      </Field>
-      <Field label={t("muteNote")}>
-        {(wired) => (
-          <Input {...wired} maxLength={1000} value={note} onChange={(event) => setNote(event.target.value)} />
-        )}
-      </Field>
+      <SelectField
+        label={t("muteFor")}
+        options={TIMES}
+        text={(each) => t(`mute.${each}`)}
+        value={time}
+        onChange={setTime}
+      />
+      <InputField label={t("muteNote")} maxLength={1000} value={note} onChange={setNote} />
     </ConfirmDialog>
   );
 }

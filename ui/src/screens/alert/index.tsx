@@ -1,15 +1,17 @@
 /** The screen of one alert: its rule, its channels, and when it has fired. */
+
 import { BellRing, History } from "lucide-react";
 import { useRead } from "../../api/queries";
 import { href, pathTo, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { interval } from "../../i18n/time";
-import { Fact, Facts } from "../../triggers/Facts";
 import styles from "../../triggers/Triggers.module.css";
+import { Fact, Facts } from "../../ui/Facts";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
+import { TableHead } from "../../ui/TableHead";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import {
@@ -148,13 +150,7 @@ function Channels({ channels }: { channels: readonly Channel[] }) {
   return (
     <Panel title={t("channels")} icon={BellRing}>
       <table className={styles.table} aria-label={t("channels")}>
-        <thead>
-          <tr>
-            <th scope="col">{t("channel")}</th>
-            <th scope="col">{t("kind")}</th>
-            <th scope="col">{t("receiver")}</th>
-          </tr>
-        </thead>
+        <TableHead columns={[t("channel"), t("kind"), t("receiver")]} />
         <tbody>
           {channels.map((channel) => (
             <tr key={channel.name}>
@@ -198,14 +194,7 @@ function AlertHistory({ alert }: { alert: Alert }) {
       {data && items.length === 0 && <p className={styles.nothing}>{t("noHistory")}</p>}
       {items.length > 0 && (
         <table className={styles.table} aria-label={t("history")}>
-          <thead>
-            <tr>
-              <th scope="col">{t("fired")}</th>
-              <th scope="col">{t("what")}</th>
-              <th scope="col">{t("resolved")}</th>
-              <th scope="col">{t("messages")}</th>
-            </tr>
-          </thead>
+          <TableHead columns={[t("fired"), t("what"), t("resolved"), t("messages")]} />
           <tbody>
             {items.map((each) => (
               <OccurrenceRow key={each.number} occurrence={each} />

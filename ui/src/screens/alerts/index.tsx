@@ -1,4 +1,5 @@
 /** The alerts: what each watches, and whether it fires. */
+
 import { BellRing, Plus } from "lucide-react";
 import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
@@ -13,7 +14,9 @@ import { Page } from "../../ui/Page";
 import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
+import { TableHead } from "../../ui/TableHead";
 import { Tags } from "../../ui/Tags";
+import base from "../../ui/table.module.css";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { type Alert, alertHref, alertRef, readAlerts } from "./alertApi";
@@ -85,18 +88,11 @@ function AlertTable({ items }: { items: readonly Alert[] }) {
   const t = useMessages(messages);
   const table = useRowKeys<HTMLTableElement>({ next: t("keyNext"), previous: t("keyPrevious") });
   return (
-    <div className={styles.list}>
+    <div className={base.frame}>
       <table ref={table} className={styles.table} aria-label={t("list")}>
-        <thead>
-          <tr>
-            <th scope="col">{t("alert")}</th>
-            <th scope="col">{t("state")}</th>
-            <th scope="col">{t("condition")}</th>
-            <th scope="col">{t("watches")}</th>
-            <th scope="col">{t("channels")}</th>
-            <th scope="col">{t("lastFired")}</th>
-          </tr>
-        </thead>
+        <TableHead
+          columns={[t("alert"), t("state"), t("condition"), t("watches"), t("channels"), t("lastFired")]}
+        />
         <tbody>
           {items.map((alert) => (
             <tr key={`${alert.tenant_id ?? ""} ${alert.alert_id}`} data-alert={alert.alert_id}>

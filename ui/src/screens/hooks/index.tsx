@@ -1,4 +1,5 @@
 /** The hooks: what each delivery starts. */
+
 import { Plus, Webhook } from "lucide-react";
 import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
@@ -17,7 +18,9 @@ import { Page } from "../../ui/Page";
 import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
+import { TableHead } from "../../ui/TableHead";
 import { Tags } from "../../ui/Tags";
+import base from "../../ui/table.module.css";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
@@ -116,18 +119,9 @@ function HookTable({ items }: { items: readonly Hook[] }) {
   const words = useHookWords();
   const table = useRowKeys<HTMLTableElement>({ next: t("keyNext"), previous: t("keyPrevious") });
   return (
-    <div className={styles.list}>
+    <div className={base.frame}>
       <table ref={table} className={styles.table} aria-label={t("list")}>
-        <thead>
-          <tr>
-            <th scope="col">{t("hook")}</th>
-            <th scope="col">{t("kindFilter")}</th>
-            <th scope="col">{c("flow")}</th>
-            <th scope="col">{c("tag")}</th>
-            <th scope="col">{c("note")}</th>
-            <th scope="col">{c("changed")}</th>
-          </tr>
-        </thead>
+        <TableHead columns={[t("hook"), t("kindFilter"), c("flow"), c("tag"), c("note"), c("changed")]} />
         <tbody>
           {items.map((hook) => (
             <tr key={`${hook.tenant_id ?? ""} ${hook.hook_id}`} data-hook={hook.hook_id}>

@@ -20,10 +20,10 @@ import {
 import styles from "../../requests/Requests.module.css";
 import { isDeletable, momentOf, PHASES, reasonOf, requestPath } from "../../requests/request";
 import { type AgentRequest, deleteRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
-import { ConfirmDialog } from "../../triggers/ConfirmDialog";
-import { Fact, Facts } from "../../triggers/Facts";
 import { messages as dialogTexts } from "../../triggers/messages";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { ButtonLink, IconButton, joined, Segments } from "../../ui/controls";
+import { Fact, Facts } from "../../ui/Facts";
 import { ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { LoadingPage, NotFoundPage } from "../../ui/pageStates";

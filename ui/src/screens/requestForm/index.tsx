@@ -1,7 +1,7 @@
 /** The form of a new request, or of one that is edited. */
 
 import { Save } from "lucide-react";
-import { useRef, useState } from "react";
+import { useState } from "react";
 import type { Problem } from "../../api/problem";
 import { useAct, useRead } from "../../api/queries";
 import { href, navigate } from "../../app/router";
@@ -13,11 +13,11 @@ import { PRIORITIES, requestPath } from "../../requests/request";
 import { changeRequest, createRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
 import { Button, ButtonLink } from "../../ui/controls";
 import { ChoiceField, type Draft, FormContext, LinesField, TextField, type Wrong } from "../../ui/draftForm";
+import { Form } from "../../ui/Form";
 import { ProblemBox } from "../../ui/feedback";
-import { useFirstInvalid } from "../../ui/firstInvalid";
 import { Card, Page } from "../../ui/Page";
 import { LoadingPage } from "../../ui/pageStates";
-import { onSendShortcut, SEND_KEYS } from "../wait/sendShortcut";
+import { SEND_KEYS } from "../../ui/sendShortcut";
 import { changes, draftOf, EMPTY, newRequest } from "./draft";
 import { messages } from "./messages";
 
@@ -39,8 +39,6 @@ function RequestForm({ stored }: { stored: RequestDetail | null }) {
   const [draft, setDraft] = useState(base);
   const [refused, setRefused] = useState<object | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
-  const form = useRef<HTMLFormElement>(null);
-  useFirstInvalid(form, refused);
   const id = stored?.request.id;
   const save = useAct(
     () => (id === undefined ? createRequest(newRequest(draft)) : changeRequest(id, changes(draft, base))),
@@ -60,16 +58,7 @@ function RequestForm({ stored }: { stored: RequestDetail | null }) {
   return (
     <Page title={stored ? t("editTitle") : c("create")}>
       <FormContext value={{ draft, change: (patch) => setDraft((now) => ({ ...now, ...patch })), wrong }}>
-        <form
-          ref={form}
-          className={styles.form}
-          noValidate
-          onKeyDown={onSendShortcut(submit)}
-          onSubmit={(event) => {
-            event.preventDefault();
-            submit();
-          }}
-        >
+        <Form className={styles.form} refusal={refused} onSubmit={submit}>
           <Card>
             <div className={styles.fields}>
               <TextField name="title" label={t("title")} hint={t("titleHint")} required maxLength={200} />
@@ -100,7 +89,7 @@ function RequestForm({ stored }: { stored: RequestDetail | null }) {
               {t("discard")}
             </ButtonLink>
           </div>
-        </form>
+        </Form>
       </FormContext>
     </Page>
   );

@@ -8,19 +8,20 @@ import { href, navigate } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { secondsOf } from "../../schedules/schedule";
-import { ConfirmDialog } from "../../triggers/ConfirmDialog";
 import { deleteTemplate, readTemplate, type Template, testTemplate } from "../../triggers/eventApi";
-import { Fact, Facts } from "../../triggers/Facts";
 import { messages as common } from "../../triggers/messages";
 import { TestDialog, WouldStart } from "../../triggers/TestDialog";
 import styles from "../../triggers/Triggers.module.css";
 import { monthText } from "../../triggers/templateMonth";
 import { CommandLine } from "../../ui/CommandLine";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { Button, IconButton } from "../../ui/controls";
+import { Fact, Facts } from "../../ui/Facts";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Menu, MenuItem, MenuLabel } from "../../ui/menus";
 import { Page } from "../../ui/Page";
 import { NotFoundPage } from "../../ui/pageStates";
+import { TableHead } from "../../ui/TableHead";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
@@ -202,14 +203,7 @@ function Steps({ template }: { template: Template }) {
   return (
     <Panel title={t("steps")} icon={ListOrdered}>
       <table className={styles.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("step")}</th>
-            <th scope="col">{t("action")}</th>
-            <th scope="col">{t("starts")}</th>
-            <th scope="col">{t("mode")}</th>
-          </tr>
-        </thead>
+        <TableHead columns={[t("step"), t("action"), t("starts"), t("mode")]} />
         <tbody>
           {template.steps.map((step, at) => (
             <tr key={step.id}>

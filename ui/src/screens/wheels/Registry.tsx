@@ -16,6 +16,7 @@ import { FilterRow } from "../../ui/filters";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { Tags } from "../../ui/Tags";
+import base from "../../ui/table.module.css";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { DeleteDialog } from "./DeleteDialog";
@@ -59,7 +60,7 @@ export function Registry({ wheels, onUpload }: { wheels: readonly Wheel[]; onUpl
         />
       )}
       {packages.length > 0 && (
-        <div className={styles.frame}>
+        <div className={base.frame}>
           <table ref={list} className={joined(styles.table, styles.registry)}>
             <thead>
               <tr>
