@@ -9,7 +9,7 @@ import styles from "../../triggers/Triggers.module.css";
 import { CommandLine } from "../../ui/CommandLine";
 import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
-import { FilterRow } from "../../ui/filters";
+import { FilterRow, searchText, searchTyped } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
@@ -51,10 +51,7 @@ export default function AlertsScreen() {
             label={t("search")}
             placeholder={t("searchPlaceholder")}
             value={query.get("q") ?? ""}
-            onSearch={(text) => {
-              change({ q: text.trim() || null, cursor: null });
-              return text.trim();
-            }}
+            onSearch={searchTyped(searchText, change)}
           />
         </FilterRow>
       )}

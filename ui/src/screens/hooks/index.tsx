@@ -11,9 +11,9 @@ import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { hookHref, hookRef } from "../../triggers/triggerRef";
 import { CommandLine } from "../../ui/CommandLine";
-import { ButtonLink, Select } from "../../ui/controls";
+import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
-import { FilterChips, FilterRow } from "../../ui/filters";
+import { FilterChips, FilterRow, FilterSelect, searchText, searchTyped, wordChips } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
@@ -79,35 +79,16 @@ function Filters() {
   const t = useMessages(messages);
   const words = useHookWords();
   const [query, change] = useQueryState();
-  const chips = WORDS.filter((name) => query.get(name)).map((name) => ({
-    key: name,
-    name: t(`word.${name}`),
-    value: query.get(name) ?? "",
-    without: { [name]: null, cursor: null },
-  }));
+  const chips = wordChips(query, WORDS, (name) => t(`word.${name}`));
   return (
     <FilterRow>
       <SearchField
         label={t("search")}
         placeholder={t("searchPlaceholder")}
         value={query.get("q") ?? ""}
-        onSearch={(text) => {
-          change({ q: text.trim() || null, cursor: null });
-          return text.trim();
-        }}
+        onSearch={searchTyped(searchText, change)}
       />
-      <Select
-        aria-label={t("kindFilter")}
-        value={query.get("kind") ?? ""}
-        onChange={({ target }) => change({ kind: target.value || null, cursor: null })}
-      >
-        <option value="">{t("anyKind")}</option>
-        {KINDS.map((kind) => (
-          <option key={kind} value={kind}>
-            {words(kind)}
-          </option>
-        ))}
-      </Select>
+      <FilterSelect name="kind" label={t("kindFilter")} any={t("anyKind")} options={KINDS} text={words} />
       {chips.length > 0 && <FilterChips chips={chips} none={NO_FILTERS} />}
     </FilterRow>
   );

@@ -15,7 +15,7 @@ import { type AgentRequest, readRequests } from "../../requests/requestApi";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button, ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
-import { FilterRow } from "../../ui/filters";
+import { FilterRow, searchText, searchTyped } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
@@ -59,10 +59,7 @@ export default function BoardScreen() {
             label={t("search")}
             placeholder={t("searchPlaceholder")}
             value={search}
-            onSearch={(text) => {
-              change({ q: text.trim() || null });
-              return text.trim();
-            }}
+            onSearch={searchTyped(searchText, change)}
           />
         </FilterRow>
       )}

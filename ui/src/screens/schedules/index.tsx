@@ -6,15 +6,15 @@ import { useMessages } from "../../i18n/messages";
 import type { ScheduleItem } from "../../schedules/schedule";
 import { readSchedules } from "../../schedules/scheduleApi";
 import { CommandLine } from "../../ui/CommandLine";
-import { ButtonLink, Select } from "../../ui/controls";
+import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
-import { FilterChips, FilterRow } from "../../ui/filters";
+import { FilterChips, FilterRow, FilterSelect, searchTyped, wordChips } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { useServedTags } from "../submit/suggestions";
-import { apiQuery, isFiltered, NO_FILTERS, parseTyped, STATES, stateOf, WORDS } from "./filters";
+import { apiQuery, isFiltered, NO_FILTERS, parseTyped, STATES, WORDS } from "./filters";
 import { messages } from "./messages";
 import styles from "./ScheduleList.module.css";
 import { ScheduleRow } from "./ScheduleRow";
@@ -64,39 +64,22 @@ export default function SchedulesScreen() {
 function Filters() {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
-  const chips = [...WORDS, "q" as const]
-    .filter((name) => query.get(name))
-    .map((name) => ({
-      key: name,
-      name: t(`word.${name}`),
-      value: query.get(name) ?? "",
-      without: { [name]: null, cursor: null },
-    }));
+  const chips = wordChips(query, [...WORDS, "q"] as const, (name) => t(`word.${name}`));
   return (
     <FilterRow>
       <SearchField
         label={t("search")}
         placeholder={t("searchPlaceholder")}
         value={query.get("q") ?? ""}
-        onSearch={(text) => {
-          const patch = parseTyped(text);
-          change(patch);
-          return typeof patch.q === "string" ? patch.q : "";
-        }}
+        onSearch={searchTyped(parseTyped, change)}
       />
-      <Select
-        aria-label={t("stateFilter")}
-        value={stateOf(query)}
-        onChange={({ target }) =>
-          change({ state: target.value === "any" ? null : target.value, cursor: null })
-        }
-      >
-        {STATES.map((state) => (
-          <option key={state} value={state}>
-            {t(`state.${state}`)}
-          </option>
-        ))}
-      </Select>
+      <FilterSelect
+        name="state"
+        label={t("stateFilter")}
+        any={t("state.any")}
+        options={STATES}
+        text={(state) => t(`state.${state}`)}
+      />
       {isFiltered(query) && <FilterChips chips={chips} none={NO_FILTERS} />}
     </FilterRow>
   );
