@@ -32,16 +32,21 @@ export function EmptyState({ icon: Icon, title, children, actions }: EmptyStateP
 
 interface NothingMatchesProps {
   title: string;
-  /** The button that clears the filters. */
-  clear: string;
+  /** The button that clears the filters, if it has another text. */
+  clear?: string;
   onClear: () => void;
   children?: ReactNode;
 }
 
 /** A list whose filters match nothing. */
 export function NothingMatches({ title, clear, onClear, children }: NothingMatchesProps) {
+  const t = useMessages(messages);
   return (
-    <EmptyState icon={SearchX} title={title} actions={<Button onClick={onClear}>{clear}</Button>}>
+    <EmptyState
+      icon={SearchX}
+      title={title}
+      actions={<Button onClick={onClear}>{clear ?? t("clearTheFilters")}</Button>}
+    >
       {children}
     </EmptyState>
   );

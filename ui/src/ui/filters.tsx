@@ -6,6 +6,7 @@ import { useMessages } from "../i18n/messages";
 import { Button, Select } from "./controls";
 import styles from "./filters.module.css";
 import { messages } from "./messages";
+import { SPAN_NAMES, type Span } from "./spans";
 import { UserText } from "./UserText";
 
 export function FilterRow({ children }: { children: ReactNode }) {
@@ -40,6 +41,16 @@ export function FilterSelect<T extends string>(props: FilterSelectProps<T>) {
     </Select>
   );
 }
+
+interface SpanSelectProps {
+  label: string;
+  text: (span: Span | "any") => string;
+}
+
+/** The time range of a list. */
+export const SpanSelect = ({ label, text }: SpanSelectProps) => (
+  <FilterSelect name="since" label={label} any={text("any")} options={SPAN_NAMES} text={text} />
+);
 
 /** A chip for each of these parameters that the URL has. */
 export function wordChips<T extends string>(

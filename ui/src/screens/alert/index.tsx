@@ -6,6 +6,7 @@ import { href, pathTo, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { interval } from "../../i18n/time";
+import { messages as words } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { Fact, Facts } from "../../ui/Facts";
 import { Loading, ProblemBox } from "../../ui/feedback";
@@ -91,6 +92,7 @@ function Muted({ mute }: { mute: NonNullable<Alert["mute"]> }) {
 
 function AlertFacts({ alert }: { alert: Alert }) {
   const t = useMessages(messages);
+  const w = useMessages(words);
   const c = useMessages(common);
   const { rule } = alert;
   return (
@@ -102,7 +104,7 @@ function AlertFacts({ alert }: { alert: Alert }) {
       </Fact>
       <Fact name={t("condition")}>{c(`condition.${rule.condition}`)}</Fact>
       {rule.flow_name !== null && (
-        <Fact name={t("flow")}>
+        <Fact name={w("flow")}>
           {rule.flow_name.includes("*") ? (
             <code>{rule.flow_name}</code>
           ) : (
@@ -113,7 +115,7 @@ function AlertFacts({ alert }: { alert: Alert }) {
         </Fact>
       )}
       {rule.tag !== null && (
-        <Fact name={t("tag")}>
+        <Fact name={w("tag")}>
           <a href={href("/runs", { tag: rule.tag })}>
             <UserText text={rule.tag} />
           </a>
@@ -128,16 +130,16 @@ function AlertFacts({ alert }: { alert: Alert }) {
       )}
       <Fact name={t("language")}>{t(`language.${alert.language}`)}</Fact>
       {alert.note && (
-        <Fact name={t("note")}>
+        <Fact name={w("note")}>
           <UserText text={alert.note} />
         </Fact>
       )}
       {alert.tenant_id && (
-        <Fact name={t("tenant")}>
+        <Fact name={w("tenant")}>
           <UserText text={alert.tenant_id} />
         </Fact>
       )}
-      <Fact name={t("changed")}>
+      <Fact name={w("changed")}>
         <Ago at={alert.updated_at} />
       </Fact>
     </Facts>

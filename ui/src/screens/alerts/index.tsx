@@ -3,8 +3,9 @@
 import { BellRing, Plus } from "lucide-react";
 import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
-import { href, useQueryState } from "../../app/router";
+import { href, picked, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
+import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { CommandLine } from "../../ui/CommandLine";
 import { ButtonLink } from "../../ui/controls";
@@ -30,12 +31,7 @@ const APPLY = "pyoco-client alerts apply -f alerts.yaml";
 export default function AlertsScreen() {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
-  const asked = Object.fromEntries(
-    ["q", "cursor"].flatMap((name) => {
-      const value = query.get(name);
-      return value ? [[name, value]] : [];
-    }),
-  );
+  const asked = picked(query, ["q", "cursor"]);
   const { data, error, isPending, refetch } = useRead(
     ["alerts", JSON.stringify(asked)],
     (signal) => readAlerts({ ...asked, limit: PAGE }, signal),
@@ -72,7 +68,8 @@ function Count({ total, firing }: { total: number; firing: number }) {
 
 function Create() {
   const t = useMessages(messages);
-  if (!useMay("PUT /alerts/{alert_id}")) return <span className={styles.soft}>{t("needsScope")}</span>;
+  const c = useMessages(common);
+  if (!useMay("PUT /alerts/{alert_id}")) return <span className={styles.soft}>{c("needsScope")}</span>;
   return (
     <ButtonLink kind="primary" href={href("/new-alert")}>
       <Plus size={14} aria-hidden />

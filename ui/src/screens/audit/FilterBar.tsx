@@ -6,9 +6,8 @@ import { useActionText } from "../../audit/EntryParts";
 import { messages } from "../../audit/messages";
 import { useMessages } from "../../i18n/messages";
 import { Select } from "../../ui/controls";
-import { FilterChips, FilterRow, FilterSelect, wordChips } from "../../ui/filters";
+import { FilterChips, FilterRow, FilterSelect, SpanSelect, wordChips } from "../../ui/filters";
 import { SearchField } from "../../ui/SearchField";
-import { SPAN_NAMES } from "../../ui/spans";
 import { NO_FILTERS, parseTyped } from "./filters";
 
 export function FilterBar() {
@@ -33,13 +32,7 @@ export function FilterBar() {
         options={OUTCOMES}
         text={(each) => t(`outcome.${each}`)}
       />
-      <FilterSelect
-        name="since"
-        label={t("since")}
-        any={t("span.any")}
-        options={SPAN_NAMES}
-        text={(span) => t(`span.${span}`)}
-      />
+      <SpanSelect label={t("since")} text={(span) => t(`span.${span}`)} />
       <Chips />
     </FilterRow>
   );

@@ -65,7 +65,7 @@ function NoEntries({ filtered }: { filtered: boolean }) {
       </EmptyState>
     );
   return (
-    <NothingMatches title={t("nothingTitle")} clear={t("clear")} onClear={() => change(NO_FILTERS)}>
+    <NothingMatches title={t("nothingTitle")} onClear={() => change(NO_FILTERS)}>
       {t("nothingText")}
     </NothingMatches>
   );

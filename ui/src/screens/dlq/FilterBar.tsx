@@ -3,10 +3,9 @@ import { ChevronDown } from "lucide-react";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { Button } from "../../ui/controls";
-import { FilterChips, FilterRow, FilterSelect, searchTyped, wordChips } from "../../ui/filters";
+import { FilterChips, FilterRow, SpanSelect, searchTyped, wordChips } from "../../ui/filters";
 import { Menu, MenuCheck } from "../../ui/menus";
 import { SearchField } from "../../ui/SearchField";
-import { SPAN_NAMES } from "../../ui/spans";
 import { NO_FILTERS, parseTyped, REASONS, WORDS } from "./filters";
 import { messages } from "./messages";
 import { useReasonText } from "./reasons";
@@ -23,13 +22,7 @@ export function FilterBar() {
         onSearch={searchTyped(parseTyped, change)}
       />
       <ReasonMenu />
-      <FilterSelect
-        name="since"
-        label={t("since")}
-        any={t("span.any")}
-        options={SPAN_NAMES}
-        text={(span) => t(`span.${span}`)}
-      />
+      <SpanSelect label={t("since")} text={(span) => t(`span.${span}`)} />
       <Chips />
     </FilterRow>
   );

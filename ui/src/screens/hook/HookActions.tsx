@@ -42,7 +42,7 @@ export function HookActions({ hook }: { hook: Hook }) {
       )}
       <Menu
         align="end"
-        trigger={<IconButton label={t("more")} icon={<Ellipsis size={16} />} kind="normal" />}
+        trigger={<IconButton label={c("more")} icon={<Ellipsis size={16} />} kind="normal" />}
       >
         {!may && <MenuLabel>{c("needsScope")}</MenuLabel>}
         {hook.secrets.length > 0 && (
@@ -60,7 +60,7 @@ export function HookActions({ hook }: { hook: Hook }) {
         <MenuLine />
         <MenuItem danger disabled={!may} onSelect={() => setAsked("delete")}>
           <Trash2 size={14} aria-hidden />
-          {t("deleteIt")}
+          {c("deleteIt")}
         </MenuItem>
       </Menu>
       {Asking && <Asking hook={hook} onClose={() => setAsked(null)} />}

@@ -3,7 +3,7 @@
 import { Plus, Webhook } from "lucide-react";
 import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
-import { href, type QueryPatch, useQueryState } from "../../app/router";
+import { href, picked, type QueryPatch, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { type Hook, readHooks } from "../../triggers/hookApi";
 import { KINDS, useHookWords } from "../../triggers/kinds";
@@ -34,12 +34,7 @@ const WORDS = ["flow", "q"] as const;
 export default function HooksScreen() {
   const t = useMessages(messages);
   const [query] = useQueryState();
-  const asked = Object.fromEntries(
-    ["q", "kind", "flow", "cursor"].flatMap((name) => {
-      const value = query.get(name);
-      return value ? [[name, value]] : [];
-    }),
-  );
+  const asked = picked(query, ["q", "kind", "flow", "cursor"]);
   const { data, error, isPending, refetch } = useRead(
     ["hooks", JSON.stringify(asked)],
     (signal) => readHooks({ ...asked, limit: PAGE }, signal),
@@ -139,7 +134,7 @@ function Nothing({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (filtered)
     return (
-      <NothingMatches title={t("nothingTitle")} clear={t("nothingClear")} onClear={() => change(NO_FILTERS)}>
+      <NothingMatches title={t("nothingTitle")} onClear={() => change(NO_FILTERS)}>
         {t("nothingText")}
       </NothingMatches>
     );

@@ -21,7 +21,6 @@ export const messages = defineMessages({
       "A hook is an address to which other systems send webhooks: each accepted delivery starts a run, once. Create one here, or on the command line:",
     nothingTitle: "No hook matches",
     nothingText: "Remove a filter to see the others.",
-    nothingClear: "Clear the filters",
   },
   ja: {
     title: "フック",
@@ -43,6 +42,5 @@ export const messages = defineMessages({
       "フックは、ほかのシステムから Webhook を受け取る URL です。受け付けた配信ごとに run を1回だけ開始します。ここから、またはコマンドラインで作成できます:",
     nothingTitle: "該当するフックはありません",
     nothingText: "絞り込みを解除すると、ほかのフックが表示されます。",
-    nothingClear: "絞り込みを解除",
   },
 });

@@ -216,7 +216,7 @@ function NoneShown({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (!filtered) return <EmptyState icon={InboxIcon} title={t("emptyTitle")} />;
   return (
-    <NothingMatches title={t("nothingTitle")} clear={t("clear")} onClear={() => change(NO_FILTERS)}>
+    <NothingMatches title={t("nothingTitle")} onClear={() => change(NO_FILTERS)}>
       {t("nothingText")}
     </NothingMatches>
   );

@@ -6,9 +6,8 @@ import { useMessages } from "../../i18n/messages";
 import { exactTime } from "../../i18n/time";
 import { CAUSES, useCauseText } from "../../ui/cause";
 import { joined, Select } from "../../ui/controls";
-import { FilterChips, FilterRow, FilterSelect, searchTyped } from "../../ui/filters";
+import { FilterChips, FilterRow, SpanSelect, searchTyped } from "../../ui/filters";
 import { SearchField } from "../../ui/SearchField";
-import { SPAN_NAMES } from "../../ui/spans";
 import { RUN_STATUSES, StatusIcon, toneClass, useStatusText } from "../../ui/status";
 import { completionsFor } from "./completions";
 import type { Count, Counts } from "./counts";
@@ -43,13 +42,7 @@ export function FilterBar({ counts, rows }: FilterBarProps) {
         suggest={(text, caret) => completionsFor(text, caret, known())}
         onSearch={searchTyped(parseTyped, change)}
       />
-      <FilterSelect
-        name="since"
-        label={t("since")}
-        any={t("span.any")}
-        options={SPAN_NAMES}
-        text={(span) => t(`span.${span}`)}
-      />
+      <SpanSelect label={t("since")} text={(span) => t(`span.${span}`)} />
       <CauseSelect />
       <StatusChips counts={counts} />
       <WordChips />

@@ -156,7 +156,7 @@ function NothingThere({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (filtered)
     return (
-      <NothingMatches title={t("nothingTitle")} clear={t("nothingClear")} onClear={() => change(NO_FILTERS)}>
+      <NothingMatches title={t("nothingTitle")} onClear={() => change(NO_FILTERS)}>
         {t("nothingText")}
       </NothingMatches>
     );

@@ -107,7 +107,7 @@ function Nothing({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (filtered)
     return (
-      <NothingMatches title={t("nothingTitle")} clear={t("nothingClear")} onClear={() => change(NO_FILTERS)}>
+      <NothingMatches title={t("nothingTitle")} onClear={() => change(NO_FILTERS)}>
         {t("nothingText")}
       </NothingMatches>
     );

@@ -35,7 +35,6 @@ export const messages = defineMessages({
     emptyFile: "Several at once, kept in a file:",
     nothingTitle: "No schedule matches",
     nothingText: "Remove a filter to see the others.",
-    nothingClear: "Clear the filters",
   },
   ja: {
     title: "スケジュール",
@@ -72,6 +71,5 @@ export const messages = defineMessages({
     emptyFile: "ファイルからまとめて作成するには:",
     nothingTitle: "該当するスケジュールはありません",
     nothingText: "絞り込みを解除すると、ほかのスケジュールが表示されます。",
-    nothingClear: "絞り込みを解除",
   },
 });

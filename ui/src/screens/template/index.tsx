@@ -80,12 +80,12 @@ function TemplateActions({ template }: { template: Template }) {
       </Button>
       <Menu
         align="end"
-        trigger={<IconButton label={t("more")} icon={<Ellipsis size={16} />} kind="normal" />}
+        trigger={<IconButton label={c("more")} icon={<Ellipsis size={16} />} kind="normal" />}
       >
         {!may && <MenuLabel>{c("needsScope")}</MenuLabel>}
         <MenuItem danger disabled={!may} onSelect={() => setAsked("delete")}>
           <Trash2 size={14} aria-hidden />
-          {t("deleteIt")}
+          {c("deleteIt")}
         </MenuItem>
       </Menu>
       {asked === "test" && <TemplateTest template={template} onClose={close} />}
