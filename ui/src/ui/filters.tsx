@@ -77,7 +77,7 @@ export const searchTyped =
     return typeof patch.q === "string" ? patch.q : "";
   };
 
-/** The `onSearch` of a field for text only. */
+/** For `searchTyped`: all of the text is searched for. */
 export const searchText = (text: string): QueryPatch => ({ q: text.trim() || null, cursor: null });
 
 export interface Chip {
