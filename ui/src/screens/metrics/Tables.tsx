@@ -10,6 +10,7 @@ import type { Scrape } from "./exposition";
 import { flowRows, type QueueRow, type RouteRow } from "./figures";
 import styles from "./Metrics.module.css";
 import { messages } from "./messages";
+import table from "./Table.module.css";
 
 const SHOWN = 15;
 // Where the gateway counts the flows beyond its limit.
@@ -32,13 +33,13 @@ function Table({ title, note, columns, empty, rows }: TableProps) {
   const t = useMessages(messages);
   const language = useLanguage();
   return (
-    <Card title={title} actions={note && <span className={styles.soft}>{note}</span>} className={styles.list}>
+    <Card title={title} actions={note && <span className={styles.soft}>{note}</span>} className={table.list}>
       {rows.length === 0 ? (
-        <p className={styles.nothing}>{empty}</p>
+        <p className={table.nothing}>{empty}</p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard.
-        <div className={styles.scroll} tabIndex={0} role="region" aria-label={title}>
-          <table className={styles.table}>
+        <div className={table.scroll} tabIndex={0} role="region" aria-label={title}>
+          <table className={table.table}>
             <thead>
               <tr>
                 {columns.map((column, at) => (
@@ -65,7 +66,7 @@ function Table({ title, note, columns, empty, rows }: TableProps) {
           </table>
         </div>
       )}
-      {rows.length > SHOWN && <p className={styles.nothing}>{t("more", { count: rows.length - SHOWN })}</p>}
+      {rows.length > SHOWN && <p className={table.nothing}>{t("more", { count: rows.length - SHOWN })}</p>}
     </Card>
   );
 }
