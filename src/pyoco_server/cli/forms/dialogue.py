@@ -5,7 +5,7 @@ from typing import Protocol
 
 import typer
 
-from pyoco_server.cli.forms.typed_lines import typed_line
+from pyoco_server.cli.forms.standard_input import typed_line
 from pyoco_server.cli.translation import localized
 from pyoco_server.cli.views.console import print_note, printable
 

@@ -1,10 +1,10 @@
 """The option `--json`: a JSON value as text, in a file, or on standard input."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 from pyoco_server.cli.forms.answer_form import parsed_json
+from pyoco_server.cli.forms.standard_input import piped_text
 from pyoco_server.cli.options.shared_options import option
 from pyoco_server.errors import InvalidCliArgument
 
@@ -19,7 +19,10 @@ def given_json(text: str | None) -> Any:
     if text is None:
         return None
     if text == "-":
-        text = sys.stdin.read()
+        try:
+            text = piped_text()
+        except UnicodeDecodeError:
+            raise InvalidCliArgument("--json: the standard input is not UTF-8 text") from None
     elif text.startswith("@"):
         try:
             text = Path(text[1:]).read_text(encoding="utf-8-sig")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pyoco_server.cli.forms.standard_input import piped_text
 from pyoco_server.cli.options.client_options import OutputForm, client_command
 from pyoco_server.cli.options.shared_options import flag, option, text_option
 from pyoco_server.cli.translation import localized
@@ -238,7 +239,7 @@ def _want(text: str | None, file: Path | None) -> str | None:
 
 def _read(file: Path) -> str:
     try:
-        return sys.stdin.read() if str(file) == _STDIN else file.read_text(encoding="utf-8")
+        return piped_text() if str(file) == _STDIN else file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InvalidCliArgument(f"{file} is not UTF-8 text: {error}") from error
 

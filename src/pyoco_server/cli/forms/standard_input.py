@@ -1,16 +1,20 @@
-"""A line typed at a prompt, and Ctrl-C instead of it.
+"""What is typed at a prompt or piped into a command, and Ctrl-C instead of it.
 
-`input` can miss a Ctrl-C: Python calls its signal handler when a blocking read is interrupted, and a signal
-that arrives between the output of the prompt and that read interrupts nothing. So this waits until either the
-terminal or a descriptor that each signal is written to can be read.
+`input` and `sys.stdin.read` can miss a Ctrl-C: Python calls its signal handler when a blocking read is
+interrupted, and a signal that arrives just before that read interrupts nothing. So this waits until either
+the standard input or a descriptor that each signal is written to can be read.
 """
 
+import io
 import os
 import select
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+_CHUNK_BYTES: Final = 64 * 1024
 
 
 def typed_line(prompt: str) -> str:
@@ -26,6 +30,23 @@ def typed_line(prompt: str) -> str:
     if not line:
         raise EOFError
     return line.removesuffix("\n")
+
+
+def piped_text() -> str:
+    """The whole standard input; KeyboardInterrupt for Ctrl-C, UnicodeDecodeError for other than text."""
+    chunks = []
+    with _signal_descriptor() as signals:
+        while True:
+            # Handlers are called when `select` returns.
+            ready, _, _ = select.select([sys.stdin, signals], [], [])
+            if signals in ready:
+                os.read(signals, 1)
+            elif chunk := os.read(sys.stdin.fileno(), _CHUNK_BYTES):
+                chunks.append(chunk)
+            else:
+                break
+    data = io.BytesIO(b"".join(chunks))
+    return io.TextIOWrapper(data, encoding=sys.stdin.encoding, errors=sys.stdin.errors).read()
 
 
 @contextmanager
