@@ -2,22 +2,24 @@
 
 import asyncio
 import logging
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import structs
 
-from pyoco_server.aio.background import repeat
-from pyoco_server.broker.client.connection import Connection
+from pyoco_server.aio.background import Backoff, repeat
+from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.wake_up import WakeUps
 from pyoco_server.broker.resources import ensure_worker_resources
 from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsForbidden, NatsUnavailable, UnusableConsumer
 from pyoco_server.records.value_types import TAG_EXPECTED, TAG_PATTERN, WORKER_ID_EXPECTED, WORKER_ID_PATTERN
 from pyoco_server.wheels.wheel_sync import WheelSync
 from pyoco_server.worker.engine import pyoco_adapter
@@ -39,8 +41,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _CONNECT_TIMEOUT_SEC = 5.0
 _WATCH_EVERY_SEC = 1.0
+# The first and the longest pause before a start that NATS has not answered is tried again.
+_RETRY_SEC: Final = (0.25, 5.0)
+# Someone has to change something first.
+_LASTING: Final = (NatsForbidden, UnusableConsumer, PayloadTooLarge)
 
 
 class PyocoNatsWorker:
@@ -302,11 +310,41 @@ class _WorkerParts:
         timeout_sec: float | None,
         meter: UsageMeter | None = None,
     ) -> "_WorkerParts":
+        """Starts over while NATS does not answer a part of it, for `timeout_sec`.
+
+        This is no outage: a cluster does not answer about a consumer whose leader is being elected. When the
+        first workers of a tag start together, one creates its consumer while the others ask about it.
+        """
+
+        async def connect(left_sec: float | None) -> "_WorkerParts":
+            return await cls._connect_once(
+                config, executors, worker_id, tags, sync, run_dir=run_dir, timeout_sec=left_sec, meter=meter
+            )
+
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(sync.close)
+            parts = await _until_answered(worker_id, connect, timeout_sec)
+            undo.pop_all()
+        log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
+        return parts
+
+    @classmethod
+    async def _connect_once(
+        cls,
+        config: NatsBackendConfig,
+        executors: Sequence[Executor],
+        worker_id: str,
+        tags: Sequence[str],
+        sync: WheelSync,
+        *,
+        run_dir: Path | None,
+        timeout_sec: float | None,
+        meter: UsageMeter | None,
+    ) -> "_WorkerParts":
         connection = Connection(config, name=f"pyoco-worker:{worker_id}", coalesce_writes=True)
         connection.add_hook(lambda: ensure_worker_resources(connection))
         await connection.start()
         async with AsyncExitStack() as undo:
-            undo.push_async_callback(sync.close)
             undo.push_async_callback(connection.close)
             await connection.wait_ready(timeout_sec)
             intake = Intake(connection, tags)
@@ -342,5 +380,31 @@ class _WorkerParts:
             # A caller that gives up meanwhile leaves no worker that heartbeats and takes no runs.
             await presence.wait_seen()
             undo.pop_all()
-        log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
         return cls(executors, services, intake, commands, wheels, reports)
+
+
+async def _until_answered(
+    worker_id: str,
+    connect: Callable[[float | None], Awaitable[T]],
+    timeout_sec: float | None,
+) -> T:
+    """Call `connect` until NATS has answered all of it; it is given how much of `timeout_sec` is left."""
+    now = asyncio.get_running_loop().time
+    ends_at = math.inf if timeout_sec is None else now() + timeout_sec
+    backoff = Backoff(*_RETRY_SEC)
+    while True:
+        try:
+            return await connect(None if timeout_sec is None else ends_at - now())
+        except _LASTING:
+            raise
+        except NatsUnavailable as error:
+            pause_sec = backoff.next_sec()
+            if now() + pause_sec >= ends_at:
+                raise
+            log.warning(
+                "worker %s cannot start yet, and tries again: %s",
+                worker_id,
+                error,
+                extra=error.error.log_fields(),
+            )
+        await asyncio.sleep(pause_sec)

@@ -7,10 +7,16 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec import structs
 
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, newest_message
+from pyoco_server.broker.stores.runs import run_object_store
 from pyoco_server.broker.stores.runs.run_object_store import RunObjects
+from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpError, RunFailed
+from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.flows.returning import returning_bytes
 from tests.support.problems import assert_problem
@@ -86,6 +92,30 @@ async def test_a_large_value_is_served_whole_and_in_ranges(gateway: RunningGatew
     assert (known.status_code, known.content) == (304, b"")
     other = await gateway.http.get(path, headers={"Range": "bytes=0-9", "If-Range": '"another"'})
     assert (other.status_code, len(other.content)) == (200, SIZE)
+
+
+async def test_a_result_is_served_while_replicas_lag(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller has seen that the run is completed."""
+    run = await gateway.run("returning-bytes", params={"size": SIZE})
+    get = RunStore.get
+
+    async def running(self: RunStore, run_id: str) -> StoredRun | None:
+        stored = await get(self, run_id)
+        if stored is None:
+            return None
+        before = structs.replace(stored.snapshot, status=RunStatus.RUNNING, task_records={})
+        return StoredRun(before, stored.revision)
+
+    async def parts_only(connection: Connection, stream: str, subject: str) -> StreamMessage | None:
+        return None if subject.endswith(".record") else await newest_message(connection, stream, subject)
+
+    monkeypatch.setattr(RunStore, "get", running)
+    monkeypatch.setattr(run_object_store, "newest_message", parts_only)
+    for path in ("result", "tasks/give_bytes/output"):
+        response = await gateway.http.get(f"/runs/{run['run_id']}/{path}")
+        assert response.content == CONTENT, response.text
 
 
 async def test_a_large_text_is_json(gateway: RunningGateway) -> None:

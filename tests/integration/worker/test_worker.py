@@ -1,4 +1,4 @@
-"""The worker under load: slots, long runs, large outputs, changed flows."""
+"""The worker under load: its start, slots, long runs, large outputs, changed flows."""
 
 import asyncio
 import os
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.broker.client.direct_client import DirectClient
 from pyoco_server.records.runs.run_models import decode_job
 from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.worker import nats_worker
@@ -28,6 +29,35 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # With more room than is needed: a worker that stands still for longer than AckWait does lose its runs.
 SHORT_ACK_WAIT: dict[str, Any] = {"consumer_ack_wait_sec": 2.0, "ack_progress_interval_sec": 0.3}
+
+
+# A cluster does not answer the first of these while it elects the leader of a consumer.
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "$JS.API.CONSUMER.INFO.PYOCO_WORK.pyoco_worker_{tag}",
+        "pyoco.journal.{tag}.check",
+        "$KV.pyoco_workers.{tag}",
+    ],
+)
+async def test_a_worker_starts_when_one_of_its_first_requests_was_not_answered(
+    own_queue: OwnQueue, subject: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    unanswered = [subject.format(tag=own_queue.tag)]
+    publish = DirectClient.try_publish
+
+    def losing(self: DirectClient, subject: str, *arguments: Any) -> bool:
+        if subject in unanswered:
+            unanswered.remove(subject)
+            return True
+        return publish(self, subject, *arguments)
+
+    monkeypatch.setattr(DirectClient, "try_publish", losing)
+    async with own_queue.worker(nats_request_timeout_sec=1.5):
+        assert unanswered == [], "this request is not sent at the start any more"
+        reasons = [text for text in caplog.messages if "cannot start yet" in text]
+        assert any(subject.format(tag=own_queue.tag) in reason for reason in reasons), reasons
+        assert (await own_queue.run("noop"))["status"] == "COMPLETED"
 
 
 async def test_four_slots_run_four_runs_at_once_and_one_crash_fails_one(

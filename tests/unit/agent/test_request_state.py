@@ -110,6 +110,36 @@ def test_run_without_a_snapshot_is_not_started_or_was_deleted(stored: bool, expe
 
 
 @pytest.mark.parametrize(
+    ("status", "reason"), [("done", None), ("failed", "PUSH_FAILED: refused"), ("queued", None)]
+)
+def test_run_that_was_removed_after_its_end_has_ended_as_its_files_say(
+    status: str, reason: str | None
+) -> None:
+    stage = Stage(
+        request_id="one", run_id="001", status=status, failure_reason=reason, ended_at="2026-01-01T00:00:00Z"
+    )
+    state = state_of(file_with(status), record_with(a_run(stored=True)), None, stage)
+    assert (state.status, state.projection.failure_reason) == (status, reason)
+    working = Stage(request_id="one", run_id="001")
+    assert state_of(file_with(), record_with(a_run(stored=True)), None, working).status == "failed"
+
+
+@pytest.mark.parametrize("status", RunStatus)
+def test_end_of_a_run_is_unnoted_until_the_record_has_it(status: RunStatus) -> None:
+    run = snapshot(status)
+    assert state_of(file_with(), record_with(a_run()), run).has_unnoted_end is status.terminal
+    noted = record_with(a_run(stored=True, outcome=RequestOutcome.DONE))
+    assert not state_of(file_with(), noted, run).has_unnoted_end
+
+
+def test_run_that_is_not_stored_any_more_has_an_unnoted_end() -> None:
+    assert state_of(file_with(), record_with(a_run(stored=True))).has_unnoted_end
+    assert not state_of(file_with(), record_with(a_run(stored=False))).has_unnoted_end
+    assert not state_of(file_with(), record_with()).has_unnoted_end
+    assert not state_of(file_with(), None).has_unnoted_end
+
+
+@pytest.mark.parametrize(
     ("shown", "expected"),
     [
         ("queued", "queued"),

@@ -22,14 +22,21 @@ from pyoco_server.agent.projection import AgentRunFacts, project_run, projected
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.request_ids import request_run_id
 from pyoco_server.agent.requests.request_repository import RequestRepository
-from pyoco_server.agent.requests.request_state import REMOVED, RequestState, facts_of, is_active, state_of
+from pyoco_server.agent.requests.request_state import (
+    REMOVED,
+    RequestState,
+    end_of_removed,
+    facts_of,
+    is_active,
+    state_of,
+)
 from pyoco_server.agent.run_files import Stage
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.keyed_records import KeyedRecords, Stored
 from pyoco_server.broker.stores.record_directory import RecordDirectory
 from pyoco_server.broker.stores.runs.run_store import RunStore
-from pyoco_server.errors import UnreadableRecord
+from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.records.agent.request_models import (
     RequestOutcome,
     RequestRecord,
@@ -123,8 +130,42 @@ class RequestQueue:
     async def get(self, request_id: str) -> StoredRequest | None:
         return await self._store.get_from_leader(self._key(request_id))
 
+    async def read(self, request_id: str) -> tuple[StoredRequest | None, RequestState]:
+        """The record of a request and its state, with an end only when its files have it as well.
+
+        A run that was killed could not write its end to them.
+        """
+        stored, state = await self._read(request_id)
+        if not state.has_unnoted_end:
+            return stored, state
+        try:
+            await self.reconcile(request_id)
+        except NatsUnavailable as error:
+            # The files have it by now; `run_due` stores it as soon as NATS can write.
+            log.debug("the end of a run of %s is not stored yet: %s", request_id, error)
+        return await self._read(request_id)
+
+    async def _read(self, request_id: str) -> tuple[StoredRequest | None, RequestState]:
+        """Both at one moment: while they are read, the file stays as it is.
+
+        A run writes what it has done to the file before its end is stored, and nothing before the record
+        has the run. With a file of another moment, a request would be done without its link, or running
+        without a run.
+        """
+        file = await self._file(request_id)
+        for _ in range(_TRIES):
+            stored = await self.get(request_id)
+            state = await self.state(file, None if stored is None else stored.record)
+            before, file = file, await self._file(request_id)
+            if file.raw == before.raw:
+                return stored, state
+        raise self._connection.unavailable(f"others write the file of {request_id} all the time; try again")
+
+    async def _file(self, request_id: str) -> RequestFile:
+        return await asyncio.to_thread(self._repository.file, request_id)
+
     async def state(self, file: RequestFile, record: RequestRecord | None) -> RequestState:
-        """The state of a request with this record."""
+        """The state of a request with this file and record."""
         latest = None if record is None else record.latest
         if record is None or latest is None or latest.outcome is not None:
             return state_of(file, record)
@@ -160,25 +201,23 @@ class RequestQueue:
         self,
         request_id: str,
         decide: Callable[[RequestRecord, RequestState], RequestRecord],
-    ) -> RequestState:
-        """Write what `decide` makes of the record, whose run is reconciled; the state after it.
+    ) -> None:
+        """Write what `decide` makes of the record, whose run is reconciled.
 
         It is called again if another write came between. What it raises changes nothing.
         """
         for _ in range(_TRIES):
             await self.reconcile(request_id)
-            file = await asyncio.to_thread(self._repository.file, request_id)
-            stored = await self.get(request_id)
+            stored, state = await self.read(request_id)
             record = self.new_record(request_id) if stored is None else stored.record
-            state = await self.state(file, record)
             changed = decide(record, state)
             if changed is record:
-                return state
+                return
             try:
-                written = await self._write(stored, changed)
+                await self._write(stored, changed)
             except RevisionConflict:
                 continue
-            return await self.state(file, written.record)
+            return
         raise self._connection.unavailable(f"others write the request {request_id} all the time; try again")
 
     async def update(self, request_id: str, make: Callable[[RequestRecord], RequestRecord]) -> None:
@@ -200,12 +239,10 @@ class RequestQueue:
         if removed is not None:
             self._directory.remove(removed.record.key, revision=removed.revision)
 
-    async def _write(self, stored: StoredRequest | None, record: RequestRecord) -> StoredRequest:
-        written = await (
-            self._store.create(record) if stored is None else self._store.replace(stored, record)
+    async def _write(self, stored: StoredRequest | None, record: RequestRecord) -> None:
+        self._put(
+            await (self._store.create(record) if stored is None else self._store.replace(stored, record))
         )
-        self._put(written)
-        return written
 
     def _put(self, stored: StoredRequest) -> None:
         self._directory.put(stored.record, stored.revision)
@@ -277,9 +314,8 @@ class RequestQueue:
     ) -> RequestOutcome | None:
         """The outcome if the run has ended."""
         stage, work_saved = self._on_disk(record, run, snapshot)
-        if snapshot is None and stage is not None and stage.ended_at is not None:
-            # It was removed after its end, while no gateway ran.
-            return RequestOutcome(stage.status)
+        if snapshot is None and (end := end_of_removed(stage)) is not None:
+            return RequestOutcome(end.status)
         facts = _LOST if snapshot is None else facts_of(snapshot, work_saved=work_saved)
         number = request_run_id(run.number)
         try:

@@ -73,7 +73,9 @@ class RequestRepository:
             except AgentError:
                 # Removed meanwhile, or too large; a request for it by its id says which.
                 continue
-        self._read = {name: self._read[name] for name in found}
+        # Another thread may have replaced it meanwhile, with one that lacks a new file.
+        known = self._read
+        self._read = {name: known[name] for name in found if name in known}
         return found
 
     def file(self, request_id: str) -> RequestFile:

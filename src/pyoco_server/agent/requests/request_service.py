@@ -103,16 +103,33 @@ class RequestService:
 
     async def all(self) -> list[RequestState]:
         """Every request of the repository."""
-        await self.queue.caught_up()
         files = await asyncio.to_thread(self.repository.files)
+        await self.queue.caught_up()
         records = {record.request_id: record for record in self.queue.records()}
-        return [await self.queue.state(file, records.get(name)) for name, file in files.items()]
+        states = {name: await self.queue.state(file, records.get(name)) for name, file in files.items()}
+        # Those that were written meanwhile, or are to be, are read one by one.
+        files = await asyncio.to_thread(self.repository.files)
+        found = []
+        for name, file in files.items():
+            state = states.get(name)
+            if state is None or state.has_unnoted_end or state.file.raw != file.raw:
+                state = await self._find(name)
+            if state is not None:
+                found.append(state)
+        return found
+
+    async def _find(self, request_id: str) -> RequestState | None:
+        """None if it was removed meanwhile."""
+        try:
+            return await self.read(request_id)
+        except AgentError:
+            return None
 
     async def read(self, request_id: str) -> RequestState:
         """AgentError REQUEST_NOT_FOUND if there is none."""
-        file = await self._file(request_id)
-        stored = await self.queue.get(request_id)
-        return await self.queue.state(file, None if stored is None else stored.record)
+        _check_id(request_id)
+        _, state = await self.queue.read(request_id)
+        return state
 
     async def question(self, state: RequestState) -> WaitRecord | None:
         """The wait of its question; None if it asks nothing."""
@@ -240,7 +257,7 @@ class RequestService:
         _check_not_open(state)
         await asyncio.to_thread(_check_readable, state.file)
         await asyncio.to_thread(self.repository.check_preflight, state.file)
-        state = await self.queue.change(request_id, self._enqueued)
+        await self.queue.change(request_id, self._enqueued)
         await self.queue.reconcile(request_id)
         self.queue.wake()
         return await self.read(request_id)
@@ -362,10 +379,14 @@ class RequestService:
         return await asyncio.to_thread(self.repository.doctor)
 
     async def _file(self, request_id: str) -> RequestFile:
-        """AgentError REQUEST_NOT_FOUND also for what can be no id: it never reaches a path or a subject."""
-        if not is_request_id(request_id):
-            raise no_such_request(request_id)
+        _check_id(request_id)
         return await asyncio.to_thread(self.repository.file, request_id)
+
+
+def _check_id(request_id: str) -> None:
+    """AgentError REQUEST_NOT_FOUND for what can be no id: it never reaches a path or a subject."""
+    if not is_request_id(request_id):
+        raise no_such_request(request_id)
 
 
 def choices_of(wait: WaitRecord | None) -> list[str]:

@@ -42,6 +42,14 @@ class RequestState:
         return self.run is not None and not self.run.status.terminal
 
     @property
+    def has_unnoted_end(self) -> bool:
+        """Whether its run has ended, and its record and perhaps its files do not say so yet."""
+        latest = self.latest
+        if latest is None or latest.outcome is not None:
+            return False
+        return latest.stored if self.run is None else self.run.status.terminal
+
+    @property
     def is_stopping(self) -> bool:
         latest = self.latest
         return self.is_open and latest is not None and latest.stop is not None
@@ -87,7 +95,7 @@ def _projection(
         return Projection(status=status, failure_reason=reason)
     if run is None:
         if latest.stored:
-            return Projection(status=RequestStatus.FAILED, failure_reason=REMOVED)
+            return end_of_removed(stage) or Projection(status=RequestStatus.FAILED, failure_reason=REMOVED)
         return Projection(status=RequestStatus.QUEUED)
     return projected(facts_of(run, work_saved=work_saved), stage)
 
@@ -101,6 +109,13 @@ def _of_file(file: RequestFile) -> Projection:
         )
     reason = file.text("failure_reason") if file.status == RequestStatus.FAILED else None
     return Projection(status=file.status, failure_reason=reason)
+
+
+def end_of_removed(stage: Stage | None) -> Projection | None:
+    """How a run ended that was removed since, such as by retention; None if it had not ended."""
+    if stage is None or stage.ended_at is None:
+        return None
+    return Projection(status=RequestStatus(stage.status), failure_reason=stage.failure_reason)
 
 
 def facts_of(run: RunSnapshot, *, work_saved: bool | None = None) -> AgentRunFacts:

@@ -14,6 +14,7 @@ its own tags only (broker/permissions.py), and a range is read without what come
 import asyncio
 import hashlib
 import time
+from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from typing import Final
 from uuid import uuid4
@@ -30,6 +31,7 @@ from pyoco_server.broker.jetstream.stream_reads import (
     StreamMessage,
     newest_message,
     read_batch,
+    stored_message,
     stream_state,
 )
 from pyoco_server.errors import NatsUnavailable
@@ -144,8 +146,13 @@ class RunObjects:
         )
 
     async def find(self, tag: str, run_id: str, name: str) -> RunObject | None:
-        """The object of this name, if it is complete."""
-        return await self._record(f"{self._place(tag, run_id, name)}.record")
+        """The object of this name, if it is complete.
+
+        From the leader: a caller may know of it, and a replica may lag. Workers may read replicas only.
+        """
+        subject = f"{self._place(tag, run_id, name)}.record"
+        stored = await stored_message(self._connection, self._stream, {"last_by_subj": subject})
+        return None if stored is None else self._decoded(subject, Entry(b64decode(stored.data), stored.seq))
 
     async def entries(self, tag: str, run_id: str) -> list[RunObject]:
         """The complete objects of a run, by name."""
@@ -219,9 +226,10 @@ class RunObjects:
 
     async def _record(self, subject: str, *, is_listed: bool = False) -> RunObject | None:
         message = await self._message(subject) if is_listed else await self._newest(subject)
-        if message is None:
-            return None
-        return self._reader.find(subject.removeprefix(self._prefix), Entry(message.data, message.sequence))
+        return None if message is None else self._decoded(subject, Entry(message.data, message.sequence))
+
+    def _decoded(self, subject: str, entry: Entry) -> RunObject | None:
+        return self._reader.find(subject.removeprefix(self._prefix), entry)
 
     async def _part(self, subject: str, stored: RunObject, number: int) -> bytes:
         message = await self._message(subject)

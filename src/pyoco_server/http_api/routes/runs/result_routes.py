@@ -12,6 +12,7 @@ from pyoco_server.api.endpoints.endpoint import JSON
 from pyoco_server.api.endpoints.runs.run_endpoints import GET_RESULT, GET_TASK_OUTPUT
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.runs.run_object_store import BYTES_TYPE, RunObjectGone, RunObjects
+from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import ResultNotFound
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
@@ -38,7 +39,7 @@ async def get_task_output(request: Request, run_id: str, task: str) -> Response:
 
 async def _value_response(request: Request, run_id: str, task: str | None) -> Response:
     gateway = gateway_of(request)
-    run = await find_run(gateway.runs.store, run_id, caller_of(request), from_leader=False)
+    run = await _newest_run(request, run_id)
     value = result_of(run.snapshot) if task is None else output_of(run.snapshot, task)
     if value.content is not None:
         return await download_response(request, _inline(value, value.content))
@@ -51,6 +52,13 @@ async def _value_response(request: Request, run_id: str, task: str | None) -> Re
         )
     except RunObjectGone as gone:
         raise ResultNotFound(_REMOVED) from gone
+
+
+async def _newest_run(request: Request, run_id: str) -> StoredRun:
+    """From the leader if it has not ended: a replica that lags would deny what the caller has seen."""
+    store, caller = gateway_of(request).runs.store, caller_of(request)
+    run = await find_run(store, run_id, caller, from_leader=False)
+    return run if run.snapshot.status.terminal else await find_run(store, run_id, caller)
 
 
 def _inline(value: TaskValue, content: bytes) -> Download:
