@@ -201,6 +201,9 @@ def test_a_signal_to_a_stand_in_in_the_background(number: signal.Signals, code: 
     with reading_program(f"{READING} <&0 & echo $!; wait $!") as (shell, _):
         assert shell.stdout is not None
         os.kill(int(shell.stdout.readline()), number)
+        if code != REJECTED:
+            # Before the end of its input, which ends the program as well.
+            shell.wait(LIMIT_SEC)
     assert shell.returncode == code
 
 

@@ -76,7 +76,8 @@ class _Search:
     def _without(self, kind: str, first: int, end: int | None) -> Decisions:
         """With the ordinary choices in this range."""
         changed = dict(self._best.decisions)
-        of_kind = list(changed[kind])
+        # A shorter schedule may end before the first decision of a kind.
+        of_kind = list(changed.get(kind, ()))
         of_kind[first:end] = [0] * len(of_kind[first:end])
         changed[kind] = of_kind
         return changed

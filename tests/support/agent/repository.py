@@ -43,7 +43,8 @@ class AgentRepository:
 
     def configure(self, config: Mapping[str, Any]) -> None:
         """Write .aiflowrc.json; groups are merged with those that a test needs."""
-        command = [sys.executable, scripted_cli.__file__, str(self.cli), "{prompt_file}"]
+        # Isolated and without `site`, which it does not need.
+        command = [sys.executable, "-IS", scripted_cli.__file__, str(self.cli), "{prompt_file}"]
         base: dict[str, dict[str, Any]] = {
             "git": {"repoWebUrl": WEB_URL},
             "ai": {"implementer": command, "timeoutSec": 60},
