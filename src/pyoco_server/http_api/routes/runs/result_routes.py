@@ -15,6 +15,7 @@ from pyoco_server.broker.stores.runs.run_object_store import BYTES_TYPE, RunObje
 from pyoco_server.errors import ResultNotFound
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.requests.query import refuse_parameters
 from pyoco_server.http_api.responses.downloads import Download, ReadRange, download_response
 from pyoco_server.http_api.routes.runs.run_routes import assure_authentic
 from pyoco_server.http_api.routing import handles
@@ -37,6 +38,7 @@ async def get_task_output(request: Request, run_id: str, task: str) -> Response:
 
 
 async def _value_response(request: Request, run_id: str, task: str | None) -> Response:
+    refuse_parameters(request)
     gateway = gateway_of(request)
     run = await find_run(gateway.runs.store, run_id, caller_of(request), from_leader=False)
     value = result_of(run.snapshot) if task is None else output_of(run.snapshot, task)
