@@ -8,7 +8,7 @@ import { useMessages } from "../../i18n/messages";
 import { CopyButton } from "../../ui/Copy";
 import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
-import { LostRuns, RunStatusBadge } from "../../ui/lostRuns";
+import { LostRuns, RunStatusBadge, useIsLost } from "../../ui/lostRuns";
 import { Page } from "../../ui/Page";
 import { isTerminal } from "../../ui/status";
 import { Details } from "./details/Details";
@@ -80,7 +80,8 @@ interface ShownProps {
 
 function Shown({ run, removed, onRevived }: ShownProps) {
   const t = useMessages(messages);
-  const tasks = useMemo(() => tasksOf(run), [run]);
+  const isLost = useIsLost(run);
+  const tasks = useMemo(() => tasksOf(run, isLost), [run, isLost]);
   const waits = useWaits(run);
   const [selected, select] = useSelectedTask(tasks);
   const controls = useRunControls(run, onRevived);
