@@ -125,10 +125,20 @@ class Reading:
         seen = [worker.last_seen_at for worker in serving if not worker.hidden]
         since = max(seen, default=queued.oldest_at)
         if since is None:
-            # What is known of the tag may be removed before a worker comes back.
-            return record.current is not None, AlertFacts()
+            return _lacks_forgotten_worker(record, serving), AlertFacts()
         silent_sec = max(0.0, now - since)
-        return silent_sec >= rule.after_sec, AlertFacts(value=silent_sec, queued=queued.count)
+        facts = AlertFacts(value=silent_sec, queued=queued.count, only_queued=not seen)
+        return silent_sec >= rule.after_sec, facts
+
+
+def _lacks_forgotten_worker(record: AlertRecord, serving: list[WorkerRecord]) -> bool:
+    """Whether an alert goes on although its tag has no queued runs and no worker that is expected back.
+
+    The record of a silent worker is removed in the end, and that is no worker that came back. Runs that were
+    cancelled need none, and a hidden worker is not expected.
+    """
+    current = record.current
+    return current is not None and not current.facts.only_queued and not serving
 
 
 def _facts_of(found: FailedRuns) -> AlertFacts:

@@ -47,7 +47,10 @@ class QueueView(Struct, kw_only=True):
     # Runs of the caller's tenant, or of all, with these statuses: as lists count them.
     pending: int
     running: int
-    # Jobs in NATS: not delivered yet, and delivered but not acknowledged.
+    # For how long the oldest of the pending ones is in the queue; null: there is none.
+    oldest_pending_sec: float | None
+    # Jobs in NATS: not delivered yet, and delivered but not acknowledged; and the age of the first of the
+    # waiting ones, which may be that of a cancelled run.
     waiting: int
     in_work: int
     oldest_sec: float

@@ -201,7 +201,8 @@ class Triggered(Struct, kw_only=True):
 
     schedule_id: str
     run_id: RunId
-    # `started`; or `buffered`: it starts when the earlier run has ended.
+    # `started`; or `buffered`: it starts when the earlier run has ended, and is no run until then. A decision
+    # of the schedule says if it is skipped instead.
     outcome: Outcome
 
 

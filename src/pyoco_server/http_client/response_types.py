@@ -200,7 +200,8 @@ ScheduleDecision = TypedDict("ScheduleDecision", {
     "at": float, "outcome": str, "scheduled_for": float, "until": NotRequired[float | None],
     "count": NotRequired[int], "at_least": NotRequired[bool], "by": NotRequired[str],
     "backfill_id": NotRequired[str | None], "run_id": NotRequired[str | None],
-    "reason": NotRequired[str | None], "detail": NotRequired[str | None],
+    "dropped_run_id": NotRequired[str | None], "reason": NotRequired[str | None],
+    "detail": NotRequired[str | None],
 })
 ScheduleItem = TypedDict("ScheduleItem", {
     "schedule_id": str, "tenant_id": str | None, "flow_name": str, "has_workflow_yaml": bool, "tag": str,
@@ -508,7 +509,8 @@ AlertMute = TypedDict("AlertMute", {
     "since": float, "until": float | None, "note": str, "api_key_id": str | None,
 })
 AlertFacts = TypedDict("AlertFacts", {
-    "value": float, "or_more": bool, "runs": int, "queued": int, "flows": list[str], "run_ids": list[str],
+    "value": float, "or_more": bool, "runs": int, "queued": int, "only_queued": bool, "flows": list[str],
+    "run_ids": list[str],
 })
 AlertMessage = TypedDict("AlertMessage", {
     "channel": str, "state": str, "attempts": int, "at": float | None, "next_at": float | None, "error": str,
@@ -567,8 +569,8 @@ FailingFlow = TypedDict("FailingFlow", {
     "last_failed_at": float, "last_error": str | None, "sparkline": FlowSparkline,
 })
 QueueView = TypedDict("QueueView", {
-    "tag": str, "pending": int, "running": int, "waiting": int, "in_work": int, "oldest_sec": float,
-    "workers": int, "workers_held": int,
+    "tag": str, "pending": int, "running": int, "oldest_pending_sec": float | None, "waiting": int,
+    "in_work": int, "oldest_sec": float, "workers": int, "workers_held": int,
 })
 LostRuns = TypedDict("LostRuns", {"worker_id": str, "tag": str, "runs": int, "last_seen_at": float | None})
 WorkerCounts = TypedDict("WorkerCounts", {

@@ -335,7 +335,13 @@ class Draft:
         self._forget(start)
         blocking = self._running[0].run_id if reason is SkipReason.OVERLAP and self._running else None
         self._record_decision(
-            start, Outcome.SKIPPED, run_id=blocking, reason=reason, detail=self.described(reason)
+            start,
+            Outcome.SKIPPED,
+            run_id=blocking,
+            # A trigger is only skipped after it was buffered: else its request is refused.
+            dropped_run_id=start.run_id if start.by is StartedBy.TRIGGER else None,
+            reason=reason,
+            detail=self.described(reason),
         )
         self._count(Outcome.SKIPPED, 1)
 
@@ -377,6 +383,7 @@ class Draft:
         outcome: Outcome,
         *,
         run_id: str | None,
+        dropped_run_id: str | None = None,
         reason: SkipReason | None = None,
         detail: str | None = None,
     ) -> None:
@@ -388,6 +395,7 @@ class Draft:
                 by=start.by,
                 backfill_id=start.backfill_id,
                 run_id=run_id,
+                dropped_run_id=dropped_run_id,
                 reason=reason,
                 detail=detail,
             )
@@ -442,7 +450,8 @@ class Draft:
 
 
 def _kind(decision: ScheduleDecision) -> tuple[object, ...]:
-    return decision.outcome, decision.by, decision.backfill_id, decision.reason, decision.run_id
+    ids = decision.backfill_id, decision.run_id, decision.dropped_run_id
+    return decision.outcome, decision.by, decision.reason, *ids
 
 
 def undecided_of(record: ScheduleRecord, backfill: Backfill) -> OccurrenceCount:

@@ -12,6 +12,7 @@ from pyoco_server.records.schedules.schedule_models import (
     ScheduledStart,
     ScheduleRecord,
     SkipReason,
+    StartedBy,
     encode_schedule,
 )
 
@@ -61,8 +62,14 @@ def _without(
                 until=dropped[-1].scheduled_for if len(dropped) > 1 else None,
                 count=len(dropped),
                 by=dropped[0].by,
+                dropped_run_id=_id_of_trigger(dropped),
                 reason=SkipReason.BUFFER_FULL,
                 detail="the record of the schedule would be larger than NATS accepts",
             )
         )
     return structs.replace(record, buffer=kept, decisions=decisions, counts=counts)
+
+
+def _id_of_trigger(dropped: list[ScheduledStart]) -> str | None:
+    """Of a single one: a record that is too large has no room for all ids."""
+    return dropped[0].run_id if len(dropped) == 1 and dropped[0].by is StartedBy.TRIGGER else None

@@ -53,6 +53,11 @@ async def test_a_run_on_a_dead_worker_needs_attention_until_another_takes_it(
     await expect(badge).to_have_text("Worker lost")
     await tab.open(f"/runs/{run_id}")
     await expect(page.locator("h1").locator("..").locator("[data-status]").first).to_have_text("Worker lost")
+    graph = page.get_by_role("region", name="Flow")
+    await expect(graph.get_by_text("1 Interrupted")).to_be_visible()
+    await expect(graph.get_by_text("Running")).to_have_count(0)
+    await tab.screenshots("run-lost")
+    await tab.set_language("en")
 
     release.touch()
     async with serving_worker(config, worker_id="heir", tags=["gpu"]):

@@ -196,6 +196,19 @@ async def test_a_tag_without_workers_fires_and_a_worker_resolves(
     await is_delivered(alerting, name, phase="resolved")
 
 
+async def test_a_tag_without_workers_is_resolved_when_its_queued_runs_are_cancelled(
+    alerting: RunningGateway, receiver: WebhookReceiver, name: str
+) -> None:
+    queued = snapshot(tag=name, updated_at=time.time() - 5000)
+    await write(alerting.inside.runs.store, queued)
+    await save(alerting, name, condition="no_worker", tag=name, after_sec=3600, channels=[webhook(receiver)])
+    fired = await is_delivered(alerting, name)
+    assert (fired["facts"]["queued"], fired["facts"]["only_queued"]) == (1, True)
+    assert (await alerting.http.post(f"/runs/{queued.run_id}/cancel")).status_code == 200
+    await is_delivered(alerting, name, phase="resolved")
+    assert "nothing is queued for it" in receiver.requests[1].body["text"]
+
+
 async def test_a_tag_that_nobody_knows_is_no_reason_to_fire(alerting: RunningGateway, name: str) -> None:
     rule = {"condition": "no_worker", "tag": name, "after_sec": 1}
     assert (await alerting.http.post("/alerts/check", json=rule)).json()["met"] is False

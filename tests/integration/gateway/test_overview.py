@@ -135,6 +135,25 @@ async def test_queues_count_the_runs_that_lists_have(gateway: RunningGateway) ->
         assert listed.json()["total"] == found["statuses"][status] == count
 
 
+async def test_the_oldest_queued_run_is_no_cancelled_one(gateway: RunningGateway) -> None:
+    """The job of a cancelled run stays in the queue until a worker reads it."""
+    now = time.time()
+    cancelled = await gateway.submit("noop", tag="cancelled")
+    await gateway.http.post(f"/runs/{cancelled}/cancel")
+    await gateway.ends(cancelled)
+    await write(
+        gateway.inside.runs.store,
+        snapshot(tag="gpu", flow_name="etl", updated_at=now - 500),
+        snapshot(tag="gpu", flow_name="mail", updated_at=now - 300),
+        snapshot(tag="gpu", status=RunStatus.RUNNING, updated_at=now - 900),
+        snapshot(tag="idle", status=RunStatus.RUNNING, updated_at=now),
+    )
+    queues = {queue["tag"]: queue for queue in (await overview(gateway))["queues"]}
+    assert queues["gpu"]["oldest_pending_sec"] == pytest.approx(500, abs=60)
+    assert queues["idle"]["oldest_pending_sec"] is None
+    assert (queues["cancelled"]["waiting"], queues["cancelled"]["oldest_pending_sec"]) == (1, None)
+
+
 async def test_runs_of_a_worker_that_is_gone_are_lost_until_another_has_them(gateway: RunningGateway) -> None:
     connection, now = gateway.inside.connection, time.time()
     for record in (a_record("alive", seen_at=now + 600), a_record("gone", seen_at=now - 900)):

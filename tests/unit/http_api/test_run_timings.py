@@ -44,6 +44,18 @@ def test_a_run_is_counted_once() -> None:
     assert found.value("pyoco_redeliveries_total") == 2
 
 
+def test_the_longest_times_are_reported_beside_the_histograms() -> None:
+    timings = RunTimings()
+    for seconds in (3.0, 9.0, 4.0):
+        job = new_job(flow_name="etl", tag="default")
+        began = job.submitted_at + seconds / 2
+        ended = {"status": RunStatus.COMPLETED, "start_time": began, "end_time": began + seconds}
+        timings.take([change_of(job, 1, **ended)])
+    found = Scrape.of(timings)
+    assert found.value("pyoco_run_duration_max_seconds", flow="etl") == pytest.approx(9)
+    assert found.value("pyoco_run_schedule_to_start_max_seconds", flow="etl") == pytest.approx(4.5)
+
+
 def test_a_run_that_is_only_seen_ended_is_counted_whole() -> None:
     timings = RunTimings()
     job = new_job(flow_name="etl", tag="default")

@@ -265,6 +265,21 @@ def test_what_a_backfill_has_buffered_is_cancelled_too() -> None:
     assert [decision.reason for decision in record.decisions] == [None, "replaced", "backfill_cancelled"]
 
 
+def test_a_replaced_trigger_is_found_by_the_id_of_its_response() -> None:
+    simulation = Simulation(schedule(HOURLY))
+    simulation.look(3600)
+    buffered = [
+        _trigger(simulation, 3600 + number, overlap=Overlap.BUFFER_ALL, trigger_id=f"t{number}")
+        for number in (1, 2)
+    ]
+    last = _trigger(simulation, 3603, overlap=Overlap.CANCEL_OTHER, trigger_id="t3")
+    replaced = [each for each in simulation.record.decisions if each.reason == SkipReason.REPLACED]
+    assert [(each.dropped_run_id, each.run_id, each.count) for each in replaced] == [
+        (run_id, None, 1) for run_id in buffered
+    ]
+    assert [start.run_id for start in simulation.record.buffer] == [last]
+
+
 def test_a_backfill_ends_when_its_buffered_runs_have_started() -> None:
     simulation = Simulation(schedule(HOURLY))
     _backfill(simulation, -3 * 3600, 0, Overlap.BUFFER_ONE)

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { duration, interval, relativeTime } from "./time";
+import { zonedTime } from "../schedules/zones";
+import { clockTime, duration, exactTime, interval, relativeTime } from "./time";
 
 // tests/unit/records/test_durations.py has the same cases for the CLI.
 describe("durations", () => {
@@ -49,5 +50,21 @@ describe("ages", () => {
       en,
       ja,
     ]);
+  });
+});
+
+describe("moments", () => {
+  it("have one clock of 24 hours in both languages", () => {
+    const afternoon = new Date(2026, 10, 18, 18, 2, 31).getTime() / 1000;
+    const midnight = new Date(2026, 10, 18, 0, 2, 31).getTime() / 1000;
+    for (const language of ["en", "ja"] as const) {
+      expect(exactTime(afternoon, language)).toMatch(/\b18:02:31\b/);
+      expect(exactTime(afternoon, language)).not.toMatch(/[AP]M|午/);
+      // Neither 24:02 nor 12:02.
+      expect(exactTime(midnight, language)).toMatch(/\b0?0:02:31\b/);
+      const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+      expect(zonedTime(afternoon, zone, language)).toContain("18:02:31");
+    }
+    expect(clockTime(afternoon)).toBe("18:02:31");
   });
 });

@@ -19,7 +19,7 @@ const SIGNS: Record<Language, Record<Unit, string> & { gap: string }> = {
 
 /** Cached: creating a formatter is far slower than using it. */
 const exactIn = (language: Language) =>
-  new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long" });
+  new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", hourCycle: "h23" });
 const exact = { en: exactIn("en"), ja: exactIn("ja") };
 
 /** "4m ago", "in 4m", "4分前"; null for less than two seconds. */
@@ -37,7 +37,7 @@ function roughDuration(seconds: number, language: Language): string {
   return `${Math.floor(seconds / SECONDS[unit])}${SIGNS[language][unit]}`;
 }
 
-/** With seconds and time zone. */
+/** With seconds and time zone: "Nov 18, 2026, 18:02:31 UTC". */
 export function exactTime(moment: number, language: Language): string {
   return exact[language].format(moment * 1000);
 }

@@ -30,13 +30,18 @@ export function useTrigger(ref: ScheduleRef, options: { quiet?: boolean; onDone?
   return useAct((json: string) => triggerSchedule(ref, json, attempt.current.keyFor(json)), {
     quiet: options.quiet,
     refresh: REFRESH,
-    onDone: ({ run_id }) => {
+    onDone: ({ run_id, outcome }) => {
       attempt.current.accepted();
-      showToast({
-        tone: "good",
-        title: t("triggered", { schedule: ref.id }),
-        link: { href: href(pathTo("/runs/:id", { id: run_id })), label: t("showRun") },
-      });
+      if (outcome === "buffered") {
+        // Until it starts, there is no run to show.
+        showToast({ tone: "good", title: t("triggerBuffered", { schedule: ref.id }) });
+      } else {
+        showToast({
+          tone: "good",
+          title: t("triggered", { schedule: ref.id }),
+          link: { href: href(pathTo("/runs/:id", { id: run_id })), label: t("showRun") },
+        });
+      }
       options.onDone?.();
     },
   });

@@ -23,8 +23,8 @@ interface LostRunsProps {
   children: ReactNode;
 }
 
-/** Its status badges show which runs are lost. */
-export function LostRuns({ runs, children }: LostRunsProps) {
+/** The workers and tags whose runs are lost. */
+function useLost(runs: Iterable<HeldRun>): ReadonlySet<string> {
   const { data } = useRead(
     ["lost-runs"],
     (signal) => api.GET("/overview", { params: { query: { window: "1h" } }, signal }),
@@ -32,13 +32,22 @@ export function LostRuns({ runs, children }: LostRunsProps) {
   );
   // The same set for the same runs: each badge is drawn again with another one.
   const found = JSON.stringify((data?.lost_runs ?? []).map(({ worker_id, tag }) => keyOf(worker_id, tag)));
-  const lost = useMemo(() => new Set<string>(JSON.parse(found)), [found]);
-  return <Lost value={lost}>{children}</Lost>;
+  return useMemo(() => new Set<string>(JSON.parse(found)), [found]);
+}
+
+const isAmong = (lost: ReadonlySet<string>, run: HeldRun): boolean =>
+  isHeld(run) && run.worker_id !== null && lost.has(keyOf(run.worker_id, run.tag));
+
+/** Whether nobody executes the run because its worker is gone. */
+export const useIsLost = (run: HeldRun): boolean => isAmong(useLost([run]), run);
+
+/** Its status badges show which runs are lost. */
+export function LostRuns({ runs, children }: LostRunsProps) {
+  return <Lost value={useLost(runs)}>{children}</Lost>;
 }
 
 /** The status of a run, within `LostRuns`. */
 export function RunStatusBadge({ run }: { run: HeldRun }) {
-  const lost = useContext(Lost);
-  const isLost = isHeld(run) && run.worker_id !== null && lost.has(keyOf(run.worker_id, run.tag));
+  const isLost = isAmong(useContext(Lost), run);
   return <StatusBadge status={run.status} lostBy={isLost ? run.worker_id : null} />;
 }

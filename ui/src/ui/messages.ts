@@ -43,6 +43,7 @@ export const messages = defineMessages({
     "status.FAILED": "Failed",
     "status.CANCELLED": "Cancelled",
     "status.NOT_RUN": "Not run",
+    "status.INTERRUPTED": "Interrupted",
     required: "required",
     lost: "Worker lost",
     lostBy:
@@ -90,6 +91,7 @@ export const messages = defineMessages({
     "status.FAILED": "失敗",
     "status.CANCELLED": "キャンセル済み",
     "status.NOT_RUN": "未実行",
+    "status.INTERRUPTED": "中断",
     required: "必須",
     lost: "応答なし",
     lostBy:

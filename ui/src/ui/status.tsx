@@ -30,8 +30,8 @@ export const RUN_STATUSES = [
   "CANCELLED",
 ] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];
-/** `NOT_RUN`: a task that was still to come when its run ended. */
-export type Status = RunStatus | "SUCCEEDED" | "NOT_RUN";
+/** `NOT_RUN`: a task that was still to come when its run ended. `INTERRUPTED`: one whose worker is lost. */
+export type Status = RunStatus | "SUCCEEDED" | "NOT_RUN" | "INTERRUPTED";
 
 export const isRunStatus = (word: string): word is RunStatus => RUN_STATUSES.some((each) => each === word);
 export const isTerminal = (word: string): boolean => ["COMPLETED", "FAILED", "CANCELLED"].includes(word);
@@ -43,6 +43,7 @@ type Tone =
   | "waiting"
   | "parked"
   | "cancelling"
+  | "lost"
   | "completed"
   | "failed"
   | "cancelled";
@@ -58,6 +59,7 @@ const LOOKS: Record<Status, { tone: Tone; icon: LucideIcon }> = {
   FAILED: { tone: "failed", icon: CircleX },
   CANCELLED: { tone: "cancelled", icon: Ban },
   NOT_RUN: { tone: "cancelled", icon: CircleMinus },
+  INTERRUPTED: { tone: "lost", icon: Unplug },
 };
 const QUIET: ReadonlySet<string> = new Set([
   "SCHEDULED",

@@ -246,7 +246,7 @@ def _decision(decision: ScheduleDecision) -> Text:
     why = decision.get("detail") or decision.get("reason")
     text = Text(f"{local_time(decision['scheduled_for'])} ")
     text.append_text(_outcome(decision["outcome"]))
-    run = decision.get("run_id")
+    run = decision.get("run_id") or decision.get("dropped_run_id")
     return text.append(printable(f"{more}{f' {run}' if run else ''}{f': {why}' if why else ''}"))
 
 

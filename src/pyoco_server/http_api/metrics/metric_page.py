@@ -7,22 +7,24 @@ from itertools import accumulate
 from prometheus_client import CollectorRegistry, core, generate_latest
 from prometheus_client.registry import Collector
 
-from pyoco_server.http_api.metrics.metric_table import METRIC, METRICS, Kind, Metric
+from pyoco_server.http_api.metrics.metric_table import METRIC, METRICS, Kind, Metric, largest
 
 
 class Distribution:
     """A histogram."""
 
-    __slots__ = ("_bounds", "_counts", "_sum")
+    __slots__ = ("_bounds", "_counts", "_sum", "largest")
 
     def __init__(self, metric: str) -> None:
         self._bounds = METRIC[metric].bounds
         self._counts = [0] * (len(self._bounds) + 1)
         self._sum = 0.0
+        self.largest = 0.0
 
     def add(self, value: float) -> None:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
+        self.largest = max(self.largest, value)
 
     @property
     def total(self) -> float:
@@ -48,6 +50,7 @@ class MetricPage(Collector):
         family = self._families[name]
         assert isinstance(family, core.HistogramMetricFamily)
         family.add_metric(labels, values.buckets(), values.total)
+        self.put(largest(name), values.largest, *labels)
 
     def collect(self) -> Iterator[core.Metric]:
         yield from self._families.values()

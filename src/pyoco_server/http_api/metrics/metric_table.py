@@ -45,6 +45,16 @@ def _histogram(name: str, help_: str, label: str, bounds: tuple[float, ...], *, 
     return Metric(name, Kind.HISTOGRAM, of, "seconds", help_, (label,), bounds)
 
 
+def largest(name: str) -> str:
+    """The gauge of the largest value of a histogram: quantiles that are interpolated can be limited by it."""
+    return f"{name.removesuffix('_seconds')}_max_seconds"
+
+
+def _longest(histogram: str, label: str, *, of: Of) -> Metric:
+    text = f"The largest value of {histogram} since this gateway started."
+    return _gauge(largest(histogram), "seconds", text, label, of=of)
+
+
 # Each bound is a line per flow in every scrape.
 _RUN_BOUNDS: Final = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
 _REQUEST_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
@@ -79,6 +89,7 @@ METRICS: Final = (
         _RUN_BOUNDS,
         of=Of.SYSTEM,
     ),
+    _longest("pyoco_run_schedule_to_start_seconds", "flow", of=Of.SYSTEM),
     _histogram(
         "pyoco_run_duration_seconds",
         "From the first start of a run to its end.",
@@ -86,6 +97,7 @@ METRICS: Final = (
         _RUN_BOUNDS,
         of=Of.SYSTEM,
     ),
+    _longest("pyoco_run_duration_seconds", "flow", of=Of.SYSTEM),
     _gauge("pyoco_queue_waiting_jobs", "jobs", "Jobs that are not delivered yet.", "tag"),
     _gauge("pyoco_queue_in_work_jobs", "jobs", "Jobs that are delivered and not acknowledged.", "tag"),
     _gauge(
@@ -260,6 +272,7 @@ METRICS: Final = (
         _REQUEST_BOUNDS,
         of=Of.GATEWAY,
     ),
+    _longest("pyoco_http_request_seconds", "route", of=Of.GATEWAY),
     _gauge(
         "pyoco_build_info",
         "constant",

@@ -63,7 +63,8 @@ class QueryReader:
         for name in dict.fromkeys(self._query.keys()):
             values = self._query.getlist(name)
             if name not in known:
-                message = f"unknown parameter; expected one of {', '.join(sorted(known))}"
+                expected = f"one of {', '.join(sorted(known))}" if known else "none"
+                message = f"unknown parameter; expected {expected}"
                 self._problems.append(FieldProblem(name, message, shortened(values[0])))
             elif len(values) > 1 and name not in lists:
                 self._problems.append(FieldProblem(name, "given more than once; give it once"))
@@ -95,13 +96,26 @@ class QueryReader:
             return default
 
 
-class TolerantQueryReader(QueryReader):
-    """For reads of one run and for probes: ignores other parameters, and takes the last one of a name."""
+class ItemQueryReader(QueryReader):
+    """For queries that select no list."""
 
     error = InvalidRequest
 
+
+class TolerantQueryReader(ItemQueryReader):
+    """For probes: ignores other parameters, and takes the last one of a name."""
+
     def _check_names(self, record: type[msgspec.Struct]) -> None:
-        """Clients and load balancers may add parameters of their own."""
+        """Load balancers may add parameters of their own."""
+
+
+class _NoParameters(msgspec.Struct):
+    pass
+
+
+def refuse_parameters(request: Request) -> None:
+    """For endpoints without a query."""
+    ItemQueryReader(request, _NoParameters).check()
 
 
 def filter_in(reader: QueryReader, caller: Caller) -> RunFilter:

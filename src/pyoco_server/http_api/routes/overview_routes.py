@@ -15,7 +15,7 @@ from pyoco_server.api.flow_types import FlowSparkline
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.query import QueryReader, choice
+from pyoco_server.http_api.requests.query import ItemQueryReader, choice
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
@@ -37,7 +37,7 @@ MOST_LOST: Final = 100
 @handles(OVERVIEW)
 async def get_overview(request: Request) -> Response:
     gateway = gateway_of(request)
-    reader = QueryReader(request, overview_types.OverviewQuery)
+    reader = ItemQueryReader(request, overview_types.OverviewQuery)
     window = reader.one("window", choice(*WINDOWS), str(overview_types.OverviewQuery().window))
     reader.check()
     tenant = caller_of(request).confined_to
@@ -75,7 +75,7 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> overview_t
             for start, counts in zip(span.starts, activity.ended, strict=True)
         ],
         failing=[_failing(flow, len(span.starts)) for flow in activity.failing],
-        queues=[_queue(depth, activity.by_tag[depth.tag], living) for depth in depths],
+        queues=[_queue(depth, activity, living, now) for depth in depths],
         lost_runs=_lost_runs(gateway, workers, activity.held, now),
         workers=_worker_counts(gateway, workers, living),
         unreadable=_unreadable(gateway) if tenant is None else UNSET,
@@ -112,13 +112,18 @@ def _failing(flow: FlowActivity, buckets: int) -> overview_types.FailingFlow:
     )
 
 
-def _queue(depth: QueueDepth, runs: Counter[str], living: list[WorkerRecord]) -> overview_types.QueueView:
+def _queue(
+    depth: QueueDepth, activity: Activity, living: list[WorkerRecord], now: float
+) -> overview_types.QueueView:
+    runs, since = activity.by_tag[depth.tag], activity.queued_since.get(depth.tag)
     serving = [record for record in living if depth.tag in record.tags]
     held = sum(record.paused or record.draining for record in serving)
     return overview_types.QueueView(
         tag=depth.tag,
         pending=runs[RunStatus.PENDING],
         running=runs[RunStatus.RUNNING],
+        # Negative when the clocks of two machines differ.
+        oldest_pending_sec=None if since is None else max(0.0, now - since),
         waiting=depth.waiting,
         in_work=depth.in_work,
         oldest_sec=depth.oldest_sec,

@@ -117,6 +117,8 @@ class AlertFacts(Struct, kw_only=True, omit_defaults=True):
     runs: Count = 0
     # Queued runs of the tag.
     queued: Count = 0
+    # Of no_worker: no worker of the tag was known, only its queued runs.
+    only_queued: bool = False
     # Flows and runs that failed, the newest first: at most five of each.
     flows: list[str] = []
     run_ids: list[str] = []

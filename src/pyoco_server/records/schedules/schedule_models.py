@@ -136,7 +136,10 @@ class ScheduleDecision(Struct, kw_only=True, omit_defaults=True):
     at_least: bool = False
     by: StartedBy = StartedBy.SCHEDULE
     backfill_id: str | None = None
+    # The run; of one that was skipped, the earlier run that was open.
     run_id: RunId | None = None
+    # Of a trigger that waited and was then skipped: the id that its response named. There is no such run.
+    dropped_run_id: RunId | None = None
     # One of `SkipReason`, and the same in words.
     reason: str | None = None
     detail: str | None = None

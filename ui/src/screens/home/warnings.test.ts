@@ -26,6 +26,7 @@ const queue = (over: Partial<Overview["queues"][number]>): Overview => {
     running: 0,
     waiting: 3,
     in_work: 0,
+    oldest_pending_sec: 9,
     oldest_sec: 9,
     workers: 1,
     workers_held: 0,
@@ -58,10 +59,16 @@ const facts = (over: Partial<Facts>): Facts => ({
 const kinds = (over: Partial<Facts>) => findWarnings(facts(over)).map(({ kind }) => kind);
 
 it("a queue of cancelled runs only has no oldest one", () => {
-  const { queues } = queue({ waiting: 3, pending: 0, oldest_sec: 1_320 });
+  const { queues } = queue({ waiting: 3, pending: 0, oldest_pending_sec: null, oldest_sec: 1_320 });
   expect(oldestWait(queues)).toBeNull();
   expect(oldestWait([])).toBeNull();
-  expect(oldestWait([...queues, ...queue({ oldest_sec: 40 }).queues, ...queue({}).queues])).toBe(40);
+  expect(
+    oldestWait([
+      ...queues,
+      ...queue({ oldest_pending_sec: 40, oldest_sec: 1_320 }).queues,
+      ...queue({}).queues,
+    ]),
+  ).toBe(40);
 });
 
 describe("warnings", () => {
@@ -108,8 +115,10 @@ describe("warnings", () => {
       { kind: "noWorker", tag: "gpu", waiting: 3, oldestSec: 9 },
     ]);
     expect(kinds({ overview: queue({ workers: 0, workers_held: 2 }) })).toEqual(["allHeld"]);
-    expect(kinds({ overview: queue({ oldest_sec: 301 }) })).toEqual(["slow"]);
-    expect(kinds({ overview: queue({ waiting: 0, workers: 0, oldest_sec: 900 }) })).toEqual([]);
+    expect(kinds({ overview: queue({ oldest_pending_sec: 301 }) })).toEqual(["slow"]);
+    // The first job is that of a cancelled run.
+    expect(kinds({ overview: queue({ oldest_sec: 900 }) })).toEqual([]);
+    expect(kinds({ overview: queue({ waiting: 0, workers: 0, oldest_pending_sec: 900 }) })).toEqual([]);
   });
 
   it("count no jobs of cancelled runs, which stay in the queue", () => {

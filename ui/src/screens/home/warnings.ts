@@ -117,15 +117,17 @@ type Queue = Overview["queues"][number];
 /** Jobs of cancelled runs stay in the queue until a worker reads them: they are no waiting runs. */
 const waitingIn = ({ waiting, pending }: Queue): number => Math.min(waiting, pending);
 
-/** How long the first one waits; null: no run does. */
+/** How long the oldest queued run waits; null: there is none. */
 export function oldestWait(queues: readonly Queue[]): number | null {
-  const ages = queues.filter((queue) => waitingIn(queue) > 0).map(({ oldest_sec: age }) => age);
+  const ages = queues.flatMap(({ oldest_pending_sec: age }) => age ?? []);
   return ages.length > 0 ? Math.max(...ages) : null;
 }
 
 function ofQueues(overview: Overview | undefined): Warning[] {
   return (overview?.queues ?? []).flatMap((queue): Warning[] => {
-    const { tag, oldest_sec: oldestSec, workers, workers_held: held } = queue;
+    const { tag, workers, workers_held: held } = queue;
+    // A job may be that of a cancelled run.
+    const oldestSec = queue.oldest_pending_sec ?? 0;
     const waiting = waitingIn(queue);
     if (waiting === 0) return [];
     if (workers === 0 && held > 0) return [{ kind: "allHeld", tag, waiting, held }];

@@ -41,6 +41,26 @@ describe("the text format of Prometheus", () => {
     expect(histogram.quantile(0.95)).toBe(1);
     expect(scrapeOf("").histogram("pyoco_run_duration_seconds").quantile(0.5)).toBeNull();
   });
+
+  it("gives no quantile above the largest value", () => {
+    const quantile = (max: number, share: number) =>
+      scrapeOf(`${PAGE}pyoco_run_duration_max_seconds{flow="a"} ${max}\n`)
+        .histogram("pyoco_run_duration_seconds")
+        .quantile(share);
+    // The sixth of ten values is in the bucket that ends at 1 s, the last ones are above.
+    expect(quantile(0.7, 0.79)).toBeLessThanOrEqual(0.7);
+    expect(quantile(0.7, 0.5)).toBeCloseTo(0.5 + 0.2 / 4);
+    expect(quantile(3, 0.95)).toBeCloseTo(1 + (2 * 1.5) / 2);
+    // Of one value: within its bucket p95 would be 14.5 s.
+    const one = `pyoco_run_duration_seconds_bucket{flow="b",le="5.0"} 0
+pyoco_run_duration_seconds_bucket{flow="b",le="15.0"} 1
+pyoco_run_duration_seconds_bucket{flow="b",le="+Inf"} 1
+pyoco_run_duration_max_seconds{flow="b"} 5.2
+pyoco_runs_ended_total{flow="b",status="COMPLETED"} 1
+`;
+    const [row] = flowRows(scrapeOf(one));
+    expect(row?.duration.p95).toBeLessThanOrEqual(5.2);
+  });
 });
 
 describe("the rows", () => {

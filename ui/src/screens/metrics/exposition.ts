@@ -67,31 +67,46 @@ export class Scrape {
       const bound = numberIn(sample.labels.le ?? "");
       counts.set(bound, (counts.get(bound) ?? 0) + sample.value);
     }
-    return new Histogram([...counts].sort(([a], [b]) => a - b));
+    const largest = this.all(largestOf(name)).filter((sample) => has(sample, labels));
+    return new Histogram(
+      [...counts].sort(([a], [b]) => a - b),
+      largest.length > 0 ? Math.max(...largest.map(({ value }) => value)) : null,
+    );
   }
 }
+
+/** The gauge of the largest value of a histogram. */
+const largestOf = (histogram: string): string => histogram.replace(/_seconds$/, "_max_seconds");
 
 const has = (sample: Sample, labels: Record<string, string>): boolean =>
   Object.entries(labels).every(([name, value]) => sample.labels[name] === value);
 
 /** Cumulative counts by upper bound. */
 export class Histogram {
-  constructor(private readonly buckets: readonly (readonly [number, number])[]) {}
+  constructor(
+    private readonly buckets: readonly (readonly [number, number])[],
+    /** The largest value; null: it is not known. */
+    private readonly largest: number | null = null,
+  ) {}
 
   get count(): number {
     return this.buckets.at(-1)?.[1] ?? 0;
   }
 
-  /** As `histogram_quantile` of Prometheus: interpolated in its bucket; null without values. */
+  /**
+   * As `histogram_quantile` of Prometheus, interpolated in its bucket, but never above the largest value; null
+   * without values.
+   */
   quantile(share: number): number | null {
     const rank = share * this.count;
     if (this.count === 0) return null;
     let [lower, below] = [0, 0];
     for (const [bound, count] of this.buckets) {
       if (count >= rank) {
+        const upper = Math.max(lower, Math.min(bound, this.largest ?? bound));
         // Beyond the last bound it is only known to be larger.
-        if (!Number.isFinite(bound)) return lower;
-        return count === below ? bound : lower + ((bound - lower) * (rank - below)) / (count - below);
+        if (!Number.isFinite(upper)) return lower;
+        return count === below ? upper : lower + ((upper - lower) * (rank - below)) / (count - below);
       }
       [lower, below] = [bound, count];
     }

@@ -7,7 +7,7 @@ import { useShortcut } from "../../app/shortcuts";
 import { useMessages } from "../../i18n/messages";
 import { CopyButton } from "../../ui/Copy";
 import { ProblemBox } from "../../ui/feedback";
-import { LostRuns, RunStatusBadge } from "../../ui/lostRuns";
+import { LostRuns, RunStatusBadge, useIsLost } from "../../ui/lostRuns";
 import { Page } from "../../ui/Page";
 import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
 import { isTerminal } from "../../ui/status";
@@ -74,7 +74,8 @@ interface ShownProps {
 
 function Shown({ run, removed, onRevived }: ShownProps) {
   const t = useMessages(messages);
-  const tasks = useMemo(() => tasksOf(run), [run]);
+  const isLost = useIsLost(run);
+  const tasks = useMemo(() => tasksOf(run, isLost), [run, isLost]);
   const waits = useWaits(run);
   const [selected, select] = useSelectedTask(tasks);
   const controls = useRunControls(run, onRevived);

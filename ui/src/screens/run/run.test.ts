@@ -48,6 +48,12 @@ describe("tasks", () => {
     expect(tasks).toEqual([task("a", "RUNNING", { calls: 2 }), task("b", "PENDING")]);
   });
 
+  it("are interrupted while the worker of the run is lost", () => {
+    const tasks = tasksOf(run({ tasks: { a: "SUCCEEDED", b: "RUNNING", c: "PENDING" } }), true);
+    expect(tasks.map(({ state }) => state)).toEqual(["SUCCEEDED", "INTERRUPTED", "PENDING"]);
+    expect(counted(tasks)[0]).toEqual(["INTERRUPTED", 1]);
+  });
+
   it("are counted by state, the most important first", () => {
     expect(counted(DIAMOND)).toEqual([
       ["FAILED", 1],

@@ -42,12 +42,16 @@ export const openWaits = (run: Run, kind: Schemas["WaitKind"]): OpenWait[] =>
 
 export interface Task {
   name: string;
-  /** `NOT_RUN`: when its run ended, it was still to come. `PLANNED`: a task of a flow, not of a run. */
-  state: Schemas["TaskStatus"] | "NOT_RUN" | "PLANNED";
+  /**
+   * `NOT_RUN`: when its run ended, it was still to come. `INTERRUPTED`: it was executed by a worker that is lost.
+   * `PLANNED`: a task of a flow, not of a run.
+   */
+  state: Schemas["TaskStatus"] | "NOT_RUN" | "INTERRUPTED" | "PLANNED";
   record: TaskRecord;
 }
 
-export function tasksOf(run: Run): Task[] {
+/** `isLost`: the worker of the run is gone, and no other has taken it over yet. */
+export function tasksOf(run: Run, isLost = false): Task[] {
   const records = run.task_records ?? {};
   // After the end of the run nothing is pending any more.
   const hasRunEnded = isTerminal(run.status);
@@ -55,7 +59,8 @@ export function tasksOf(run: Run): Task[] {
     const record = records[name] ?? {};
     const neverRan =
       hasRunEnded && (stored === "PENDING" || (stored === "CANCELLED" && record.started_at == null));
-    return { name, state: neverRan ? "NOT_RUN" : stored, record };
+    if (neverRan) return { name, state: "NOT_RUN", record };
+    return { name, state: isLost && stored === "RUNNING" ? "INTERRUPTED" : stored, record };
   });
 }
 
@@ -80,6 +85,7 @@ export const hasTaskEnded = (state: string): boolean => ENDED_TASK.has(state);
 export function counted(tasks: readonly Task[]): [Task["state"], number][] {
   const order: Task["state"][] = [
     "FAILED",
+    "INTERRUPTED",
     "WAITING",
     "RUNNING",
     "SUCCEEDED",

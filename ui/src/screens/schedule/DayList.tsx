@@ -119,7 +119,7 @@ const REASONS = [
 /** The run with its status, or why there is none. */
 export function What({ occurrence, paused = false }: { occurrence: Occurrence; paused?: boolean }) {
   const t = useMessages(messages);
-  const { kind, status, runId, blockedBy, by, reason, detail, count, atLeast } = occurrence;
+  const { kind, status, runId, droppedId, blockedBy, by, reason, detail, count, atLeast } = occurrence;
   const known = REASONS.find((each) => each === reason);
   const mark = markOf(occurrence);
   const word =
@@ -135,7 +135,9 @@ export function What({ occurrence, paused = false }: { occurrence: Occurrence; p
             {word}
           </span>
         )}
-        {runId && <RunLink id={runId} />}
+        {runId && kind !== "buffered" && <RunLink id={runId} />}
+        {runId && kind === "buffered" && <IdOfNoRun id={runId} />}
+        {droppedId && <IdOfNoRun id={droppedId} />}
         {count > 1 && (
           <span className={styles.soft}>{t(atLeast ? "severalAtLeast" : "several", { count })}</span>
         )}
@@ -150,6 +152,13 @@ export function What({ occurrence, paused = false }: { occurrence: Occurrence; p
     </span>
   );
 }
+
+/** There is no run with this id yet, or never. */
+const IdOfNoRun = ({ id }: { id: string }) => (
+  <span className="mono" title={id}>
+    {id.slice(0, 8)}
+  </span>
+);
 
 const RunLink = ({ id }: { id: string }) => (
   <a className="mono" href={href(pathTo("/runs/:id", { id }))} title={id}>

@@ -51,6 +51,13 @@ describe("occurrences", () => {
     expect(ownRun(skip)).toBeUndefined();
   });
 
+  it("name the id of a trigger that waited and was skipped", () => {
+    const skip = decision({ outcome: "skipped", reason: "replaced", by: "trigger", dropped_run_id: "a" });
+    expect(occurrencesOf([], [skip], [])).toMatchObject([
+      { kind: "skipped", by: "trigger", droppedId: "a", runId: undefined, blockedBy: undefined },
+    ]);
+  });
+
   it("show a run that was deleted since by its decision", () => {
     const [only] = occurrencesOf([], [decision({ run_id: "a", scheduled_for: HOUR })], []);
     expect(only).toMatchObject({ kind: "started", runId: "a" });

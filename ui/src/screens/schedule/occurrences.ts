@@ -22,6 +22,8 @@ export interface Occurrence {
   /** Of a run. */
   status?: string;
   runId?: string;
+  /** Of a trigger that waited and was skipped: the id that its run was to have. */
+  droppedId?: string;
   /** The earlier run because of which it has not started. */
   blockedBy?: string;
   /** `schedule`, `trigger` or `backfill`. */
@@ -66,6 +68,7 @@ export function occurrencesOf(
       atLeast: each.at_least ?? false,
       kind,
       runId,
+      droppedId: each.dropped_run_id ?? undefined,
       blockedBy: runId ? undefined : (each.run_id ?? undefined),
       by: each.by,
       reason: each.reason ?? undefined,

@@ -21,7 +21,7 @@ from pyoco_server.runs.index.run_summary import RunItem
 
 REVISION_HEADER: Final = "X-Pyoco-Revision"
 _SUBMIT_ERRORS = (Err.INVALID_REQUEST, Err.IDEMPOTENCY_CONFLICT, UNREADABLE, Err.WORKFLOW_TOO_LARGE, NATS)
-_VALUE_ERRORS = (Err.RUN_NOT_FOUND, Err.RESULT_NOT_FOUND, UNREADABLE, RANGE_NOT_SATISFIABLE, NATS)
+_VALUE_ERRORS = (*RUN_ERRORS, Err.RESULT_NOT_FOUND, RANGE_NOT_SATISFIABLE)
 
 SUBMIT_RUN = Endpoint(
     "POST /runs",
@@ -95,7 +95,7 @@ GET_TASKS = Endpoint(
     READ,
     "The state of each task, and its record where it was kept.",
     runs.TasksView,
-    (Err.RUN_NOT_FOUND, UNREADABLE, NATS),
+    RUN_ERRORS,
 )
 GET_RESULT = Endpoint(
     "GET /runs/{run_id}/result",
@@ -171,14 +171,14 @@ EXPLAIN_RUN = Endpoint(
     READ,
     "Why the run is in its state, and what can be done.",
     runs.Explanation,
-    (Err.RUN_NOT_FOUND, UNREADABLE),
+    (Err.RUN_NOT_FOUND, UNREADABLE, Err.INVALID_REQUEST),
 )
 LIST_ARTIFACTS = Endpoint(
     "GET /runs/{run_id}/artifacts",
     READ,
     "The files that the run has written, and which of them were left out.",
     runs.ArtifactsView,
-    (Err.RUN_NOT_FOUND, Err.ARTIFACT_NOT_FOUND, UNREADABLE, NATS),
+    (*RUN_ERRORS, Err.ARTIFACT_NOT_FOUND),
 )
 GET_ARTIFACT = Endpoint(
     "GET /runs/{run_id}/artifacts/{name}",

@@ -86,6 +86,8 @@ class Activity:
     failing: list[FlowActivity] = field(default_factory=list)
     # By tag and worker.
     held: list[HeldRuns] = field(default_factory=list)
+    # By tag: since when the oldest queued run is in the queue.
+    queued_since: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ def activity_in(db: sqlite3.Connection, tenant: str | None, span: Span, *, flows
         own = [g for g in groups.values() if g.flow == flow.flow_name and g.status == RunStatus.FAILED]
         flow.last_failed = _newest(db, own)
     found.held = _held(db, [g for g in groups.values() if g.status in _HELD])
+    found.queued_since = _queued_since(db, [g for g in groups.values() if g.status == RunStatus.PENDING])
     return found
 
 
@@ -256,15 +259,19 @@ def queued_runs(db: sqlite3.Connection, tenant: str | None, tag: str) -> QueuedR
     """The queued runs of a tag; one that is queued is not written until it starts."""
     groups = [each for each in _groups(db, tenant).values() if each.status == RunStatus.PENDING]
     own = [group for group in groups if group.tag == tag]
-    oldest = [
-        db.execute(
+    return QueuedRunCount(sum(group.runs for group in own), _queued_since(db, own).get(tag))
+
+
+def _queued_since(db: sqlite3.Connection, groups: list[_Group]) -> dict[str, float]:
+    """By tag, of groups of queued runs."""
+    since: dict[str, float] = {}
+    for group in groups:
+        [(oldest_at,)] = db.execute(
             "SELECT min(updated_at) FROM runs INDEXED BY grouped_by_updated_at WHERE grp = ?", [group.id]
-        ).fetchone()[0]
-        for group in own
-    ]
-    return QueuedRunCount(
-        sum(group.runs for group in own), min((at for at in oldest if at is not None), default=None)
-    )
+        )
+        if oldest_at is not None:
+            since[group.tag] = min(oldest_at, since.get(group.tag, oldest_at))
+    return since
 
 
 def _of_flows(

@@ -42,7 +42,8 @@ export function TimelineCard({ run, tasks, waits, selected, onSelect }: Timeline
   const now = useMoment(!isTerminal(run.status));
   const end = run.end_time ?? now;
   const narrow = useNarrow();
-  const rows = useMemo(() => rowsOf(tasks, waits), [tasks, waits]);
+  const heardAt = run.heartbeat_at;
+  const rows = useMemo(() => rowsOf(tasks, waits, heardAt), [tasks, waits, heardAt]);
   const chart = useRef<HTMLFieldSetElement>(null);
   const track = useRef<HTMLDivElement>(null);
   const width = useWidth(track);

@@ -40,8 +40,15 @@ export interface Attempt {
   end: "lost" | "handedBack" | null;
 }
 
-/** The tasks in order of their start; pending ones last, in the order of the flow. */
-export function rowsOf(tasks: readonly Task[], waits: readonly Wait[] = []): Row[] {
+/**
+ * The tasks in order of their start; pending ones last, in the order of the flow. An interrupted one lasted until
+ * `heardAt`, when its worker was last heard of.
+ */
+export function rowsOf(
+  tasks: readonly Task[],
+  waits: readonly Wait[] = [],
+  heardAt: number | null = null,
+): Row[] {
   const spans = spansOf(waits);
   const began = (task: Task) =>
     task.record.latest_calls?.[0]?.started_at ?? task.record.started_at ?? Number.POSITIVE_INFINITY;
@@ -51,11 +58,11 @@ export function rowsOf(tasks: readonly Task[], waits: readonly Wait[] = []): Row
     .map(({ task }) => ({
       name: task.name,
       state: task.state,
-      bars: barsOf(task),
+      bars: task.state === "INTERRUPTED" ? endedBars(task, heardAt) : barsOf(task),
       spans: spans.filter(({ task: of }) => of === task.name),
       replayed: task.record.replayed === true,
       calls: task.record.calls ?? 1,
-      took: tookOf(task, null),
+      took: tookOf(task, task.state === "INTERRUPTED" ? heardAt : null),
     }));
 }
 
@@ -97,6 +104,9 @@ export function spansOf(waits: readonly Wait[]): (Span & { task: string })[] {
     };
   });
 }
+
+const endedBars = (task: Task, at: number | null): Bar[] =>
+  barsOf(task).map((bar) => (bar.to === null && at !== null ? { ...bar, to: Math.max(bar.from, at) } : bar));
 
 /** A bar per call, and one for the current call, which is not recorded yet. */
 function barsOf({ state, record }: Task): Bar[] {

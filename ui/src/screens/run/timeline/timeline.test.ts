@@ -28,6 +28,12 @@ describe("rows", () => {
     expect(rows[1]?.bars).toEqual([{ from: 5, to: null, state: "RUNNING" }]);
   });
 
+  it("of an interrupted task end when its worker was last heard of", () => {
+    const [row] = rowsOf([task("t", "INTERRUPTED", { started_at: 5 })], [], 9);
+    expect(row?.bars).toEqual([{ from: 5, to: 9, state: "INTERRUPTED" }]);
+    expect(row?.took).toBe(4);
+  });
+
   it("have a bar for each try", () => {
     const latest_calls = [
       { started_at: 1, ended_at: 2, error: "no" },
