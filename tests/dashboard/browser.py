@@ -195,7 +195,8 @@ class WarmContext:
     """A context for the tabs of many tests, one after the other: each begins with empty storage.
 
     Its cache and the compiled code of the dashboard outlive a tab. Both are found again by the address:
-    the gateways of these tests have one port.
+    the gateways of these tests have one port. `page.clock` stays installed in a context: a test that uses it
+    needs `own_tab`.
     """
 
     def __init__(self, context: BrowserContext) -> None:

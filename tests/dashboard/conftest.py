@@ -17,7 +17,7 @@ from playwright.async_api import Browser, async_playwright
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.routes import dashboard_routes as dashboard
 from pyoco_server.worker import PyocoNatsWorker
-from tests.dashboard.browser import FLAGS, Tab, WarmContext, new_context
+from tests.dashboard.browser import FLAGS, Tab, WarmContext, new_context, opened_tab
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 
@@ -79,4 +79,11 @@ async def worker(config: NatsBackendConfig, gateway: RunningGateway) -> AsyncIte
 @pytest_asyncio.fixture(loop_scope="session")
 async def tab(warm_context: WarmContext, gateway: RunningGateway) -> AsyncIterator[Tab]:
     async with warm_context.tab(gateway) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_tab(browser: Browser, gateway: RunningGateway) -> AsyncIterator[Tab]:
+    """With a context of its own, for a test that changes what a context keeps, such as its clock."""
+    async with opened_tab(browser, gateway) as opened:
         yield opened

@@ -77,6 +77,7 @@ async def test_a_click_selects_the_task_everywhere(tab: Tab, worker: PyocoNatsWo
     await expect(part(tab, "Log")).not_to_contain_text("dropped 12 duplicates")
     await tab.screenshots("run-task")
     await tab.set_language("en")
+    await tab.page.reload()
 
     await part(tab, "Log").get_by_text("All tasks").click()
     await part(tab, "Log").get_by_role("button", name="clean").click()

@@ -204,6 +204,7 @@ async def test_a_fan_out_is_one_group_and_what_failed_in_it_is_in_view(tab: Tab)
     await expect(members.locator("[data-task=part_37]")).to_be_in_viewport()
     await tab.screenshots("graph-group")
     await tab.set_language("en")
+    await tab.page.reload()
 
     await members.get_by_text("All 60").click()
     await expect(members.locator("[data-task]")).to_have_count(60)

@@ -347,6 +347,7 @@ async def test_a_link_to_a_line_loads_only_its_part_of_a_long_log(tab: Tab) -> N
     tab.page.remove_listener("request", remember)
     await tab.screenshots("run-log-linked")
     await tab.set_language("en")
+    await tab.page.reload()
 
     await expect(current).to_be_in_viewport()
     await log.get_by_role("button", name="Earlier lines").click()
