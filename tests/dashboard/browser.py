@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import httpx
-from playwright.async_api import Browser, ConsoleMessage, Page, Request, expect
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import LIMIT_SEC
@@ -24,15 +24,19 @@ AXE: Final = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "a
 WIDE: Final = 1280
 NARROW: Final = 390
 _HEIGHTS: Final = {WIDE: 800, NARROW: 844}
-# No background traffic of the browser itself.
 FLAGS: Final = (
     "--no-sandbox",
     "--disable-gpu",
+    # No background traffic of the browser itself.
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A page lives for seconds: the optimising compilers cost a sixth of all CPU time and are not repaid.
+    "--js-flags=--no-maglev --no-turbofan",
+    # The tabs of a context share a process, and with it the compiled code of the dashboard and of axe.
+    "--renderer-process-limit=1",
 )
 # The browser logs every failed request; the page shows it to the user.
 _EXPECTED: Final = "Failed to load resource"
@@ -44,6 +48,10 @@ _GO: Final = """path => new Promise((resolve) => {
   location.hash = path;
   if (location.href === before) resolve();
 })"""
+_SPEAK: Final = """lang => {
+  localStorage.setItem("pyoco.language", JSON.stringify(lang));
+  dispatchEvent(new StorageEvent("storage", { key: "pyoco.language" }));
+}"""
 _PRESS: Final = """keys => {
   for (const key of keys) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
 }"""
@@ -82,10 +90,10 @@ class Tab:
             await self.set_language(lang)
 
     async def set_language(self, lang: Lang) -> None:
-        await self.page.evaluate("lang => localStorage.setItem('pyoco.language', JSON.stringify(lang))", lang)
-        await self.page.reload()
+        """As if it had been chosen in another tab: what is shown stays, without the cost of another load."""
+        await self.page.evaluate(_SPEAK, lang)
         await expect(self.page.locator("html")).to_have_attribute("lang", lang)
-        await expect(self.page.locator("h1")).to_be_visible()
+        await expect(self.page.locator("h1").first).to_be_attached()
 
     async def search(self, text: str) -> None:
         """Type into the search field of the screen, which `/` focuses."""
@@ -161,6 +169,12 @@ class Tab:
             self.problems.append(f"request to another host: {request.url}")
 
 
+async def new_context(browser: Browser) -> BrowserContext:
+    return await browser.new_context(
+        viewport={"width": WIDE, "height": _HEIGHTS[WIDE]}, locale="en-US", reduced_motion="reduce"
+    )
+
+
 @asynccontextmanager
 async def opened_tab(
     browser: Browser, gateway: RunningGateway | None = None, *, http: httpx.AsyncClient | None = None
@@ -168,12 +182,54 @@ async def opened_tab(
     """A tab with the dashboard of a gateway in this process, or of the one that `http` talks to."""
     client = http if gateway is None else gateway.http
     assert client is not None
-    context = await browser.new_context(
-        viewport={"width": WIDE, "height": _HEIGHTS[WIDE]}, locale="en-US", reduced_motion="reduce"
-    )
+    context = await new_context(browser)
     tab = Tab(await context.new_page(), client, gateway)
     try:
         yield tab
         assert tab.problems == [], "\n".join(tab.problems)
     finally:
         await context.close()
+
+
+class WarmContext:
+    """A context for the tabs of many tests, one after the other: each begins with empty storage.
+
+    Its cache and the compiled code of the dashboard outlive a tab. Both are found again by the address:
+    the gateways of these tests have one port. `page.clock` stays installed in a context: a test that uses it
+    needs `own_tab`.
+    """
+
+    def __init__(self, context: BrowserContext) -> None:
+        self._context = context
+        self._resident: Page | None = None
+
+    @asynccontextmanager
+    async def tab(
+        self, gateway: RunningGateway | None = None, *, http: httpx.AsyncClient | None = None
+    ) -> AsyncIterator[Tab]:
+        """As `opened_tab`."""
+        client = http if gateway is None else gateway.http
+        assert client is not None
+        await self._keep_process(client)
+        tab = Tab(await self._context.new_page(), client, gateway)
+        try:
+            yield tab
+            assert tab.problems == [], "\n".join(tab.problems)
+        finally:
+            await self._reset(tab.url)
+
+    async def _keep_process(self, http: httpx.AsyncClient) -> None:
+        """The process of tabs ends with the last of them: keep one, without a script."""
+        if self._resident is None:
+            self._resident = await self._context.new_page()
+            await self._resident.goto(f"{http.base_url}/icon.svg")
+
+    async def _reset(self, origin: str) -> None:
+        assert self._resident is not None
+        for page in self._context.pages:
+            if page is not self._resident:
+                await page.close()
+        await self._context.clear_permissions()
+        session = await self._context.new_cdp_session(self._resident)
+        await session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
+        await session.detach()

@@ -6,6 +6,7 @@ They run in the event loop of the session, as the browser does. Each test file n
 
 import os
 import shutil
+import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from playwright.async_api import Browser, async_playwright
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.routes import dashboard_routes as dashboard
 from pyoco_server.worker import PyocoNatsWorker
-from tests.dashboard.browser import FLAGS, Tab, opened_tab
+from tests.dashboard.browser import FLAGS, Tab, WarmContext, new_context, opened_tab
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 
@@ -35,6 +36,20 @@ async def browser() -> AsyncIterator[Browser]:
         await launched.close()
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def warm_context(browser: Browser) -> WarmContext:
+    return WarmContext(await new_context(browser))
+
+
+@pytest.fixture(scope="session")
+def dashboard_port() -> Iterator[int]:
+    """The port of every gateway of `tab`. It stays bound, so that nobody takes it between two of them."""
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
+
+
 @pytest.fixture(scope="session")
 def dashboard_folder() -> Iterator[Path]:
     """The built dashboard; `DASHBOARD_UNDER_TEST` names another folder."""
@@ -47,8 +62,10 @@ def dashboard_folder() -> Iterator[Path]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def gateway(config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(config) as running:
+async def gateway(
+    config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
+) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(config, port=dashboard_port) as running:
         yield running
 
 
@@ -60,6 +77,13 @@ async def worker(config: NatsBackendConfig, gateway: RunningGateway) -> AsyncIte
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def tab(browser: Browser, gateway: RunningGateway) -> AsyncIterator[Tab]:
+async def tab(warm_context: WarmContext, gateway: RunningGateway) -> AsyncIterator[Tab]:
+    async with warm_context.tab(gateway) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_tab(browser: Browser, gateway: RunningGateway) -> AsyncIterator[Tab]:
+    """With a context of its own, for a test that changes what a context keeps, such as its clock."""
     async with opened_tab(browser, gateway) as opened:
         yield opened

@@ -236,6 +236,7 @@ async def test_a_letter_shows_params_and_traceback_and_closes_when_its_rerun_com
     await expect(dialog.get_by_role("region", name="Params")).to_contain_text('"times": 4')
     await tab.screenshots("dlq-traceback")
     await tab.set_language("en")
+    await tab.page.reload()
     await dialog.get_by_role("button", name="Replay", exact=True).click()
     await tab.page.get_by_role("link", name="Open the new run").click()
     await expect(tab.page).to_have_url(re.compile("/#/runs/[0-9a-f-]{36}$"))

@@ -23,9 +23,13 @@ WEBHOOK = "https://chat.googleapis.com/v1/spaces/AAAABBBBCCCC/messages?key=secre
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
+async def gateway(
+    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
+) -> AsyncIterator[RunningGateway]:
     """One for all: each test has templates and a month of its own."""
-    async with running_gateway(replace(shared_config, secrets_keys=SECRETS_KEY)) as running:
+    async with running_gateway(
+        replace(shared_config, secrets_keys=SECRETS_KEY), port=dashboard_port
+    ) as running:
         yield running
 
 

@@ -201,7 +201,8 @@ async def test_a_form_is_filled_in_and_the_run_continues(tab: Tab, worker: Pyoco
     await expect(tab.page.locator("[data-wait]")).to_have_count(1)
 
 
-async def test_a_second_click_does_not_approve_the_next_payment(tab: Tab) -> None:
+async def test_a_second_click_does_not_approve_the_next_payment(own_tab: Tab) -> None:
+    tab = own_tab
     first, second = [
         await a_question(
             tab.gateway, f"Pay {amount} EUR?", proposal={"amount": amount}, timeout_sec=NEVER_SEC + amount

@@ -9,6 +9,15 @@ from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab
 from tests.support.waiting import eventually
 
+# Another theme changes the colours of every element. The events of transitions arrive within two frames.
+TRANSITIONS_OF_A_NEW_THEME = """async () => {
+  let begun = 0;
+  addEventListener("transitionrun", () => { begun += 1; });
+  document.documentElement.dataset.theme = "dark";
+  for (let frame = 0; frame < 3; frame += 1) await new Promise(requestAnimationFrame);
+  return begun;
+}"""
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
@@ -42,6 +51,7 @@ async def test_nothing_moves_for_who_wants_no_motion(
 
     try:
         await eventually(is_still, describe="no animation is left")
+        assert await tab.page.evaluate(TRANSITIONS_OF_A_NEW_THEME) == 0
     finally:
         release.touch()
 

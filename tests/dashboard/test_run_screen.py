@@ -26,9 +26,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
+async def gateway(
+    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
+) -> AsyncIterator[RunningGateway]:
     """One for all: each test shows runs of its own."""
-    async with running_gateway(shared_config) as running:
+    async with running_gateway(shared_config, port=dashboard_port) as running:
         yield running
 
 
@@ -75,6 +77,7 @@ async def test_a_click_selects_the_task_everywhere(tab: Tab, worker: PyocoNatsWo
     await expect(part(tab, "Log")).not_to_contain_text("dropped 12 duplicates")
     await tab.screenshots("run-task")
     await tab.set_language("en")
+    await tab.page.reload()
 
     await part(tab, "Log").get_by_text("All tasks").click()
     await part(tab, "Log").get_by_role("button", name="clean").click()

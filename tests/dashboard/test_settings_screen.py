@@ -19,7 +19,10 @@ from tests.support.running.gateway import running_gateway
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_theme_and_language_are_kept(tab: Tab) -> None:
+async def test_theme_and_language_are_kept_and_apply_to_every_tab(tab: Tab) -> None:
+    other = await tab.page.context.new_page()
+    await other.goto(f"{tab.url}/#/runs")
+    await expect(other.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
     await tab.open("/settings")
     await tab.screenshots("settings")
     await tab.set_language("en")
@@ -27,6 +30,7 @@ async def test_theme_and_language_are_kept(tab: Tab) -> None:
     await expect(tab.page.locator("html")).to_have_attribute("data-theme", "dark")
     await tab.page.get_by_text("日本語", exact=True).click()
     await expect(tab.page.get_by_role("heading", name="設定")).to_be_visible()
+    await expect(other.locator("html[data-theme=dark][lang=ja]")).to_be_attached()
     await tab.page.reload()
     await expect(tab.page.get_by_role("heading", name="設定")).to_be_visible()
     await expect(tab.page.locator("html")).to_have_attribute("data-theme", "dark")

@@ -55,6 +55,7 @@ async def test_a_flow_is_submitted_and_its_run_is_shown(tab: Tab, worker: PyocoN
     await tab.screenshots("submit")
     # The draft survives a reload.
     await tab.set_language("en")
+    await tab.page.reload()
     await expect(page.get_by_label("Time limit (seconds)")).to_have_value("90")
     await page.get_by_label("Tag", exact=True).fill("")
     await page.get_by_role("button", name="Submit", exact=True).click()
@@ -82,6 +83,7 @@ async def test_a_run_is_submitted_with_a_start_time(tab: Tab, worker: PyocoNatsW
     await page.get_by_label("Unit of the delay").select_option("hours")
     await tab.screenshots("submit-start")
     await tab.set_language("en")
+    await tab.page.reload()
     await submit.click()
     await expect(page).to_have_url(RUN)
     await expect(page.locator("header [data-status]")).to_have_text("Scheduled")

@@ -127,6 +127,7 @@ async def test_the_state_of_each_worker_is_shown(tab: Tab, worker: PyocoNatsWork
     await expect(tab.page).to_have_url(f"{tab.url}/#/workers?stopped=1&worker=gpu-1")
     await tab.screenshots("workers")
     await tab.set_language("en")
+    await tab.page.reload()
     await tab.open("/workers?worker=gpu-2")
     await expect(row(tab, "gpu-2")).to_contain_text("No space left on device")
     await tab.screenshot("workers-sync-failed")
@@ -161,6 +162,7 @@ async def test_flows_host_and_history_of_a_worker(tab: Tab, worker: PyocoNatsWor
     await tab.screenshots("workers-details")
     await tab.set_language("en")
     # The address keeps what is open, and a flow can be searched for.
+    await tab.page.reload()
     await tab.page.get_by_role("searchbox").fill("retrying")
     await row(tab).get_by_role("link", name="retrying", exact=True).click()
     await expect(tab.page).to_have_url(f"{tab.url}/#/flows/retrying")

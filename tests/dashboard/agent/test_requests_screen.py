@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
-from tests.dashboard.browser import Tab, opened_tab
+from tests.dashboard.browser import Tab, WarmContext, opened_tab
 from tests.support.places import ROOT
 from tests.support.programs import forked_stack
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -76,10 +76,10 @@ def agent(tmp_path_factory: pytest.TempPathFactory, dashboard_folder: Path) -> I
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def tab(browser: Browser, agent: Agent) -> AsyncIterator[Tab]:
+async def tab(warm_context: WarmContext, agent: Agent) -> AsyncIterator[Tab]:
     async with (
         httpx.AsyncClient(base_url=agent.url, timeout=LIMIT_SEC) as http,
-        opened_tab(browser, http=http) as opened,
+        warm_context.tab(http=http) as opened,
     ):
         yield opened
 

@@ -31,9 +31,11 @@ TRACEBACK = (
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
+async def gateway(
+    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
+) -> AsyncIterator[RunningGateway]:
     """One for all: each test shows runs of its own."""
-    async with running_gateway(shared_config) as running:
+    async with running_gateway(shared_config, port=dashboard_port) as running:
         yield running
 
 
@@ -202,6 +204,7 @@ async def test_a_fan_out_is_one_group_and_what_failed_in_it_is_in_view(tab: Tab)
     await expect(members.locator("[data-task=part_37]")).to_be_in_viewport()
     await tab.screenshots("graph-group")
     await tab.set_language("en")
+    await tab.page.reload()
 
     await members.get_by_text("All 60").click()
     await expect(members.locator("[data-task]")).to_have_count(60)

@@ -27,9 +27,11 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
+async def gateway(
+    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
+) -> AsyncIterator[RunningGateway]:
     """One for all: each test shows runs of its own."""
-    async with running_gateway(shared_config) as running:
+    async with running_gateway(shared_config, port=dashboard_port) as running:
         yield running
 
 
@@ -345,6 +347,7 @@ async def test_a_link_to_a_line_loads_only_its_part_of_a_long_log(tab: Tab) -> N
     tab.page.remove_listener("request", remember)
     await tab.screenshots("run-log-linked")
     await tab.set_language("en")
+    await tab.page.reload()
 
     await expect(current).to_be_in_viewport()
     await log.get_by_role("button", name="Earlier lines").click()

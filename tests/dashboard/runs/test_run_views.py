@@ -19,9 +19,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
+async def gateway(
+    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
+) -> AsyncIterator[RunningGateway]:
     """With 4 failed and 16 completed runs."""
-    async with running_gateway(shared_config) as running:
+    async with running_gateway(shared_config, port=dashboard_port) as running:
         statuses = [RunStatus.FAILED if each % 5 == 0 else RunStatus.COMPLETED for each in range(20)]
         runs = [ended(status, at=time.time() - at, flow_name="etl") for at, status in enumerate(statuses)]
         await write_many(running.inside.connection, runs)

@@ -51,6 +51,7 @@ async def test_a_schedule_is_created_with_a_preview_of_its_times(tab: Tab) -> No
     await tab.screenshots("schedule-form-wrong")
     # The input survives a reload.
     await tab.set_language("en")
+    await tab.page.reload()
     await expect(cron).to_have_value("61 2 * * *")
     await cron.fill("0 2 * * 1-5")
     await expect(preview(tab)).to_contain_text("Weekdays at 02:00")
@@ -69,6 +70,7 @@ async def test_a_schedule_is_created_with_a_preview_of_its_times(tab: Tab) -> No
     await page.get_by_label("Pause the schedule when a run fails").check()
     await tab.screenshots("schedule-form")
     await tab.set_language("en")
+    await tab.page.reload()
     await page.get_by_label("Remaining runs").press("ControlOrMeta+Enter")
     await expect(page).to_have_url(f"{tab.url}/#/schedules/nightly")
     await expect(page.get_by_text("Weekdays at 02:00")).to_be_visible()

@@ -32,9 +32,11 @@ DAY = 86_400.0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(shared_config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
+async def gateway(
+    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
+) -> AsyncIterator[RunningGateway]:
     """One for all: each test has schedules of its own."""
-    async with running_gateway(shared_config) as running:
+    async with running_gateway(shared_config, port=dashboard_port) as running:
         yield running
 
 

@@ -11,3 +11,4 @@ const apply = () => {
 };
 apply();
 theme.subscribe(apply);
+theme.followOtherTabs();

@@ -26,6 +26,8 @@ languageChoice.subscribe(() => {
   document.documentElement.lang = spoken.get();
 });
 
+languageChoice.followOtherTabs();
+
 export const currentLanguage = (): Language => spoken.get();
 export const onLanguageChange = spoken.subscribe;
 export const useLanguage = (): Language => useStore(spoken);

@@ -21,3 +21,16 @@ it("without storage a value is kept in memory", () => {
   store.set("second");
   expect(store.get()).toBe("second");
 });
+
+it("a value that another tab stores is taken over", () => {
+  const store = storedValue(() => sessionStorage, "test.value", "first", isText);
+  store.followOtherTabs();
+  sessionStorage.setItem("test.value", JSON.stringify("second"));
+  dispatchEvent(new StorageEvent("storage", { key: "test.other" }));
+  expect(store.get()).toBe("first");
+  dispatchEvent(new StorageEvent("storage", { key: "test.value" }));
+  expect(store.get()).toBe("second");
+  sessionStorage.clear();
+  dispatchEvent(new StorageEvent("storage", { key: null }));
+  expect(store.get()).toBe("first");
+});

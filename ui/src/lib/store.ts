@@ -50,6 +50,13 @@ export function storedValue<T>(
       }
       store.set(value);
     },
+    /** Take over what another tab stores. */
+    followOtherTabs() {
+      addEventListener("storage", (event) => {
+        // Without a key: that tab has cleared everything.
+        if (event.key === key || event.key === null) store.set(read(storage, key, initial, valid));
+      });
+    },
   };
 }
 
