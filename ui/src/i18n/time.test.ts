@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { duration, interval, relativeTime } from "./time";
+import { duration, interval, momentText, relativeTime } from "./time";
 
 // tests/unit/records/test_durations.py has the same cases for the CLI.
 describe("durations", () => {
@@ -50,4 +50,9 @@ describe("ages", () => {
       ja,
     ]);
   });
+});
+
+it("a moment has the day and the second", () => {
+  const at = new Date(2026, 0, 5, 9, 3, 7).getTime() / 1000;
+  expect(momentText(at)).toBe("2026-01-05 09:03:07");
 });

@@ -15,7 +15,7 @@ import {
 import { messages } from "../../audit/messages";
 import { useMessages } from "../../i18n/messages";
 import { useRowKeys } from "../../ui/rowKeys";
-import { Ago } from "../../ui/time";
+import { Moment } from "../../ui/time";
 
 export function AuditTable({ entries }: { entries: readonly Entry[] }) {
   const t = useMessages(messages);
@@ -54,8 +54,8 @@ function Row({ entry }: { entry: Entry }) {
   const via = VIAS.find((each) => each === entry.via);
   return (
     <tr data-entry={entry.id}>
-      <td>
-        <Ago at={entry.at} />
+      <td className={styles.when}>
+        <Moment at={entry.at} />
       </td>
       <td>
         <button
