@@ -106,7 +106,7 @@ export const messages = defineMessages({
     requests: "リクエスト",
     perSecond: "{count}件/秒",
     requestP95: "p95 は {time}",
-    none: "―",
+    none: "–",
     trends: "推移",
     "trend.ended": "1分ごとの終了 run 数（直近1時間）",
     "trend.waiting": "待機中のジョブ（直近10分）",
