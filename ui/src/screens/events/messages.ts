@@ -60,7 +60,8 @@ export const messages = defineMessages({
     lastError: "Last error",
     drain: "Run retries…",
     drainTitle: "Retry the events now?",
-    drainText: "Executes the jobs that are due. Each one is executed once, even if somebody else runs them at the same time.",
+    drainText:
+      "Executes the jobs that are due. Each one is executed once, even if somebody else runs them at the same time.",
     drainLimit: "How many at most (1 to 50)",
     drainForce: "Also those that are not due yet",
     doDrain: "Run retries",

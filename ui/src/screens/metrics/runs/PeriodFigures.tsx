@@ -6,7 +6,15 @@ import { countOf } from "../../../charts/ends";
 import { endedBetween, type OnlyRuns } from "../../../charts/runLinks";
 import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
-import { changeOf, flowSpeed, hasFallen, type Statistics, speedChange, type Verdict, verdictOf } from "./compare";
+import {
+  changeOf,
+  flowSpeed,
+  hasFallen,
+  type Statistics,
+  speedChange,
+  type Verdict,
+  verdictOf,
+} from "./compare";
 import { useFormats } from "./formats";
 import { messages } from "./messages";
 import styles from "./Runs.module.css";

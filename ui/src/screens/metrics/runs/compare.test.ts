@@ -68,7 +68,8 @@ describe("all flows together", () => {
     [null, 0.5, false],
     [0.5, null, false],
   ])("with a success rate of %d after %d: it has fallen is %s", (rate, before, fallen) =>
-    expect(hasFallen(rate, before)).toBe(fallen));
+    expect(hasFallen(rate, before)).toBe(fallen),
+  );
 });
 
 describe("flows", () => {
