@@ -5,6 +5,7 @@ import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { duration } from "../../i18n/time";
 import { Card } from "../../ui/Page";
+import sideways from "../../ui/sideways.module.css";
 import { UserText } from "../../ui/UserText";
 import type { Scrape } from "./exposition";
 import { flowRows, type QueueRow, type RouteRow } from "./figures";
@@ -18,6 +19,8 @@ const OTHER_FLOWS = "_other";
 interface TableProps {
   title: string;
   note?: string;
+  /** What has to be known about its figures. */
+  footer?: string;
   columns: string[];
   empty: string;
   rows: { key: string; name: ReactNode; cells: Cell[] }[];
@@ -28,7 +31,7 @@ type Cell = string | { failures: number };
 
 const isBad = (cell: Cell): boolean => typeof cell !== "string" && cell.failures > 0;
 
-function Table({ title, note, columns, empty, rows }: TableProps) {
+function Table({ title, note, footer, columns, empty, rows }: TableProps) {
   const t = useMessages(messages);
   const language = useLanguage();
   return (
@@ -37,7 +40,7 @@ function Table({ title, note, columns, empty, rows }: TableProps) {
         <p className={styles.nothing}>{empty}</p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard.
-        <div className={styles.scroll} tabIndex={0} role="region" aria-label={title}>
+        <div className={sideways.sideways} tabIndex={0} role="region" aria-label={title}>
           <table className={styles.table}>
             <thead>
               <tr>
@@ -66,6 +69,7 @@ function Table({ title, note, columns, empty, rows }: TableProps) {
         </div>
       )}
       {rows.length > SHOWN && <p className={styles.nothing}>{t("more", { count: rows.length - SHOWN })}</p>}
+      {footer && rows.length > 0 && <p className={styles.footer}>{footer}</p>}
     </Card>
   );
 }
@@ -87,6 +91,7 @@ export function FlowTable({ scrape }: { scrape: Scrape }) {
     <Table
       title={t("flows")}
       note={t("sinceStart")}
+      footer={t("estimated")}
       empty={t("noFlows")}
       columns={[
         t("flow"),
@@ -126,6 +131,7 @@ export function QueueTable({ rows }: { rows: readonly QueueRow[] }) {
   return (
     <Table
       title={t("queues")}
+      footer={t("withCancelled")}
       empty={t("noQueues")}
       columns={[t("tag"), t("waiting"), t("oldestShort"), t("inWork"), t("redelivered")]}
       rows={rows.map(({ tag, waiting, oldestSec, inWork, redelivered }) => ({

@@ -8,6 +8,7 @@ import { Sparkline } from "../../../flows/Bars";
 import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
 import { Card } from "../../../ui/Page";
+import sideways from "../../../ui/sideways.module.css";
 import { UserText } from "../../../ui/UserText";
 import { changeOf, type Figures, type Order, type Statistics, sortedBy, verdictOf } from "./compare";
 import { useFormats } from "./formats";
@@ -106,7 +107,7 @@ function ComparisonTable({ title, first, total, statistics, rows, name }: TableP
   return (
     <Card title={title} className={styles.list}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard. */}
-      <div className={styles.scroll} tabIndex={0} role="region" aria-label={title}>
+      <div className={sideways.sideways} tabIndex={0} role="region" aria-label={title}>
         <table className={styles.table}>
           <thead>
             <tr>

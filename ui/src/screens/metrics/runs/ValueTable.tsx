@@ -4,6 +4,7 @@ import { endedBetween, type OnlyRuns } from "../../../charts/runLinks";
 import { intervalLabel } from "../../../charts/timeAxis";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
+import sideways from "../../../ui/sideways.module.css";
 import type { Statistics } from "./compare";
 import { useFormats } from "./formats";
 import { messages } from "./messages";
@@ -18,7 +19,7 @@ export function ValueTable({ statistics, only }: { statistics: Statistics; only:
     <details className={styles.values}>
       <summary>{t("asTable")}</summary>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard. */}
-      <div className={styles.scroll} tabIndex={0} role="region" aria-label={t("asTable")}>
+      <div className={sideways.sideways} tabIndex={0} role="region" aria-label={t("asTable")}>
         <table className={styles.table}>
           <thead>
             <tr>
