@@ -4,20 +4,21 @@ import { type FormEvent, useState } from "react";
 import { isSendable } from "../../api/apiKey";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
+import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { useStore } from "../../lib/store";
 import { readSummary, type Summary } from "../../triggers/eventApi";
 import { EVENTS, eventToken, wantsToken } from "../../triggers/eventToken";
 import styles from "../../triggers/Triggers.module.css";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink, Field, IconButton, Input } from "../../ui/controls";
+import { Button, ButtonLink, Field, IconButton, Input, Select } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Card, Page } from "../../ui/Page";
 import { Panel } from "../run/Panel";
 import { type Bar, Bars, Shares } from "./Charts";
 import local from "./Events.module.css";
 import { messages } from "./messages";
-import { isMonth, monthOf, shifted } from "./month";
+import { isMonth, monthName, monthOf, monthsAround, shifted } from "./month";
 import { Notifications } from "./Notifications";
 import { Recent } from "./Recent";
 import { RetryQueue } from "./RetryQueue";
@@ -64,6 +65,7 @@ export default function EventsScreen() {
 
 function MonthBar({ ym, onChange }: { ym: string; onChange: (ym: string) => void }) {
   const t = useMessages(messages);
+  const language = useLanguage();
   return (
     <span className={local.month}>
       <IconButton
@@ -71,12 +73,19 @@ function MonthBar({ ym, onChange }: { ym: string; onChange: (ym: string) => void
         icon={<ChevronLeft size={16} />}
         onClick={() => onChange(shifted(ym, -1))}
       />
-      <Input
-        type="month"
+      {/* An input of the type month has the language of the browser, not of this page. */}
+      <Select
         aria-label={t("month")}
         value={isMonth(ym) ? ym : ""}
         onChange={({ target }) => target.value && onChange(target.value)}
-      />
+      >
+        {!isMonth(ym) && <option value="" />}
+        {monthsAround(ym, monthOf(new Date())).map((each) => (
+          <option key={each} value={each}>
+            {monthName(each, language)}
+          </option>
+        ))}
+      </Select>
       <IconButton
         label={t("nextMonth")}
         icon={<ChevronRight size={16} />}
