@@ -1,7 +1,8 @@
 import { type FormEvent, useState } from "react";
 import { apiKey, isSendable } from "../api/apiKey";
 import { useMessages } from "../i18n/messages";
-import { Button, Field, Input } from "../ui/controls";
+import { Button } from "../ui/controls";
+import { InputField } from "../ui/fields";
 import styles from "./KeyForm.module.css";
 import { messages } from "./messages";
 
@@ -18,21 +19,18 @@ export function KeyForm() {
   };
   return (
     <form className={styles.form} onSubmit={use}>
-      <Field label={t("keyLabel")} error={refused ? t("keyCharacters") : undefined}>
-        {(wired) => (
-          <Input
-            {...wired}
-            type="password"
-            autoComplete="off"
-            spellCheck={false}
-            value={key}
-            onChange={(event) => {
-              setKey(event.target.value);
-              setRefused(false);
-            }}
-          />
-        )}
-      </Field>
+      <InputField
+        label={t("keyLabel")}
+        error={refused ? t("keyCharacters") : undefined}
+        type="password"
+        autoComplete="off"
+        spellCheck={false}
+        value={key}
+        onChange={(value) => {
+          setKey(value);
+          setRefused(false);
+        }}
+      />
       <Button type="submit" kind="primary" disabled={!key.trim()}>
         {t("keyUse")}
       </Button>

@@ -77,6 +77,10 @@ export function useQueryState() {
   return [query, change] as const;
 }
 
+/** Those of these parameters that the URL has. */
+export const picked = (query: URLSearchParams, names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(names.flatMap((name) => (query.get(name) ? [[name, query.get(name) ?? ""]] : [])));
+
 /** The values of a path that matches the pattern, or null. */
 export function match(pattern: string, path: string): Record<string, string> | null {
   const names: string[] = [];

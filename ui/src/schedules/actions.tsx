@@ -1,15 +1,14 @@
 /** What both screens of schedules do: pause with a note, resume, trigger. */
+
 import { useRef, useState } from "react";
 import { Attempt } from "../api/idempotencyKey";
 import { useAct } from "../api/queries";
 import { href, pathTo } from "../app/router";
 import { useMessages } from "../i18n/messages";
-import { Button, Field, Input } from "../ui/controls";
-import { Dialog } from "../ui/Dialog";
-import { ProblemBox } from "../ui/feedback";
+import { FormDialog } from "../ui/FormDialog";
+import { InputField } from "../ui/fields";
 import { showToast } from "../ui/toasts";
 import { messages } from "./messages";
-import styles from "./Schedules.module.css";
 import { pauseSchedule, resumeSchedule, triggerSchedule } from "./scheduleApi";
 import type { ScheduleRef } from "./scheduleRef";
 
@@ -55,40 +54,16 @@ export function PauseDialog({ schedule, onClose }: { schedule: ScheduleRef; onCl
     },
   });
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <FormDialog
       title={t("pauseTitle", { schedule: schedule.id })}
-      width={460}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("goBack")}</Button>
-          <Button kind="primary" disabled={pause.isPending} onClick={() => pause.mutate()}>
-            {t("pause")}
-          </Button>
-        </>
-      }
+      confirm={t("pause")}
+      blocked={pause.isPending}
+      problem={pause.error}
+      onSubmit={() => pause.mutate()}
+      onClose={onClose}
     >
-      <form
-        className={styles.dialog}
-        onSubmit={(event) => {
-          event.preventDefault();
-          pause.mutate();
-        }}
-      >
-        {pause.error && <ProblemBox problem={pause.error} />}
-        <p>{t("pauseText")}</p>
-        <Field label={t("note")} hint={t("noteHint")}>
-          {(wired) => (
-            <Input
-              {...wired}
-              value={note}
-              maxLength={500}
-              onChange={(event) => setNote(event.target.value)}
-            />
-          )}
-        </Field>
-      </form>
-    </Dialog>
+      <p>{t("pauseText")}</p>
+      <InputField label={t("note")} hint={t("noteHint")} value={note} maxLength={500} onChange={setNote} />
+    </FormDialog>
   );
 }

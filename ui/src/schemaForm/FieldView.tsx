@@ -117,15 +117,7 @@ function ObjectView({ fields, ...props }: FieldViewProps & { fields: NamedField[
       </>
     );
   return (
-    <fieldset className={styles.group} data-field={dotted(path)}>
-      <legend>
-        <UserText text={label} />
-        {!required && <Optional />}
-      </legend>
-      <Note
-        problem={problems.get(dotted(path))}
-        hint={field.description && <UserText text={field.description} />}
-      />
+    <Group {...props}>
       {isThere && inner}
       {!required && (
         <Button kind="plain" onClick={() => onChange(isThere ? undefined : (initialOf(field) ?? {}))}>
@@ -133,26 +125,18 @@ function ObjectView({ fields, ...props }: FieldViewProps & { fields: NamedField[
           {isThere ? t("leaveOut", { field: label }) : t("fillIn", { field: label })}
         </Button>
       )}
-    </fieldset>
+    </Group>
   );
 }
 
 function ListView({ item, most, ...props }: FieldViewProps & { item: Field; most?: number }) {
-  const { field, label, required, path, value, problems, onChange } = props;
+  const { label, path, value, problems, onChange } = props;
   const t = useMessages(messages);
   const entries = Array.isArray(value) ? value : [];
   const isFlat = item.shape.kind !== "object" && item.shape.kind !== "list";
   const add = () => onChange([...entries, initialOf(item) ?? emptyOf(item)]);
   return (
-    <fieldset className={styles.group} data-field={dotted(path)}>
-      <legend>
-        <UserText text={label} />
-        {!required && <Optional />}
-      </legend>
-      <Note
-        problem={problems.get(dotted(path))}
-        hint={field.description && <UserText text={field.description} />}
-      />
+    <Group {...props}>
       {entries.map((entry, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: entries have nothing else that tells them apart.
         <div key={at} className={joined(styles.entry, isFlat && styles.flat)}>
@@ -178,6 +162,30 @@ function ListView({ item, most, ...props }: FieldViewProps & { item: Field; most
         <Plus size={14} aria-hidden />
         {t("addTo", { list: label })}
       </Button>
+    </Group>
+  );
+}
+
+/** The frame of an object or a list, with its name and description. */
+function Group({
+  field,
+  label,
+  required,
+  path,
+  problems,
+  children,
+}: FieldViewProps & { children: ReactNode }) {
+  return (
+    <fieldset className={styles.group} data-field={dotted(path)}>
+      <legend>
+        <UserText text={label} />
+        {!required && <Optional />}
+      </legend>
+      <Note
+        problem={problems.get(dotted(path))}
+        hint={field.description && <UserText text={field.description} />}
+      />
+      {children}
     </fieldset>
   );
 }

@@ -1,4 +1,5 @@
 /** A sample is sent to a test endpoint, which shows the run it would start and starts nothing. */
+
 import { FlaskConical } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { useAct } from "../api/queries";
@@ -6,10 +7,11 @@ import { useMessages } from "../i18n/messages";
 import { errorPosition } from "../lib/jsonPosition";
 import { JsonValue } from "../screens/run/details/JsonValue";
 import { placeAt } from "../screens/submit/submission";
-import { Button, Field, TextArea } from "../ui/controls";
+import { Button } from "../ui/controls";
 import { Dialog } from "../ui/Dialog";
+import { Fact, Facts } from "../ui/Facts";
 import { ProblemBox } from "../ui/feedback";
-import { Fact, Facts } from "./Facts";
+import { CodeField } from "../ui/fields";
 import { messages } from "./messages";
 import styles from "./Triggers.module.css";
 
@@ -56,18 +58,7 @@ export function TestDialog<T>(props: TestDialogProps<T>) {
     >
       <div className={styles.dialog}>
         <p>{t("testText")}</p>
-        <Field label={label} hint={hint} error={wrong}>
-          {(wired) => (
-            <TextArea
-              {...wired}
-              className="mono"
-              rows={8}
-              spellCheck={false}
-              value={text}
-              onChange={(event) => setText(event.target.value)}
-            />
-          )}
-        </Field>
+        <CodeField label={label} hint={hint} error={wrong} rows={8} value={text} onChange={setText} />
         {children}
         {test.error && <ProblemBox problem={test.error} />}
         {test.data && (

@@ -1,7 +1,8 @@
 /** A form whose draft is texts by name; the names are those of the fields of the API. */
+
 import { createContext, type ReactNode, useContext } from "react";
 import type { Problem } from "../api/problem";
-import { Field, Input, Select, TextArea } from "./controls";
+import { CodeField, InputField, SelectField } from "./fields";
 
 export type Draft = Record<string, string>;
 export type Wrong = Record<string, string>;
@@ -59,20 +60,16 @@ interface TextFieldProps {
   required?: boolean;
 }
 
-export function TextField({ name, label, hint, required, ...rest }: TextFieldProps) {
+export function TextField({ name, ...rest }: TextFieldProps) {
   const { draft, change, wrong } = useForm();
   return (
-    <Field label={label} hint={hint} error={wrong[name]} required={required}>
-      {(wired) => (
-        <Input
-          {...wired}
-          {...rest}
-          autoComplete="off"
-          value={draft[name] ?? ""}
-          onChange={(event) => change({ [name]: event.target.value })}
-        />
-      )}
-    </Field>
+    <InputField
+      {...rest}
+      error={wrong[name]}
+      autoComplete="off"
+      value={draft[name] ?? ""}
+      onChange={(value) => change({ [name]: value })}
+    />
   );
 }
 
@@ -85,23 +82,17 @@ interface LinesFieldProps {
 }
 
 /** Text of several lines, such as JSON or one entry per line. */
-export function LinesField({ name, label, hint, placeholder, rows = 2 }: LinesFieldProps) {
+export function LinesField({ name, rows = 2, ...rest }: LinesFieldProps) {
   const { draft, change, wrong } = useForm();
   const value = draft[name] ?? "";
   return (
-    <Field label={label} hint={hint} error={wrong[name]}>
-      {(wired) => (
-        <TextArea
-          {...wired}
-          className="mono"
-          rows={Math.min(Math.max(value.split("\n").length, rows), 14)}
-          spellCheck={false}
-          placeholder={placeholder}
-          value={value}
-          onChange={(event) => change({ [name]: event.target.value })}
-        />
-      )}
-    </Field>
+    <CodeField
+      {...rest}
+      error={wrong[name]}
+      rows={Math.min(Math.max(value.split("\n").length, rows), 14)}
+      value={value}
+      onChange={(next) => change({ [name]: next })}
+    />
   );
 }
 
@@ -114,31 +105,14 @@ interface ChoiceFieldProps<T extends string> {
   disabled?: boolean;
 }
 
-export function ChoiceField<T extends string>({
-  name,
-  label,
-  hint,
-  options,
-  text,
-  disabled,
-}: ChoiceFieldProps<T>) {
+export function ChoiceField<T extends string>({ name, ...rest }: ChoiceFieldProps<T>) {
   const { draft, change, wrong } = useForm();
   return (
-    <Field label={label} hint={hint} error={wrong[name]}>
-      {(wired) => (
-        <Select
-          {...wired}
-          disabled={disabled}
-          value={draft[name] ?? ""}
-          onChange={(event) => change({ [name]: event.target.value })}
-        >
-          {options.map((option) => (
-            <option key={option} value={option}>
-              {text(option)}
-            </option>
-          ))}
-        </Select>
-      )}
-    </Field>
+    <SelectField
+      {...rest}
+      error={wrong[name]}
+      value={draft[name] ?? ""}
+      onChange={(value) => change({ [name]: value })}
+    />
   );
 }

@@ -1,6 +1,6 @@
 /** Empty, loading and error states. */
 
-import { CircleAlert, type LucideIcon } from "lucide-react";
+import { CircleAlert, type LucideIcon, SearchX } from "lucide-react";
 import type { ReactNode } from "react";
 import { Problem } from "../api/problem";
 import { useMessages } from "../i18n/messages";
@@ -27,6 +27,28 @@ export function EmptyState({ icon: Icon, title, children, actions }: EmptyStateP
       {children && <div className={styles.emptyText}>{children}</div>}
       {actions && <div className={styles.emptyActions}>{actions}</div>}
     </div>
+  );
+}
+
+interface NothingMatchesProps {
+  title: string;
+  /** The button that clears the filters, if it has another text. */
+  clear?: string;
+  onClear: () => void;
+  children?: ReactNode;
+}
+
+/** A list whose filters match nothing. */
+export function NothingMatches({ title, clear, onClear, children }: NothingMatchesProps) {
+  const t = useMessages(messages);
+  return (
+    <EmptyState
+      icon={SearchX}
+      title={title}
+      actions={<Button onClick={onClear}>{clear ?? t("clearTheFilters")}</Button>}
+    >
+      {children}
+    </EmptyState>
   );
 }
 

@@ -74,6 +74,10 @@ const isKnown = (status: string): status is Status => status in LOOKS;
 export const toneClass = (status: string): string =>
   styles[LOOKS[isKnown(status) ? status : "PENDING"].tone] ?? "";
 
+/** The class of a badge with the colours of a status. */
+export const badgeClass = (status: string): string =>
+  joined(styles.badge, toneClass(status), QUIET.has(status) && styles.quiet);
+
 export function useStatusText(): (status: string) => string {
   const t = useMessages(messages);
   return (status) => (isKnown(status) ? t(`status.${status}`) : status);
@@ -113,10 +117,7 @@ export function StatusBadge({ status, lostBy = null }: BadgeProps) {
       </span>
     );
   return (
-    <span
-      className={joined(styles.badge, toneClass(status), QUIET.has(status) && styles.quiet)}
-      data-status={status}
-    >
+    <span className={badgeClass(status)} data-status={status}>
       <StatusIcon status={status} />
       {word(status)}
     </span>

@@ -1,15 +1,18 @@
 /** The actions of an alert: send a test, mute, edit, delete. */
+
 import { BellOff, BellRing, Ellipsis, Pencil, Send, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
 import { useAct } from "../../api/queries";
 import { href, navigate } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
-import { ConfirmDialog } from "../../triggers/ConfirmDialog";
+import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
-import { Button, ButtonLink, Field, IconButton, Input, joined, Select } from "../../ui/controls";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
+import { Button, ButtonLink, IconButton, joined } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
+import { InputField, SelectField } from "../../ui/fields";
 import { Menu, MenuItem, MenuLabel } from "../../ui/menus";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
@@ -31,6 +34,7 @@ const TIMES = ["1800", "7200", "86400", "604800", "none"] as const;
 
 export function AlertActions({ alert }: { alert: Alert }) {
   const t = useMessages(messages);
+  const c = useMessages(common);
   const [asked, setAsked] = useState<Asked | null>(null);
   const may = useMay("PUT /alerts/{alert_id}");
   const unmute = useAct(() => unmuteAlert(alertRef(alert)), {
@@ -59,18 +63,18 @@ export function AlertActions({ alert }: { alert: Alert }) {
           )}
           <ButtonLink href={alertHref(alertRef(alert), "/edit")}>
             <Pencil size={14} aria-hidden />
-            {t("edit")}
+            {c("edit")}
           </ButtonLink>
         </>
       )}
       <Menu
         align="end"
-        trigger={<IconButton label={t("more")} icon={<Ellipsis size={16} />} kind="normal" />}
+        trigger={<IconButton label={c("more")} icon={<Ellipsis size={16} />} kind="normal" />}
       >
-        {!may && <MenuLabel>{t("needsScope")}</MenuLabel>}
+        {!may && <MenuLabel>{c("needsScope")}</MenuLabel>}
         <MenuItem danger disabled={!may} onSelect={() => setAsked("delete")}>
           <Trash2 size={14} aria-hidden />
-          {t("delete")}
+          {c("deleteIt")}
         </MenuItem>
       </Menu>
       {Asking && <Asking alert={alert} onClose={() => setAsked(null)} />}
@@ -85,6 +89,7 @@ interface AskedProps {
 
 function TestDialog({ alert, onClose }: AskedProps) {
   const t = useMessages(messages);
+  const c = useMessages(common);
   const test = useAct(() => testAlert(alertRef(alert), null), { quiet: true });
   return (
     <Dialog
@@ -94,7 +99,7 @@ function TestDialog({ alert, onClose }: AskedProps) {
       width={520}
       actions={
         <>
-          <Button onClick={onClose}>{t("close")}</Button>
+          <Button onClick={onClose}>{c("close")}</Button>
           <Button kind="primary" disabled={test.isPending} onClick={() => test.mutate()}>
             <Send size={14} aria-hidden />
             {test.isPending ? t("testing") : t("testSend")}
@@ -135,38 +140,31 @@ function MuteDialog({ alert, onClose }: AskedProps) {
       onDone={() => showToast({ tone: "good", title: t("isMuted", { alert: alert.alert_id }) })}
       onClose={onClose}
     >
-      <Field label={t("muteFor")}>
-        {(wired) => (
-          <Select {...wired} value={time} onChange={(event) => setTime(event.target.value)}>
-            {TIMES.map((each) => (
-              <option key={each} value={each}>
-                {t(`mute.${each}`)}
-              </option>
-            ))}
-          </Select>
-        )}
-      </Field>
-      <Field label={t("muteNote")}>
-        {(wired) => (
-          <Input {...wired} maxLength={1000} value={note} onChange={(event) => setNote(event.target.value)} />
-        )}
-      </Field>
+      <SelectField
+        label={t("muteFor")}
+        options={TIMES}
+        text={(each) => t(`mute.${each}`)}
+        value={time}
+        onChange={setTime}
+      />
+      <InputField label={t("muteNote")} maxLength={1000} value={note} onChange={setNote} />
     </ConfirmDialog>
   );
 }
 
 function DeleteDialog({ alert, onClose }: AskedProps) {
   const t = useMessages(messages);
+  const c = useMessages(common);
   return (
     <ConfirmDialog
       title={t("deleteTitle", { alert: alert.alert_id })}
       text={t("deleteText")}
-      confirm={t("doDelete")}
-      back={t("keep")}
+      confirm={c("delete")}
+      back={c("keep")}
       refresh={[["alerts"]]}
       act={() => deleteAlert(alertRef(alert))}
       onDone={() => {
-        showToast({ tone: "good", title: t("isDeleted", { alert: alert.alert_id }) });
+        showToast({ tone: "good", title: c("isDeleted", { name: alert.alert_id }) });
         navigate(href("/alerts"));
       }}
       onClose={onClose}

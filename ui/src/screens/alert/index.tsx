@@ -1,15 +1,18 @@
 /** The screen of one alert: its rule, its channels, and when it has fired. */
-import { BellRing, History, SearchX } from "lucide-react";
+
+import { BellRing, History } from "lucide-react";
 import { useRead } from "../../api/queries";
 import { href, pathTo, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { interval } from "../../i18n/time";
-import { Fact, Facts } from "../../triggers/Facts";
+import { messages as words } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
-import { ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { Fact, Facts } from "../../ui/Facts";
+import { Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
+import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
+import { TableHead } from "../../ui/TableHead";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import {
@@ -45,22 +48,15 @@ function AlertScreen({ id, tenant }: { id: string; tenant: string | null }) {
   );
   if (error?.status === 404)
     return (
-      <Page title={t("title")}>
-        <EmptyState
-          icon={SearchX}
-          title={t("notFound")}
-          actions={<ButtonLink href={href("/alerts")}>{t("allAlerts")}</ButtonLink>}
-        >
-          {t("notFoundText")}
-        </EmptyState>
-      </Page>
+      <NotFoundPage
+        title={t("title")}
+        heading={t("notFound")}
+        list={{ path: "/alerts", label: t("allAlerts") }}
+      >
+        {t("notFoundText")}
+      </NotFoundPage>
     );
-  if (!data)
-    return (
-      <Page title={id}>
-        {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-      </Page>
-    );
+  if (!data) return <LoadingPage title={id} problem={error} onRetry={refetch} />;
   return (
     <Page title={data.alert_id} actions={<AlertActions alert={data} />}>
       {error && <ProblemBox problem={error} onRetry={() => void refetch()} />}
@@ -96,6 +92,7 @@ function Muted({ mute }: { mute: NonNullable<Alert["mute"]> }) {
 
 function AlertFacts({ alert }: { alert: Alert }) {
   const t = useMessages(messages);
+  const w = useMessages(words);
   const c = useMessages(common);
   const { rule } = alert;
   return (
@@ -107,7 +104,7 @@ function AlertFacts({ alert }: { alert: Alert }) {
       </Fact>
       <Fact name={t("condition")}>{c(`condition.${rule.condition}`)}</Fact>
       {rule.flow_name !== null && (
-        <Fact name={t("flow")}>
+        <Fact name={w("flow")}>
           {rule.flow_name.includes("*") ? (
             <code>{rule.flow_name}</code>
           ) : (
@@ -118,7 +115,7 @@ function AlertFacts({ alert }: { alert: Alert }) {
         </Fact>
       )}
       {rule.tag !== null && (
-        <Fact name={t("tag")}>
+        <Fact name={w("tag")}>
           <a href={href("/runs", { tag: rule.tag })}>
             <UserText text={rule.tag} />
           </a>
@@ -133,16 +130,16 @@ function AlertFacts({ alert }: { alert: Alert }) {
       )}
       <Fact name={t("language")}>{t(`language.${alert.language}`)}</Fact>
       {alert.note && (
-        <Fact name={t("note")}>
+        <Fact name={w("note")}>
           <UserText text={alert.note} />
         </Fact>
       )}
       {alert.tenant_id && (
-        <Fact name={t("tenant")}>
+        <Fact name={w("tenant")}>
           <UserText text={alert.tenant_id} />
         </Fact>
       )}
-      <Fact name={t("changed")}>
+      <Fact name={w("changed")}>
         <Ago at={alert.updated_at} />
       </Fact>
     </Facts>
@@ -155,13 +152,7 @@ function Channels({ channels }: { channels: readonly Channel[] }) {
   return (
     <Panel title={t("channels")} icon={BellRing}>
       <table className={styles.table} aria-label={t("channels")}>
-        <thead>
-          <tr>
-            <th scope="col">{t("channel")}</th>
-            <th scope="col">{t("kind")}</th>
-            <th scope="col">{t("receiver")}</th>
-          </tr>
-        </thead>
+        <TableHead columns={[t("channel"), t("kind"), t("receiver")]} />
         <tbody>
           {channels.map((channel) => (
             <tr key={channel.name}>
@@ -205,14 +196,7 @@ function AlertHistory({ alert }: { alert: Alert }) {
       {data && items.length === 0 && <p className={styles.nothing}>{t("noHistory")}</p>}
       {items.length > 0 && (
         <table className={styles.table} aria-label={t("history")}>
-          <thead>
-            <tr>
-              <th scope="col">{t("fired")}</th>
-              <th scope="col">{t("what")}</th>
-              <th scope="col">{t("resolved")}</th>
-              <th scope="col">{t("messages")}</th>
-            </tr>
-          </thead>
+          <TableHead columns={[t("fired"), t("what"), t("resolved"), t("messages")]} />
           <tbody>
             {items.map((each) => (
               <OccurrenceRow key={each.number} occurrence={each} />

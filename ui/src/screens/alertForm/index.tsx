@@ -1,14 +1,14 @@
 /** The form of a new alert, or of one that is edited; it shows whether the condition is met now. */
-import { Plus, Save, Trash2 } from "lucide-react";
-import { type KeyboardEvent, useMemo, useRef, useState } from "react";
-import type { Problem } from "../../api/problem";
+
+import { Plus, Trash2 } from "lucide-react";
+import { useMemo, useState } from "react";
 import { useAct, useRead } from "../../api/queries";
 import { href, navigate, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import styles from "../../triggers/Triggers.module.css";
-import { Button, ButtonLink, IconButton, joined } from "../../ui/controls";
+import { Button, IconButton, joined } from "../../ui/controls";
 import {
   ChoiceField,
   type Draft,
@@ -18,9 +18,12 @@ import {
   useForm,
   type Wrong,
 } from "../../ui/draftForm";
-import { Loading, ProblemBox } from "../../ui/feedback";
-import { useFirstInvalid } from "../../ui/firstInvalid";
+import { Form } from "../../ui/Form";
+import { ProblemBox } from "../../ui/feedback";
 import { Card, Page } from "../../ui/Page";
+import { LoadingPage } from "../../ui/pageStates";
+import { SaveBar, StaleNote, useSaving } from "../../ui/saving";
+import saves from "../../ui/saving.module.css";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
 import {
@@ -73,21 +76,13 @@ function Edit({ id, tenant }: { id: string; tenant: string | null }) {
     readAlert({ id, tenant }, signal),
   );
   if (data) return <AlertForm key={data.revision} stored={data} />;
-  return (
-    <Page title={t("editTitle", { alert: id })}>
-      {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-    </Page>
-  );
+  return <LoadingPage title={t("editTitle", { alert: id })} problem={error} onRetry={refetch} />;
 }
 
 function useAlertForm(stored: Alert | null) {
   const t = useMessages(messages);
   const language = useLanguage();
   const [draft, setDraft] = useState<Draft>(() => (stored ? draftOf(stored) : empty(language)));
-  const [tried, setTried] = useState(false);
-  // A new object for each refusal.
-  const [refused, setRefused] = useState<object | null>(null);
-  const [answered, setAnswered] = useState<{ draft: Draft; problem: Problem } | null>(null);
   const id = (draft.alert_id ?? "").trim();
   const save = useAct(() => saveAlert(id, requestOf(draft, stored?.revision ?? null)), {
     quiet: true,
@@ -99,56 +94,27 @@ function useAlertForm(stored: Alert | null) {
   });
   const texts = { required: t("required"), badNumber: t("badNumber") };
   const own = findings(draft, texts, stored === null);
-  const submit = () => {
-    setTried(true);
-    if (save.isPending) return;
-    if (Object.keys(own).length > 0) return setRefused({});
-    setAnswered(null);
-    save.mutate(undefined, {
-      onError: (problem) => {
-        setAnswered({ draft, problem });
-        setRefused({});
-      },
-    });
-  };
-  const problem = answered?.draft === draft ? answered.problem : null;
+  const saving = useSaving(save, draft, own);
+  const { problem } = saving;
   const isStale = problem?.errId === CONFLICT && stored !== null;
   const serverErrors = errorsByField(problem, inputNames(draft));
   return {
+    ...saving,
     draft,
     change: (patch: Draft) => setDraft((now) => ({ ...now, ...patch })),
-    wrong: { ...serverErrors.wrong, ...(tried ? own : {}) } as Wrong,
+    wrong: { ...serverErrors.wrong, ...(saving.tried ? own : {}) } as Wrong,
     problem: isStale ? null : serverErrors.rest,
     isStale,
-    isPending: save.isPending,
-    refused,
-    submit,
   };
 }
 
 function AlertForm({ stored }: { stored: Alert | null }) {
   const t = useMessages(messages);
   const form = useAlertForm(stored);
-  const element = useRef<HTMLFormElement>(null);
-  useFirstInvalid(element, form.refused);
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
-    form.submit();
-  };
   return (
     <Page title={stored ? t("editTitle", { alert: stored.alert_id }) : t("title")}>
       <FormContext value={form}>
-        <form
-          ref={element}
-          className={local.form}
-          noValidate
-          onKeyDown={onKeyDown}
-          onSubmit={(event) => {
-            event.preventDefault();
-            form.submit();
-          }}
-        >
+        <Form className={saves.form} refusal={form.refused} onSubmit={form.submit}>
           <Card title={t("when")}>
             <div className={styles.fields}>
               <RuleFields isNew={stored === null} />
@@ -166,24 +132,20 @@ function AlertForm({ stored }: { stored: Alert | null }) {
             </div>
           </Card>
           {form.isStale && (
-            <div className={styles.note} role="alert">
-              <strong>{t("conflictTitle")}</strong>
-              <p>{t("conflictText")}</p>
-              <Button onClick={() => window.location.reload()}>{t("conflictLoad")}</Button>
-            </div>
+            <StaleNote
+              title={t("conflictTitle")}
+              text={t("conflictText")}
+              load={t("conflictLoad")}
+              onLoad={() => window.location.reload()}
+            />
           )}
           {form.problem && <ProblemBox problem={form.problem} />}
-          <div className={styles.actions}>
-            <Button kind="primary" type="submit" aria-disabled={form.isPending}>
-              <Save size={14} aria-hidden />
-              {form.isPending ? t("saving") : stored ? t("save") : t("create")}
-            </Button>
-            <ButtonLink href={stored ? alertHref(alertRef(stored)) : href("/alerts")}>
-              {t("discard")}
-            </ButtonLink>
-            <span className={styles.soft}>{t("keys")}</span>
-          </div>
-        </form>
+          <SaveBar
+            isNew={stored === null}
+            isPending={form.isPending}
+            back={stored ? alertHref(alertRef(stored)) : href("/alerts")}
+          />
+        </Form>
       </FormContext>
     </Page>
   );

@@ -1,9 +1,9 @@
 /** The endpoints of alerts, and links to them. */
 
-import { apiKey } from "../../api/apiKey";
 import { api, type Schemas } from "../../api/client";
-import { href, pathTo } from "../../app/router";
-import { NO_TENANT } from "../../schedules/scheduleRef";
+import { type TenantRef, tenantHref, tenantRef } from "../../app/tenantRef";
+
+export type AlertRef = TenantRef;
 
 export type Alert = Schemas["AlertView"];
 export type Channel = Schemas["ChannelView"];
@@ -12,22 +12,11 @@ export type Message = Schemas["MessageView"];
 export type AlertRequest = Schemas["AlertRequest"];
 export type CheckRequest = Schemas["AlertCheckRequest"];
 
-/** An operator also names the tenant; without one it is that of the key. */
-export interface AlertRef {
-  id: string;
-  tenant: string | null;
-}
+export const alertRef = (alert: { alert_id: string; tenant_id?: string | null }): AlertRef =>
+  tenantRef(alert.alert_id, alert.tenant_id);
 
-export const alertRef = (alert: { alert_id: string; tenant_id?: string | null }): AlertRef => ({
-  id: alert.alert_id,
-  tenant: alert.tenant_id ?? NO_TENANT,
-});
-
-/** `page` is a part of the path, such as `/edit`. Without an API key nothing has a tenant. */
-export const alertHref = ({ id, tenant }: AlertRef, page = ""): string =>
-  href(pathTo(`/alerts/:id${page}`, { id }), {
-    tenant: tenant === NO_TENANT && apiKey.get() === "" ? null : tenant,
-  });
+/** `page` is a part of the path, such as `/edit`. */
+export const alertHref = (ref: AlertRef, page = ""): string => tenantHref(`/alerts/:id${page}`, ref);
 
 const named = ({ id, tenant }: AlertRef) => ({ path: { alert_id: id }, query: tenant ? { tenant } : {} });
 

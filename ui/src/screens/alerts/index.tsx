@@ -1,18 +1,23 @@
 /** The alerts: what each watches, and whether it fires. */
-import { BellRing, Plus, SearchX } from "lucide-react";
+
+import { BellRing, Plus } from "lucide-react";
 import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
-import { href, useQueryState } from "../../app/router";
+import { href, picked, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
+import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
-import { FilterRow } from "../../ui/filters";
+import { ButtonLink } from "../../ui/controls";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
+import { FilterRow, searchText, searchTyped } from "../../ui/filters";
 import { Page } from "../../ui/Page";
+import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
+import { TableHead } from "../../ui/TableHead";
 import { Tags } from "../../ui/Tags";
+import base from "../../ui/table.module.css";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { type Alert, alertHref, alertRef, readAlerts } from "./alertApi";
@@ -26,19 +31,13 @@ const APPLY = "pyoco-client alerts apply -f alerts.yaml";
 export default function AlertsScreen() {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
-  const asked = Object.fromEntries(
-    ["q", "cursor"].flatMap((name) => {
-      const value = query.get(name);
-      return value ? [[name, value]] : [];
-    }),
-  );
+  const asked = picked(query, ["q", "cursor"]);
   const { data, error, isPending, refetch } = useRead(
     ["alerts", JSON.stringify(asked)],
     (signal) => readAlerts({ ...asked, limit: PAGE }, signal),
     { keep: true, every: EVERY_MS },
   );
   const items = data?.items ?? [];
-  const further = data?.next_cursor ?? null;
   const isFiltered = Object.keys(asked).length > 0;
   return (
     <Page title={t("title")} note={data && data.total > 0 && <Count {...data} />} actions={<Create />}>
@@ -48,10 +47,7 @@ export default function AlertsScreen() {
             label={t("search")}
             placeholder={t("searchPlaceholder")}
             value={query.get("q") ?? ""}
-            onSearch={(text) => {
-              change({ q: text.trim() || null, cursor: null });
-              return text.trim();
-            }}
+            onSearch={searchTyped(searchText, change)}
           />
         </FilterRow>
       )}
@@ -59,16 +55,7 @@ export default function AlertsScreen() {
       {isPending && <Loading />}
       {items.length > 0 && <AlertTable items={items} />}
       {data && items.length === 0 && !error && <Nothing filtered={isFiltered} />}
-      {(query.has("cursor") || further !== null) && (
-        <nav className={styles.pages} aria-label={t("pages")}>
-          <Button disabled={!query.has("cursor")} onClick={() => change({ cursor: null })}>
-            {t("first")}
-          </Button>
-          <Button disabled={further === null} onClick={() => change({ cursor: further })}>
-            {t("further")}
-          </Button>
-        </nav>
-      )}
+      <Pages next={data?.next_cursor} />
     </Page>
   );
 }
@@ -81,7 +68,8 @@ function Count({ total, firing }: { total: number; firing: number }) {
 
 function Create() {
   const t = useMessages(messages);
-  if (!useMay("PUT /alerts/{alert_id}")) return <span className={styles.soft}>{t("needsScope")}</span>;
+  const c = useMessages(common);
+  if (!useMay("PUT /alerts/{alert_id}")) return <span className={styles.soft}>{c("needsScope")}</span>;
   return (
     <ButtonLink kind="primary" href={href("/new-alert")}>
       <Plus size={14} aria-hidden />
@@ -94,18 +82,11 @@ function AlertTable({ items }: { items: readonly Alert[] }) {
   const t = useMessages(messages);
   const table = useRowKeys<HTMLTableElement>({ next: t("keyNext"), previous: t("keyPrevious") });
   return (
-    <div className={styles.list}>
+    <div className={base.frame}>
       <table ref={table} className={styles.table} aria-label={t("list")}>
-        <thead>
-          <tr>
-            <th scope="col">{t("alert")}</th>
-            <th scope="col">{t("state")}</th>
-            <th scope="col">{t("condition")}</th>
-            <th scope="col">{t("watches")}</th>
-            <th scope="col">{t("channels")}</th>
-            <th scope="col">{t("lastFired")}</th>
-          </tr>
-        </thead>
+        <TableHead
+          columns={[t("alert"), t("state"), t("condition"), t("watches"), t("channels"), t("lastFired")]}
+        />
         <tbody>
           {items.map((alert) => (
             <tr key={`${alert.tenant_id ?? ""} ${alert.alert_id}`} data-alert={alert.alert_id}>
@@ -155,13 +136,13 @@ function Nothing({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (filtered)
     return (
-      <EmptyState
-        icon={SearchX}
+      <NothingMatches
         title={t("nothingTitle")}
-        actions={<Button onClick={() => change({ q: null, cursor: null })}>{t("nothingClear")}</Button>}
+        clear={t("nothingClear")}
+        onClear={() => change({ q: null, cursor: null })}
       >
         {t("nothingText")}
-      </EmptyState>
+      </NothingMatches>
     );
   return (
     <EmptyState icon={BellRing} title={t("emptyTitle")} actions={<Create />}>

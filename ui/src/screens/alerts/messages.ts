@@ -17,10 +17,6 @@ export const messages = defineMessages({
     lastFired: "Last fired",
     keyNext: "Next alert",
     keyPrevious: "Previous alert",
-    pages: "Pages",
-    first: "First page",
-    further: "Next page",
-    needsScope: "The API key does not allow changes here.",
     emptyTitle: "No alerts yet",
     emptyText:
       "An alert reports failed runs, a long queue or missing workers to a webhook, Slack, Google Chat or mail. Create one here, or on the command line:",
@@ -62,10 +58,6 @@ export const messages = defineMessages({
     lastFired: "前回の発生",
     keyNext: "次のアラート",
     keyPrevious: "前のアラート",
-    pages: "ページ",
-    first: "最初のページ",
-    further: "次のページ",
-    needsScope: "この API キーでは変更できません。",
     emptyTitle: "アラートはまだありません",
     emptyText:
       "アラートは、run の失敗、長いキュー待ち、ワーカーの不在を、Webhook、Slack、Google Chat、メールで知らせます。ここから、またはコマンドラインで作成できます:",

@@ -1,4 +1,5 @@
 /** One row per action. */
+
 import { useRestoredScroll } from "../../app/restoredState";
 import { useQueryState } from "../../app/router";
 import styles from "../../audit/Audit.module.css";
@@ -14,7 +15,10 @@ import {
 } from "../../audit/EntryParts";
 import { messages } from "../../audit/messages";
 import { useMessages } from "../../i18n/messages";
+import { joined } from "../../ui/controls";
 import { useRowKeys } from "../../ui/rowKeys";
+import { TableHead } from "../../ui/TableHead";
+import base from "../../ui/table.module.css";
 import { Moment } from "../../ui/time";
 
 export function AuditTable({ entries }: { entries: readonly Entry[] }) {
@@ -22,18 +26,9 @@ export function AuditTable({ entries }: { entries: readonly Entry[] }) {
   const body = useRowKeys<HTMLTableSectionElement>({ next: t("next"), previous: t("previous") });
   useRestoredScroll("audit", () => body.current?.closest("main"));
   return (
-    <div className={styles.frame}>
-      <table className={styles.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("when")}</th>
-            <th scope="col">{t("who")}</th>
-            <th scope="col">{t("action")}</th>
-            <th scope="col">{t("target")}</th>
-            <th scope="col">{t("outcome")}</th>
-            <th scope="col">{t("details")}</th>
-          </tr>
-        </thead>
+    <div className={base.frame}>
+      <table className={joined(base.table, styles.table)}>
+        <TableHead columns={[t("when"), t("who"), t("action"), t("target"), t("outcome"), t("details")]} />
         <tbody ref={body}>
           {entries.map((entry) => (
             <Row key={entry.id} entry={entry} />

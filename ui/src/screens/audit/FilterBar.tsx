@@ -6,14 +6,13 @@ import { useActionText } from "../../audit/EntryParts";
 import { messages } from "../../audit/messages";
 import { useMessages } from "../../i18n/messages";
 import { Select } from "../../ui/controls";
-import { FilterChips, FilterRow } from "../../ui/filters";
+import { FilterChips, FilterRow, FilterSelect, SpanSelect, wordChips } from "../../ui/filters";
 import { SearchField } from "../../ui/SearchField";
-import { NO_FILTERS, parseTyped, SPANS, type Span, spanOf } from "./filters";
+import { NO_FILTERS, parseTyped } from "./filters";
 
 export function FilterBar() {
   const t = useMessages(messages);
-  const [query, change] = useQueryState();
-  const spans: (Span | "any")[] = ["any", ...(Object.keys(SPANS) as Span[])];
+  const [, change] = useQueryState();
   return (
     <FilterRow>
       <SearchField
@@ -26,31 +25,14 @@ export function FilterBar() {
         }}
       />
       <ActionSelect />
-      <Select
-        aria-label={t("outcome")}
-        value={query.get("outcome") ?? ""}
-        onChange={({ target }) => change({ outcome: target.value, cursor: null })}
-      >
-        <option value="">{t("anyOutcome")}</option>
-        {OUTCOMES.map((each) => (
-          <option key={each} value={each}>
-            {t(`outcome.${each}`)}
-          </option>
-        ))}
-      </Select>
-      <Select
-        aria-label={t("since")}
-        value={spanOf(query) ?? "any"}
-        onChange={({ target }) =>
-          change({ since: target.value === "any" ? null : target.value, cursor: null })
-        }
-      >
-        {spans.map((span) => (
-          <option key={span} value={span}>
-            {t(`span.${span}`)}
-          </option>
-        ))}
-      </Select>
+      <FilterSelect
+        name="outcome"
+        label={t("outcome")}
+        any={t("anyOutcome")}
+        options={OUTCOMES}
+        text={(each) => t(`outcome.${each}`)}
+      />
+      <SpanSelect label={t("since")} text={(span) => t(`span.${span}`)} />
       <Chips />
     </FilterRow>
   );
@@ -84,13 +66,6 @@ function ActionSelect() {
 function Chips() {
   const t = useMessages(messages);
   const [query] = useQueryState();
-  const set = (["actor", "target", "run_id"] as const)
-    .filter((name) => query.get(name))
-    .map((name) => ({
-      key: name,
-      name: t(`word.${name}`),
-      value: query.get(name) ?? "",
-      without: { [name]: null, cursor: null },
-    }));
+  const set = wordChips(query, ["actor", "target", "run_id"], (name) => t(`word.${name}`));
   return set.length > 0 && <FilterChips chips={set} none={NO_FILTERS} />;
 }

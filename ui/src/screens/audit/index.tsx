@@ -1,5 +1,5 @@
 /** The audit log: who did what. */
-import { Lock, ScrollText, SearchX } from "lucide-react";
+import { Lock, ScrollText } from "lucide-react";
 import { useMemo } from "react";
 import { useRead } from "../../api/queries";
 import { useQueryState } from "../../app/router";
@@ -7,9 +7,9 @@ import styles from "../../audit/Audit.module.css";
 import { readAudit } from "../../audit/auditApi";
 import { messages } from "../../audit/messages";
 import { useMessages } from "../../i18n/messages";
-import { Button } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
+import { Pages } from "../../ui/Pages";
 import { AuditTable } from "./AuditTable";
 import { FilterBar } from "./FilterBar";
 import { apiFilter, NO_FILTERS } from "./filters";
@@ -20,7 +20,7 @@ const FORBIDDEN = 403;
 
 export default function AuditScreen() {
   const t = useMessages(messages);
-  const [query, change] = useQueryState();
+  const [query] = useQueryState();
   const key = query.toString();
   // A relative time is resolved only when the URL changes.
   const filter = useMemo(() => apiFilter(new URLSearchParams(key), Date.now() / 1000), [key]);
@@ -32,7 +32,6 @@ export default function AuditScreen() {
     { keep: true, every: cursor === null ? EVERY_MS : undefined },
   );
   const entries = data?.items ?? [];
-  const further = data?.next_cursor ?? null;
   if (error?.status === FORBIDDEN)
     return (
       <Page title={t("title")}>
@@ -51,16 +50,7 @@ export default function AuditScreen() {
       {data && entries.length === 0 && (
         <NoEntries filtered={Object.values(filter).some(Boolean) || cursor !== null} />
       )}
-      {(cursor !== null || further !== null) && (
-        <nav className={styles.pages} aria-label={t("pages")}>
-          <Button disabled={cursor === null} onClick={() => change({ cursor: null })}>
-            {t("newest")}
-          </Button>
-          <Button disabled={further === null} onClick={() => change({ cursor: further })}>
-            {t("older")}
-          </Button>
-        </nav>
-      )}
+      <Pages next={data?.next_cursor} first={t("newest")} further={t("older")} />
     </Page>
   );
 }
@@ -75,12 +65,8 @@ function NoEntries({ filtered }: { filtered: boolean }) {
       </EmptyState>
     );
   return (
-    <EmptyState
-      icon={SearchX}
-      title={t("nothingTitle")}
-      actions={<Button onClick={() => change(NO_FILTERS)}>{t("clear")}</Button>}
-    >
+    <NothingMatches title={t("nothingTitle")} onClear={() => change(NO_FILTERS)}>
       {t("nothingText")}
-    </EmptyState>
+    </NothingMatches>
   );
 }

@@ -2,44 +2,27 @@
 import { ChevronDown } from "lucide-react";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
-import { Button, Select } from "../../ui/controls";
-import { FilterChips, FilterRow } from "../../ui/filters";
+import { Button } from "../../ui/controls";
+import { FilterChips, FilterRow, SpanSelect, searchTyped, wordChips } from "../../ui/filters";
 import { Menu, MenuCheck } from "../../ui/menus";
 import { SearchField } from "../../ui/SearchField";
-import { NO_FILTERS, parseTyped, REASONS, SPANS, type Span, spanOf, WORDS } from "./filters";
+import { NO_FILTERS, parseTyped, REASONS, WORDS } from "./filters";
 import { messages } from "./messages";
 import { useReasonText } from "./reasons";
 
 export function FilterBar() {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
-  const spans: (Span | "any")[] = ["any", ...(Object.keys(SPANS) as Span[])];
   return (
     <FilterRow>
       <SearchField
         label={t("search")}
         placeholder={t("searchPlaceholder")}
         value={query.get("q") ?? ""}
-        onSearch={(text) => {
-          const patch = parseTyped(text);
-          change(patch);
-          return typeof patch.q === "string" ? patch.q : "";
-        }}
+        onSearch={searchTyped(parseTyped, change)}
       />
       <ReasonMenu />
-      <Select
-        aria-label={t("since")}
-        value={spanOf(query) ?? "any"}
-        onChange={({ target }) =>
-          change({ since: target.value === "any" ? null : target.value, cursor: null })
-        }
-      >
-        {spans.map((span) => (
-          <option key={span} value={span}>
-            {t(`span.${span}`)}
-          </option>
-        ))}
-      </Select>
+      <SpanSelect label={t("since")} text={(span) => t(`span.${span}`)} />
       <Chips />
     </FilterRow>
   );
@@ -84,14 +67,7 @@ function Chips() {
       value: reasonWord(reason),
       without: { reason: without(reasons, reason), cursor: null },
     })),
-    ...[...WORDS, "q" as const]
-      .filter((name) => query.get(name))
-      .map((name) => ({
-        key: name,
-        name: t(`word.${name}`),
-        value: query.get(name) ?? "",
-        without: { [name]: null, cursor: null },
-      })),
+    ...wordChips(query, [...WORDS, "q"] as const, (name) => t(`word.${name}`)),
   ];
   return set.length > 0 && <FilterChips chips={set} none={NO_FILTERS} />;
 }

@@ -3,8 +3,10 @@ import { useRestoredScroll } from "../../app/restoredState";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { visible } from "../../lib/visible";
+import { joined } from "../../ui/controls";
 import { useRowKeys } from "../../ui/rowKeys";
 import { StatusBadge } from "../../ui/status";
+import base from "../../ui/table.module.css";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import styles from "./Dlq.module.css";
@@ -29,8 +31,8 @@ export function LetterTable({ letters, selected, onSelect }: LetterTableProps) {
     onSelect(next);
   };
   return (
-    <div className={styles.frame}>
-      <table className={styles.table}>
+    <div className={base.frame}>
+      <table className={joined(base.table, styles.table)}>
         <thead>
           <tr>
             <th scope="col" className={styles.check}>

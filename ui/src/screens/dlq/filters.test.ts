@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { apiFilter, chosenFilter, parseTyped, spanOf } from "./filters";
+import { spanOf } from "../../ui/spans";
+import { apiFilter, chosenFilter, parseTyped } from "./filters";
 
 const of = (query: string) => apiFilter(new URLSearchParams(query), 1_000_000.7);
 

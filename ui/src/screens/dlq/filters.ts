@@ -1,5 +1,7 @@
 /** The filters of dead letters in the URL. */
 import type { QueryPatch } from "../../app/router";
+import { sinceOf } from "../../ui/spans";
+import { takeWords } from "../../ui/typedWords";
 
 export const REASONS = [
   "execution_error",
@@ -20,14 +22,6 @@ export const isReason = (word: string): word is Reason => REASONS.some((each) =>
 export const WORDS = ["flow", "tag", "worker", "run_id"] as const;
 export type Word = (typeof WORDS)[number];
 const isWord = (name: string): name is Word => WORDS.some((each) => each === name);
-
-export const SPANS = { "1h": 3_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000 } as const;
-export type Span = keyof typeof SPANS;
-
-export function spanOf(query: URLSearchParams): Span | null {
-  const given = query.get("since");
-  return (Object.keys(SPANS) as Span[]).find((each) => each === given) ?? null;
-}
 
 /** A filter for the API; `since` is relative in the URL, so that it means the same tomorrow. */
 export interface LetterFilter {
@@ -67,24 +61,23 @@ export function apiFilter(query: URLSearchParams, now: number): LetterFilter {
     const value = query.get(name);
     if (value) filter[name] = value;
   }
-  const span = spanOf(query);
-  if (span) filter.since = Math.floor(now) - SPANS[span];
+  const since = sinceOf(query, now);
+  if (since !== null) filter.since = since;
   return filter;
 }
 
 /** Typed words such as `flow:etl` become filters, the rest is a text search. */
 export function parseTyped(text: string): QueryPatch {
   const patch: QueryPatch = {};
-  const rest = text.replace(/(?:^|\s)(\w+):(?:"([^"]+)"|(\S+))/g, (whole, name: string, quoted, plain) => {
-    const value: string = quoted ?? plain;
+  const rest = takeWords(text, (name, value) => {
     if (name === "reason") patch.reason = value.split(",");
     else if (name === "run") patch.run_id = value;
     else if (isWord(name)) patch[name] = value;
-    else return whole;
-    return " ";
+    else return false;
+    return true;
   });
   // A changed filter starts at the first page.
-  return { ...patch, q: rest.trim().replace(/\s+/g, " ") || null, cursor: null };
+  return { ...patch, q: rest || null, cursor: null };
 }
 
 export const NO_FILTERS: QueryPatch = Object.fromEntries(

@@ -1,18 +1,20 @@
 /** The Google Chat webhook: masked, saved, cleared, tested. */
+
 import { Bell } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { useMay } from "../../api/access";
 import { useAct } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
 import { secondsOf } from "../../schedules/schedule";
-import { ConfirmDialog } from "../../triggers/ConfirmDialog";
 import { type Summary, saveNotification, testNotification } from "../../triggers/eventApi";
 import { EVENTS } from "../../triggers/eventToken";
-import { Fact, Facts } from "../../triggers/Facts";
 import { messages as common } from "../../triggers/messages";
 import { Outcome } from "../../triggers/Outcome";
 import styles from "../../triggers/Triggers.module.css";
-import { Button, Field, Input } from "../../ui/controls";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
+import { Button } from "../../ui/controls";
+import { Fact, Facts } from "../../ui/Facts";
+import { InputField } from "../../ui/fields";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { Panel } from "../run/Panel";
@@ -109,20 +111,18 @@ function SaveForm() {
   };
   return (
     <form className={styles.stack} onSubmit={submit}>
-      <Field label={t("newWebhook")} hint={t("newWebhookHint")} error={save.error?.detail}>
-        {(wired) => (
-          <Input
-            {...wired}
-            type="password"
-            autoComplete="off"
-            value={url}
-            onChange={(event) => {
-              save.reset();
-              setUrl(event.target.value);
-            }}
-          />
-        )}
-      </Field>
+      <InputField
+        label={t("newWebhook")}
+        hint={t("newWebhookHint")}
+        error={save.error?.detail}
+        type="password"
+        autoComplete="off"
+        value={url}
+        onChange={(value) => {
+          save.reset();
+          setUrl(value);
+        }}
+      />
       <div className={styles.actions}>
         <Button kind="primary" type="submit" disabled={!url.trim() || save.isPending}>
           {t("saveWebhook")}

@@ -1,4 +1,5 @@
 /** The newest events of the month. */
+
 import { History } from "lucide-react";
 import { href, pathTo } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
@@ -11,6 +12,7 @@ import { Outcome } from "../../triggers/Outcome";
 import styles from "../../triggers/Triggers.module.css";
 import { joined } from "../../ui/controls";
 import { useRowKeys } from "../../ui/rowKeys";
+import { TableHead } from "../../ui/TableHead";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { Panel } from "../run/Panel";
@@ -31,17 +33,9 @@ export function Recent({ summary: { recent } }: { summary: Summary }) {
       actions={<span className={styles.soft}>{t("recentNote", { count: recent.length })}</span>}
     >
       <table ref={table} className={joined(styles.table, events.recent)}>
-        <thead>
-          <tr>
-            <th scope="col">{t("status")}</th>
-            <th scope="col">{t("when")}</th>
-            <th scope="col">{t("template")}</th>
-            <th scope="col">{t("source")}</th>
-            <th scope="col">{t("key")}</th>
-            <th scope="col">{t("reason")}</th>
-            <th scope="col">{c("run")}</th>
-          </tr>
-        </thead>
+        <TableHead
+          columns={[t("status"), t("when"), t("template"), t("source"), t("key"), t("reason"), c("run")]}
+        />
         <tbody>
           {recent.map((event, at) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: rows have no id, and two may be equal.

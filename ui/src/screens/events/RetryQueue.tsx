@@ -1,4 +1,5 @@
 /** Events that the server sends again, and a drain of those that are due. */
+
 import { RefreshCw } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
@@ -6,15 +7,17 @@ import { useRead } from "../../api/queries";
 import { href, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { secondsOf } from "../../schedules/schedule";
-import { ConfirmDialog } from "../../triggers/ConfirmDialog";
 import { drainRetryJobs, type RetryJob, readRetryJobs } from "../../triggers/eventApi";
 import { EVENTS } from "../../triggers/eventToken";
-import { Fact, Facts } from "../../triggers/Facts";
 import { messages as common } from "../../triggers/messages";
 import { Outcome } from "../../triggers/Outcome";
 import styles from "../../triggers/Triggers.module.css";
-import { Button, Field, Input } from "../../ui/controls";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
+import { Button } from "../../ui/controls";
+import { Fact, Facts } from "../../ui/Facts";
 import { ProblemBox } from "../../ui/feedback";
+import { InputField } from "../../ui/fields";
+import { TableHead } from "../../ui/TableHead";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
@@ -81,17 +84,17 @@ function JobTable({ jobs }: { jobs: readonly RetryJob[] }) {
   const c = useMessages(common);
   return (
     <table className={styles.table}>
-      <thead>
-        <tr>
-          <th scope="col">{t("status")}</th>
-          <th scope="col">{t("template")}</th>
-          <th scope="col">{t("key")}</th>
-          <th scope="col">{t("attemptsHead")}</th>
-          <th scope="col">{t("nextRetry")}</th>
-          <th scope="col">{t("lastError")}</th>
-          <th scope="col">{c("run")}</th>
-        </tr>
-      </thead>
+      <TableHead
+        columns={[
+          t("status"),
+          t("template"),
+          t("key"),
+          t("attemptsHead"),
+          t("nextRetry"),
+          t("lastError"),
+          c("run"),
+        ]}
+      />
       <tbody>
         {jobs.map((job) => (
           <JobRow key={job.job_id} job={job} />
@@ -150,18 +153,14 @@ function DrainDialog({ onClose }: { onClose: () => void }) {
       onDone={(done) => showToast({ tone: "good", title: t("drained", { ...done }) })}
       onClose={onClose}
     >
-      <Field label={t("drainLimit")}>
-        {(wired) => (
-          <Input
-            {...wired}
-            type="number"
-            min={1}
-            max={MOST}
-            value={limit}
-            onChange={(event) => setLimit(event.target.value)}
-          />
-        )}
-      </Field>
+      <InputField
+        label={t("drainLimit")}
+        type="number"
+        min={1}
+        max={MOST}
+        value={limit}
+        onChange={setLimit}
+      />
       <label className={styles.check}>
         <input type="checkbox" checked={force} onChange={(event) => setForce(event.target.checked)} />
         {t("drainForce")}

@@ -1,4 +1,5 @@
 /** The workflow events of a month: counts, the retry queue, recent events, notifications. */
+
 import { ChevronLeft, ChevronRight, CircleHelp, Copy, ListTree, RadioTower } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { isSendable } from "../../api/apiKey";
@@ -11,8 +12,9 @@ import { readSummary, type Summary } from "../../triggers/eventApi";
 import { EVENTS, eventToken, wantsToken } from "../../triggers/eventToken";
 import styles from "../../triggers/Triggers.module.css";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink, Field, IconButton, Input, Select } from "../../ui/controls";
+import { Button, ButtonLink, IconButton, Select } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { InputField } from "../../ui/fields";
 import { Card, Page } from "../../ui/Page";
 import { Panel } from "../run/Panel";
 import { type Bar, Bars, Shares } from "./Charts";
@@ -109,17 +111,14 @@ function TokenForm() {
     <Card title={t("tokenTitle")} className={local.token}>
       <form className={styles.dialog} onSubmit={use}>
         <p>{t("tokenText")}</p>
-        <Field label={t("token")} error={isWrong ? t("tokenCharacters") : null}>
-          {(wired) => (
-            <Input
-              {...wired}
-              type="password"
-              autoComplete="off"
-              value={token}
-              onChange={(event) => setToken(event.target.value)}
-            />
-          )}
-        </Field>
+        <InputField
+          label={t("token")}
+          error={isWrong ? t("tokenCharacters") : null}
+          type="password"
+          autoComplete="off"
+          value={token}
+          onChange={setToken}
+        />
         <div className={styles.actions}>
           <Button kind="primary" type="submit">
             {t("tokenUse")}

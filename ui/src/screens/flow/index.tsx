@@ -1,5 +1,5 @@
 /** One flow: its graph, a form to run it, how its runs went, its workers, runs and schedules. */
-import { SearchX } from "lucide-react";
+
 import { useState } from "react";
 import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
@@ -13,8 +13,8 @@ import { duration } from "../../i18n/time";
 import { readSchedules } from "../../schedules/scheduleApi";
 import { refOf, scheduleHref } from "../../schedules/scheduleRef";
 import { ButtonLink, Segments } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Card, Page } from "../../ui/Page";
+import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
 import { StatusBadge } from "../../ui/status";
 import { Ago, Duration } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
@@ -34,18 +34,11 @@ export default function FlowScreen({ params }: ScreenProps) {
   });
   if (error?.status === 404 && !data)
     return (
-      <Page title={name}>
-        <EmptyState
-          icon={SearchX}
-          title={t("notFound")}
-          actions={<ButtonLink href={href("/flows")}>{t("allFlows")}</ButtonLink>}
-        >
-          <UserText text={error.detail} />
-        </EmptyState>
-      </Page>
+      <NotFoundPage title={name} heading={t("notFound")} list={{ path: "/flows", label: t("allFlows") }}>
+        <UserText text={error.detail} />
+      </NotFoundPage>
     );
-  if (!data)
-    return <Page title={name}>{error ? <ProblemBox problem={error} onRetry={refetch} /> : <Loading />}</Page>;
+  if (!data) return <LoadingPage title={name} problem={error} onRetry={refetch} />;
   return (
     <Page title={name} actions={<ButtonLink href={href("/flows")}>{t("allFlows")}</ButtonLink>}>
       <div className={styles.flow}>

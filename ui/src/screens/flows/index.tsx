@@ -1,5 +1,5 @@
 /** The flows that workers have or that have runs, with how their runs of the last day ended. */
-import { SearchX, Workflow } from "lucide-react";
+import { Workflow } from "lucide-react";
 import { useRead } from "../../api/queries";
 import { useWorkerSetup } from "../../api/workerSetup";
 import { href, pathTo, useQueryState } from "../../app/router";
@@ -10,7 +10,7 @@ import { duration } from "../../i18n/time";
 import { workerCommand } from "../../lib/commands";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button, ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { FilterRow } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
@@ -135,10 +135,10 @@ function Nothing({ filtered }: { filtered: boolean }) {
   const { setup } = useWorkerSetup();
   if (filtered)
     return (
-      <EmptyState
-        icon={SearchX}
+      <NothingMatches
         title={t("nothingTitle")}
-        actions={<Button onClick={() => change({ q: null, cursor: null })}>{t("nothingClear")}</Button>}
+        clear={t("nothingClear")}
+        onClear={() => change({ q: null, cursor: null })}
       />
     );
   return (

@@ -1,9 +1,11 @@
 /** Pending and running runs by tag: the same counts as those of lists. */
+
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { joined } from "../../ui/controls";
 import { Card } from "../../ui/Page";
+import { TableHead } from "../../ui/TableHead";
 import { age } from "./age";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
@@ -22,15 +24,9 @@ export function Queues({ overview }: { overview: Overview }) {
         <p className={styles.nothing}>{t("noQueues")}</p>
       ) : (
         <table className={styles.queues}>
-          <thead>
-            <tr>
-              <th scope="col">{t("queueTag")}</th>
-              <th scope="col">{t("pending")}</th>
-              <th scope="col">{t("queueAge")}</th>
-              <th scope="col">{t("running")}</th>
-              <th scope="col">{t("queueWorkers")}</th>
-            </tr>
-          </thead>
+          <TableHead
+            columns={[t("queueTag"), t("pending"), t("queueAge"), t("running"), t("queueWorkers")]}
+          />
           <tbody>
             {shown.map((queue) => (
               <tr

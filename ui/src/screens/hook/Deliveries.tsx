@@ -1,4 +1,5 @@
 /** The kept deliveries of a hook, and one of them with what was sent and answered. */
+
 import { Inbox, RotateCcw } from "lucide-react";
 import { type ReactNode, useRef } from "react";
 import { useMay } from "../../api/access";
@@ -11,7 +12,6 @@ import { fileSize } from "../../i18n/size";
 import { exactTime } from "../../i18n/time";
 import { formattedJson, parseJson } from "../../lib/exactJson";
 import { visible } from "../../lib/visible";
-import { Fact, Facts } from "../../triggers/Facts";
 import {
   type Delivery,
   type DeliveryItem,
@@ -26,8 +26,10 @@ import type { HookRef } from "../../triggers/triggerRef";
 import { CopyButton } from "../../ui/Copy";
 import { Button, Select } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
+import { Fact, Facts } from "../../ui/Facts";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { useRowKeys } from "../../ui/rowKeys";
+import { TableHead } from "../../ui/TableHead";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
@@ -122,16 +124,7 @@ function DeliveryTable({ items, onOpen }: DeliveryTableProps) {
   const table = useRowKeys<HTMLTableElement>({ next: t("keyNext"), previous: t("keyPrevious") });
   return (
     <table ref={table} className={styles.table}>
-      <thead>
-        <tr>
-          <th scope="col">{t("number")}</th>
-          <th scope="col">{t("status")}</th>
-          <th scope="col">{t("when")}</th>
-          <th scope="col">{t("answer")}</th>
-          <th scope="col">{c("run")}</th>
-          <th scope="col">{t("reason")}</th>
-        </tr>
-      </thead>
+      <TableHead columns={[t("number"), t("status"), t("when"), t("answer"), c("run"), t("reason")]} />
       <tbody>
         {items.map((item) => (
           <tr key={item.delivery_id} data-delivery={item.delivery_id}>

@@ -1,14 +1,16 @@
 /** The actions of a hook: test, edit, rotate its secret, delete. */
+
 import { Ellipsis, FlaskConical, KeyRound, Pencil, ShieldOff, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
 import { href, navigate } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
-import { ConfirmDialog } from "../../triggers/ConfirmDialog";
 import { deleteHook, finishRotation, type Hook, rotateHook } from "../../triggers/hookApi";
 import { messages as common } from "../../triggers/messages";
 import { hookHref, hookRef } from "../../triggers/triggerRef";
-import { Button, ButtonLink, Field, IconButton, Select } from "../../ui/controls";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
+import { Button, ButtonLink, IconButton } from "../../ui/controls";
+import { SelectField } from "../../ui/fields";
 import { Menu, MenuItem, MenuLabel, MenuLine } from "../../ui/menus";
 import { showToast } from "../../ui/toasts";
 import { HookTest } from "./HookTest";
@@ -40,7 +42,7 @@ export function HookActions({ hook }: { hook: Hook }) {
       )}
       <Menu
         align="end"
-        trigger={<IconButton label={t("more")} icon={<Ellipsis size={16} />} kind="normal" />}
+        trigger={<IconButton label={c("more")} icon={<Ellipsis size={16} />} kind="normal" />}
       >
         {!may && <MenuLabel>{c("needsScope")}</MenuLabel>}
         {hook.secrets.length > 0 && (
@@ -58,7 +60,7 @@ export function HookActions({ hook }: { hook: Hook }) {
         <MenuLine />
         <MenuItem danger disabled={!may} onSelect={() => setAsked("delete")}>
           <Trash2 size={14} aria-hidden />
-          {t("deleteIt")}
+          {c("deleteIt")}
         </MenuItem>
       </Menu>
       {Asking && <Asking hook={hook} onClose={() => setAsked(null)} />}
@@ -87,17 +89,13 @@ function RotateDialog({ hook, onClose }: AskedProps) {
       onDone={keepSecret}
       onClose={onClose}
     >
-      <Field label={t("keepOld")}>
-        {(wired) => (
-          <Select {...wired} value={keep} onChange={(event) => setKeep(event.target.value)}>
-            {KEPT.map((each) => (
-              <option key={each} value={each}>
-                {t(`keep.${each}`)}
-              </option>
-            ))}
-          </Select>
-        )}
-      </Field>
+      <SelectField
+        label={t("keepOld")}
+        options={KEPT}
+        text={(each) => t(`keep.${each}`)}
+        value={keep}
+        onChange={setKeep}
+      />
     </ConfirmDialog>
   );
 }

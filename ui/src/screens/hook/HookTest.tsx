@@ -1,4 +1,5 @@
 /** A sample delivery, mapped and not started. */
+
 import { useState } from "react";
 import { listText, useMessages } from "../../i18n/messages";
 import { type ParsedPairs, parsePairs } from "../../lib/pairLines";
@@ -7,7 +8,7 @@ import { messages as common } from "../../triggers/messages";
 import { TestDialog, WouldStart } from "../../triggers/TestDialog";
 import styles from "../../triggers/Triggers.module.css";
 import { hookRef } from "../../triggers/triggerRef";
-import { Field, TextArea } from "../../ui/controls";
+import { CodeField } from "../../ui/fields";
 import { messages } from "./messages";
 
 const SAMPLE = '{\n  "hello": "world"\n}';
@@ -72,18 +73,5 @@ function PairsField({ label, hint, value, onChange }: PairsFieldProps) {
   const c = useMessages(common);
   const parsed = parsePairs(value);
   const wrong = "wrong" in parsed ? c("badPair", { line: parsed.wrong }) : null;
-  return (
-    <Field label={label} hint={hint} error={wrong}>
-      {(wired) => (
-        <TextArea
-          {...wired}
-          className="mono"
-          rows={2}
-          spellCheck={false}
-          value={value}
-          onChange={(event) => onChange(event.target.value)}
-        />
-      )}
-    </Field>
-  );
+  return <CodeField label={label} hint={hint} error={wrong} rows={2} value={value} onChange={onChange} />;
 }

@@ -1,20 +1,22 @@
 /** The screen of one hook: how to send to it, what it starts, and its deliveries. */
-import { ArrowRightLeft, SearchX, Terminal } from "lucide-react";
+
+import { ArrowRightLeft, Terminal } from "lucide-react";
 import { useRead } from "../../api/queries";
 import { href, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { looseText } from "../../lib/pairLines";
-import { Fact, Facts } from "../../triggers/Facts";
 import { type Hook, readHook } from "../../triggers/hookApi";
 import { useHookWords } from "../../triggers/kinds";
 import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { hookRef } from "../../triggers/triggerRef";
 import { CommandLine } from "../../ui/CommandLine";
-import { ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { Fact, Facts } from "../../ui/Facts";
+import { ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
+import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
+import { TableHead } from "../../ui/TableHead";
 import { Labels, Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
@@ -45,22 +47,15 @@ function HookScreen({ id, tenant }: { id: string; tenant: string | null }) {
   );
   if (error?.status === 404)
     return (
-      <Page title={t("title")}>
-        <EmptyState
-          icon={SearchX}
-          title={t("notFound")}
-          actions={<ButtonLink href={href("/hooks")}>{t("allHooks")}</ButtonLink>}
-        >
-          {t("notFoundText")}
-        </EmptyState>
-      </Page>
+      <NotFoundPage
+        title={t("title")}
+        heading={t("notFound")}
+        list={{ path: "/hooks", label: t("allHooks") }}
+      >
+        {t("notFoundText")}
+      </NotFoundPage>
     );
-  if (!data)
-    return (
-      <Page title={id}>
-        {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-      </Page>
-    );
+  if (!data) return <LoadingPage title={id} problem={error} onRetry={refetch} />;
   return (
     <Page title={data.hook_id} actions={<HookActions hook={data} />}>
       {error && <ProblemBox problem={error} onRetry={() => void refetch()} />}
@@ -180,12 +175,7 @@ function Mapping({ hook }: { hook: Hook }) {
         <p className={styles.body}>{t("wholeBody")}</p>
       ) : (
         <table className={styles.table}>
-          <thead>
-            <tr>
-              <th scope="col">{t("param")}</th>
-              <th scope="col">{t("source")}</th>
-            </tr>
-          </thead>
+          <TableHead columns={[t("param"), t("source")]} />
           <tbody>
             {Object.entries(hook.map).map(([name, source]) => (
               <tr key={name}>

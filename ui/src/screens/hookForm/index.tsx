@@ -1,7 +1,6 @@
 /** The form of a new hook, or of one that is edited. */
-import { Save } from "lucide-react";
-import { type KeyboardEvent, useMemo, useRef, useState } from "react";
-import type { Problem } from "../../api/problem";
+
+import { useMemo, useState } from "react";
 import { useAct, useRead } from "../../api/queries";
 import { href, navigate, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
@@ -12,7 +11,6 @@ import { KINDS, type Kind, OVERLAPS, useHookWords } from "../../triggers/kinds";
 import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { hookHref, hookRef } from "../../triggers/triggerRef";
-import { Button, ButtonLink } from "../../ui/controls";
 import {
   ChoiceField,
   type Draft,
@@ -23,13 +21,15 @@ import {
   useForm,
   type Wrong,
 } from "../../ui/draftForm";
-import { Loading, ProblemBox } from "../../ui/feedback";
-import { useFirstInvalid } from "../../ui/firstInvalid";
+import { Form } from "../../ui/Form";
+import { ProblemBox } from "../../ui/feedback";
 import { Card, Page } from "../../ui/Page";
+import { LoadingPage } from "../../ui/pageStates";
+import { SaveBar, StaleNote, useSaving } from "../../ui/saving";
+import saves from "../../ui/saving.module.css";
 import { showToast } from "../../ui/toasts";
 import { keepSecret } from "../hook/newSecret";
 import { changeJson, createJson, draftOf, EMPTY, onTop, wrongPair } from "./draft";
-import local from "./HookForm.module.css";
 import { messages } from "./messages";
 
 const ALGORITHMS = ["sha256", "sha512", "sha1"] as const;
@@ -52,11 +52,7 @@ function Edit({ id, tenant }: { id: string; tenant: string | null }) {
     readHook({ id, tenant }, signal),
   );
   if (data) return <HookForm stored={data} />;
-  return (
-    <Page title={t("editTitle", { hook: id })}>
-      {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-    </Page>
-  );
+  return <LoadingPage title={t("editTitle", { hook: id })} problem={error} onRetry={refetch} />;
 }
 
 interface State {
@@ -72,10 +68,6 @@ function useHookForm(stored: Hook | null) {
     const base = stored ? draftOf(stored) : EMPTY;
     return { draft: base, base, revision: stored?.revision ?? 0 };
   });
-  const [tried, setTried] = useState(false);
-  // A new object for each refusal.
-  const [refused, setRefused] = useState<object | null>(null);
-  const [answered, setAnswered] = useState<{ draft: Draft; problem: Problem } | null>(null);
   const { draft, base, revision } = state;
   const save = useAct(
     async () => {
@@ -97,40 +89,27 @@ function useHookForm(stored: Hook | null) {
     onDone: (current) => {
       const theirs = draftOf(current);
       setState({ draft: onTop(draft, base, theirs), base: theirs, revision: current.revision });
-      setAnswered(null);
+      saving.forgetProblem();
     },
   });
   const own = useOwnFindings(draft);
-  const submit = () => {
-    setTried(true);
-    if (save.isPending) return;
-    if (Object.keys(own).length > 0) return setRefused({});
-    setAnswered(null);
-    save.mutate(undefined, {
-      onError: (problem) => {
-        setAnswered({ draft, problem });
-        setRefused({});
-      },
-    });
-  };
-  const problem = answered?.draft === draft ? answered.problem : null;
+  const saving = useSaving(save, draft, own);
+  const { problem } = saving;
   const serverErrors = errorsByField(problem, Object.keys(EMPTY));
   // A change of somebody else or, for a new hook, an id that is taken.
   const isConflict = problem?.errId === CONFLICT;
   return {
+    ...saving,
     draft,
     change: (patch: Draft) => setState((now) => ({ ...now, draft: { ...now.draft, ...patch } })),
     wrong: {
       ...serverErrors.wrong,
       ...(isConflict && !stored && { hook_id: problem.detail }),
-      ...(tried ? own : {}),
+      ...(saving.tried ? own : {}),
     } as Wrong,
     problem: isConflict ? null : serverErrors.rest,
     isStale: isConflict && stored !== null,
     reload,
-    isPending: save.isPending,
-    refused,
-    submit,
   };
 }
 
@@ -154,26 +133,10 @@ function HookForm({ stored }: { stored: Hook | null }) {
   const t = useMessages(messages);
   const c = useMessages(common);
   const form = useHookForm(stored);
-  const element = useRef<HTMLFormElement>(null);
-  useFirstInvalid(element, form.refused);
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
-    form.submit();
-  };
   return (
     <Page title={stored ? t("editTitle", { hook: stored.hook_id }) : t("title")}>
       <FormContext value={form}>
-        <form
-          ref={element}
-          className={local.form}
-          noValidate
-          onKeyDown={onKeyDown}
-          onSubmit={(event) => {
-            event.preventDefault();
-            form.submit();
-          }}
-        >
+        <Form className={saves.form} refusal={form.refused} onSubmit={form.submit}>
           <Card title={t("sender")}>
             <div className={styles.fields}>
               <SenderFields isNew={stored === null} />
@@ -190,24 +153,21 @@ function HookForm({ stored }: { stored: Hook | null }) {
             </div>
           </Card>
           {form.isStale && (
-            <div className={styles.note} role="alert">
-              <strong>{c("conflictTitle")}</strong>
-              <p>{c("conflictText")}</p>
-              <Button disabled={form.reload.isPending} onClick={() => form.reload.mutate()}>
-                {c("conflictLoad")}
-              </Button>
-            </div>
+            <StaleNote
+              title={c("conflictTitle")}
+              text={c("conflictText")}
+              load={c("conflictLoad")}
+              disabled={form.reload.isPending}
+              onLoad={() => form.reload.mutate()}
+            />
           )}
           {form.problem && <ProblemBox problem={form.problem} />}
-          <div className={styles.actions}>
-            <Button kind="primary" type="submit" aria-disabled={form.isPending}>
-              <Save size={14} aria-hidden />
-              {form.isPending ? c("saving") : stored ? c("save") : c("create")}
-            </Button>
-            <ButtonLink href={stored ? hookHref(hookRef(stored)) : href("/hooks")}>{t("discard")}</ButtonLink>
-            <span className={styles.soft}>{t("keys")}</span>
-          </div>
-        </form>
+          <SaveBar
+            isNew={stored === null}
+            isPending={form.isPending}
+            back={stored ? hookHref(hookRef(stored)) : href("/hooks")}
+          />
+        </Form>
       </FormContext>
     </Page>
   );

@@ -1,8 +1,9 @@
 /** The hooks: what each delivery starts. */
-import { Plus, SearchX, Webhook } from "lucide-react";
+
+import { Plus, Webhook } from "lucide-react";
 import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
-import { href, type QueryPatch, useQueryState } from "../../app/router";
+import { href, picked, type QueryPatch, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { type Hook, readHooks } from "../../triggers/hookApi";
 import { KINDS, useHookWords } from "../../triggers/kinds";
@@ -10,13 +11,16 @@ import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { hookHref, hookRef } from "../../triggers/triggerRef";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink, Select } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
-import { FilterChips, FilterRow } from "../../ui/filters";
+import { ButtonLink } from "../../ui/controls";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
+import { FilterChips, FilterRow, FilterSelect, searchText, searchTyped, wordChips } from "../../ui/filters";
 import { Page } from "../../ui/Page";
+import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
+import { TableHead } from "../../ui/TableHead";
 import { Tags } from "../../ui/Tags";
+import base from "../../ui/table.module.css";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
@@ -29,20 +33,14 @@ const WORDS = ["flow", "q"] as const;
 
 export default function HooksScreen() {
   const t = useMessages(messages);
-  const [query, change] = useQueryState();
-  const asked = Object.fromEntries(
-    ["q", "kind", "flow", "cursor"].flatMap((name) => {
-      const value = query.get(name);
-      return value ? [[name, value]] : [];
-    }),
-  );
+  const [query] = useQueryState();
+  const asked = picked(query, ["q", "kind", "flow", "cursor"]);
   const { data, error, isPending, refetch } = useRead(
     ["hooks", JSON.stringify(asked)],
     (signal) => readHooks({ ...asked, limit: PAGE }, signal),
     { keep: true, every: EVERY_MS },
   );
   const items = data?.items ?? [];
-  const further = data?.next_cursor ?? null;
   const isFiltered = Object.keys(asked).length > 0;
   return (
     <Page
@@ -55,16 +53,7 @@ export default function HooksScreen() {
       {isPending && <Loading />}
       {items.length > 0 && <HookTable items={items} />}
       {data && items.length === 0 && !error && <Nothing filtered={isFiltered} />}
-      {(query.has("cursor") || further !== null) && (
-        <nav className={styles.pages} aria-label={t("pages")}>
-          <Button disabled={!query.has("cursor")} onClick={() => change({ cursor: null })}>
-            {t("first")}
-          </Button>
-          <Button disabled={further === null} onClick={() => change({ cursor: further })}>
-            {t("further")}
-          </Button>
-        </nav>
-      )}
+      <Pages next={data?.next_cursor} />
     </Page>
   );
 }
@@ -85,35 +74,16 @@ function Filters() {
   const t = useMessages(messages);
   const words = useHookWords();
   const [query, change] = useQueryState();
-  const chips = WORDS.filter((name) => query.get(name)).map((name) => ({
-    key: name,
-    name: t(`word.${name}`),
-    value: query.get(name) ?? "",
-    without: { [name]: null, cursor: null },
-  }));
+  const chips = wordChips(query, WORDS, (name) => t(`word.${name}`));
   return (
     <FilterRow>
       <SearchField
         label={t("search")}
         placeholder={t("searchPlaceholder")}
         value={query.get("q") ?? ""}
-        onSearch={(text) => {
-          change({ q: text.trim() || null, cursor: null });
-          return text.trim();
-        }}
+        onSearch={searchTyped(searchText, change)}
       />
-      <Select
-        aria-label={t("kindFilter")}
-        value={query.get("kind") ?? ""}
-        onChange={({ target }) => change({ kind: target.value || null, cursor: null })}
-      >
-        <option value="">{t("anyKind")}</option>
-        {KINDS.map((kind) => (
-          <option key={kind} value={kind}>
-            {words(kind)}
-          </option>
-        ))}
-      </Select>
+      <FilterSelect name="kind" label={t("kindFilter")} any={t("anyKind")} options={KINDS} text={words} />
       {chips.length > 0 && <FilterChips chips={chips} none={NO_FILTERS} />}
     </FilterRow>
   );
@@ -125,18 +95,9 @@ function HookTable({ items }: { items: readonly Hook[] }) {
   const words = useHookWords();
   const table = useRowKeys<HTMLTableElement>({ next: t("keyNext"), previous: t("keyPrevious") });
   return (
-    <div className={styles.list}>
+    <div className={base.frame}>
       <table ref={table} className={styles.table} aria-label={t("list")}>
-        <thead>
-          <tr>
-            <th scope="col">{t("hook")}</th>
-            <th scope="col">{t("kindFilter")}</th>
-            <th scope="col">{c("flow")}</th>
-            <th scope="col">{c("tag")}</th>
-            <th scope="col">{c("note")}</th>
-            <th scope="col">{c("changed")}</th>
-          </tr>
-        </thead>
+        <TableHead columns={[t("hook"), t("kindFilter"), c("flow"), c("tag"), c("note"), c("changed")]} />
         <tbody>
           {items.map((hook) => (
             <tr key={`${hook.tenant_id ?? ""} ${hook.hook_id}`} data-hook={hook.hook_id}>
@@ -173,13 +134,9 @@ function Nothing({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (filtered)
     return (
-      <EmptyState
-        icon={SearchX}
-        title={t("nothingTitle")}
-        actions={<Button onClick={() => change(NO_FILTERS)}>{t("nothingClear")}</Button>}
-      >
+      <NothingMatches title={t("nothingTitle")} onClear={() => change(NO_FILTERS)}>
         {t("nothingText")}
-      </EmptyState>
+      </NothingMatches>
     );
   return (
     <EmptyState icon={Webhook} title={t("emptyTitle")} actions={<Create />}>

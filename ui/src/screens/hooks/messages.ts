@@ -16,15 +16,11 @@ export const messages = defineMessages({
     rotating: "Two secrets are valid",
     keyNext: "Next hook",
     keyPrevious: "Previous hook",
-    pages: "Pages",
-    first: "First page",
-    further: "Next page",
     emptyTitle: "No hooks yet",
     emptyText:
       "A hook is an address to which other systems send webhooks: each accepted delivery starts a run, once. Create one here, or on the command line:",
     nothingTitle: "No hook matches",
     nothingText: "Remove a filter to see the others.",
-    nothingClear: "Clear the filters",
   },
   ja: {
     title: "フック",
@@ -41,14 +37,10 @@ export const messages = defineMessages({
     rotating: "2つのシークレットが有効",
     keyNext: "次のフック",
     keyPrevious: "前のフック",
-    pages: "ページ",
-    first: "最初のページ",
-    further: "次のページ",
     emptyTitle: "フックはまだありません",
     emptyText:
       "フックは、ほかのシステムから Webhook を受け取る URL です。受け付けた配信ごとに run を1回だけ開始します。ここから、またはコマンドラインで作成できます:",
     nothingTitle: "該当するフックはありません",
     nothingText: "絞り込みを解除すると、ほかのフックが表示されます。",
-    nothingClear: "絞り込みを解除",
   },
 });

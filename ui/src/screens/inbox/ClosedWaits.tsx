@@ -14,6 +14,7 @@ import { nameOf } from "../wait/wait";
 import { CLOSED_STATES, type ClosedView } from "./filters";
 import styles from "./Inbox.module.css";
 import { messages } from "./messages";
+import { AskedBy } from "./WaitList";
 
 type Item = Schemas["WaitItem"];
 
@@ -102,12 +103,7 @@ function ClosedRow({ wait, current, href }: { wait: Item; current: boolean; href
         )}
       </span>
       <span className={styles.facts}>
-        <span className={styles.place}>
-          <strong>
-            <UserText text={wait.flow_name} />
-          </strong>{" "}
-          · <UserText text={wait.task} />
-        </span>
+        <AskedBy wait={wait} />
         <span className={styles.asked}>
           <Ago at={wait.decided_at ?? wait.created_at} />
         </span>

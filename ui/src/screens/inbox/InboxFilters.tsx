@@ -3,10 +3,10 @@
 import type { HumanWait } from "pyoco-server-react";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
-import { Button, Select } from "../../ui/controls";
-import { FilterRow } from "../../ui/filters";
+import { Button } from "../../ui/controls";
+import { FilterRow, FilterSelect } from "../../ui/filters";
 import { SearchField } from "../../ui/SearchField";
-import { choices, DUE, type Due, dueOf, isFiltered, NO_FILTERS } from "./filters";
+import { choices, DUE, type Due, isFiltered, NO_FILTERS } from "./filters";
 import { messages } from "./messages";
 
 export function InboxFilters({ waits }: { waits: readonly HumanWait[] }) {
@@ -20,7 +20,6 @@ export function InboxFilters({ waits }: { waits: readonly HumanWait[] }) {
     waits.flatMap(({ assignees }) => assignees),
     query.get("assignee"),
   );
-  const dues: (Due | "any")[] = ["any", ...(Object.keys(DUE) as Due[])];
   return (
     <FilterRow>
       <SearchField
@@ -33,39 +32,23 @@ export function InboxFilters({ waits }: { waits: readonly HumanWait[] }) {
           return text;
         }}
       />
-      <Select
-        aria-label={t("flow")}
-        value={query.get("flow") ?? ""}
-        onChange={({ target }) => change({ flow: target.value })}
-      >
-        <option value="">{t("allFlows")}</option>
-        {flows.map((flow) => (
-          <option key={flow}>{flow}</option>
-        ))}
-      </Select>
+      <FilterSelect name="flow" label={t("flow")} any={t("allFlows")} options={flows} text={(flow) => flow} />
       {people.length > 0 && (
-        <Select
-          aria-label={t("assignee")}
-          value={query.get("assignee") ?? ""}
-          onChange={({ target }) => change({ assignee: target.value })}
-        >
-          <option value="">{t("everybody")}</option>
-          {people.map((person) => (
-            <option key={person}>{person}</option>
-          ))}
-        </Select>
+        <FilterSelect
+          name="assignee"
+          label={t("assignee")}
+          any={t("everybody")}
+          options={people}
+          text={(person) => person}
+        />
       )}
-      <Select
-        aria-label={t("due")}
-        value={dueOf(query) ?? "any"}
-        onChange={({ target }) => change({ due: target.value === "any" ? null : target.value })}
-      >
-        {dues.map((due) => (
-          <option key={due} value={due}>
-            {t(`due.${due}`)}
-          </option>
-        ))}
-      </Select>
+      <FilterSelect
+        name="due"
+        label={t("due")}
+        any={t("due.any")}
+        options={Object.keys(DUE) as Due[]}
+        text={(due) => t(`due.${due}`)}
+      />
       {isFiltered(query) && (
         <Button kind="plain" onClick={() => change(NO_FILTERS)}>
           {t("clear")}

@@ -57,6 +57,18 @@ export function WaitList({ waits, selected, hrefOf }: WaitListProps) {
   );
 }
 
+/** The flow and the task that ask. */
+export function AskedBy({ wait }: { wait: { flow_name: string; task: string } }) {
+  return (
+    <span className={styles.place}>
+      <strong>
+        <UserText text={wait.flow_name} />
+      </strong>{" "}
+      · <UserText text={wait.task} />
+    </span>
+  );
+}
+
 function WaitRow({ wait, current, href }: { wait: HumanWait; current: boolean; href: string }) {
   const t = useMessages(messages);
   return (
@@ -68,12 +80,7 @@ function WaitRow({ wait, current, href }: { wait: HumanWait; current: boolean; h
         <Deadline at={wait.deadline_at} />
       </span>
       <span className={styles.facts}>
-        <span className={styles.place}>
-          <strong>
-            <UserText text={wait.flow_name} />
-          </strong>{" "}
-          · <UserText text={wait.task} />
-        </span>
+        <AskedBy wait={wait} />
         {wait.proposal_digest !== null && (
           <span className={styles.fact}>
             <FileDiff size={12} aria-hidden />

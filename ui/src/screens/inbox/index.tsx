@@ -1,5 +1,5 @@
 /** The inbox: a live list, and the selected question. */
-import { ArrowRight, Inbox as InboxIcon, Maximize2, MousePointerClick, SearchX } from "lucide-react";
+import { ArrowRight, Inbox as InboxIcon, Maximize2, MousePointerClick } from "lucide-react";
 import type { HumanWait } from "pyoco-server-react";
 import { useEffect, useLayoutEffect, useRef } from "react";
 import { queryClient } from "../../api/queries";
@@ -8,7 +8,7 @@ import { useShortcut } from "../../app/shortcuts";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
 import { Button, ButtonLink, Segments } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { type Inbox, isOpenIn, useInbox } from "../wait/inbox";
 import { WaitPanel } from "../wait/WaitPanel";
@@ -53,7 +53,7 @@ export default function InboxScreen() {
             {shown.length > 0 ? (
               <WaitList waits={shown} selected={selected} hrefOf={hrefOf} />
             ) : (
-              <NothingMatches filtered={isFiltered(query)} />
+              <NoneShown filtered={isFiltered(query)} />
             )}
             {!narrow && <Side inbox={inbox} selected={selected} onStep={step} hasNext={shown.length > 0} />}
           </div>
@@ -211,17 +211,13 @@ function NothingAsked() {
 
 const EXAMPLE = 'ok = ctx.human("Pay 120 EUR to Ada?")';
 
-function NothingMatches({ filtered }: { filtered: boolean }) {
+function NoneShown({ filtered }: { filtered: boolean }) {
   const t = useMessages(messages);
   const [, change] = useQueryState();
   if (!filtered) return <EmptyState icon={InboxIcon} title={t("emptyTitle")} />;
   return (
-    <EmptyState
-      icon={SearchX}
-      title={t("nothingTitle")}
-      actions={<Button onClick={() => change(NO_FILTERS)}>{t("clear")}</Button>}
-    >
+    <NothingMatches title={t("nothingTitle")} onClear={() => change(NO_FILTERS)}>
       {t("nothingText")}
-    </EmptyState>
+    </NothingMatches>
   );
 }

@@ -1,5 +1,3 @@
-/** What this gateway measures: rates, queues, slots and latencies, from `GET /metrics` and the overview. */
-import type { ReactNode } from "react";
 import type { Schemas } from "../../api/client";
 import { wantsApiKey } from "../../app/pageConfig";
 import { href } from "../../app/router";
@@ -9,6 +7,7 @@ import { duration } from "../../i18n/time";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Card } from "../../ui/Page";
 import type { Scrape } from "./exposition";
+import { Figure as FigureItem, type FigureProps } from "./Figure";
 import { queueRows, requestRate, routeRows, startLatency, throughputOf } from "./figures";
 import styles from "./Metrics.module.css";
 import { messages } from "./messages";
@@ -133,34 +132,11 @@ function Figures({ scrapes, latest, overview }: ScrapesProps) {
 const percent = (share: number, language: string): string =>
   share.toLocaleString(language, { style: "percent", maximumFractionDigits: share < 0.1 ? 1 : 0 });
 
-interface FigureProps {
-  label: string;
-  value: string;
-  /** What it counts. */
-  to?: string;
-  children: ReactNode;
-}
-
-function Figure({ label, value, to, children }: FigureProps) {
-  const content = (
-    <>
-      <span className={styles.figureLabel}>{label}</span>
-      <span className={styles.figureValue}>{value}</span>
-      <span className={styles.soft}>{children}</span>
-    </>
-  );
-  return (
-    <li>
-      {to ? (
-        <a className={styles.figure} href={to}>
-          {content}
-        </a>
-      ) : (
-        <div className={styles.figure}>{content}</div>
-      )}
-    </li>
-  );
-}
+const Figure = ({ children, ...rest }: FigureProps) => (
+  <FigureItem className={styles.figure} {...rest}>
+    <span className={styles.soft}>{children}</span>
+  </FigureItem>
+);
 
 function Trends({ scrapes, latest, overview }: ScrapesProps) {
   const t = useMessages(messages);

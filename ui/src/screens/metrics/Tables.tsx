@@ -5,12 +5,12 @@ import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { duration } from "../../i18n/time";
 import { Card } from "../../ui/Page";
-import sideways from "../../ui/sideways.module.css";
 import { UserText } from "../../ui/UserText";
 import type { Scrape } from "./exposition";
 import { flowRows, type QueueRow, type RouteRow } from "./figures";
 import styles from "./Metrics.module.css";
 import { messages } from "./messages";
+import table from "./Table.module.css";
 
 const SHOWN = 15;
 // Where the gateway counts the flows beyond its limit.
@@ -35,13 +35,13 @@ function Table({ title, note, footer, columns, empty, rows }: TableProps) {
   const t = useMessages(messages);
   const language = useLanguage();
   return (
-    <Card title={title} actions={note && <span className={styles.soft}>{note}</span>} className={styles.list}>
+    <Card title={title} actions={note && <span className={styles.soft}>{note}</span>} className={table.list}>
       {rows.length === 0 ? (
-        <p className={styles.nothing}>{empty}</p>
+        <p className={table.nothing}>{empty}</p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard.
-        <div className={sideways.sideways} tabIndex={0} role="region" aria-label={title}>
-          <table className={styles.table}>
+        <div className={table.scroll} tabIndex={0} role="region" aria-label={title}>
+          <table className={table.table}>
             <thead>
               <tr>
                 {columns.map((column, at) => (
@@ -68,8 +68,8 @@ function Table({ title, note, footer, columns, empty, rows }: TableProps) {
           </table>
         </div>
       )}
-      {rows.length > SHOWN && <p className={styles.nothing}>{t("more", { count: rows.length - SHOWN })}</p>}
-      {footer && rows.length > 0 && <p className={styles.footer}>{footer}</p>}
+      {rows.length > SHOWN && <p className={table.nothing}>{t("more", { count: rows.length - SHOWN })}</p>}
+      {footer && rows.length > 0 && <p className={table.footer}>{footer}</p>}
     </Card>
   );
 }

@@ -13,9 +13,9 @@ import { type AgentRequest, resume } from "../../requests/requestApi";
 import { Arming, useIsArmed } from "../../ui/arming";
 import { Button, Field, joined, TextArea } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
+import { onSendShortcut, SEND_KEYS } from "../../ui/sendShortcut";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
-import { onSendShortcut, SEND_KEYS } from "../wait/sendShortcut";
 import { messages } from "./messages";
 import local from "./Request.module.css";
 

@@ -1,5 +1,5 @@
 /** One request: what is wanted, planned and reported, its steps, its log, and the question it waits on. */
-import { FileText, SearchX, Trash2, TriangleAlert } from "lucide-react";
+import { FileText, Trash2, TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
 import { codeText } from "../../api/agentCodes";
@@ -20,12 +20,13 @@ import {
 import styles from "../../requests/Requests.module.css";
 import { isDeletable, momentOf, PHASES, reasonOf, requestPath } from "../../requests/request";
 import { type AgentRequest, deleteRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
-import { ConfirmDialog } from "../../triggers/ConfirmDialog";
-import { Fact, Facts } from "../../triggers/Facts";
 import { messages as dialogTexts } from "../../triggers/messages";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { ButtonLink, IconButton, joined, Segments } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { Fact, Facts } from "../../ui/Facts";
+import { ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
+import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
 import { Labels } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
@@ -51,20 +52,13 @@ function RequestScreen({ id }: { id: string }) {
   });
   if (error?.status === 404)
     return (
-      <Page title={t("title")}>
-        <EmptyState
-          icon={SearchX}
-          title={t("notFound")}
-          actions={<ButtonLink href={href("/requests")}>{c("allRequests")}</ButtonLink>}
-        />
-      </Page>
+      <NotFoundPage
+        title={t("title")}
+        heading={t("notFound")}
+        list={{ path: "/requests", label: c("allRequests") }}
+      />
     );
-  if (!data)
-    return (
-      <Page title={id}>
-        {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-      </Page>
-    );
+  if (!data) return <LoadingPage title={id} problem={error} onRetry={refetch} />;
   const { request } = data;
   return (
     <Page

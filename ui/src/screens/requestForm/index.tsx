@@ -1,6 +1,7 @@
 /** The form of a new request, or of one that is edited. */
+
 import { Save } from "lucide-react";
-import { useRef, useState } from "react";
+import { useState } from "react";
 import type { Problem } from "../../api/problem";
 import { useAct, useRead } from "../../api/queries";
 import { href, navigate } from "../../app/router";
@@ -12,10 +13,11 @@ import { PRIORITIES, requestPath } from "../../requests/request";
 import { changeRequest, createRequest, type RequestDetail, readRequest } from "../../requests/requestApi";
 import { Button, ButtonLink } from "../../ui/controls";
 import { ChoiceField, type Draft, FormContext, LinesField, TextField, type Wrong } from "../../ui/draftForm";
-import { Loading, ProblemBox } from "../../ui/feedback";
-import { useFirstInvalid } from "../../ui/firstInvalid";
+import { Form } from "../../ui/Form";
+import { ProblemBox } from "../../ui/feedback";
 import { Card, Page } from "../../ui/Page";
-import { onSendShortcut, SEND_KEYS } from "../wait/sendShortcut";
+import { LoadingPage } from "../../ui/pageStates";
+import { SEND_KEYS } from "../../ui/sendShortcut";
 import { changes, draftOf, EMPTY, newRequest } from "./draft";
 import { messages } from "./messages";
 
@@ -27,11 +29,7 @@ function Edit({ id }: { id: string }) {
   const t = useMessages(messages);
   const { data, error, refetch } = useRead(["requests", "edit", id], (signal) => readRequest(id, signal));
   if (data) return <RequestForm stored={data} />;
-  return (
-    <Page title={t("editTitle")}>
-      {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-    </Page>
-  );
+  return <LoadingPage title={t("editTitle")} problem={error} onRetry={refetch} />;
 }
 
 function RequestForm({ stored }: { stored: RequestDetail | null }) {
@@ -41,8 +39,6 @@ function RequestForm({ stored }: { stored: RequestDetail | null }) {
   const [draft, setDraft] = useState(base);
   const [refused, setRefused] = useState<object | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
-  const form = useRef<HTMLFormElement>(null);
-  useFirstInvalid(form, refused);
   const id = stored?.request.id;
   const save = useAct(
     () => (id === undefined ? createRequest(newRequest(draft)) : changeRequest(id, changes(draft, base))),
@@ -62,16 +58,7 @@ function RequestForm({ stored }: { stored: RequestDetail | null }) {
   return (
     <Page title={stored ? t("editTitle") : c("create")}>
       <FormContext value={{ draft, change: (patch) => setDraft((now) => ({ ...now, ...patch })), wrong }}>
-        <form
-          ref={form}
-          className={styles.form}
-          noValidate
-          onKeyDown={onSendShortcut(submit)}
-          onSubmit={(event) => {
-            event.preventDefault();
-            submit();
-          }}
-        >
+        <Form className={styles.form} refusal={refused} onSubmit={submit}>
           <Card>
             <div className={styles.fields}>
               <TextField name="title" label={t("title")} hint={t("titleHint")} required maxLength={200} />
@@ -102,7 +89,7 @@ function RequestForm({ stored }: { stored: RequestDetail | null }) {
               {t("discard")}
             </ButtonLink>
           </div>
-        </form>
+        </Form>
       </FormContext>
     </Page>
   );

@@ -1,5 +1,5 @@
 /** The board: every request by status, then priority, then the newest. */
-import { Bot, Plus, SearchX, Stethoscope } from "lucide-react";
+import { Bot, Plus, Stethoscope } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
 import { codeText } from "../../api/agentCodes";
@@ -14,8 +14,8 @@ import { type Group, groups, momentOf, reasonOf, requestPath } from "../../reque
 import { type AgentRequest, readRequests } from "../../requests/requestApi";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button, ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
-import { FilterRow } from "../../ui/filters";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
+import { FilterRow, searchText, searchTyped } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
@@ -59,10 +59,7 @@ export default function BoardScreen() {
             label={t("search")}
             placeholder={t("searchPlaceholder")}
             value={search}
-            onSearch={(text) => {
-              change({ q: text.trim() || null });
-              return text.trim();
-            }}
+            onSearch={searchTyped(searchText, change)}
           />
         </FilterRow>
       )}
@@ -80,10 +77,10 @@ export default function BoardScreen() {
         </EmptyState>
       )}
       {all.length > 0 && items.length === 0 && (
-        <EmptyState
-          icon={SearchX}
+        <NothingMatches
           title={t("nothingTitle")}
-          actions={<Button onClick={() => change({ q: null })}>{t("nothingClear")}</Button>}
+          clear={t("nothingClear")}
+          onClear={() => change({ q: null })}
         />
       )}
     </Page>

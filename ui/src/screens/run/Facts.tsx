@@ -1,6 +1,5 @@
 /** The run in brief: times, worker, tag. */
 
-import type { ReactNode } from "react";
 import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
 import { href, pathTo } from "../../app/router";
@@ -8,6 +7,7 @@ import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { exactTime } from "../../i18n/time";
 import { CauseMark } from "../../ui/cause";
+import { Fact, Facts as FactRow } from "../../ui/Facts";
 import { isTerminal } from "../../ui/status";
 import { Labels } from "../../ui/Tags";
 import { Ago, Duration } from "../../ui/time";
@@ -27,7 +27,7 @@ export function Facts({ run }: { run: Run }) {
   const labels = run.tags.filter((each) => each !== run.tag);
   const { cause } = run;
   return (
-    <dl className={styles.facts}>
+    <FactRow className={styles.facts}>
       {run.status === "SCHEDULED" && run.start_at != null && (
         <Fact name={t("starts")}>
           <Ago at={run.start_at} />
@@ -97,16 +97,7 @@ export function Facts({ run }: { run: Run }) {
           )}
         </Fact>
       )}
-    </dl>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div className={styles.fact}>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
+    </FactRow>
   );
 }
 

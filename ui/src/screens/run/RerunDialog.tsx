@@ -11,6 +11,7 @@ import type { Json, Schema } from "../../schemaForm/json";
 import { Button } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { Loading, ProblemBox } from "../../ui/feedback";
+import { messages as dialogTexts } from "../../ui/messages";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { useRerunWith } from "./reruns";
@@ -48,6 +49,7 @@ interface RerunFormProps {
 
 function RerunForm({ run, begin, schema, onClose }: RerunFormProps) {
   const t = useMessages(messages);
+  const common = useMessages(dialogTexts);
   const params = useParams(schema, begin);
   const rerun = useRerunWith(run.run_id);
   const [isShown, setShown] = useState(false);
@@ -65,7 +67,7 @@ function RerunForm({ run, begin, schema, onClose }: RerunFormProps) {
       width={560}
       actions={
         <>
-          <Button onClick={onClose}>{t("goBack")}</Button>
+          <Button onClick={onClose}>{common("goBack")}</Button>
           <Button kind="primary" disabled={rerun.isPending} onClick={() => void submit()}>
             {t("rerun")}
           </Button>

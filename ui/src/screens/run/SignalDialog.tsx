@@ -1,18 +1,18 @@
 /** Sends a signal to a run that waits for one. */
+
 import { useRef, useState } from "react";
 import { send } from "../../api/client";
 import { Attempt } from "../../api/idempotencyKey";
 import { useAct } from "../../api/queries";
 import { listText, useMessages } from "../../i18n/messages";
 import { errorPosition } from "../../lib/jsonPosition";
-import { Button, Field, Input, TextArea } from "../../ui/controls";
-import { Dialog } from "../../ui/Dialog";
-import { ProblemBox } from "../../ui/feedback";
+import { Field, Input } from "../../ui/controls";
+import { FormDialog } from "../../ui/FormDialog";
+import { CodeField } from "../../ui/fields";
 import { SuggestionList } from "../../ui/SuggestionList";
 import { showToast } from "../../ui/toasts";
 import { placeAt } from "../submit/submission";
 import { messages } from "./messages";
-import styles from "./Run.module.css";
 import { openWaits, type Run, topicOf } from "./run";
 
 /** As typed, so that long numbers stay as they are. */
@@ -44,63 +44,41 @@ export function SignalDialog({ run, onClose }: { run: Run; onClose: () => void }
   );
   const isBlocked = act.isPending || name.trim() === "" || wrongAt !== null;
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <FormDialog
       title={t("signalTitle", { flow: run.flow_name })}
       width={480}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("goBack")}</Button>
-          <Button kind="primary" disabled={isBlocked} onClick={() => act.mutate()}>
-            {t("signalSend")}
-          </Button>
-        </>
-      }
+      confirm={t("signalSend")}
+      blocked={isBlocked}
+      problem={act.error}
+      onSubmit={() => act.mutate()}
+      onClose={onClose}
     >
-      <form
-        className={styles.dialog}
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (!isBlocked) act.mutate();
-        }}
+      <p>{t("signalText")}</p>
+      <Field
+        label={t("signalName")}
+        hint={names.length > 0 && t("signalNameHint", { names: listText(names) })}
       >
-        {act.error && <ProblemBox problem={act.error} />}
-        <p>{t("signalText")}</p>
-        <Field
-          label={t("signalName")}
-          hint={names.length > 0 && t("signalNameHint", { names: listText(names) })}
-        >
-          {(wired) => (
-            <>
-              <Input
-                {...wired}
-                list="awaited-signals"
-                autoComplete="off"
-                value={name}
-                onChange={(event) => setName(event.target.value)}
-              />
-              <SuggestionList id="awaited-signals" values={names} />
-            </>
-          )}
-        </Field>
-        <Field
-          label={t("signalData")}
-          hint={t("signalDataHint")}
-          error={wrongAt === null ? null : t("signalBad", { ...placeAt(json, wrongAt) })}
-        >
-          {(wired) => (
-            <TextArea
+        {(wired) => (
+          <>
+            <Input
               {...wired}
-              className="mono"
-              rows={5}
-              spellCheck={false}
-              value={data}
-              onChange={(event) => setData(event.target.value)}
+              list="awaited-signals"
+              autoComplete="off"
+              value={name}
+              onChange={(event) => setName(event.target.value)}
             />
-          )}
-        </Field>
-      </form>
-    </Dialog>
+            <SuggestionList id="awaited-signals" values={names} />
+          </>
+        )}
+      </Field>
+      <CodeField
+        label={t("signalData")}
+        hint={t("signalDataHint")}
+        error={wrongAt === null ? null : t("signalBad", { ...placeAt(json, wrongAt) })}
+        rows={5}
+        value={data}
+        onChange={setData}
+      />
+    </FormDialog>
   );
 }

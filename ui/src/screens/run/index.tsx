@@ -1,15 +1,15 @@
 /** The screen of one run. Its parts show the same selected task. */
-import { SearchX } from "lucide-react";
+
 import { memo, useCallback, useMemo, useState } from "react";
 import { href, navigate, parseHash, patched, useQueryState } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useShortcut } from "../../app/shortcuts";
 import { useMessages } from "../../i18n/messages";
 import { CopyButton } from "../../ui/Copy";
-import { ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { ProblemBox } from "../../ui/feedback";
 import { LostRuns, RunStatusBadge } from "../../ui/lostRuns";
 import { Page } from "../../ui/Page";
+import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
 import { isTerminal } from "../../ui/status";
 import { Details } from "./details/Details";
 import { Facts } from "./Facts";
@@ -49,17 +49,11 @@ function RunScreen({ id, onRevived }: RunScreenProps) {
   const { run, problem, removed } = useLiveRun(id);
   if (problem?.status === 404 || (removed && !run))
     return (
-      <Page title={t("title")}>
-        <EmptyState
-          icon={SearchX}
-          title={t("notFound")}
-          actions={<ButtonLink href={href("/runs")}>{t("allRuns")}</ButtonLink>}
-        >
-          {t("notFoundText")}
-        </EmptyState>
-      </Page>
+      <NotFoundPage title={t("title")} heading={t("notFound")} list={{ path: "/runs", label: t("allRuns") }}>
+        {t("notFoundText")}
+      </NotFoundPage>
     );
-  if (!run) return <Page title={t("title")}>{problem ? <ProblemBox problem={problem} /> : <Loading />}</Page>;
+  if (!run) return <LoadingPage title={t("title")} problem={problem} />;
   return (
     <>
       {problem && <ProblemBox problem={problem} />}

@@ -4,9 +4,10 @@ import { useEffect, useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
 import { useAct, useRead } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
-import { Button, Field, Input, Segments } from "../../ui/controls";
+import { Button, Segments } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
+import { InputField } from "../../ui/fields";
 import { UserText } from "../../ui/UserText";
 import styles from "./BulkDialog.module.css";
 import { messages } from "./messages";
@@ -153,16 +154,13 @@ function Question({ action, filter, count, left, options, onOptions }: QuestionP
         </p>
       )}
       {action === "cancel" ? (
-        <Field label={t("reason")} hint={t("reasonHint")}>
-          {(wired) => (
-            <Input
-              {...wired}
-              value={options.reason}
-              maxLength={500}
-              onChange={(event) => onOptions({ ...options, reason: event.target.value })}
-            />
-          )}
-        </Field>
+        <InputField
+          label={t("reason")}
+          hint={t("reasonHint")}
+          value={options.reason}
+          maxLength={500}
+          onChange={(reason) => onOptions({ ...options, reason })}
+        />
       ) : (
         <div className={styles.options}>
           <Segments

@@ -6,13 +6,13 @@ import { useMessages } from "../../i18n/messages";
 import { exactTime } from "../../i18n/time";
 import { CAUSES, useCauseText } from "../../ui/cause";
 import { joined, Select } from "../../ui/controls";
-import { FilterChips, FilterRow } from "../../ui/filters";
+import { FilterChips, FilterRow, SpanSelect, searchTyped } from "../../ui/filters";
 import { SearchField } from "../../ui/SearchField";
 import { RUN_STATUSES, StatusIcon, toneClass, useStatusText } from "../../ui/status";
 import { completionsFor } from "./completions";
 import type { Count, Counts } from "./counts";
 import styles from "./FilterBar.module.css";
-import { FURTHER, isMoment, isOneOf, MOMENTS, parseTyped, SPANS, type Span, spanOf, WORDS } from "./filters";
+import { FURTHER, isMoment, isOneOf, MOMENTS, parseTyped, WORDS } from "./filters";
 import { messages } from "./messages";
 import type { Run } from "./runList";
 import { useKnownValues } from "./useKnownValues";
@@ -32,7 +32,6 @@ export function FilterBar({ counts, rows }: FilterBarProps) {
   const [query, change] = useQueryState();
   const [asked, setAsked] = useState(false);
   const known = useKnownValues(rows, asked);
-  const spans: (Span | "any")[] = ["any", ...(Object.keys(SPANS) as Span[])];
   return (
     <FilterRow>
       <SearchField
@@ -41,23 +40,9 @@ export function FilterBar({ counts, rows }: FilterBarProps) {
         value={query.get("q") ?? ""}
         onFocus={() => setAsked(true)}
         suggest={(text, caret) => completionsFor(text, caret, known())}
-        onSearch={(text) => {
-          const patch = parseTyped(text);
-          change(patch);
-          return typeof patch.q === "string" ? patch.q : "";
-        }}
+        onSearch={searchTyped(parseTyped, change)}
       />
-      <Select
-        aria-label={t("since")}
-        value={spanOf(query) ?? "any"}
-        onChange={({ target }) => change({ since: target.value === "any" ? null : target.value })}
-      >
-        {spans.map((span) => (
-          <option key={span} value={span}>
-            {t(`span.${span}`)}
-          </option>
-        ))}
-      </Select>
+      <SpanSelect label={t("since")} text={(span) => t(`span.${span}`)} />
       <CauseSelect />
       <StatusChips counts={counts} />
       <WordChips />

@@ -1,12 +1,14 @@
 /** The actions on selected runs. */
+
 import { X } from "lucide-react";
 import { useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
 import { Problem } from "../../api/problem";
 import { useMessages } from "../../i18n/messages";
 import { Arming } from "../../ui/arming";
-import { Button, Field, IconButton, Input } from "../../ui/controls";
-import { Dialog } from "../../ui/Dialog";
+import { Button, IconButton } from "../../ui/controls";
+import { FormDialog } from "../../ui/FormDialog";
+import { InputField } from "../../ui/fields";
 import { showProblem, showToast } from "../../ui/toasts";
 import { CompareTwo } from "../compare/CompareTwo";
 import dialogStyles from "./BulkDialog.module.css";
@@ -155,41 +157,25 @@ function CancelDialog({ runs, left, onCancel, onClose }: CancelDialogProps) {
   const count = runs.length;
   const [reason, setReason] = useState("");
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <FormDialog
       title={t("cancelSelected", { count })}
-      width={460}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("keepAll")}</Button>
-          <Button kind="danger" onClick={() => onCancel(reason)}>
-            {t("doCancel", { count })}
-          </Button>
-        </>
-      }
+      confirm={t("doCancel", { count })}
+      back={t("keepAll")}
+      kind="danger"
+      blocked={false}
+      onSubmit={() => onCancel(reason)}
+      onClose={onClose}
     >
-      <form
-        className={dialogStyles.content}
-        onSubmit={(event) => {
-          event.preventDefault();
-          onCancel(reason);
-        }}
-      >
-        <TouchedRuns runs={runs} count={count} />
-        {left > 0 && <p className={dialogStyles.soft}>{t("endedStay", { count: left })}</p>}
-        <Field label={t("reason")} hint={t("reasonHint")}>
-          {(wired) => (
-            <Input
-              {...wired}
-              value={reason}
-              maxLength={500}
-              onChange={(event) => setReason(event.target.value)}
-            />
-          )}
-        </Field>
-      </form>
-    </Dialog>
+      <TouchedRuns runs={runs} count={count} />
+      {left > 0 && <p className={dialogStyles.soft}>{t("endedStay", { count: left })}</p>}
+      <InputField
+        label={t("reason")}
+        hint={t("reasonHint")}
+        value={reason}
+        maxLength={500}
+        onChange={setReason}
+      />
+    </FormDialog>
   );
 }
 

@@ -1,5 +1,7 @@
 /** The filters and the order of the list in the URL. */
 import type { QueryPatch } from "../../app/router";
+import { sinceOf } from "../../ui/spans";
+import { takeWords } from "../../ui/typedWords";
 
 /** Filters with one value, which can be typed into the search field: `flow:etl`. */
 export const WORDS = ["flow", "tag", "worker", "origin", "cause"] as const;
@@ -20,9 +22,6 @@ export const SORTS = [
   "status",
 ] as const;
 export type Sort = (typeof SORTS)[number];
-export const SPANS = { "1h": 3_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000 } as const;
-export type Span = keyof typeof SPANS;
-
 export interface Ordering {
   sort: Sort;
   ascending: boolean;
@@ -39,31 +38,25 @@ export function orderingOf(query: URLSearchParams): Ordering {
   return { sort: isOneOf(SORTS, sort) ? sort : "updated_at", ascending: query.get("order") === "asc" };
 }
 
-export function spanOf(query: URLSearchParams): Span | null {
-  const span = query.get("since");
-  return isOneOf(Object.keys(SPANS) as Span[], span) ? span : null;
-}
-
 /** The filters for the API. `since` is relative, so that a saved view means the same tomorrow. */
 export function apiFilter(query: URLSearchParams, now: number): URLSearchParams {
   const filter = new URLSearchParams();
   for (const name of ["status", ...WORDS, ...FURTHER, ...MOMENTS, "q"])
     for (const value of query.getAll(name)) if (value) filter.append(name, value);
-  const span = spanOf(query);
-  if (span) filter.set("updated_after", String(Math.floor(now) - SPANS[span]));
+  const since = sinceOf(query, now);
+  if (since !== null) filter.set("updated_after", String(since));
   return filter;
 }
 
 /** Typed words such as `flow:etl` become filters, the rest is a text search. */
 export function parseTyped(text: string): QueryPatch {
   const patch: QueryPatch = {};
-  const rest = text.replace(/(?:^|\s)(\w+):(?:"([^"]+)"|(\S+))/g, (whole, name: string, quoted, plain) => {
-    const value: string = quoted ?? plain;
+  const rest = takeWords(text, (name, value) => {
     if (name === "status") patch.status = value.toUpperCase().split(",");
     else if (name === "label") patch.tag = value;
     else if (isOneOf(WORDS, name)) patch[name] = value;
-    else return whole;
-    return " ";
+    else return false;
+    return true;
   });
-  return { ...patch, q: rest.trim().replace(/\s+/g, " ") || null };
+  return { ...patch, q: rest || null };
 }

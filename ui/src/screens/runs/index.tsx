@@ -1,12 +1,12 @@
 /** The list of runs: live, filtered by the URL, with infinite scrolling. */
-import { Activity, Columns3, Layers, Play, SearchX } from "lucide-react";
+import { Activity, Columns3, Layers, Play } from "lucide-react";
 import { useMemo, useRef, useState } from "react";
 import { useAtEnd, useRestored, useScrollTo } from "../../app/restoredState";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
 import { Button, ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { LostRuns } from "../../ui/lostRuns";
 import { Menu, MenuCheck, MenuItem } from "../../ui/menus";
 import { Page } from "../../ui/Page";
@@ -156,13 +156,9 @@ function NothingThere({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (filtered)
     return (
-      <EmptyState
-        icon={SearchX}
-        title={t("nothingTitle")}
-        actions={<Button onClick={() => change(NO_FILTERS)}>{t("nothingClear")}</Button>}
-      >
+      <NothingMatches title={t("nothingTitle")} onClear={() => change(NO_FILTERS)}>
         {t("nothingText")}
-      </EmptyState>
+      </NothingMatches>
     );
   return (
     <EmptyState

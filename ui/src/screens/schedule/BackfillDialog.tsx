@@ -11,9 +11,9 @@ import { backfillSchedule, countBackfill } from "../../schedules/scheduleApi";
 import { refOf } from "../../schedules/scheduleRef";
 import { useSettled } from "../../schedules/useSettled";
 import { addDays, dayOf, zonedTime } from "../../schedules/zones";
-import { Button, Field, Input, Select } from "../../ui/controls";
-import { Dialog } from "../../ui/Dialog";
+import { FormDialog } from "../../ui/FormDialog";
 import { ProblemBox } from "../../ui/feedback";
+import { InputField, SelectField } from "../../ui/fields";
 import { showToast } from "../../ui/toasts";
 import { messages } from "./messages";
 import styles from "./Schedule.module.css";
@@ -55,79 +55,37 @@ export function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onCl
   });
   const isBlocked = !counted || counted.count === 0 || begin.isPending;
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <FormDialog
       title={t("backfillTitle", { schedule: ref.id })}
       width={500}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("goBack")}</Button>
-          <Button kind="primary" disabled={isBlocked} onClick={() => begin.mutate()}>
-            {t("doBackfill", { count: counted?.count ?? 0 })}
-          </Button>
-        </>
-      }
+      confirm={t("doBackfill", { count: counted?.count ?? 0 })}
+      blocked={isBlocked}
+      onSubmit={() => begin.mutate()}
+      onClose={onClose}
     >
-      <form
-        className={styles.dialog}
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (!isBlocked) begin.mutate();
-        }}
-      >
-        <p>{t("backfillText")}</p>
-        <div className={styles.pair}>
-          <Field label={t("backfillFrom")}>
-            {(wired) => (
-              <Input
-                {...wired}
-                type="datetime-local"
-                value={from}
-                onChange={(event) => setFrom(event.target.value)}
-              />
-            )}
-          </Field>
-          <Field label={t("backfillTo")}>
-            {(wired) => (
-              <Input
-                {...wired}
-                type="datetime-local"
-                value={to}
-                onChange={(event) => setTo(event.target.value)}
-              />
-            )}
-          </Field>
-        </div>
-        <p className={styles.soft}>{t("backfillToHint", { zone })}</p>
-        <Field label={t("backfillOverlap")}>
-          {(wired) => (
-            <Select
-              {...wired}
-              value={overlap}
-              onChange={(event) =>
-                setOverlap(OVERLAPS.find((each) => each === event.target.value) ?? "buffer_all")
-              }
-            >
-              {OVERLAPS.map((each) => (
-                <option key={each} value={each}>
-                  {c(`overlap.${each}`)}
-                </option>
-              ))}
-            </Select>
-          )}
-        </Field>
-        {begin.error && <ProblemBox problem={begin.error} />}
-        {count.error && !counted && !begin.error && <ProblemBox problem={count.error} />}
-        <div role="status">
-          {counted ? (
-            <Counted count={counted.count} times={counted.times} zone={zone} />
-          ) : (
-            !count.error && <p className={styles.soft}>{t("counting")}</p>
-          )}
-        </div>
-      </form>
-    </Dialog>
+      <p>{t("backfillText")}</p>
+      <div className={styles.pair}>
+        <InputField label={t("backfillFrom")} type="datetime-local" value={from} onChange={setFrom} />
+        <InputField label={t("backfillTo")} type="datetime-local" value={to} onChange={setTo} />
+      </div>
+      <p className={styles.soft}>{t("backfillToHint", { zone })}</p>
+      <SelectField
+        label={t("backfillOverlap")}
+        options={OVERLAPS}
+        text={(each) => c(`overlap.${each}`)}
+        value={overlap}
+        onChange={(chosen) => setOverlap(OVERLAPS.find((each) => each === chosen) ?? "buffer_all")}
+      />
+      {begin.error && <ProblemBox problem={begin.error} />}
+      {count.error && !counted && !begin.error && <ProblemBox problem={count.error} />}
+      <div role="status">
+        {counted ? (
+          <Counted count={counted.count} times={counted.times} zone={zone} />
+        ) : (
+          !count.error && <p className={styles.soft}>{t("counting")}</p>
+        )}
+      </div>
+    </FormDialog>
   );
 }
 

@@ -1,21 +1,19 @@
 /** The backfills in progress, and the dialog that cancels one. */
+
 import { History } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
 import type { Schemas } from "../../api/client";
-import { useAct } from "../../api/queries";
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { REFRESH } from "../../schedules/actions";
-import { messages as common } from "../../schedules/messages";
 import type { Schedule } from "../../schedules/schedule";
 import { cancelBackfill } from "../../schedules/scheduleApi";
 import { refOf, type ScheduleRef } from "../../schedules/scheduleRef";
 import { zonedTime } from "../../schedules/zones";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { Button } from "../../ui/controls";
-import { Dialog } from "../../ui/Dialog";
-import { ProblemBox } from "../../ui/feedback";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
@@ -67,39 +65,23 @@ interface CancelDialogProps {
 
 function CancelDialog({ schedule, backfill, onClose }: CancelDialogProps) {
   const t = useMessages(messages);
-  const c = useMessages(common);
-  const cancel = useAct(() => cancelBackfill(schedule, backfill.backfill_id), {
-    quiet: true,
-    refresh: REFRESH,
-    onDone: ({ skipped }) => {
-      showToast({
-        tone: "good",
-        title: t("backfillCancelled", { count: skipped }),
-        link: { href: href("/runs", { cause: `schedule:${schedule.id}` }), label: t("showRuns") },
-      });
-      onClose();
-    },
-  });
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <ConfirmDialog
       title={t("cancelBackfillTitle")}
-      width={460}
-      actions={
-        <>
-          <Button onClick={onClose}>{c("goBack")}</Button>
-          <Button kind="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>
-            {t("doCancelBackfill")}
-          </Button>
-        </>
+      text={t("cancelBackfillText", { count: backfill.remaining })}
+      confirm={t("doCancelBackfill")}
+      refresh={REFRESH}
+      act={() => cancelBackfill(schedule, backfill.backfill_id)}
+      onDone={({ skipped }) =>
+        showToast({
+          tone: "good",
+          title: t("backfillCancelled", { count: skipped }),
+          link: { href: href("/runs", { cause: `schedule:${schedule.id}` }), label: t("showRuns") },
+        })
       }
+      onClose={onClose}
     >
-      <div className={styles.dialog}>
-        {cancel.error && <ProblemBox problem={cancel.error} />}
-        <p>{t("cancelBackfillText", { count: backfill.remaining })}</p>
-        <p className={styles.soft}>{t("cancelBackfillRuns", { count: backfill.started })}</p>
-      </div>
-    </Dialog>
+      <p className={styles.soft}>{t("cancelBackfillRuns", { count: backfill.started })}</p>
+    </ConfirmDialog>
   );
 }

@@ -1,5 +1,4 @@
 /** The schedule in brief: what, when, and its rules. */
-import type { ReactNode } from "react";
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
@@ -9,6 +8,7 @@ import { specText } from "../../schedules/describe";
 import { messages as common } from "../../schedules/messages";
 import { type Schedule, secondsOf } from "../../schedules/schedule";
 import { usableZone, viewerZone, zonedTime } from "../../schedules/zones";
+import { Fact, Facts as FactRow } from "../../ui/Facts";
 import { Labels, Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
@@ -22,7 +22,7 @@ export function Facts({ schedule }: { schedule: Schedule }) {
   const { spec } = schedule;
   const zoned = (at: number) => zonedTime(at, spec.timezone, language);
   return (
-    <dl className={styles.facts}>
+    <FactRow className={styles.facts}>
       <Fact name={t("flow")}>
         <a href={href("/runs", { flow: schedule.flow_name })}>
           <UserText text={schedule.flow_name} />
@@ -79,7 +79,7 @@ export function Facts({ schedule }: { schedule: Schedule }) {
       <Fact name={t("changed")}>
         <Ago at={schedule.updated_at} />
       </Fact>
-    </dl>
+    </FactRow>
   );
 }
 
@@ -98,14 +98,5 @@ function Next({ schedule: { paused, next_times: times, problem, spec } }: { sche
         <span className={styles.soft}>{t("yourTime", { time: zonedTime(at, viewerZone, language) })}</span>
       )}
     </>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div className={styles.fact}>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }

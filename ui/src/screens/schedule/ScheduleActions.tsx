@@ -1,8 +1,8 @@
 /** The actions of a schedule: trigger, pause, edit, backfill, delete. */
+
 import { Ellipsis, History, Pause, Pencil, Play, Trash2, Zap } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
-import { useAct } from "../../api/queries";
 import { href, navigate } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { PauseDialog, useResume } from "../../schedules/actions";
@@ -10,14 +10,12 @@ import { messages as common } from "../../schedules/messages";
 import type { Schedule } from "../../schedules/schedule";
 import { deleteSchedule } from "../../schedules/scheduleApi";
 import { refOf, scheduleHref } from "../../schedules/scheduleRef";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { Button, ButtonLink, IconButton } from "../../ui/controls";
-import { Dialog } from "../../ui/Dialog";
-import { ProblemBox } from "../../ui/feedback";
 import { Menu, MenuItem, MenuLabel, MenuLine } from "../../ui/menus";
 import { showToast } from "../../ui/toasts";
 import { BackfillDialog } from "./BackfillDialog";
 import { messages } from "./messages";
-import styles from "./Schedule.module.css";
 import { TriggerDialog } from "./TriggerDialog";
 
 type Asked = "trigger" | "pause" | "backfill" | "delete";
@@ -80,32 +78,20 @@ export function ScheduleActions({ schedule }: { schedule: Schedule }) {
 function DeleteDialog({ schedule, onClose }: { schedule: Schedule; onClose: () => void }) {
   const t = useMessages(messages);
   const ref = refOf(schedule);
-  const remove = useAct(() => deleteSchedule(ref), {
-    quiet: true,
-    onDone: () => {
-      showToast({ tone: "good", title: t("deleted", { schedule: ref.id }) });
-      navigate(href("/schedules"));
-    },
-  });
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <ConfirmDialog
       title={t("deleteTitle", { schedule: ref.id })}
       width={440}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("keep")}</Button>
-          <Button kind="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>
-            {t("doDelete")}
-          </Button>
-        </>
-      }
-    >
-      <div className={styles.dialog}>
-        {remove.error && <ProblemBox problem={remove.error} />}
-        <p>{t("deleteText")}</p>
-      </div>
-    </Dialog>
+      text={t("deleteText")}
+      confirm={t("doDelete")}
+      back={t("keep")}
+      refresh={[["schedules"]]}
+      act={() => deleteSchedule(ref)}
+      onDone={() => {
+        showToast({ tone: "good", title: t("deleted", { schedule: ref.id }) });
+        navigate(href("/schedules"));
+      }}
+      onClose={onClose}
+    />
   );
 }

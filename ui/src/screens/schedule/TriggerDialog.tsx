@@ -4,12 +4,10 @@ import { useTrigger } from "../../schedules/actions";
 import { messages as common } from "../../schedules/messages";
 import { OVERLAPS, type Schedule } from "../../schedules/schedule";
 import { refOf } from "../../schedules/scheduleRef";
-import { Button, Field, Select, TextArea } from "../../ui/controls";
-import { Dialog } from "../../ui/Dialog";
-import { ProblemBox } from "../../ui/feedback";
+import { FormDialog } from "../../ui/FormDialog";
+import { CodeField, SelectField } from "../../ui/fields";
 import { parseParams } from "../submit/submission";
 import { messages } from "./messages";
-import styles from "./Schedule.module.css";
 
 /** Starts a run now, with other params if given. */
 export function TriggerDialog({ schedule, onClose }: { schedule: Schedule; onClose: () => void }) {
@@ -30,54 +28,32 @@ export function TriggerDialog({ schedule, onClose }: { schedule: Schedule; onClo
     trigger.mutate(`{${fields.join(",")}}`);
   };
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <FormDialog
       title={t("triggerTitle", { schedule: schedule.schedule_id })}
       width={500}
-      actions={
-        <>
-          <Button onClick={onClose}>{t("goBack")}</Button>
-          <Button kind="primary" disabled={isBlocked} onClick={send}>
-            {c("trigger")}
-          </Button>
-        </>
-      }
+      confirm={c("trigger")}
+      blocked={isBlocked}
+      problem={trigger.error}
+      onSubmit={send}
+      onClose={onClose}
     >
-      <form
-        className={styles.dialog}
-        onSubmit={(event) => {
-          event.preventDefault();
-          send();
-        }}
-      >
-        {trigger.error && <ProblemBox problem={trigger.error} />}
-        <p>{t("triggerText")}</p>
-        <Field label={t("triggerParams")} hint={t("triggerParamsHint")} error={wrong}>
-          {(wired) => (
-            <TextArea
-              {...wired}
-              className="mono"
-              rows={4}
-              spellCheck={false}
-              value={params}
-              onChange={(event) => setParams(event.target.value)}
-            />
-          )}
-        </Field>
-        <Field label={t("triggerOverlap")}>
-          {(wired) => (
-            <Select {...wired} value={overlap} onChange={(event) => setOverlap(event.target.value)}>
-              <option value="">{t("asSchedule", { what: c(`overlap.${schedule.overlap}`) })}</option>
-              {OVERLAPS.map((each) => (
-                <option key={each} value={each}>
-                  {c(`overlap.${each}`)}
-                </option>
-              ))}
-            </Select>
-          )}
-        </Field>
-      </form>
-    </Dialog>
+      <p>{t("triggerText")}</p>
+      <CodeField
+        label={t("triggerParams")}
+        hint={t("triggerParamsHint")}
+        error={wrong}
+        rows={4}
+        value={params}
+        onChange={setParams}
+      />
+      <SelectField
+        label={t("triggerOverlap")}
+        none={t("asSchedule", { what: c(`overlap.${schedule.overlap}`) })}
+        options={OVERLAPS}
+        text={(each) => c(`overlap.${each}`)}
+        value={overlap}
+        onChange={setOverlap}
+      />
+    </FormDialog>
   );
 }

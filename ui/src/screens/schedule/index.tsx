@@ -1,16 +1,16 @@
 /** The screen of one schedule: its rules, its calendar and its history. */
-import { CirclePause, FileJson, type LucideIcon, SearchX, TriangleAlert } from "lucide-react";
+import { CirclePause, FileJson, type LucideIcon, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
-import { href, usePlace } from "../../app/router";
+import { usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { PauseNote } from "../../schedules/PauseNote";
 import { StateBadge } from "../../schedules/StateBadge";
 import type { Schedule } from "../../schedules/schedule";
 import { refOf } from "../../schedules/scheduleRef";
-import { ButtonLink } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
+import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { JsonValue } from "../run/details/JsonValue";
@@ -36,22 +36,15 @@ function ScheduleScreen({ id, tenant }: { id: string; tenant: string | null }) {
   const { data, error, refetch } = useSchedule({ id, tenant });
   if (error?.status === 404)
     return (
-      <Page title={t("title")}>
-        <EmptyState
-          icon={SearchX}
-          title={t("notFound")}
-          actions={<ButtonLink href={href("/schedules")}>{t("allSchedules")}</ButtonLink>}
-        >
-          {t("notFoundText")}
-        </EmptyState>
-      </Page>
+      <NotFoundPage
+        title={t("title")}
+        heading={t("notFound")}
+        list={{ path: "/schedules", label: t("allSchedules") }}
+      >
+        {t("notFoundText")}
+      </NotFoundPage>
     );
-  if (!data)
-    return (
-      <Page title={id}>
-        {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-      </Page>
-    );
+  if (!data) return <LoadingPage title={id} problem={error} onRetry={refetch} />;
   return (
     <>
       {error && <ProblemBox problem={error} onRetry={() => void refetch()} />}

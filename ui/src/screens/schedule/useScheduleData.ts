@@ -2,10 +2,11 @@
 import { useMemo } from "react";
 import { api, type Schemas } from "../../api/client";
 import { useRead } from "../../api/queries";
+import { NO_TENANT } from "../../app/tenantRef";
 import type { Spec } from "../../schedules/schedule";
 import { secondsOf } from "../../schedules/schedule";
 import { previewSchedule, readBackfills, readSchedule } from "../../schedules/scheduleApi";
-import { NO_TENANT, type ScheduleRef } from "../../schedules/scheduleRef";
+import type { ScheduleRef } from "../../schedules/scheduleRef";
 import type { ScheduleRun } from "./occurrences";
 
 const EVERY_MS = 3_000;

@@ -1,6 +1,7 @@
 /** The inputs of the form. Each is named by its part of the draft. */
+
 import { createContext, useContext } from "react";
-import { Field, Input, TextArea } from "../../ui/controls";
+import { CodeField, InputField } from "../../ui/fields";
 import type { Draft } from "./draft";
 import styles from "./ScheduleForm.module.css";
 import type { Wrong } from "./useScheduleForm";
@@ -34,21 +35,17 @@ interface TextFieldProps {
   required?: boolean;
 }
 
-export function TextField({ name, label, hint, type = "text", required, ...rest }: TextFieldProps) {
+export function TextField({ name, type = "text", ...rest }: TextFieldProps) {
   const { draft, change, wrong } = useForm();
   return (
-    <Field label={label} hint={hint} error={wrong[name]} required={required}>
-      {(wired) => (
-        <Input
-          {...wired}
-          {...rest}
-          type={type}
-          autoComplete="off"
-          value={draft[name]}
-          onChange={(event) => change({ [name]: event.target.value })}
-        />
-      )}
-    </Field>
+    <InputField
+      {...rest}
+      type={type}
+      error={wrong[name]}
+      autoComplete="off"
+      value={draft[name]}
+      onChange={(value) => change({ [name]: value })}
+    />
   );
 }
 
@@ -60,22 +57,16 @@ interface LinesFieldProps {
 }
 
 /** An entry per line. */
-export function LinesField({ name, label, hint, placeholder }: LinesFieldProps) {
+export function LinesField({ name, ...rest }: LinesFieldProps) {
   const { draft, change, wrong } = useForm();
   return (
-    <Field label={label} hint={hint} error={wrong[name]}>
-      {(wired) => (
-        <TextArea
-          {...wired}
-          className="mono"
-          rows={Math.min(Math.max(draft[name].split("\n").length, 2), 8)}
-          spellCheck={false}
-          placeholder={placeholder}
-          value={draft[name]}
-          onChange={(event) => change({ [name]: event.target.value })}
-        />
-      )}
-    </Field>
+    <CodeField
+      {...rest}
+      error={wrong[name]}
+      rows={Math.min(Math.max(draft[name].split("\n").length, 2), 8)}
+      value={draft[name]}
+      onChange={(value) => change({ [name]: value })}
+    />
   );
 }
 

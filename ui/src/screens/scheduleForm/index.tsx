@@ -1,6 +1,7 @@
 /** The form of a new schedule, or of one that is edited. */
+
 import { Save } from "lucide-react";
-import { type KeyboardEvent, useRef, useState } from "react";
+import { useState } from "react";
 import { useRead } from "../../api/queries";
 import { href, usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
@@ -10,10 +11,12 @@ import { OVERLAPS, type Schedule } from "../../schedules/schedule";
 import { previewSchedule, readSchedule } from "../../schedules/scheduleApi";
 import { refOf, scheduleHref } from "../../schedules/scheduleRef";
 import { useSettled } from "../../schedules/useSettled";
-import { Button, ButtonLink, Field, Select } from "../../ui/controls";
-import { Loading, ProblemBox } from "../../ui/feedback";
-import { useFirstInvalid } from "../../ui/firstInvalid";
+import { Button, ButtonLink } from "../../ui/controls";
+import { Form } from "../../ui/Form";
+import { ProblemBox } from "../../ui/feedback";
+import { SelectField } from "../../ui/fields";
 import { Card, Page } from "../../ui/Page";
+import { LoadingPage } from "../../ui/pageStates";
 import { specOf } from "./draft";
 import { CheckField, FormContext, TextField, useForm } from "./fields";
 import { startDraft } from "./keptDraft";
@@ -49,40 +52,20 @@ function Edit({ id, tenant }: { id: string; tenant: string | null }) {
     readSchedule({ id, tenant }, signal),
   );
   if (data) return <ScheduleForm stored={data} />;
-  return (
-    <Page title={t("editTitle", { schedule: id })}>
-      {error ? <ProblemBox problem={error} onRetry={() => void refetch()} /> : <Loading />}
-    </Page>
-  );
+  return <LoadingPage title={t("editTitle", { schedule: id })} problem={error} onRetry={refetch} />;
 }
 
 function ScheduleForm({ stored }: { stored: Schedule | null }) {
   const t = useMessages(messages);
   const form = useScheduleForm(stored);
   const { draft, change, problem, submit } = form;
-  const element = useRef<HTMLFormElement>(null);
-  useFirstInvalid(element, form.refused);
   const preview = usePreview(JSON.stringify(specOf(draft)));
   const told = placed(preview.problem);
   const wrong = { ...told.fields, ...form.wrong };
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
-    submit();
-  };
   return (
     <Page title={stored ? t("editTitle", { schedule: stored.schedule_id }) : t("title")}>
       <FormContext value={{ draft, change, wrong }}>
-        <form
-          ref={element}
-          className={styles.form}
-          noValidate
-          onKeyDown={onKeyDown}
-          onSubmit={(event) => {
-            event.preventDefault();
-            submit();
-          }}
-        >
+        <Form className={styles.form} refusal={form.refused} onSubmit={submit}>
           <div className={styles.inputs}>
             <Card title={t("what")}>
               <div className={styles.fields}>
@@ -130,7 +113,7 @@ function ScheduleForm({ stored }: { stored: Schedule | null }) {
             problem={preview.problem}
             isPlaced={!told.hasRest && Object.keys(told.fields).length > 0}
           />
-        </form>
+        </Form>
       </FormContext>
     </Page>
   );
@@ -154,23 +137,15 @@ function Rules({ isNew }: { isNew: boolean }) {
   return (
     <>
       <div className={styles.row}>
-        <Field label={t("overlap")} hint={t("overlapHint")} error={wrong.overlap}>
-          {(wired) => (
-            <Select
-              {...wired}
-              value={draft.overlap}
-              onChange={({ target }) =>
-                change({ overlap: OVERLAPS.find((each) => each === target.value) ?? "skip" })
-              }
-            >
-              {OVERLAPS.map((each) => (
-                <option key={each} value={each}>
-                  {c(`overlap.${each}`)}
-                </option>
-              ))}
-            </Select>
-          )}
-        </Field>
+        <SelectField
+          label={t("overlap")}
+          hint={t("overlapHint")}
+          error={wrong.overlap}
+          options={OVERLAPS}
+          text={(each) => c(`overlap.${each}`)}
+          value={draft.overlap}
+          onChange={(chosen) => change({ overlap: OVERLAPS.find((each) => each === chosen) ?? "skip" })}
+        />
         <TextField name="catchupSec" inputMode="decimal" label={t("catchup")} hint={t("catchupHint")} />
         <TextField
           name="remainingRuns"

@@ -1,4 +1,5 @@
 /** One form: its draft, its request, and what is wrong with it. */
+
 import { useMemo, useRef, useState } from "react";
 import { Attempt } from "../../api/idempotencyKey";
 import type { FieldProblem, Problem } from "../../api/problem";
@@ -11,6 +12,7 @@ import { REFRESH } from "../../schedules/actions";
 import type { Schedule } from "../../schedules/schedule";
 import { changeSchedule, createSchedule, readSchedule } from "../../schedules/scheduleApi";
 import { refOf, scheduleHref } from "../../schedules/scheduleRef";
+import { useSaving } from "../../ui/saving";
 import { showToast } from "../../ui/toasts";
 import { parseParams } from "../submit/submission";
 import { changeJson, createJson, type Draft, draftOf, EMPTY, inputOf, merged } from "./draft";
@@ -18,12 +20,6 @@ import { type Kept, kept } from "./keptDraft";
 import { messages } from "./messages";
 
 export type Wrong = Partial<Record<keyof Draft, string>>;
-
-/** The errors of the gateway for this text only. */
-interface Answered {
-  draft: Draft;
-  problem: Problem;
-}
 
 export function useScheduleForm(stored: Schedule | null) {
   const t = useMessages(messages);
@@ -35,10 +31,6 @@ export function useScheduleForm(stored: Schedule | null) {
   const found = useStore(kept);
   const now = found?.target === target ? found : initial;
   const { draft, base, revision } = now;
-  const [tried, setTried] = useState(false);
-  /** How often the form was refused. */
-  const [refused, setRefused] = useState(0);
-  const [answered, setAnswered] = useState<Answered | null>(null);
   const [both, setBoth] = useState<(keyof Draft)[] | null>(null);
   const change = (patch: Partial<Draft>) => {
     const before = kept.get();
@@ -48,6 +40,7 @@ export function useScheduleForm(stored: Schedule | null) {
   const attempt = useRef(new Attempt());
   const save = useAct(
     () => {
+      setBoth(null);
       if (stored) return changeSchedule(refOf(stored), changeJson(draft, base, revision));
       const json = createJson(draft);
       return createSchedule(json, attempt.current.keyFor(json));
@@ -67,29 +60,13 @@ export function useScheduleForm(stored: Schedule | null) {
       const theirs = draftOf(current);
       const result = merged(draft, base, theirs);
       kept.set({ target, draft: result.draft, base: theirs, revision: current.revision });
-      setAnswered(null);
+      saving.forgetProblem();
       setBoth(result.both);
     },
   });
   const own = useOwnFindings(draft);
-  const submit = () => {
-    setTried(true);
-    if (save.isPending) return;
-    const refuse = () => setRefused((count) => count + 1);
-    if (Object.keys(own.fields).length > 0) {
-      refuse();
-      return;
-    }
-    setAnswered(null);
-    setBoth(null);
-    save.mutate(undefined, {
-      onError: (problem) => {
-        setAnswered({ draft, problem });
-        refuse();
-      },
-    });
-  };
-  const problem = answered?.draft === draft ? answered.problem : null;
+  const saving = useSaving(save, draft, own.fields);
+  const { tried, problem } = saving;
   // A conflict is a change of somebody else or, for a new schedule, an id that is taken.
   const isConflict = problem?.status === 409;
   const isStale = stored !== null && isConflict;
@@ -97,6 +74,7 @@ export function useScheduleForm(stored: Schedule | null) {
   const told = useMemo(() => placed(problem), [problem]);
   const hasPlace = problem !== null && problem.fields.length > 0 && !told.hasRest;
   return {
+    ...saving,
     draft,
     change,
     wrong: {
@@ -111,10 +89,7 @@ export function useScheduleForm(stored: Schedule | null) {
     /** What both have changed; null unless somebody else's changes were just taken over. */
     both,
     reload,
-    isPending: save.isPending,
     isChanged: now !== initial,
-    submit,
-    refused,
     discard: () => kept.set(null),
   };
 }

@@ -1,10 +1,11 @@
 /** The filters of schedules in the URL. */
 import type { QueryPatch } from "../../app/router";
+import { takeWords } from "../../ui/typedWords";
 
 /** Filters with one value, which can be typed into the search field: `flow:etl`. */
 export const WORDS = ["flow", "tag"] as const;
-export const STATES = ["any", "active", "paused"] as const;
-export type State = (typeof STATES)[number];
+export const STATES = ["active", "paused"] as const;
+export type State = (typeof STATES)[number] | "any";
 
 export const NO_FILTERS: QueryPatch = { q: null, flow: null, tag: null, state: null, cursor: null };
 const PAGE = 100;
@@ -30,9 +31,10 @@ export function apiQuery(query: URLSearchParams): URLSearchParams {
 /** Typed words such as `flow:etl` become filters, the rest is a text search. */
 export function parseTyped(text: string): QueryPatch {
   const patch: QueryPatch = { cursor: null };
-  const rest = text.replace(/(?:^|\s)(flow|tag):(?:"([^"]+)"|(\S+))/g, (_, name: string, quoted, plain) => {
-    patch[name] = quoted ?? plain;
-    return " ";
+  const rest = takeWords(text, (name, value) => {
+    const isWord = WORDS.some((each) => each === name);
+    if (isWord) patch[name] = value;
+    return isWord;
   });
-  return { ...patch, q: rest.trim().replace(/\s+/g, " ") || null };
+  return { ...patch, q: rest || null };
 }

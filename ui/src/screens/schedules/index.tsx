@@ -1,19 +1,20 @@
 /** The schedules, with their next and last run. */
-import { CalendarClock, Plus, SearchX } from "lucide-react";
+import { CalendarClock, Plus } from "lucide-react";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import type { ScheduleItem } from "../../schedules/schedule";
 import { readSchedules } from "../../schedules/scheduleApi";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink, Select } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
-import { FilterChips, FilterRow } from "../../ui/filters";
+import { ButtonLink } from "../../ui/controls";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
+import { FilterChips, FilterRow, FilterSelect, searchTyped, wordChips } from "../../ui/filters";
 import { Page } from "../../ui/Page";
+import { Pages } from "../../ui/Pages";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { useServedTags } from "../submit/suggestions";
-import { apiQuery, isFiltered, NO_FILTERS, parseTyped, STATES, stateOf, WORDS } from "./filters";
+import { apiQuery, isFiltered, NO_FILTERS, parseTyped, STATES, WORDS } from "./filters";
 import { messages } from "./messages";
 import styles from "./ScheduleList.module.css";
 import { ScheduleRow } from "./ScheduleRow";
@@ -25,7 +26,7 @@ const APPLY = "pyoco-client schedules apply -f schedules.yaml";
 
 export default function SchedulesScreen() {
   const t = useMessages(messages);
-  const [query, change] = useQueryState();
+  const [query] = useQueryState();
   const asked = apiQuery(query);
   const { data, error, isPending, refetch } = useRead(
     ["schedules", asked.toString()],
@@ -33,7 +34,6 @@ export default function SchedulesScreen() {
     { keep: true, every: EVERY_MS },
   );
   const items = data?.items ?? [];
-  const further = data?.next_cursor ?? null;
   const isLater = query.has("cursor");
   const filtered = isFiltered(query);
   return (
@@ -56,16 +56,7 @@ export default function SchedulesScreen() {
       {isPending && <Loading />}
       {items.length > 0 && <ScheduleList items={items} />}
       {data && items.length === 0 && !error && <Nothing filtered={filtered || isLater} />}
-      {(isLater || further !== null) && (
-        <nav className={styles.pages} aria-label={t("pages")}>
-          <Button disabled={!isLater} onClick={() => change({ cursor: null })}>
-            {t("first")}
-          </Button>
-          <Button disabled={further === null} onClick={() => change({ cursor: further })}>
-            {t("further")}
-          </Button>
-        </nav>
-      )}
+      <Pages next={data?.next_cursor} />
     </Page>
   );
 }
@@ -73,39 +64,22 @@ export default function SchedulesScreen() {
 function Filters() {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
-  const chips = [...WORDS, "q" as const]
-    .filter((name) => query.get(name))
-    .map((name) => ({
-      key: name,
-      name: t(`word.${name}`),
-      value: query.get(name) ?? "",
-      without: { [name]: null, cursor: null },
-    }));
+  const chips = wordChips(query, [...WORDS, "q"] as const, (name) => t(`word.${name}`));
   return (
     <FilterRow>
       <SearchField
         label={t("search")}
         placeholder={t("searchPlaceholder")}
         value={query.get("q") ?? ""}
-        onSearch={(text) => {
-          const patch = parseTyped(text);
-          change(patch);
-          return typeof patch.q === "string" ? patch.q : "";
-        }}
+        onSearch={searchTyped(parseTyped, change)}
       />
-      <Select
-        aria-label={t("stateFilter")}
-        value={stateOf(query)}
-        onChange={({ target }) =>
-          change({ state: target.value === "any" ? null : target.value, cursor: null })
-        }
-      >
-        {STATES.map((state) => (
-          <option key={state} value={state}>
-            {t(`state.${state}`)}
-          </option>
-        ))}
-      </Select>
+      <FilterSelect
+        name="state"
+        label={t("stateFilter")}
+        any={t("state.any")}
+        options={STATES}
+        text={(state) => t(`state.${state}`)}
+      />
       {isFiltered(query) && <FilterChips chips={chips} none={NO_FILTERS} />}
     </FilterRow>
   );
@@ -133,13 +107,9 @@ function Nothing({ filtered }: { filtered: boolean }) {
   const [, change] = useQueryState();
   if (filtered)
     return (
-      <EmptyState
-        icon={SearchX}
-        title={t("nothingTitle")}
-        actions={<Button onClick={() => change(NO_FILTERS)}>{t("nothingClear")}</Button>}
-      >
+      <NothingMatches title={t("nothingTitle")} onClear={() => change(NO_FILTERS)}>
         {t("nothingText")}
-      </EmptyState>
+      </NothingMatches>
     );
   return (
     <EmptyState

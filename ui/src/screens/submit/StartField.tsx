@@ -1,8 +1,10 @@
 /** When the run starts: now, at a time, or after a delay. */
+
 import { useMessages } from "../../i18n/messages";
 import { useStore } from "../../lib/store";
 import { viewerZone } from "../../schedules/zones";
 import { Field, Input, Segments, Select } from "../../ui/controls";
+import { InputField } from "../../ui/fields";
 import { change, draft } from "./draft";
 import { messages } from "./messages";
 import styles from "./Submit.module.css";
@@ -24,16 +26,14 @@ export function StartField({ errors }: { errors: Partial<Record<FieldName, strin
         onChange={(value) => change({ start: value })}
       />
       {chosen === "at" && (
-        <Field label={t("startAt")} hint={t("startAtHint", { zone: viewerZone })} error={errors.start_at}>
-          {(wired) => (
-            <Input
-              {...wired}
-              type="datetime-local"
-              value={startAt}
-              onChange={(event) => change({ startAt: event.target.value })}
-            />
-          )}
-        </Field>
+        <InputField
+          label={t("startAt")}
+          hint={t("startAtHint", { zone: viewerZone })}
+          error={errors.start_at}
+          type="datetime-local"
+          value={startAt}
+          onChange={(value) => change({ startAt: value })}
+        />
       )}
       {chosen === "in" && (
         <Field label={t("startIn")} hint={t("startInHint")} error={errors.delay_sec}>

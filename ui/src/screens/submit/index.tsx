@@ -1,12 +1,15 @@
 /** Submits a run by flow name and params, or with a flow.yaml. */
+
 import { Play } from "lucide-react";
-import { type KeyboardEvent, useLayoutEffect } from "react";
+import { useLayoutEffect } from "react";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useStore } from "../../lib/store";
 import { Arming } from "../../ui/arming";
 import { Button, Field, Input, Segments } from "../../ui/controls";
+import { Form } from "../../ui/Form";
 import { ProblemBox } from "../../ui/feedback";
+import { InputField } from "../../ui/fields";
 import { Card, Page } from "../../ui/Page";
 import { SuggestionList } from "../../ui/SuggestionList";
 import { change, draft } from "./draft";
@@ -32,22 +35,9 @@ export default function SubmitScreen() {
   const written = useStore(draft);
   const submission = useSubmission(kind);
   const { wrong, problem, isPending, submit, anyway } = submission;
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
-    submit();
-  };
   return (
     <Page title={t("title")}>
-      <form
-        className={styles.form}
-        noValidate
-        onKeyDown={onKeyDown}
-        onSubmit={(event) => {
-          event.preventDefault();
-          submit();
-        }}
-      >
+      <Form className={styles.form} refusal={null} onSubmit={submit}>
         <Segments
           label={t("kind")}
           value={kind}
@@ -71,26 +61,22 @@ export default function SubmitScreen() {
             <div className={styles.row}>
               <TagField error={wrong.fields.tag} />
               {kind === "flow" && (
-                <Field label={t("tags")} hint={t("tagsHint")} error={wrong.fields.tags}>
-                  {(wired) => (
-                    <Input
-                      {...wired}
-                      value={written.tags}
-                      onChange={(event) => change({ tags: event.target.value })}
-                    />
-                  )}
-                </Field>
+                <InputField
+                  label={t("tags")}
+                  hint={t("tagsHint")}
+                  error={wrong.fields.tags}
+                  value={written.tags}
+                  onChange={(tags) => change({ tags })}
+                />
               )}
-              <Field label={t("timeout")} hint={t("timeoutHint")} error={wrong.fields.timeout_sec}>
-                {(wired) => (
-                  <Input
-                    {...wired}
-                    inputMode="decimal"
-                    value={written.timeoutSec}
-                    onChange={(event) => change({ timeoutSec: event.target.value })}
-                  />
-                )}
-              </Field>
+              <InputField
+                label={t("timeout")}
+                hint={t("timeoutHint")}
+                error={wrong.fields.timeout_sec}
+                inputMode="decimal"
+                value={written.timeoutSec}
+                onChange={(timeoutSec) => change({ timeoutSec })}
+              />
             </div>
             <StartField errors={wrong.fields} />
           </div>
@@ -112,7 +98,7 @@ export default function SubmitScreen() {
             {anyway ? t("anywayHint") : problem?.passing ? t("again") : t("keys")}
           </span>
         </div>
-      </form>
+      </Form>
     </Page>
   );
 }

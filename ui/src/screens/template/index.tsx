@@ -1,5 +1,6 @@
 /** The screen of one template: what an event starts, and how to send one. */
-import { Ellipsis, FlaskConical, ListOrdered, Pencil, SearchX, Terminal, Trash2 } from "lucide-react";
+
+import { Ellipsis, FlaskConical, ListOrdered, Pencil, Terminal, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
 import { useRead } from "../../api/queries";
@@ -7,18 +8,20 @@ import { href, navigate } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { secondsOf } from "../../schedules/schedule";
-import { ConfirmDialog } from "../../triggers/ConfirmDialog";
 import { deleteTemplate, readTemplate, type Template, testTemplate } from "../../triggers/eventApi";
-import { Fact, Facts } from "../../triggers/Facts";
 import { messages as common } from "../../triggers/messages";
 import { TestDialog, WouldStart } from "../../triggers/TestDialog";
 import styles from "../../triggers/Triggers.module.css";
 import { monthText } from "../../triggers/templateMonth";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink, IconButton } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
+import { Button, IconButton } from "../../ui/controls";
+import { Fact, Facts } from "../../ui/Facts";
+import { Loading, ProblemBox } from "../../ui/feedback";
 import { Menu, MenuItem, MenuLabel } from "../../ui/menus";
 import { Page } from "../../ui/Page";
+import { NotFoundPage } from "../../ui/pageStates";
+import { TableHead } from "../../ui/TableHead";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
@@ -38,15 +41,9 @@ export default function TemplateScreen({ params }: ScreenProps) {
   });
   if (error?.status === 404)
     return (
-      <Page title={t("title")}>
-        <EmptyState
-          icon={SearchX}
-          title={t("notFound")}
-          actions={<ButtonLink href={href("/templates")}>{t("all")}</ButtonLink>}
-        >
-          {t("notFoundText")}
-        </EmptyState>
-      </Page>
+      <NotFoundPage title={t("title")} heading={t("notFound")} list={{ path: "/templates", label: t("all") }}>
+        {t("notFoundText")}
+      </NotFoundPage>
     );
   return (
     <Page title={data?.name ?? id} actions={data && <TemplateActions key={id} template={data} />}>
@@ -83,12 +80,12 @@ function TemplateActions({ template }: { template: Template }) {
       </Button>
       <Menu
         align="end"
-        trigger={<IconButton label={t("more")} icon={<Ellipsis size={16} />} kind="normal" />}
+        trigger={<IconButton label={c("more")} icon={<Ellipsis size={16} />} kind="normal" />}
       >
         {!may && <MenuLabel>{c("needsScope")}</MenuLabel>}
         <MenuItem danger disabled={!may} onSelect={() => setAsked("delete")}>
           <Trash2 size={14} aria-hidden />
-          {t("deleteIt")}
+          {c("deleteIt")}
         </MenuItem>
       </Menu>
       {asked === "test" && <TemplateTest template={template} onClose={close} />}
@@ -206,14 +203,7 @@ function Steps({ template }: { template: Template }) {
   return (
     <Panel title={t("steps")} icon={ListOrdered}>
       <table className={styles.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("step")}</th>
-            <th scope="col">{t("action")}</th>
-            <th scope="col">{t("starts")}</th>
-            <th scope="col">{t("mode")}</th>
-          </tr>
-        </thead>
+        <TableHead columns={[t("step"), t("action"), t("starts"), t("mode")]} />
         <tbody>
           {template.steps.map((step, at) => (
             <tr key={step.id}>

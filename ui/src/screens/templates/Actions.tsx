@@ -4,20 +4,20 @@ import { useState } from "react";
 import { useMay } from "../../api/access";
 import { useAct, useRead } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
-import { ConfirmDialog } from "../../triggers/ConfirmDialog";
 import { deleteAction, readActions, saveAction, type WorkflowAction } from "../../triggers/eventApi";
 import { FlowFields, useBindingFindings } from "../../triggers/FlowFields";
 import { bindingDraft, bindingFields, EMPTY_BINDING, objectText } from "../../triggers/flowBinding";
 import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
+import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { Button, IconButton } from "../../ui/controls";
-import { Dialog } from "../../ui/Dialog";
 import { type Draft, errorsByField, FormContext, TextField } from "../../ui/draftForm";
 import { ProblemBox } from "../../ui/feedback";
 import { Tags } from "../../ui/Tags";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
 import { Panel } from "../run/Panel";
+import { DraftDialog } from "./DraftDialog";
 import { messages } from "./messages";
 
 const EVERY_MS = 5_000;
@@ -152,43 +152,25 @@ function ActionForm({ stored, onClose }: { stored: WorkflowAction | null; onClos
     setDraft((now) => ({ ...now, ...patch }));
   };
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <DraftDialog
       title={stored ? t("editActionTitle", { name: stored.key }) : t("actionTitle")}
-      width={640}
-      actions={
-        <>
-          <Button onClick={onClose}>{c("goBack")}</Button>
-          <Button kind="primary" aria-disabled={save.isPending} onClick={submit}>
-            {save.isPending ? c("saving") : c("save")}
-          </Button>
-        </>
-      }
+      isPending={save.isPending}
+      problem={serverErrors.rest}
+      refusal={null}
+      onSubmit={submit}
+      onClose={onClose}
     >
       <FormContext value={{ draft, change, wrong: { ...serverErrors.wrong, ...(tried ? own : {}) } }}>
-        <form
-          className={styles.fields}
-          noValidate
-          onSubmit={(event) => {
-            event.preventDefault();
-            submit();
-          }}
-        >
-          {serverErrors.rest && <ProblemBox problem={serverErrors.rest} />}
-          <TextField
-            name="key"
-            label={t("key")}
-            hint={stored ? t("keyFixed") : t("keyHint")}
-            disabled={stored !== null}
-            required={stored === null}
-            maxLength={48}
-          />
-          <FlowFields />
-          {/* Enter in an input submits only a form that has a button for it. */}
-          <button type="submit" hidden />
-        </form>
+        <TextField
+          name="key"
+          label={t("key")}
+          hint={stored ? t("keyFixed") : t("keyHint")}
+          disabled={stored !== null}
+          required={stored === null}
+          maxLength={48}
+        />
+        <FlowFields />
       </FormContext>
-    </Dialog>
+    </DraftDialog>
   );
 }

@@ -1,12 +1,10 @@
 /** The form of a template, in a dialog. */
-import { useRef, useState } from "react";
+import { useState } from "react";
 import { useAct } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
 import { saveTemplate, type Template } from "../../triggers/eventApi";
 import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
-import { Button } from "../../ui/controls";
-import { Dialog } from "../../ui/Dialog";
 import {
   ChoiceField,
   type Draft,
@@ -16,9 +14,8 @@ import {
   TextField,
   type Wrong,
 } from "../../ui/draftForm";
-import { ProblemBox } from "../../ui/feedback";
-import { useFirstInvalid } from "../../ui/firstInvalid";
 import { showToast } from "../../ui/toasts";
+import { DraftDialog } from "./DraftDialog";
 import { messages } from "./messages";
 import { StepFields } from "./StepFields";
 import {
@@ -56,8 +53,6 @@ export function TemplateForm({ stored, onClose, onSaved }: TemplateFormProps) {
   const [draft, setDraft] = useState(() => (stored ? templateDraft(stored) : EMPTY_TEMPLATE));
   // A new object for each refusal.
   const [refused, setRefused] = useState<object | null>(null);
-  const form = useRef<HTMLFormElement>(null);
-  useFirstInvalid(form, refused);
   const save = useAct(() => saveTemplate(templateRequest(draft, stored)), {
     quiet: true,
     refresh: [["templates"], ["template"]],
@@ -81,38 +76,19 @@ export function TemplateForm({ stored, onClose, onSaved }: TemplateFormProps) {
   };
   const change = (patch: Draft) => replace({ ...draft, fields: { ...draft.fields, ...patch } });
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <DraftDialog
       title={stored ? t("editTemplateTitle", { name: stored.name }) : t("templateTitle")}
-      width={640}
-      actions={
-        <>
-          <Button onClick={onClose}>{c("goBack")}</Button>
-          <Button kind="primary" aria-disabled={save.isPending} onClick={submit}>
-            {save.isPending ? c("saving") : c("save")}
-          </Button>
-        </>
-      }
+      isPending={save.isPending}
+      problem={serverErrors.rest}
+      refusal={refused}
+      onSubmit={submit}
+      onClose={onClose}
     >
       <FormContext value={{ draft: draft.fields, change, wrong }}>
-        <form
-          ref={form}
-          className={styles.fields}
-          noValidate
-          onSubmit={(event) => {
-            event.preventDefault();
-            submit();
-          }}
-        >
-          {serverErrors.rest && <ProblemBox problem={serverErrors.rest} />}
-          <Inputs isNew={stored === null} />
-          <StepFields steps={draft.steps} wrong={wrong} onChange={(steps) => replace({ ...draft, steps })} />
-          {/* Enter in an input submits only a form that has a button for it. */}
-          <button type="submit" hidden />
-        </form>
+        <Inputs isNew={stored === null} />
+        <StepFields steps={draft.steps} wrong={wrong} onChange={(steps) => replace({ ...draft, steps })} />
       </FormContext>
-    </Dialog>
+    </DraftDialog>
   );
 }
 

@@ -1,4 +1,5 @@
 /** The workflow templates, and the actions that they name. */
+
 import { ListTree, Plus, RadioTower } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
@@ -16,6 +17,7 @@ import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
+import { TableHead } from "../../ui/TableHead";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { Panel } from "../run/Panel";
@@ -125,15 +127,7 @@ function TemplateTable({ items }: { items: readonly Template[] }) {
   const table = useRowKeys<HTMLTableElement>({ next: t("keyNext"), previous: t("keyPrevious") });
   return (
     <table ref={table} className={styles.table}>
-      <thead>
-        <tr>
-          <th scope="col">{t("template")}</th>
-          <th scope="col">{t("starts")}</th>
-          <th scope="col">{t("action")}</th>
-          <th scope="col">{t("month")}</th>
-          <th scope="col">{c("changed")}</th>
-        </tr>
-      </thead>
+      <TableHead columns={[t("template"), t("starts"), t("action"), t("month"), c("changed")]} />
       <tbody>
         {items.map((template) => {
           const [first] = template.steps;

@@ -1,17 +1,17 @@
 /** The answer to a question without a proposal. */
-import { useRef } from "react";
+
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { fieldOf, initialOf } from "../../schemaForm/fields";
 import { problemsOf } from "../../schemaForm/validation";
 import { Button } from "../../ui/controls";
+import { Form } from "../../ui/Form";
 import { ProblemBox } from "../../ui/feedback";
-import { useFirstInvalid } from "../../ui/firstInvalid";
+import { SEND_KEYS } from "../../ui/sendShortcut";
 import styles from "./Answer.module.css";
 import { AnswerEditor } from "./AnswerEditor";
 import { useDraft } from "./draft";
 import { messages } from "./messages";
-import { onSendShortcut, SEND_KEYS } from "./sendShortcut";
 import { useAnswering } from "./useAnswering";
 import type { Answerable, Wait } from "./wait";
 import { schemaOf } from "./wait";
@@ -20,26 +20,15 @@ export function AnswerForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
   const t = useMessages(messages);
   const language = useLanguage();
   const schema = schemaOf(wait);
-  const form = useRef<HTMLFormElement>(null);
   const draft = useDraft(wait, () => (schema === null ? undefined : initialOf(fieldOf(schema))));
   const { value, mode } = draft.now();
   const { send, sending, problem, problems } = useAnswering({
     waitId: wait.wait_id,
     ...handlers,
   });
-  useFirstInvalid(form, problems.size > 0 ? problems : null);
   const submit = () => void send(value, () => problemsOf(value, schema, language));
   return (
-    <form
-      ref={form}
-      className={styles.form}
-      noValidate
-      onKeyDown={onSendShortcut(submit)}
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}
-    >
+    <Form className={styles.form} refusal={problems.size > 0 ? problems : null} onSubmit={submit}>
       <AnswerEditor
         schema={schema}
         value={value}
@@ -61,6 +50,6 @@ export function AnswerForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
           {sending ? t("sending") : t("send")}
         </Button>
       </div>
-    </form>
+    </Form>
   );
 }

@@ -1,6 +1,7 @@
 /** A proposal: approve, edit or reject it. */
+
 import { Check, PencilLine, X } from "lucide-react";
-import { useMemo, useRef } from "react";
+import { useMemo } from "react";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { visible } from "../../lib/visible";
@@ -8,8 +9,9 @@ import { schemaLike } from "../../schemaForm/fields";
 import type { Json } from "../../schemaForm/json";
 import { NO_PROBLEMS, problemsOf } from "../../schemaForm/validation";
 import { Button, Field, Segments, TextArea } from "../../ui/controls";
+import { Form } from "../../ui/Form";
 import { ProblemBox } from "../../ui/feedback";
-import { useFirstInvalid } from "../../ui/firstInvalid";
+import { SEND_KEYS } from "../../ui/sendShortcut";
 import { UserText } from "../../ui/UserText";
 import styles from "./Answer.module.css";
 import { AnswerEditor } from "./AnswerEditor";
@@ -17,7 +19,6 @@ import { AnswerView } from "./AnswerView";
 import { Changes } from "./Changes";
 import { useDraft } from "./draft";
 import { messages } from "./messages";
-import { onSendShortcut, SEND_KEYS } from "./sendShortcut";
 import { useAnswering } from "./useAnswering";
 import { type Answerable, schemaOf, type Wait } from "./wait";
 
@@ -27,14 +28,12 @@ const ICONS = { approved: Check, edited: PencilLine, rejected: X };
 export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
   const t = useMessages(messages);
   const language = useLanguage();
-  const form = useRef<HTMLFormElement>(null);
   const draft = useDraft(wait, () => wait.proposal as Json);
   const { value, mode, decision = "approved", note = "" } = draft.now();
   const { send, sending, problem, problems } = useAnswering({
     waitId: wait.wait_id,
     ...handlers,
   });
-  useFirstInvalid(form, problems.size > 0 ? problems : null);
   const schema = schemaOf(wait);
   const edited = useMemo(() => schema ?? schemaLike(wait.proposal), [schema, wait.proposal]);
   const submit = () => {
@@ -49,16 +48,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
   );
   const Icon = ICONS[decision];
   return (
-    <form
-      ref={form}
-      className={styles.form}
-      noValidate
-      onKeyDown={onSendShortcut(submit)}
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}
-    >
+    <Form className={styles.form} refusal={problems.size > 0 ? problems : null} onSubmit={submit}>
       <section className={styles.proposal} aria-label={t("proposal")}>
         <h3>{t("proposal")}</h3>
         <AnswerView value={wait.proposal} />
@@ -124,6 +114,6 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
           {sending ? t("sending") : t(`submit.${decision}`)}
         </Button>
       </div>
-    </form>
+    </Form>
   );
 }

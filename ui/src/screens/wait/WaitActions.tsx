@@ -8,12 +8,11 @@ import { useAct } from "../../api/queries";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { exactTime } from "../../i18n/time";
-import { Button, Field, IconButton, Input } from "../../ui/controls";
-import { Dialog } from "../../ui/Dialog";
-import { ProblemBox } from "../../ui/feedback";
+import { IconButton } from "../../ui/controls";
+import { FormDialog } from "../../ui/FormDialog";
+import { InputField } from "../../ui/fields";
 import { Menu, MenuItem } from "../../ui/menus";
 import { messages } from "./messages";
-import styles from "./Wait.module.css";
 import type { Wait } from "./wait";
 
 type Change = "extend" | "reassign" | "withdraw";
@@ -66,20 +65,14 @@ function ExtendDialog({ wait, onClose }: ChangeProps) {
   );
   return (
     <ChangeForm title={t("extend")} act={extend} ready={until !== ""} onClose={onClose}>
-      <Field
+      <InputField
         label={t("newDeadlineLabel")}
         hint={t("deadlineHint", { time: exactTime(wait.deadline_at, language) })}
-      >
-        {(wired) => (
-          <Input
-            {...wired}
-            type="datetime-local"
-            value={until}
-            min={localInput(wait.deadline_at)}
-            onChange={(event) => setUntil(event.target.value)}
-          />
-        )}
-      </Field>
+        type="datetime-local"
+        value={until}
+        min={localInput(wait.deadline_at)}
+        onChange={setUntil}
+      />
       <ReasonField label={t("reasonOptional")} value={reason} onChange={setReason} />
     </ChangeForm>
   );
@@ -105,9 +98,7 @@ function ReassignDialog({ wait, onClose }: ChangeProps) {
   );
   return (
     <ChangeForm title={t("reassign")} act={reassign} ready onClose={onClose}>
-      <Field label={t("assigneesLabel")} hint={t("assigneesHint")}>
-        {(wired) => <Input {...wired} value={names} onChange={(event) => setNames(event.target.value)} />}
-      </Field>
+      <InputField label={t("assigneesLabel")} hint={t("assigneesHint")} value={names} onChange={setNames} />
       <ReasonField label={t("reasonOptional")} value={reason} onChange={setReason} />
     </ChangeForm>
   );
@@ -150,33 +141,19 @@ interface ChangeFormProps {
 
 function ChangeForm({ title, act, ready, danger, onClose, children }: ChangeFormProps) {
   const t = useMessages(messages);
-  const isBlocked = act.isPending || !ready;
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <FormDialog
       title={title}
-      width={460}
-      actions={
-        <>
-          <Button onClick={onClose}>{danger ? t("keepQuestion") : t("back")}</Button>
-          <Button kind={danger ? "danger" : "primary"} disabled={isBlocked} onClick={() => act.mutate()}>
-            {title}
-          </Button>
-        </>
-      }
+      confirm={title}
+      back={danger ? t("keepQuestion") : t("back")}
+      kind={danger ? "danger" : "primary"}
+      blocked={act.isPending || !ready}
+      problem={act.error}
+      onSubmit={() => act.mutate()}
+      onClose={onClose}
     >
-      <form
-        className={styles.dialog}
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (!isBlocked) act.mutate();
-        }}
-      >
-        {act.error !== null && <ProblemBox problem={act.error} />}
-        {children}
-      </form>
-    </Dialog>
+      {children}
+    </FormDialog>
   );
 }
 
@@ -186,15 +163,9 @@ interface ReasonFieldProps {
   onChange: (value: string) => void;
 }
 
-function ReasonField({ label, value, onChange }: ReasonFieldProps) {
+function ReasonField(props: ReasonFieldProps) {
   const t = useMessages(messages);
-  return (
-    <Field label={label} hint={t("reasonHint")}>
-      {(wired) => (
-        <Input {...wired} value={value} maxLength={1000} onChange={(event) => onChange(event.target.value)} />
-      )}
-    </Field>
-  );
+  return <InputField {...props} hint={t("reasonHint")} maxLength={1000} />;
 }
 
 /** A moment as a `datetime-local` input shows it, in the browser's time zone. */

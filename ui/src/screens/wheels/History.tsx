@@ -1,4 +1,5 @@
 /** Uploads and deletions, newest first. */
+
 import { History as HistoryIcon, X } from "lucide-react";
 import { api, type Schemas } from "../../api/client";
 import { useRead } from "../../api/queries";
@@ -8,7 +9,9 @@ import { fileSize } from "../../i18n/size";
 import { Button, joined, Select } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { FilterRow } from "../../ui/filters";
+import { TableHead } from "../../ui/TableHead";
 import { Tags } from "../../ui/Tags";
+import base from "../../ui/table.module.css";
 import { Ago } from "../../ui/time";
 import { messages } from "./messages";
 import styles from "./Wheels.module.css";
@@ -64,18 +67,9 @@ export function History() {
 function Events({ events }: { events: readonly Schemas["WheelEvent"][] }) {
   const t = useMessages(messages);
   return (
-    <div className={styles.frame}>
+    <div className={base.frame}>
       <table className={joined(styles.table, styles.history)}>
-        <thead>
-          <tr>
-            <th scope="col">{t("when")}</th>
-            <th scope="col">{t("what")}</th>
-            <th scope="col">{t("wheel")}</th>
-            <th scope="col">{t("workers")}</th>
-            <th scope="col">{t("who")}</th>
-            <th scope="col">{t("from")}</th>
-          </tr>
-        </thead>
+        <TableHead columns={[t("when"), t("what"), t("wheel"), t("workers"), t("who"), t("from")]} />
         <tbody>
           {events.map((event) => (
             <EventRow key={event.event_id} event={event} />

@@ -1,6 +1,6 @@
 /** The registered wheels by package. */
 
-import { Boxes, Download, History, SearchX, Trash2, Upload } from "lucide-react";
+import { Boxes, Download, History, Trash2, Upload } from "lucide-react";
 import { useState } from "react";
 import { api } from "../../api/client";
 import { download } from "../../api/download";
@@ -11,11 +11,12 @@ import { fileSize } from "../../i18n/size";
 import { CommandLine } from "../../ui/CommandLine";
 import { CopyButton } from "../../ui/Copy";
 import { Button, ButtonLink, IconButton, joined } from "../../ui/controls";
-import { EmptyState } from "../../ui/feedback";
+import { EmptyState, NothingMatches } from "../../ui/feedback";
 import { FilterRow } from "../../ui/filters";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { Tags } from "../../ui/Tags";
+import base from "../../ui/table.module.css";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { DeleteDialog } from "./DeleteDialog";
@@ -52,14 +53,14 @@ export function Registry({ wheels, onUpload }: { wheels: readonly Wheel[]; onUpl
         />
       </FilterRow>
       {packages.length === 0 && (
-        <EmptyState
-          icon={SearchX}
+        <NothingMatches
           title={t("nothingTitle")}
-          actions={<Button onClick={() => change({ q: null })}>{t("nothingClear")}</Button>}
+          clear={t("nothingClear")}
+          onClear={() => change({ q: null })}
         />
       )}
       {packages.length > 0 && (
-        <div className={styles.frame}>
+        <div className={base.frame}>
           <table ref={list} className={joined(styles.table, styles.registry)}>
             <thead>
               <tr>

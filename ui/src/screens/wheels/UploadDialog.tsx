@@ -6,9 +6,10 @@ import { Problem } from "../../api/problem";
 import { queryClient } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
 import { fileSize } from "../../i18n/size";
-import { Button, Field, Input, joined } from "../../ui/controls";
+import { Button, Field, joined } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
+import { InputField } from "../../ui/fields";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
@@ -68,17 +69,15 @@ export function UploadDialog({ wheels, onClose }: UploadDialogProps) {
             setFile(chosen);
           }}
         />
-        <Field label={t("tags")} hint={t("tagsHint")} error={objections.tags}>
-          {(wired) => (
-            <Input
-              {...wired}
-              value={tags}
-              placeholder="gpu, linux"
-              disabled={sent !== null}
-              onChange={({ target }) => setTags(target.value)}
-            />
-          )}
-        </Field>
+        <InputField
+          label={t("tags")}
+          hint={t("tagsHint")}
+          error={objections.tags}
+          value={tags}
+          placeholder="gpu, linux"
+          disabled={sent !== null}
+          onChange={setTags}
+        />
         <label className={styles.check}>
           <input
             type="checkbox"

@@ -1,10 +1,9 @@
 /** The workers screen. */
-import { SearchX, Server, ServerOff } from "lucide-react";
+import { Server, ServerOff } from "lucide-react";
 import type { ReactNode } from "react";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
-import { Button } from "../../ui/controls";
-import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { FilterRow } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
@@ -121,10 +120,10 @@ function Nobody({ known, searching }: { known: boolean; searching: boolean }) {
   const [, change] = useQueryState();
   if (searching)
     return (
-      <EmptyState
-        icon={SearchX}
+      <NothingMatches
         title={t("nothingTitle")}
-        actions={<Button onClick={() => change({ q: null })}>{t("nothingClear")}</Button>}
+        clear={t("nothingClear")}
+        onClear={() => change({ q: null })}
       />
     );
   return (

@@ -8,8 +8,8 @@ import { Sparkline } from "../../../flows/Bars";
 import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
 import { Card } from "../../../ui/Page";
-import sideways from "../../../ui/sideways.module.css";
 import { UserText } from "../../../ui/UserText";
+import base from "../Table.module.css";
 import { changeOf, type Figures, type Order, type Statistics, sortedBy, verdictOf } from "./compare";
 import { useFormats } from "./formats";
 import { messages } from "./messages";
@@ -105,10 +105,10 @@ function ComparisonTable({ title, first, total, statistics, rows, name }: TableP
     </th>
   );
   return (
-    <Card title={title} className={styles.list}>
+    <Card title={title} className={base.list}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard. */}
-      <div className={sideways.sideways} tabIndex={0} role="region" aria-label={title}>
-        <table className={styles.table}>
+      <div className={base.scroll} tabIndex={0} role="region" aria-label={title}>
+        <table className={joined(base.table, styles.table)}>
           <thead>
             <tr>
               {heading("name", first)}
@@ -131,7 +131,7 @@ function ComparisonTable({ title, first, total, statistics, rows, name }: TableP
           </tbody>
         </table>
       </div>
-      {total > rows.length && <p className={styles.nothing}>{t("more", { count: total - rows.length })}</p>}
+      {total > rows.length && <p className={base.nothing}>{t("more", { count: total - rows.length })}</p>}
     </Card>
   );
 }

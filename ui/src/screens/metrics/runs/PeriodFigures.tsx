@@ -1,11 +1,11 @@
 /** The figures of the period, each with its change, and whether runs got slower. */
 import { TrendingDown, TrendingUp } from "lucide-react";
-import type { ReactNode } from "react";
 import { href } from "../../../app/router";
 import { countOf } from "../../../charts/ends";
 import { endedBetween, type OnlyRuns } from "../../../charts/runLinks";
 import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
+import { Figure as FigureItem, type FigureProps } from "../Figure";
 import {
   changeOf,
   flowSpeed,
@@ -147,34 +147,7 @@ function useSpeed(statistics: Statistics, only: OnlyRuns): { verdict: Verdict; t
   return { verdict, text: t(`speed.${verdict}`, values) };
 }
 
-interface FigureProps {
-  label: string;
-  value: string;
-  /** What it counts. */
-  to?: string;
-  children: ReactNode;
-}
-
-function Figure({ label, value, to, children }: FigureProps) {
-  const content = (
-    <>
-      <span className={styles.figureLabel}>{label}</span>
-      <span className={styles.figureValue}>{value}</span>
-      {children}
-    </>
-  );
-  return (
-    <li>
-      {to ? (
-        <a className={styles.figure} href={to}>
-          {content}
-        </a>
-      ) : (
-        <div className={styles.figure}>{content}</div>
-      )}
-    </li>
-  );
-}
+const Figure = (props: FigureProps) => <FigureItem className={styles.figure} {...props} />;
 
 interface ChangeProps {
   text: string | null;

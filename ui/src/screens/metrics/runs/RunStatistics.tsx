@@ -1,9 +1,11 @@
 /** How runs went in a period, beside the period before: figures, charts, flows and tags. */
+
 import { useQueryState } from "../../../app/router";
 import type { OnlyRuns } from "../../../charts/runLinks";
 import { useMessages } from "../../../i18n/messages";
-import { Field, Segments, Select } from "../../../ui/controls";
+import { Segments } from "../../../ui/controls";
 import { Loading, ProblemBox } from "../../../ui/feedback";
+import { SelectField } from "../../../ui/fields";
 import { ComparisonTables } from "./ComparisonTables";
 import { PERIODS, type Period, type Statistics } from "./compare";
 import { messages } from "./messages";
@@ -89,17 +91,13 @@ function Choice({ label, all, value, names, onChange }: ChoiceProps) {
   // One without runs in this period stays selected.
   const options = value && !names.includes(value) ? [value, ...names] : names;
   return (
-    <Field label={label}>
-      {(wired) => (
-        <Select {...wired} value={value ?? ""} onChange={({ target }) => onChange(target.value || null)}>
-          <option value="">{all}</option>
-          {options.toSorted().map((name) => (
-            <option key={name} value={name}>
-              {name}
-            </option>
-          ))}
-        </Select>
-      )}
-    </Field>
+    <SelectField
+      label={label}
+      none={all}
+      options={options.toSorted()}
+      text={(name) => name}
+      value={value ?? ""}
+      onChange={(name) => onChange(name || null)}
+    />
   );
 }

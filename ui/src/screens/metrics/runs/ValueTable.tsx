@@ -1,10 +1,13 @@
 /** The values of the charts as a table. */
+
 import { countOf } from "../../../charts/ends";
 import { endedBetween, type OnlyRuns } from "../../../charts/runLinks";
 import { intervalLabel } from "../../../charts/timeAxis";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
-import sideways from "../../../ui/sideways.module.css";
+import { joined } from "../../../ui/controls";
+import { TableHead } from "../../../ui/TableHead";
+import base from "../Table.module.css";
 import type { Statistics } from "./compare";
 import { useFormats } from "./formats";
 import { messages } from "./messages";
@@ -19,20 +22,20 @@ export function ValueTable({ statistics, only }: { statistics: Statistics; only:
     <details className={styles.values}>
       <summary>{t("asTable")}</summary>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard. */}
-      <div className={sideways.sideways} tabIndex={0} role="region" aria-label={t("asTable")}>
-        <table className={styles.table}>
-          <thead>
-            <tr>
-              <th scope="col">{t("time")}</th>
-              <th scope="col">{t("ended")}</th>
-              <th scope="col">{t("end.failed")}</th>
-              <th scope="col">{t("success")}</th>
-              <th scope="col">{t("duration.p50")}</th>
-              <th scope="col">{t("duration.p95")}</th>
-              <th scope="col">{t("queue.p50")}</th>
-              <th scope="col">{t("queue.p95")}</th>
-            </tr>
-          </thead>
+      <div className={base.scroll} tabIndex={0} role="region" aria-label={t("asTable")}>
+        <table className={joined(base.table, styles.table)}>
+          <TableHead
+            columns={[
+              t("time"),
+              t("ended"),
+              t("end.failed"),
+              t("success"),
+              t("duration.p50"),
+              t("duration.p95"),
+              t("queue.p50"),
+              t("queue.p95"),
+            ]}
+          />
           <tbody>
             {buckets.map((bucket, index) => {
               const start = since + index * step;

@@ -5,7 +5,7 @@ import { useMay } from "../../../api/access";
 import { useAct } from "../../../api/queries";
 import { href, navigate, useQueryState } from "../../../app/router";
 import { useMessages } from "../../../i18n/messages";
-import { ConfirmDialog } from "../../../triggers/ConfirmDialog";
+import { ConfirmDialog } from "../../../ui/ConfirmDialog";
 import { Button, joined } from "../../../ui/controls";
 import { Menu, MenuItem, MenuLine } from "../../../ui/menus";
 import { showToast } from "../../../ui/toasts";
@@ -226,7 +226,6 @@ function DeleteDialog({ view, onClose }: { view: Saved; onClose: () => void }) {
       title={t("deleteTitle", { name })}
       text={t(shared ? "deleteShared" : "deleteOwn")}
       confirm={t("doDelete")}
-      back={t("goBack")}
       refresh={REFRESH}
       act={async () => {
         if (shared) return deleteView(shared);

@@ -36,7 +36,6 @@ export const messages = defineMessages({
     deleteOwn: "The view disappears from this browser. Runs are not changed.",
     doDelete: "Delete the view",
     deleted: "View “{name}” deleted",
-    goBack: "Go back",
   },
   ja: {
     views: "ビュー",
@@ -73,6 +72,5 @@ export const messages = defineMessages({
     deleteOwn: "このブラウザーからビューがなくなります。run には影響しません。",
     doDelete: "ビューを削除",
     deleted: "ビュー「{name}」を削除しました",
-    goBack: "戻る",
   },
 });

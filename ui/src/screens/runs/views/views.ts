@@ -1,7 +1,8 @@
 /** Views: a named filter, order and columns of the list, which are all in the URL. Pure functions. */
 import type { Schemas } from "../../../api/client";
+import { spanOf } from "../../../ui/spans";
 import { columnsIn } from "../columnNames";
-import { FURTHER, isOneOf, MOMENTS, orderingOf, SORTS, spanOf, WORDS } from "../filters";
+import { FURTHER, isOneOf, MOMENTS, orderingOf, SORTS, WORDS } from "../filters";
 
 export type SharedView = Schemas["ViewView"];
 export type ViewContent = Pick<Schemas["ViewRequest"], "filter" | "sort" | "order" | "columns">;

@@ -2,14 +2,15 @@
 import type { ReactNode } from "react";
 import { useAct } from "../api/queries";
 import { useMessages } from "../i18n/messages";
-import { Button } from "../ui/controls";
-import { Dialog } from "../ui/Dialog";
-import { ProblemBox } from "../ui/feedback";
+import { Button } from "./controls";
+import { Dialog } from "./Dialog";
+import styles from "./Dialog.module.css";
+import { ProblemBox } from "./feedback";
 import { messages } from "./messages";
-import styles from "./Triggers.module.css";
 
 interface ConfirmDialogProps<T> {
   title: string;
+  width?: number;
   text: string;
   /** The button that does it, and the one that does not. */
   confirm: string;
@@ -24,7 +25,19 @@ interface ConfirmDialogProps<T> {
 }
 
 export function ConfirmDialog<T>(props: ConfirmDialogProps<T>) {
-  const { title, text, confirm, back, kind = "danger", refresh, act, onDone, onClose, children } = props;
+  const {
+    title,
+    width = 460,
+    text,
+    confirm,
+    back,
+    kind = "danger",
+    refresh,
+    act,
+    onDone,
+    onClose,
+    children,
+  } = props;
   const t = useMessages(messages);
   const action = useAct(act, {
     quiet: true,
@@ -39,7 +52,7 @@ export function ConfirmDialog<T>(props: ConfirmDialogProps<T>) {
       open
       onClose={onClose}
       title={title}
-      width={460}
+      width={width}
       actions={
         <>
           <Button onClick={onClose}>{back ?? t("goBack")}</Button>
@@ -49,7 +62,7 @@ export function ConfirmDialog<T>(props: ConfirmDialogProps<T>) {
         </>
       }
     >
-      <div className={styles.dialog}>
+      <div className={styles.content}>
         {action.error && <ProblemBox problem={action.error} />}
         <p>{text}</p>
         {children}

@@ -1,0 +1,22 @@
+/** Names and values in a row. */
+import type { ReactNode } from "react";
+import { joined } from "./controls";
+import styles from "./Facts.module.css";
+
+interface FactsProps {
+  className?: string;
+  children: ReactNode;
+}
+
+export const Facts = ({ className, children }: FactsProps) => (
+  <dl className={joined(styles.facts, className)}>{children}</dl>
+);
+
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
