@@ -352,6 +352,7 @@ async def test_the_doctor_shows_the_command_that_corrects_a_check(tab: Tab, agen
     page = tab.page
     await page.get_by_role("link", name="Doctor").click()
     await expect(page.locator("[data-check=git][data-ok=true]")).to_be_visible()
+    await expect(page.locator("[data-check=base_branch]")).to_contain_text("Base branch")
     await expect(page.get_by_text("Everything is ready.")).to_be_visible()
     url = agent.git("remote", "get-url", "origin")
     agent.git("remote", "remove", "origin")
