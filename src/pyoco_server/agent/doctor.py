@@ -29,7 +29,7 @@ class Check:
 def run_doctor(settings: AgentSettings, *, port: int | None = None) -> list[Check]:
     """Every check, in an order in which each presumes those before it. `port`: one that must be free."""
     git = Git(settings.repo)
-    config = _check_of("git_config", lambda: check_config(git), "nothing in it executes programs")
+    config = _check_of("git_config", lambda: check_config(git), "no setting runs a program")
     checks = [
         _git(),
         _check_of("repo", lambda: check_folder(git), str(settings.repo)),

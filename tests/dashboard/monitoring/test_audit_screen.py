@@ -24,7 +24,8 @@ async def test_who_cancelled_a_run_is_on_the_audit_page_and_on_its_own(tab: Tab)
     await expect(rows.nth(0)).to_contain_text("refused HTTP 404")
     await expect(rows.nth(1)).to_contain_text("anonymous (127.0.0.1)")
     await expect(rows.nth(1)).to_contain_text("Cancel a run")
-    await expect(rows.nth(1)).to_contain_text("Reason wrong month")
+    await expect(rows.nth(1)).to_contain_text("Reason: wrong month")
+    await expect(rows.nth(1)).to_contain_text(re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"))
     await tab.screenshots("audit")
     await tab.set_language("en")
     await tab.page.get_by_label("Action", exact=True).select_option("run.cancel")
@@ -101,6 +102,12 @@ async def test_two_runs_are_compared(tab: Tab) -> None:
     await expect(row.filter(has_text=re.compile("^dry"))).to_have_count(0)
     await tab.page.get_by_role("button", name="Swap the runs").click()
     await expect(row.filter(has_text=re.compile("^load[^.]"))).to_contain_text("3s shorter (60 %)")
+    await tab.resize(390)
+    # Of a cell that is too narrow, the text lies on the next one.
+    cells = row.get_by_role("cell")
+    assert await cells.count() > 10
+    wide = "all => all.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.textContent)"
+    assert await cells.evaluate_all(wide) == []
 
 
 async def test_two_selected_runs_can_be_compared(tab: Tab) -> None:

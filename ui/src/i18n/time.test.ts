@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { zonedTime } from "../schedules/zones";
-import { clockTime, duration, exactTime, interval, relativeTime } from "./time";
+import { clockTime, duration, exactTime, interval, momentText, relativeTime } from "./time";
 
 // tests/unit/records/test_durations.py has the same cases for the CLI.
 describe("durations", () => {
@@ -66,5 +66,10 @@ describe("moments", () => {
       expect(zonedTime(afternoon, zone, language)).toContain("18:02:31");
     }
     expect(clockTime(afternoon)).toBe("18:02:31");
+  });
+
+  it("have the day and the second where they stand for themselves", () => {
+    const at = new Date(2026, 0, 5, 9, 3, 7).getTime() / 1000;
+    expect(momentText(at)).toBe("2026-01-05 09:03:07");
   });
 });

@@ -42,6 +42,14 @@ export function exactTime(moment: number, language: Language): string {
   return exact[language].format(moment * 1000);
 }
 
+/** "2026-11-18 18:02:31", to be quoted and compared: in this browser's time zone. */
+export function momentText(moment: number): string {
+  const at = new Date(moment * 1000);
+  const two = (number: number) => String(number).padStart(2, "0");
+  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join("-");
+  return `${day} ${clockTime(moment)}`;
+}
+
 /** "18:02:31" */
 export function clockTime(moment: number): string {
   const at = new Date(moment * 1000);

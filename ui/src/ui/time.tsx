@@ -1,7 +1,7 @@
 /** Relative times with the exact time on hover, and durations. */
 import { useLanguage } from "../i18n/language";
 import { useMessages } from "../i18n/messages";
-import { duration, exactTime, relativeTime } from "../i18n/time";
+import { duration, exactTime, momentText, relativeTime } from "../i18n/time";
 import { useNow } from "../lib/clock";
 import { messages } from "./messages";
 
@@ -14,6 +14,19 @@ export function Ago({ at }: { at: number | null | undefined }) {
     <time dateTime={new Date(at * 1000).toISOString()} title={exactTime(at, language)}>
       {relativeTime(at, now, language) ?? t("now")}
     </time>
+  );
+}
+
+/** To the second, with the age below it: where the order and the day matter. */
+export function Moment({ at }: { at: number }) {
+  const language = useLanguage();
+  return (
+    <>
+      <time dateTime={new Date(at * 1000).toISOString()} title={exactTime(at, language)}>
+        {momentText(at)}
+      </time>
+      <Ago at={at} />
+    </>
   );
 }
 

@@ -1,6 +1,6 @@
 /** The reference of the HTTP API, from the gateway's own OpenAPI document, with a form for each operation. */
 import { Braces, SearchX } from "lucide-react";
-import { useMemo } from "react";
+import { Fragment, useMemo } from "react";
 import { send } from "../../api/client";
 import { useRead } from "../../api/queries";
 import { version } from "../../app/pageConfig";
@@ -69,6 +69,16 @@ export default function ApiScreen() {
   );
 }
 
+/** A long path may continue in the next line, after a slash. */
+const breakable = (path: string) =>
+  path.split(/(?<=.\/)/).map((part, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: parts of a path do not move.
+    <Fragment key={index}>
+      {index > 0 && <wbr />}
+      {part}
+    </Fragment>
+  ));
+
 interface IndexProps {
   groups: readonly Group[];
   chosen: Operation | undefined;
@@ -92,7 +102,7 @@ function Index({ groups, chosen, search }: IndexProps) {
                   aria-current={id === chosen?.id ? "page" : undefined}
                 >
                   <Method name={method} />
-                  <code>{path}</code>
+                  <code>{breakable(path)}</code>
                 </a>
               </li>
             ))}

@@ -19,7 +19,7 @@ import { joined } from "../../ui/controls";
 import { useRowKeys } from "../../ui/rowKeys";
 import { TableHead } from "../../ui/TableHead";
 import base from "../../ui/table.module.css";
-import { Ago } from "../../ui/time";
+import { Moment } from "../../ui/time";
 
 export function AuditTable({ entries }: { entries: readonly Entry[] }) {
   const t = useMessages(messages);
@@ -49,8 +49,8 @@ function Row({ entry }: { entry: Entry }) {
   const via = VIAS.find((each) => each === entry.via);
   return (
     <tr data-entry={entry.id}>
-      <td>
-        <Ago at={entry.at} />
+      <td className={styles.when}>
+        <Moment at={entry.at} />
       </td>
       <td>
         <button

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Run } from "../run/run";
-import { change, differs, isSameTime, taskRows, valueRows } from "./compare";
+import { change, differs, isSameTime, taskRows, tasksDiffer, valueRows } from "./compare";
 
 const run = (tasks: Record<string, [string, number | null]>): Run =>
   ({
@@ -69,6 +69,14 @@ describe("comparing tasks", () => {
     ]);
     expect(rows[1]?.b).toBeNull();
     expect(rows[2]?.b?.state).toBe("NOT_RUN");
+  });
+
+  it("marks those that ended otherwise or took another time", () => {
+    const rows = taskRows(
+      run({ same: ["SUCCEEDED", 2], slow: ["SUCCEEDED", 0], bad: ["SUCCEEDED", 1], only: ["SUCCEEDED", 1] }),
+      run({ same: ["SUCCEEDED", 2.01], slow: ["SUCCEEDED", 1.1], bad: ["FAILED", 1] }),
+    );
+    expect(rows.filter(tasksDiffer).map(({ name }) => name)).toEqual(["slow", "bad", "only"]);
   });
 
   it("has percents only where there is something to compare with", () => {

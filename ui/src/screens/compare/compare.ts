@@ -76,6 +76,10 @@ export function taskRows(a: Run, b: Run): TaskRow[] {
   });
 }
 
+/** Whether it ended otherwise, or took another time. */
+export const tasksDiffer = ({ a, b, longer }: TaskRow): boolean =>
+  a?.state !== b?.state || (longer !== null && Math.abs(longer) >= SAME_SEC);
+
 const sides = (run: Run): Map<string, TaskSide> =>
   new Map(
     tasksOf(run).map((task) => [

@@ -26,6 +26,7 @@ import {
   type TaskRow,
   type TaskSide,
   taskRows,
+  tasksDiffer,
   tookSec,
   type ValueRow,
   valueRows,
@@ -214,7 +215,7 @@ function Overview({ a, b, only }: { a: Run; b: Run; only: boolean }) {
         <thead>
           <tr>
             <th scope="col">
-              <span className="hidden-visually">{t("value")}</span>
+              <span className="hidden-visually">{t("name")}</span>
             </th>
             <th scope="col">
               <RunName run={a} label={t("first")} />
@@ -265,7 +266,7 @@ function Values({ rows, only }: { rows: readonly ValueRow[]; only: boolean }) {
   if (all.length === 0) return <p className={styles.soft}>{t("same")}</p>;
   return (
     <>
-      <Columns first={t("value")}>
+      <Columns first={t("name")}>
         {all.slice(0, MOST_ROWS).map((row) => (
           <tr key={row.path} className={differs(row) ? styles.differs : undefined}>
             <th scope="row">
@@ -304,15 +305,13 @@ function Columns({ first, last, children }: { first: string; last?: string; chil
 
 function Tasks({ rows, only }: { rows: readonly TaskRow[]; only: boolean }) {
   const t = useMessages(messages);
-  const isDifferent = ({ a, b, longer }: TaskRow) =>
-    a?.state !== b?.state || (longer !== null && Math.abs(longer) >= SAME_SEC);
-  const all = rows.filter((row) => !only || isDifferent(row));
+  const all = rows.filter((row) => !only || tasksDiffer(row));
   if (all.length === 0) return <p className={styles.soft}>{t("same")}</p>;
   return (
-    <>
+    <div className={styles.tasks}>
       <Columns first={t("task")} last={t("difference")}>
         {all.slice(0, MOST_ROWS).map((row) => (
-          <tr key={row.name} className={row.a?.state !== row.b?.state ? styles.differs : undefined}>
+          <tr key={row.name} className={tasksDiffer(row) ? styles.differs : undefined}>
             <th scope="row">
               <UserText text={row.name} />
             </th>
@@ -327,7 +326,7 @@ function Tasks({ rows, only }: { rows: readonly TaskRow[]; only: boolean }) {
       {all.length > MOST_ROWS && (
         <p className={styles.soft}>{t("more", { count: all.length - MOST_ROWS })}</p>
       )}
-    </>
+    </div>
   );
 }
 

@@ -4,7 +4,7 @@ export const messages = defineMessages({
   en: {
     title: "Dead letters",
     purpose:
-      "Runs that failed and jobs that no worker could use stay here, so that none is lost. Replay one: it closes when its rerun completes.",
+      "Runs that failed and jobs that no worker could process stay here, so that none is lost. Replay one: it closes when its rerun completes.",
     state: "State",
     "state.open": "Open",
     "state.closed": "Closed",
@@ -61,7 +61,7 @@ export const messages = defineMessages({
     noFlow: "unknown",
     newest: "Newest",
     older: "Older",
-    bulk: "All matching",
+    bulk: "Bulk actions",
     bulkReplay: "Replay all matching…",
     bulkDelete: "Delete all matching…",
     emptyTitle: "No dead letters",

@@ -1,4 +1,4 @@
-/** Japanese for the checks of the doctor; the gateway's own texts are English, and have the details. */
+/** Names for the checks of the doctor, and Japanese; the gateway's own texts are English, and have the details. */
 import type { Language } from "../../i18n/language";
 
 interface CheckText {
@@ -49,6 +49,29 @@ const JAPANESE: Partial<Record<string, CheckText>> = {
   lint: { name: "リント", ...program },
   typecheck: { name: "型チェック", ...program },
 };
+
+const ENGLISH: Partial<Record<string, string>> = {
+  git: "Git",
+  repo: "Repository",
+  git_config: "Git configuration",
+  worktree: "Working tree",
+  origin: "Remote",
+  base_branch: "Base branch",
+  folders: "Folders",
+  node: "Node.js",
+  ai_cli: "Coding CLI",
+  ai_cli_planner: "Coding CLI (planner)",
+  ai_cli_qa: "Coding CLI (QA)",
+  ai_cli_fallback: "Coding CLI (fallback)",
+  unit_test: "Unit tests",
+  e2e_test: "E2E tests",
+  lint: "Lint",
+  typecheck: "Type check",
+};
+
+/** An unknown check has the name that the gateway gives it. */
+export const checkName = (name: string, language: Language): string =>
+  (language === "ja" ? JAPANESE[name]?.name : ENGLISH[name]) ?? name;
 
 /** The details of a check that passed. */
 export const passedText = (text: string, details: string | null | undefined): string =>

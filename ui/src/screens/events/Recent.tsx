@@ -104,18 +104,21 @@ function Why({ event }: { event: Event }) {
   const language = useLanguage();
   const { reason, advice } = useEventWords();
   if (!event.reason_class && !event.reason) return null;
-  // The gateway says it in English.
-  const isShown = event.reason && (language === "en" || !event.reason_class);
-  const title = [event.reason_code, !isShown && event.reason].filter(Boolean).join(": ");
+  // The gateway gives the details in English only.
+  const isNamed = event.reason_class && (language !== "en" || !event.reason);
+  const notes = [
+    event.retry_advice && advice(event.retry_advice),
+    event.count > 1 && t("times", { count: event.count }),
+  ].filter(Boolean);
   return (
-    <>
-      <span title={title ? visible(title) : undefined}>
-        {isShown && event.reason ? <UserText text={event.reason} /> : reason(event.reason_class ?? "")}
-      </span>{" "}
-      <span className={styles.soft}>
-        {event.retry_advice && advice(event.retry_advice)}
-        {event.count > 1 && ` · ${t("times", { count: event.count })}`}
-      </span>
-    </>
+    <div title={event.reason_code ? visible(event.reason_code) : undefined}>
+      {isNamed && <p>{reason(event.reason_class ?? "")}</p>}
+      {event.reason && (
+        <p className={isNamed ? styles.soft : undefined}>
+          <UserText text={event.reason} />
+        </p>
+      )}
+      {notes.length > 0 && <p className={styles.soft}>{notes.join(" · ")}</p>}
+    </div>
   );
 }

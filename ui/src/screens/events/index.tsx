@@ -5,13 +5,14 @@ import { type FormEvent, useState } from "react";
 import { isSendable } from "../../api/apiKey";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
+import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { useStore } from "../../lib/store";
 import { readSummary, type Summary } from "../../triggers/eventApi";
 import { EVENTS, eventToken, wantsToken } from "../../triggers/eventToken";
 import styles from "../../triggers/Triggers.module.css";
 import { CommandLine } from "../../ui/CommandLine";
-import { Button, ButtonLink, IconButton, Input } from "../../ui/controls";
+import { Button, ButtonLink, IconButton, Select } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { InputField } from "../../ui/fields";
 import { Card, Page } from "../../ui/Page";
@@ -19,7 +20,7 @@ import { Panel } from "../run/Panel";
 import { type Bar, Bars, Shares } from "./Charts";
 import local from "./Events.module.css";
 import { messages } from "./messages";
-import { isMonth, monthOf, shifted } from "./month";
+import { isMonth, monthName, monthOf, monthsAround, shifted } from "./month";
 import { Notifications } from "./Notifications";
 import { Recent } from "./Recent";
 import { RetryQueue } from "./RetryQueue";
@@ -66,6 +67,7 @@ export default function EventsScreen() {
 
 function MonthBar({ ym, onChange }: { ym: string; onChange: (ym: string) => void }) {
   const t = useMessages(messages);
+  const language = useLanguage();
   return (
     <span className={local.month}>
       <IconButton
@@ -73,12 +75,19 @@ function MonthBar({ ym, onChange }: { ym: string; onChange: (ym: string) => void
         icon={<ChevronLeft size={16} />}
         onClick={() => onChange(shifted(ym, -1))}
       />
-      <Input
-        type="month"
+      {/* An input of the type month has the language of the browser, not of this page. */}
+      <Select
         aria-label={t("month")}
         value={isMonth(ym) ? ym : ""}
         onChange={({ target }) => target.value && onChange(target.value)}
-      />
+      >
+        {!isMonth(ym) && <option value="" />}
+        {monthsAround(ym, monthOf(new Date())).map((each) => (
+          <option key={each} value={each}>
+            {monthName(each, language)}
+          </option>
+        ))}
+      </Select>
       <IconButton
         label={t("nextMonth")}
         icon={<ChevronRight size={16} />}

@@ -1,4 +1,8 @@
 /** Months as `YYYY-MM`. */
+import type { Language } from "../../i18n/language";
+
+/** How many months before this one can be selected. */
+const EARLIER = 24;
 
 const text = (year: number, month: number): string =>
   `${String(year).padStart(4, "0")}-${String(month).padStart(2, "0")}`;
@@ -13,4 +17,18 @@ export function shifted(ym: string, by: number): string {
   if (!year || !month) return ym;
   const months = Number(year) * 12 + Number(month) - 1 + by;
   return text(Math.floor(months / 12), (months % 12) + 1);
+}
+
+/** "November 2026", "2026年11月". */
+export function monthName(ym: string, language: Language): string {
+  const [year, month] = ym.split("-").map(Number);
+  const day = new Date(Date.UTC(year ?? 0, (month ?? 1) - 1, 1));
+  return day.toLocaleDateString(language, { year: "numeric", month: "long", timeZone: "UTC" });
+}
+
+/** Those of the last two years, newest first, and the given one. */
+export function monthsAround(ym: string, now: string): string[] {
+  const recent = Array.from({ length: EARLIER + 1 }, (_, at) => shifted(now, -at));
+  if (!isMonth(ym) || recent.includes(ym)) return recent;
+  return [...recent, ym].sort().reverse();
 }

@@ -94,6 +94,10 @@ function useWords(): (warning: Warning) => string {
         const { tag, waiting: count, oldestSec } = warning;
         return t("warn.slow", { tag, count, time: age(oldestSec) });
       }
+      case "alerts": {
+        const { alerts } = warning;
+        return t("warn.alerts", { count: alerts.length, names: named(alerts) });
+      }
       case "expiring": {
         const when = relativeTime(warning.deadline, now, language) ?? t("now");
         return t("warn.expiring", { count: warning.count, when });
@@ -148,6 +152,8 @@ function Next({ warning }: { warning: Warning }): ReactNode {
       return <NextLink to={href("/workers", { q: warning.tag })}>{t("act.resume")}</NextLink>;
     case "slow":
       return <NextLink to={href("/workers", { q: warning.tag })}>{t("act.workers")}</NextLink>;
+    case "alerts":
+      return <NextLink to={href("/alerts")}>{t("act.alerts")}</NextLink>;
     case "expiring":
       return <NextLink to={href("/inbox")}>{t("act.inbox")}</NextLink>;
     case "disconnected":

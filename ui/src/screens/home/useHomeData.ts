@@ -42,6 +42,11 @@ export function useHomeData(window: Window) {
     },
     { every: SOMETIMES_MS },
   );
+  const alerts = useRead(
+    ["alerts", "home"],
+    (signal) => api.GET("/alerts", { params: { query: { limit: MANY } }, signal }),
+    { every: SOMETIMES_MS },
+  );
   const facts: Facts = {
     health: health.data,
     overview: overview.data,
@@ -49,9 +54,10 @@ export function useHomeData(window: Window) {
     waits: waits.data?.items ?? [],
     letters: letters.data?.items ?? [],
     moreLetters: letters.data?.next_cursor != null && letters.data.items.length >= MANY,
+    alerts: alerts.data?.items ?? [],
     now,
   };
-  const reads = [overview, health, waits, workers, letters];
+  const reads = [overview, health, waits, workers, letters, alerts];
   return {
     overview,
     waits: waits.data,

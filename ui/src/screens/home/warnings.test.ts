@@ -52,6 +52,7 @@ const facts = (over: Partial<Facts>): Facts => ({
   waits: [],
   letters: [],
   moreLetters: false,
+  alerts: [],
   now: NOW,
   ...over,
 });
@@ -78,6 +79,14 @@ describe("warnings", () => {
     expect(
       findWarnings(facts({ overview, workers, waits: [wait(7_200)], letters: letters(10, 20) })),
     ).toEqual([]);
+  });
+
+  it("report alerts that fire, and not those that are muted", () => {
+    const alert = (id: string, firing: boolean, mute: object | null = null) =>
+      ({ alert_id: id, firing, mute }) as Schemas["AlertView"];
+    const alerts = [alert("calm", false), alert("loud", true), alert("known", true, { until: null })];
+    expect(findWarnings(facts({ alerts }))).toEqual([{ kind: "alerts", alerts: ["loud"] }]);
+    expect(kinds({ alerts: [alert("known", true, {})] })).toEqual([]);
   });
 
   it("report NATS or the index, in this order", () => {

@@ -6,6 +6,7 @@ type Health = Schemas["Health"];
 type Worker = Schemas["WorkerView"];
 type Wait = Schemas["WaitItem"];
 type Letter = Schemas["LetterView"];
+type Alert = Schemas["AlertView"];
 
 export type Warning =
   | { kind: "nats"; detail: string }
@@ -18,6 +19,7 @@ export type Warning =
   | { kind: "noWorker"; tag: string; waiting: number; oldestSec: number }
   | { kind: "allHeld"; tag: string; waiting: number; held: number }
   | { kind: "slow"; tag: string; waiting: number; oldestSec: number }
+  | { kind: "alerts"; alerts: readonly string[] }
   | { kind: "expiring"; count: number; deadline: number }
   | { kind: "disconnected"; workers: readonly string[] }
   | { kind: "wheels"; worker: string; error: string }
@@ -38,6 +40,7 @@ export interface Facts {
   /** Of the last two hours, newest first. */
   letters: readonly Letter[];
   moreLetters: boolean;
+  alerts: readonly Alert[];
   /** Unix seconds. */
   now: number;
 }
@@ -59,6 +62,7 @@ export function findWarnings(facts: Facts): Warning[] {
     ...ofRecords(facts.overview),
     ...ofLostRuns(facts),
     ...ofQueues(facts.overview),
+    ...ofAlerts(facts),
     ...ofWaits(facts),
     ...ofWorkers(facts),
     ...ofLetters(facts),
@@ -134,6 +138,12 @@ function ofQueues(overview: Overview | undefined): Warning[] {
     if (workers === 0) return [{ kind: "noWorker", tag, waiting, oldestSec }];
     return oldestSec > SLOW_SEC ? [{ kind: "slow", tag, waiting, oldestSec }] : [];
   });
+}
+
+/** Somebody who muted an alert knows of it. */
+function ofAlerts({ alerts }: Facts): Warning[] {
+  const firing = alerts.filter(({ firing, mute }) => firing && !mute).map(({ alert_id: id }) => id);
+  return firing.length > 0 ? [{ kind: "alerts", alerts: firing }] : [];
 }
 
 function ofWaits({ waits, now }: Facts): Warning[] {

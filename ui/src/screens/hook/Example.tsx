@@ -11,8 +11,7 @@ export function Example({ text }: { text: string }) {
     <>
       <p className={styles.soft}>{t("example")}</p>
       <div className={local.example}>
-        {/** biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows. */}
-        <pre tabIndex={0} role="region" aria-label={t("example")}>
+        <pre role="region" aria-label={t("example")}>
           {text}
         </pre>
         <CopyButton text={text} />

@@ -19,6 +19,8 @@ const OTHER_FLOWS = "_other";
 interface TableProps {
   title: string;
   note?: string;
+  /** What has to be known about its figures. */
+  footer?: string;
   columns: string[];
   empty: string;
   rows: { key: string; name: ReactNode; cells: Cell[] }[];
@@ -29,7 +31,7 @@ type Cell = string | { failures: number };
 
 const isBad = (cell: Cell): boolean => typeof cell !== "string" && cell.failures > 0;
 
-function Table({ title, note, columns, empty, rows }: TableProps) {
+function Table({ title, note, footer, columns, empty, rows }: TableProps) {
   const t = useMessages(messages);
   const language = useLanguage();
   return (
@@ -67,6 +69,7 @@ function Table({ title, note, columns, empty, rows }: TableProps) {
         </div>
       )}
       {rows.length > SHOWN && <p className={table.nothing}>{t("more", { count: rows.length - SHOWN })}</p>}
+      {footer && rows.length > 0 && <p className={table.footer}>{footer}</p>}
     </Card>
   );
 }
@@ -88,6 +91,7 @@ export function FlowTable({ scrape }: { scrape: Scrape }) {
     <Table
       title={t("flows")}
       note={t("sinceStart")}
+      footer={t("estimated")}
       empty={t("noFlows")}
       columns={[
         t("flow"),
@@ -127,6 +131,7 @@ export function QueueTable({ rows }: { rows: readonly QueueRow[] }) {
   return (
     <Table
       title={t("queues")}
+      footer={t("withCancelled")}
       empty={t("noQueues")}
       columns={[t("tag"), t("waiting"), t("oldestShort"), t("inWork"), t("redelivered")]}
       rows={rows.map(({ tag, waiting, oldestSec, inWork, redelivered }) => ({

@@ -1,6 +1,8 @@
 /** A small chart of one value over time, with its latest value and its range in words. */
 import { useLanguage } from "../../i18n/language";
+import { useMessages } from "../../i18n/messages";
 import styles from "./Metrics.module.css";
+import { messages } from "./messages";
 
 export interface Point {
   at: number;
@@ -25,6 +27,7 @@ const WIDTH = 300;
 const HEIGHT = 64;
 
 export function Trend({ label, description, points, from, to, least = 1, barSec }: TrendProps) {
+  const t = useMessages(messages);
   const language = useLanguage();
   const top = Math.max(least, ...points.map(({ value }) => value));
   const x = (at: number) => ((at - from) / Math.max(1, to - from)) * WIDTH;
@@ -34,7 +37,9 @@ export function Trend({ label, description, points, from, to, least = 1, barSec 
     <figure className={styles.trend}>
       <figcaption>
         <span>{label}</span>
-        <span className={styles.top}>{top.toLocaleString(language, { maximumFractionDigits: 1 })}</span>
+        <span className={styles.top}>
+          {t("top", { count: top.toLocaleString(language, { maximumFractionDigits: 1 }) })}
+        </span>
       </figcaption>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={description}>
         {barSec
@@ -55,6 +60,7 @@ export function Trend({ label, description, points, from, to, least = 1, barSec 
                   points={`${x(points[0]?.at ?? from)},${HEIGHT} ${line.join(" ")} ${x(points.at(-1)?.at ?? to)},${HEIGHT}`}
                 />
                 <polyline className={styles.line} points={line.join(" ")} />
+                {line.length === 1 && <path className={styles.point} d={`M${line[0]}h0.01`} />}
               </>
             )}
       </svg>

@@ -85,8 +85,14 @@ describe("the rate of requests", () => {
     );
   it("is that of one gateway", () => {
     expect(requestRate([at(10, 100, 1), at(15, 7, 2), at(20, 150, 1)])).toBe(5);
-    expect(requestRate([at(10, 100, 1)])).toBeNull();
-    expect(requestRate([at(10, 100, 1), at(15, 7, 2)])).toBeNull();
+  });
+  it("is that since its start while there is one scrape of it", () => {
+    expect(requestRate([at(11, 100, 1)])).toBe(10);
+    expect(requestRate([at(10, 100, 1), at(16, 7, 2)])).toBe(0.5);
+    // The clock of the browser is behind.
+    expect(requestRate([at(10, 100, 12)])).toBe(100);
+    expect(requestRate([scrapeOf("", 10)])).toBeNull();
+    expect(requestRate([])).toBeNull();
   });
 });
 

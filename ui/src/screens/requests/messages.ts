@@ -4,7 +4,7 @@ export const messages = defineMessages({
   en: {
     title: "Requests",
     count: { one: "{count} request", other: "{count} requests" },
-    doctor: "Doctor",
+    doctor: "Environment check",
     search: "Filter requests",
     searchPlaceholder: "Text in title, id, branch or label",
     keyNext: "Next request",

@@ -102,7 +102,7 @@ export const messages = defineMessages({
     when: "実行日時",
     rules: "ルール",
     id: "スケジュール ID",
-    idHint: "半角英数字と _ - が使えます。あとから変更できません。",
+    idHint: "半角英数字と _ - が使えます。後から変更できません。",
     idFixed: "変更できません。",
     flowName: "フロー",
     flowHint: "ワーカーに読み込まれているフローの名前です。最近実行したフローが候補に表示されます。",

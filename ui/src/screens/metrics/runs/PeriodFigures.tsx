@@ -6,7 +6,15 @@ import { endedBetween, type OnlyRuns } from "../../../charts/runLinks";
 import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
 import { Figure as FigureItem, type FigureProps } from "../Figure";
-import { changeOf, type Statistics, speedChange, verdictOf } from "./compare";
+import {
+  changeOf,
+  flowSpeed,
+  hasFallen,
+  type Statistics,
+  speedChange,
+  type Verdict,
+  verdictOf,
+} from "./compare";
 import { useFormats } from "./formats";
 import { messages } from "./messages";
 import styles from "./Runs.module.css";
@@ -23,14 +31,15 @@ export function PeriodFigures({ statistics, only }: FiguresProps) {
   const runs = endedBetween(since, Math.ceil(at), undefined, only);
   const [rate, before] = [current.success_rate, previous.success_rate];
   const throughput = changeOf(current.per_hour, previous.per_hour);
+  const perTime = format.rates(current.per_hour, previous.per_hour);
   return (
     <>
-      <Speed statistics={statistics} only={only} />
+      <Headline statistics={statistics} only={only} />
       <ul className={styles.figures} aria-label={t("figures")}>
-        <Figure label={t("throughput")} value={format.rate(current.per_hour)} to={runs}>
+        <Figure label={t("throughput")} value={perTime(current.per_hour)} to={runs}>
           <Change
             text={throughput === null ? null : format.change(throughput)}
-            before={countOf(previous) > 0 ? format.rate(previous.per_hour) : null}
+            before={countOf(previous) > 0 ? perTime(previous.per_hour) : null}
           />
           <span>{t("endedCount", { count: countOf(current) })}</span>
         </Figure>
@@ -75,29 +84,67 @@ export function PeriodFigures({ statistics, only }: FiguresProps) {
   );
 }
 
-/** "Slower than in the 7 days before": the answer in one line. */
-function Speed({ statistics, only }: FiguresProps) {
+/** What got worse first; then whether runs got slower: the answer in one line. */
+function Headline({ statistics, only }: FiguresProps) {
   const t = useMessages(messages);
   const format = useFormats();
+  const [rate, before] = [statistics.current.success_rate, statistics.previous.success_rate];
+  const failsMore = hasFallen(rate, before);
+  return (
+    <>
+      {failsMore && (
+        <p className={joined(styles.speed, styles.slower)} role="status" data-success="fallen">
+          <TrendingDown size={16} aria-hidden />
+          {t("success.fallen", {
+            before: t(`before.${statistics.period}`),
+            current: format.percent(rate),
+            previous: format.percent(before),
+          })}
+        </p>
+      )}
+      <Speed statistics={statistics} only={only} isQuiet={failsMore} />
+    </>
+  );
+}
+
+/** "Slower than in the 7 days before". Quiet: not as good news, since something else is bad. */
+function Speed({ statistics, only, isQuiet }: FiguresProps & { isQuiet: boolean }) {
+  const speed = useSpeed(statistics, only);
+  if (!speed) return null;
+  const { verdict, text } = speed;
+  const isPlain = isQuiet && verdict === "faster";
+  return (
+    <p className={joined(styles.speed, !isPlain && styles[verdict])} role="status" data-speed={verdict}>
+      {verdict === "slower" && <TrendingUp size={16} aria-hidden />}
+      {verdict === "faster" && <TrendingDown size={16} aria-hidden />}
+      {text}
+    </p>
+  );
+}
+
+/** Of one flow with its figures; of several flow by flow. */
+function useSpeed(statistics: Statistics, only: OnlyRuns): { verdict: Verdict; text: string } | null {
+  const t = useMessages(messages);
+  const format = useFormats();
+  const before = t(`before.${statistics.period}`);
+  if (!only.flow) {
+    const change = flowSpeed(statistics.flows);
+    if (change === null) return null;
+    const verdict = verdictOf(change);
+    return { verdict, text: t(`flowSpeed.${verdict}`, { before, change: format.change(change) }) };
+  }
   const speed = speedChange(statistics.current, statistics.previous);
   if (!speed) return null;
   const { verdict, quantile } = speed;
-  const of = only.flow ?? t("allRuns");
   const values = {
-    of,
-    before: t(`before.${statistics.period}`),
+    of: only.flow,
+    before,
     quantile: t(`quantile.${quantile}`),
     current: format.time(speed.current),
     previous: format.time(speed.previous),
     change: format.change(speed.change),
   };
-  return (
-    <p className={joined(styles.speed, styles[verdict])} role="status" data-speed={verdict}>
-      {verdict === "slower" && <TrendingUp size={16} aria-hidden />}
-      {verdict === "faster" && <TrendingDown size={16} aria-hidden />}
-      {t(`speed.${verdict}`, values)}
-    </p>
-  );
+  return { verdict, text: t(`speed.${verdict}`, values) };
 }
 
 const Figure = (props: FigureProps) => <FigureItem className={styles.figure} {...props} />;

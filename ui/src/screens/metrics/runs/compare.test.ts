@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changeOf, type Figures, sortedBy, speedChange, verdictOf } from "./compare";
+import { changeOf, type Figures, flowSpeed, hasFallen, sortedBy, speedChange, verdictOf } from "./compare";
 
 const figures = (p50: number | null, p95: number | null = p50, completed = 1): Figures => ({
   completed,
@@ -43,6 +43,33 @@ describe("a period beside the one before", () => {
     });
     expect(speedChange(figures(10, 40), figures(10, 40))).toMatchObject({ verdict: "same", quantile: "p50" });
   });
+});
+
+describe("all flows together", () => {
+  const flow = (now: number | null, before: number | null, runs = 1) => ({
+    current: figures(now, now, runs),
+    previous: figures(before),
+  });
+
+  it("are as fast as before if only other flows run", () => {
+    expect(flowSpeed([flow(20, 20), flow(5, null, 90)])).toBeCloseTo(0);
+    expect(flowSpeed([flow(5, null)])).toBeNull();
+  });
+
+  it("are judged by their runs", () => {
+    expect(flowSpeed([flow(40, 20, 3), flow(1, 2, 1)])).toBeCloseTo(Math.sqrt(2) - 1);
+    expect(flowSpeed([flow(40, 20), flow(1, 2)])).toBeCloseTo(0);
+  });
+
+  it.each([
+    [0.743, 0.944, true],
+    [0.94, 0.944, false],
+    [1, 0.5, false],
+    [null, 0.5, false],
+    [0.5, null, false],
+  ])("with a success rate of %d after %d: it has fallen is %s", (rate, before, fallen) =>
+    expect(hasFallen(rate, before)).toBe(fallen),
+  );
 });
 
 describe("flows", () => {

@@ -38,6 +38,28 @@ export function speedChange(current: Figures, previous: Figures): SpeedChange | 
   return found.find(({ verdict }) => verdict !== "same") ?? found[0] ?? null;
 }
 
+/** How much longer runs of the same flows take, by their medians; null if no flow ran in both periods.
+ *
+ * The median of all runs together also changes when other flows run.
+ */
+export function flowSpeed(flows: readonly Pick<Compared, "current" | "previous">[]): number | null {
+  const found = flows.flatMap(({ current, previous }) => {
+    const change = changeOf(current.duration_ms.p50, previous.duration_ms.p50);
+    return change === null ? [] : [{ factor: 1 + change, runs: endedOf(current) }];
+  });
+  const runs = found.reduce((sum, each) => sum + each.runs, 0);
+  if (runs === 0) return null;
+  // The mean of logarithms: twice as long and half as long are the same together. A duration may be 0.
+  const log = found.reduce((sum, each) => sum + each.runs * Math.log(Math.max(each.factor, 0.001)), 0);
+  return Math.exp(log / runs) - 1;
+}
+
+/** A success rate that fell by less may have done so by chance. */
+const FALLEN = 0.05;
+
+export const hasFallen = (rate: number | null, before: number | null): boolean =>
+  rate !== null && before !== null && before - rate >= FALLEN;
+
 export type Order = "name" | "runs" | "success" | "p50" | "p95" | "change" | "queue";
 
 interface Compared {

@@ -11,11 +11,14 @@ export function useFormats() {
     value.toLocaleString(language, { maximumFractionDigits: digits });
   return {
     number,
-    /** "12.4 / h"; rare runs per day. */
-    rate: (perHour: number) =>
-      perHour > 0 && perHour < 1
-        ? t("perDay", { count: number(perHour * 24, 1) })
-        : t("perHour", { count: number(perHour, perHour < 100 ? 1 : 0) }),
+    /** "12.4 / h"; if one of the two is rare, both per day. */
+    rates: (...both: number[]) => {
+      const isRare = both.some((perHour) => perHour > 0 && perHour < 1);
+      return (perHour: number) =>
+        isRare
+          ? t("perDay", { count: number(perHour * 24, 1) })
+          : t("perHour", { count: number(perHour, perHour < 100 ? 1 : 0) });
+    },
     percent: (share: number | null) =>
       share === null
         ? t("none")

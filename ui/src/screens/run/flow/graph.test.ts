@@ -23,6 +23,8 @@ const drawn = (tasks: readonly Task[], room: Size): Layout => layoutOf(shapeOf(i
 const WIDE: Size = { width: 1200, height: 360 };
 /** The graph of a run beside its details in a window of 1280 pixels. */
 const AT_1280: Size = { width: 650, height: 360 };
+/** The graph of a flow beside its form. */
+const FLOW_AT_1280: Size = { width: 580, height: 360 };
 const AT_390: Size = { width: 350, height: 360 };
 const DIAMOND = [
   task("start"),
@@ -87,6 +89,68 @@ describe("rows", () => {
     const next = beside(layout, last, "ArrowRight") ?? "";
     expect(layout.nodes.find(({ id }) => id === next)?.row).toBe(1);
     expect(beside(layout, next, "ArrowLeft")).toBe(last);
+  });
+});
+
+/** The straight parts of a line with corners, without its ends at the tasks. */
+function straightParts(path: string): { isVertical: boolean; at: number; range: [number, number] }[] {
+  const corners = [...path.matchAll(/Q([\d.]+),([\d.]+) /g)].map(([, x, y]) => ({
+    x: Number(x),
+    y: Number(y),
+  }));
+  return corners.slice(1).map((to, index) => {
+    const from = corners[index] ?? to;
+    const isVertical = from.x === to.x;
+    const range = isVertical ? [from.y, to.y] : [from.x, to.x];
+    return { isVertical, at: isVertical ? from.x : from.y, range: [Math.min(...range), Math.max(...range)] };
+  });
+}
+
+describe("lines to another row", () => {
+  const SALES = [
+    task("extract"),
+    task("rates"),
+    task("clean", ["extract"]),
+    task("join", ["clean", "rates"]),
+    task("report", ["join"]),
+    task("check_stock", ["extract"]),
+    task("notify", ["report", "check_stock"]),
+  ];
+  // Every task of the first columns has lines to the row after the next.
+  const LADDER = chain(12).map((each, at) =>
+    at < 6 ? each : task(each.name, [...(each.record.after ?? []), `step_${at - 6}`]),
+  );
+
+  it.each([
+    ["sales", SALES],
+    ["a ladder", LADDER],
+  ])("never lie on each other, unless one task has both: %s", (_, tasks) => {
+    for (const room of [FLOW_AT_1280, AT_390]) {
+      const { nodes, lines, height } = drawn(tasks, room);
+      const rowOf = new Map(nodes.map(({ id, row }) => [id, row]));
+      const turns = lines.filter(({ from, to }) => rowOf.get(from) !== rowOf.get(to));
+      expect(turns.length).toBeGreaterThan(1);
+      for (const one of turns)
+        for (const other of turns) {
+          if (one.from === other.from) continue;
+          for (const a of straightParts(one.path))
+            for (const b of straightParts(other.path)) {
+              const share = Math.min(a.range[1], b.range[1]) - Math.max(a.range[0], b.range[0]);
+              const isOneLine = a.isVertical === b.isVertical && Math.abs(a.at - b.at) < 2 && share > 0;
+              expect(isOneLine, `${one.from} → ${one.to}, ${other.from} → ${other.to}`).toBe(false);
+            }
+        }
+      for (const { y, height: own } of nodes) expect(y + own).toBeLessThanOrEqual(height);
+    }
+  });
+
+  it("go along the middle of the gap where they are alone", () => {
+    const { nodes, lines } = drawn(chain(12), AT_1280);
+    const [above, below] = [0, 1].map((row) => nodes.filter((node) => node.row === row));
+    const gapTop = Math.max(...(above ?? []).map(({ y, height }) => y + height));
+    const gapBottom = Math.min(...(below ?? []).map(({ y }) => y));
+    const turn = lines.find(({ to }) => to === below?.[0]?.id);
+    expect(straightParts(turn?.path ?? "")[1]?.at).toBeCloseTo((gapTop + gapBottom) / 2);
   });
 });
 

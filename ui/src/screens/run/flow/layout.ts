@@ -2,7 +2,8 @@
 import { Graph, layout } from "@dagrejs/dagre";
 import type { Item } from "./groups";
 import { isGroup, sharedBeginning } from "./groups";
-import { type Size, scaleFor } from "./view";
+import { lanesOf, type Turn, turnPath } from "./turns";
+import { type Point, type Size, scaleFor } from "./view";
 
 export const NODE_HEIGHT = 36;
 export const GROUP_HEIGHT = 54;
@@ -15,7 +16,6 @@ const LETTER = 7.4;
 const MARGIN = 12;
 const COLUMN_GAP = 36;
 const ROW_GAP = 30;
-const CORNER = 8;
 // One row is easier to follow than several, until it gets too small.
 const READABLE_ROW = 0.75;
 const COMFORTABLE = 0.92;
@@ -24,10 +24,6 @@ const ARROW = 2;
 // Above this, a better order takes too long.
 const CAREFUL = 60;
 
-interface Point {
-  x: number;
-  y: number;
-}
 export interface Placed {
   id: string;
   x: number;
@@ -100,58 +96,100 @@ function inColumns(items: readonly Item[]): Columns {
 }
 
 /** The columns in rows of the same length, the last one shorter. */
-function inRows({ nodeWidth, xs, nodes, edges }: Columns, rows: number): Layout {
-  const perRow = Math.max(Math.ceil(xs.length / rows), 1);
-  const pitch = nodeWidth + COLUMN_GAP;
+function inRows(columns: Columns, rows: number): Layout {
+  const perRow = Math.max(Math.ceil(columns.xs.length / rows), 1);
+  const narrow = placedIn(columns, perRow, ROW_GAP);
+  const lanes = lanesOf(turnsOf(columns, narrow), COLUMN_GAP);
+  const places = lanes.width === 0 ? narrow : placedIn(columns, perRow, ROW_GAP + lanes.width);
+  const { nodeWidth, xs, nodes } = columns;
+  const turns = turnsOf(columns, places).map((turn) => ({
+    from: turn.from,
+    to: turn.to,
+    path: turnPath(turn, COLUMN_GAP, lanes.offset(turn.from)),
+  }));
+  const inRow = Math.min(perRow, xs.length);
+  return {
+    width: inRow * (nodeWidth + COLUMN_GAP) - COLUMN_GAP + 2 * places.turn + 2 * MARGIN,
+    height: Math.max(places.bottom + MARGIN, 0),
+    nodeWidth,
+    nodes: nodes.map(({ id, height }) => {
+      const { x, y } = places.middles.get(id) ?? { x: 0, y: 0 };
+      return { id, x: x - nodeWidth / 2, y: y - height / 2, height, row: places.rowOf.get(id) ?? 0 };
+    }),
+    lines: [...linesWithin(columns, places), ...turns],
+  };
+}
+
+interface Places {
+  rowOf: Map<string, number>;
+  /** The middle of the gap above each row. */
+  gaps: number[];
+  bottom: number;
+  /** How much room lines to other rows need on both sides. */
+  turn: number;
+  /** Where a point of the one row is in its own row. */
+  placed: (point: Point, row: number) => Point;
+  middles: Map<string, Point>;
+}
+
+function placedIn({ nodeWidth, xs, nodes, edges }: Columns, perRow: number, rowGap: number): Places {
   const columnOf = new Map(xs.map((x, index) => [x, index]));
-  const rowAt = (x: number) => Math.floor((columnOf.get(x) ?? 0) / perRow);
-  const rowOf = new Map(nodes.map(({ id, x }) => [id, rowAt(x)]));
-  const isWithin = ({ from, to }: { from: string; to: string }) => rowOf.get(from) === rowOf.get(to);
+  const rowOf = new Map(nodes.map(({ id, x }) => [id, Math.floor((columnOf.get(x) ?? 0) / perRow)]));
   const tops: number[] = [];
   const begins: number[] = [];
-  let bottom = MARGIN - ROW_GAP;
+  let bottom = MARGIN - rowGap;
   for (let row = 0; row * perRow < xs.length; row++) {
     const own = nodes.filter(({ id }) => rowOf.get(id) === row);
     const bends = edges
-      .filter((edge) => isWithin(edge) && rowOf.get(edge.from) === row)
+      .filter(({ from, to }) => rowOf.get(from) === row && rowOf.get(to) === row)
       .flatMap(({ points }) => points.map(({ y }) => y));
     const top = Math.min(...own.map(({ y, height }) => y - height / 2), ...bends);
-    tops.push(bottom + ROW_GAP);
+    tops.push(bottom + rowGap);
     begins.push(top);
-    bottom += ROW_GAP + Math.max(...own.map(({ y, height }) => y + height / 2), ...bends) - top;
+    bottom += rowGap + Math.max(...own.map(({ y, height }) => y + height / 2), ...bends) - top;
   }
   // A line to the next row leaves on the right, and enters on the left.
   const turn = xs.length > perRow ? COLUMN_GAP / 2 : 0;
-  /** Where a point of the one row is in its own row. */
   const placed = ({ x, y }: Point, row: number): Point => ({
     x: MARGIN + turn + nodeWidth / 2 + x - (xs[row * perRow] ?? 0),
     y: (tops[row] ?? 0) + y - (begins[row] ?? 0),
   });
   const middles = new Map(nodes.map(({ id, x, y }) => [id, placed({ x, y }, rowOf.get(id) ?? 0)]));
-  const lines = edges.flatMap((edge): Line[] => {
-    const [from, to] = [middles.get(edge.from), middles.get(edge.to)];
-    if (!from || !to) return [];
-    const begin = { x: from.x + nodeWidth / 2, y: from.y };
-    const end = { x: to.x - nodeWidth / 2 - ARROW, y: to.y };
-    const row = rowOf.get(edge.to) ?? 0;
-    if (!isWithin(edge))
-      return [{ from: edge.from, to: edge.to, path: around(begin, end, (tops[row] ?? 0) - ROW_GAP / 2) }];
+  return { rowOf, gaps: tops.map((top) => top - rowGap / 2), bottom, turn, placed, middles };
+}
+
+const isWithin = ({ rowOf }: Places, { from, to }: { from: string; to: string }): boolean =>
+  rowOf.get(from) === rowOf.get(to);
+
+/** Where a line leaves the one task on the right, and enters the other one on the left. */
+function endsOf({ middles }: Places, { from, to }: { from: string; to: string }, nodeWidth: number): Point[] {
+  const [one, other] = [middles.get(from), middles.get(to)];
+  if (!one || !other) return [];
+  return [
+    { x: one.x + nodeWidth / 2, y: one.y },
+    { x: other.x - nodeWidth / 2 - ARROW, y: other.y },
+  ];
+}
+
+function linesWithin({ nodeWidth, edges }: Columns, places: Places): Line[] {
+  return edges.flatMap((edge): Line[] => {
+    const [begin, end] = endsOf(places, edge, nodeWidth);
+    if (!begin || !end || !isWithin(places, edge)) return [];
     // From the right side to the left side of tasks; in between as laid out.
     const between = edge.points.length > 3 ? edge.points.slice(1, -1) : [];
-    const path = curve([begin, ...between.map((point) => placed(point, row)), end]);
+    const row = places.rowOf.get(edge.to) ?? 0;
+    const path = curve([begin, ...between.map((point) => places.placed(point, row)), end]);
     return [{ from: edge.from, to: edge.to, path }];
   });
-  const columns = Math.min(perRow, xs.length);
-  return {
-    width: columns * pitch - COLUMN_GAP + 2 * turn + 2 * MARGIN,
-    height: Math.max(bottom + MARGIN, 0),
-    nodeWidth,
-    nodes: nodes.map(({ id, height }) => {
-      const { x, y } = middles.get(id) ?? { x: 0, y: 0 };
-      return { id, x: x - nodeWidth / 2, y: y - height / 2, height, row: rowOf.get(id) ?? 0 };
-    }),
-    lines,
-  };
+}
+
+function turnsOf({ nodeWidth, edges }: Columns, places: Places): Turn[] {
+  return edges.flatMap((edge): Turn[] => {
+    const [begin, end] = endsOf(places, edge, nodeWidth);
+    if (!begin || !end || isWithin(places, edge)) return [];
+    const gap = places.gaps[places.rowOf.get(edge.to) ?? 0] ?? 0;
+    return [{ from: edge.from, to: edge.to, begin, end, gap }];
+  });
 }
 
 const heightOf = (item: Item): number => (isGroup(item) ? GROUP_HEIGHT : NODE_HEIGHT);
@@ -178,42 +216,6 @@ function curve(points: readonly Point[]): string {
     last = point;
   }
   return path;
-}
-
-/** To another row: down beside its column, along the gap above that row, and down to the task. */
-function around(begin: Point, end: Point, gap: number): string {
-  const right = begin.x + COLUMN_GAP / 2;
-  const left = end.x - COLUMN_GAP / 2 + ARROW;
-  return rounded([
-    begin,
-    { x: right, y: begin.y },
-    { x: right, y: gap },
-    { x: left, y: gap },
-    { x: left, y: end.y },
-    end,
-  ]);
-}
-
-/** Straight lines with rounded corners. */
-function rounded(points: readonly Point[]): string {
-  let path = "";
-  points.forEach((point, index) => {
-    const [before, after] = [points[index - 1], points[index + 1]];
-    if (!before) path += `M${point.x},${point.y}`;
-    else if (!after) path += `L${point.x},${point.y}`;
-    else {
-      const [into, out] = [near(point, before), near(point, after)];
-      path += `L${into.x},${into.y}Q${point.x},${point.y} ${out.x},${out.y}`;
-    }
-  });
-  return path;
-}
-
-/** A short way from a corner towards another one. */
-function near(corner: Point, other: Point): Point {
-  const way = Math.hypot(other.x - corner.x, other.y - corner.y);
-  const part = way === 0 ? 0 : Math.min(CORNER, way / 2) / way;
-  return { x: corner.x + (other.x - corner.x) * part, y: corner.y + (other.y - corner.y) * part };
 }
 
 export type Direction = "ArrowLeft" | "ArrowRight" | "ArrowUp" | "ArrowDown";
