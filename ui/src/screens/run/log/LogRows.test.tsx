@@ -4,7 +4,22 @@ import { LogRows } from "./LogRows";
 import type { LogLine } from "./logLines";
 
 const onFollow = vi.fn();
+/** Calls what the observers of sizes would be told by a browser. */
+let resized: () => void;
 beforeEach(() => {
+  vi.stubGlobal(
+    "ResizeObserver",
+    class {
+      constructor(told: () => void) {
+        resized = told;
+      }
+      observe() {}
+      unobserve() {}
+      disconnect() {
+        resized = () => undefined;
+      }
+    },
+  );
   Element.prototype.scrollTo ??= () => undefined;
   onFollow.mockReset();
   const lines: LogLine[] = [];
@@ -13,7 +28,10 @@ beforeEach(() => {
   expect(onFollow).toHaveBeenLastCalledWith(true);
   onFollow.mockReset();
 });
-afterEach(cleanup);
+afterEach(() => {
+  cleanup();
+  vi.unstubAllGlobals();
+});
 
 function scrolled(box: { scrollTop: number; scrollHeight: number; clientHeight: number }) {
   const log = screen.getByRole("log");
@@ -22,6 +40,20 @@ function scrolled(box: { scrollTop: number; scrollHeight: number; clientHeight: 
   }
   fireEvent.scroll(log);
 }
+
+it("stays at its end when the box gets another height", () => {
+  const log = screen.getByRole("log");
+  let top = 880;
+  Object.defineProperty(log, "scrollTop", {
+    get: () => top,
+    set: (value: number) => {
+      top = value;
+    },
+    configurable: true,
+  });
+  resized();
+  expect(top).toBe(1000);
+});
 
 it("follows while lines become shorter and others are added", () => {
   scrolled({ scrollTop: 700, scrollHeight: 960, clientHeight: 100 });

@@ -3,9 +3,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import {
   type Ref,
+  type RefObject,
   type UIEvent,
   useCallback,
   useEffect,
+  useEffectEvent,
   useImperativeHandle,
   useLayoutEffect,
   useRef,
@@ -95,10 +97,7 @@ export function LogRows(props: LogRowsProps) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: lines have other heights then.
   useEffect(() => list.measure(), [wrap, fieldsOpen]);
   const height = list.getTotalSize();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each time that there are other lines, or taller ones.
-  useEffect(() => {
-    if (following) list.scrollToIndex(lines.length - 1, { align: "end" });
-  }, [following, lines, height]);
+  useEnd(scroller, following, [lines, height]);
   const scrolling = useFollowing(props.onFollow);
   const toggle = useCallback((id: string) => {
     setToggled((before) => {
@@ -155,6 +154,25 @@ export function LogRows(props: LogRowsProps) {
       </div>
     </div>
   );
+}
+
+/**
+ * Keeps the box at its end while that is followed: when there are other lines, when lines turn out to be taller, and
+ * when the box itself gets another height. The browser knows where the end is; the sizes of the list may be older.
+ */
+function useEnd(box: RefObject<HTMLElement | null>, following: boolean, changes: readonly unknown[]) {
+  const toEnd = useEffectEvent(() => {
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+  });
+  useLayoutEffect(() => {
+    if (following) toEnd();
+  }, [following, ...changes]);
+  useEffect(() => {
+    if (!following || !box.current) return;
+    const observer = new ResizeObserver(() => toEnd());
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, [box, following]);
 }
 
 /** Calls `onFollow` when the user scrolls to the end or away from it. */
