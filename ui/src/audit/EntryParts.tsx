@@ -22,7 +22,7 @@ export function useActionText(): (action: string) => string {
 /** Who it was: the name of a key, else its id; without a key, the address. */
 export function useActorText(): (entry: Entry) => string {
   const t = useMessages(messages);
-  return ({ actor }) => actor.name || actor.api_key_id || `${t("anonymous")} (${actor.ip ?? "?"})`;
+  return ({ actor }) => actor.name || actor.api_key_id || t("anonymousAt", { ip: actor.ip ?? "?" });
 }
 
 /** What finds the other entries of this actor. */
@@ -80,18 +80,24 @@ export function EntryDetails({ entry }: { entry: Entry }) {
   const t = useMessages(messages);
   return (
     <span className={styles.details}>
-      {Object.entries(entry.details).map(([name, value]) => (
-        <span key={name}>
-          <span className={styles.soft}>{isDetail(name) ? t(`detail.${name}`) : name}</span>{" "}
-          <Value name={name} value={value} />
-        </span>
-      ))}
+      {Object.entries(entry.details).map(([name, value]) => {
+        const label = isDetail(name) ? t(`detail.${name}`) : name;
+        // A flag that is set says it all by its name.
+        if (value === true) return <span key={name}>{label}</span>;
+        return (
+          <span key={name}>
+            <span className={styles.soft}>{label}:</span> <Value name={name} value={value} />
+          </span>
+        );
+      })}
     </span>
   );
 }
 
 /** Of a proposal. */
 const DECISIONS = ["approved", "edited", "rejected"] as const;
+/** What became of a schedule that somebody has triggered. */
+const STARTS = ["started", "skipped", "buffered", "failed"] as const;
 
 function Value({ name, value }: { name: string; value: Entry["details"][string] }) {
   const t = useMessages(messages);
@@ -101,8 +107,10 @@ function Value({ name, value }: { name: string; value: Entry["details"][string] 
   if (name === "deadline_at" && typeof value === "number") return exactTime(value, language);
   if (name === "size_bytes" && typeof value === "number") return fileSize(value);
   if (name.endsWith("_sec") && typeof value === "number") return interval(value);
+  const started = name === "outcome" ? STARTS.find((each) => each === value) : undefined;
+  if (started) return t(`start.${started}`);
   const decision = name === "decision" ? DECISIONS.find((each) => each === value) : undefined;
   if (decision) return t(`decision.${decision}`);
-  if (typeof value === "boolean") return t(value ? "yes" : "no");
+  if (value === false) return t("no");
   return <UserText text={Array.isArray(value) ? listText(value, language) : String(value)} />;
 }

@@ -13,7 +13,9 @@ import {
   Who,
 } from "../../audit/EntryParts";
 import { messages } from "../../audit/messages";
+import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
+import { exactTime } from "../../i18n/time";
 import { useRowKeys } from "../../ui/rowKeys";
 import { Ago } from "../../ui/time";
 
@@ -50,12 +52,16 @@ function Row({ entry }: { entry: Entry }) {
   const t = useMessages(messages);
   const action = useActionText();
   const actor = useActorText();
+  const language = useLanguage();
   const [, change] = useQueryState();
   const via = VIAS.find((each) => each === entry.via);
   return (
     <tr data-entry={entry.id}>
       <td>
-        <Ago at={entry.at} />
+        <span className={styles.moment}>{exactTime(entry.at, language)}</span>
+        <span className={styles.under}>
+          <Ago at={entry.at} />
+        </span>
       </td>
       <td>
         <button
