@@ -104,7 +104,7 @@ function HeadlineText({ headline: { text, tasks, error }, isWhole, onSelect }: H
   return (
     <p className={joined(styles.whyText, !isWhole && styles.clamped)}>
       {text !== null && <UserText text={text} />}
-      {text === null && !isOne && t("tasksFailed", { count: tasks.length })}
+      {text === null && !isOne && `${t("tasksFailed", { count: tasks.length })} `}
       {tasks.slice(0, MOST_NAMED).map((name) => (
         <button type="button" key={name} className={styles.link} onClick={() => onSelect(name)}>
           <UserText text={isOne ? t("taskFailed", { task: name }) : name} />
