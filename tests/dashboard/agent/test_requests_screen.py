@@ -128,7 +128,7 @@ async def test_a_request_goes_from_the_form_to_its_pull_request(tab: Tab, agent:
     await page.get_by_label("Title").fill("Greet people by name")
     await expect(page.get_by_label("Priority")).to_have_value("P2")
     await page.get_by_label("Labels").fill("demo, greeting")
-    await page.get_by_label("Want").fill("## Goal\n\nAsk which language the **greeting** is in.")
+    await page.get_by_label("What you want").fill("## Goal\n\nAsk which language the **greeting** is in.")
     await page.keyboard.press("ControlOrMeta+Enter")
 
     await expect(page.get_by_role("heading", name="Greet people by name")).to_be_visible()
@@ -143,13 +143,13 @@ async def test_a_request_goes_from_the_form_to_its_pull_request(tab: Tab, agent:
     await expect(page.locator("[aria-current=step]")).to_have_text("Implementing")
     await tab.screenshots("request-question")
     await tab.set_language("en")
-    await expect(question.get_by_role("button", name="Resume")).to_be_disabled()
+    await expect(question.get_by_role("button", name="Answer and resume")).to_be_disabled()
     await question.get_by_role("button", name="Japanese").click()
-    await question.get_by_role("button", name="Resume").click()
+    await question.get_by_role("button", name="Answer and resume").click()
 
     await expect(badge(tab, "done")).to_be_visible()
     await expect(question).to_have_count(0)
-    link = page.get_by_role("link", name="Open PR")
+    link = page.get_by_role("link", name="Create PR")
     branch = f"ai/{request_id}"
     await expect(link).to_have_attribute(
         "href", re.compile(rf"^{WEB_URL}/compare/main\.\.\.{branch}\?expand=1$")
@@ -303,7 +303,7 @@ async def test_a_request_is_edited(tab: Tab) -> None:
     await tab.open(f"/requests/{request_id}")
     page = tab.page
     await page.get_by_role("link", name="Edit").click()
-    await expect(page.get_by_label("Want")).to_have_value("First want")
+    await expect(page.get_by_label("What you want")).to_have_value("First want")
     await page.get_by_label("Title").fill("Second title")
     await page.get_by_label("Priority").select_option("P0 · now")
     await tab.screenshots("request-form")
@@ -350,7 +350,7 @@ async def test_a_file_with_a_broken_header_is_shown_as_it_is(tab: Tab, agent: Ag
 async def test_the_doctor_shows_the_command_that_corrects_a_check(tab: Tab, agent: Agent) -> None:
     await tab.open("/requests")
     page = tab.page
-    await page.get_by_role("link", name="Doctor").click()
+    await page.get_by_role("link", name="Environment check").click()
     await expect(page.locator("[data-check=git][data-ok=true]")).to_be_visible()
     await expect(page.get_by_text("Everything is ready.")).to_be_visible()
     url = agent.git("remote", "get-url", "origin")

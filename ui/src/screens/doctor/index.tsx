@@ -12,7 +12,7 @@ import { Button, ButtonLink, joined } from "../../ui/controls";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { UserText } from "../../ui/UserText";
-import { checkText, passedText } from "./checkTexts";
+import { checkName, checkText, passedText } from "./checkTexts";
 import { messages } from "./messages";
 
 export default function DoctorScreen() {
@@ -52,7 +52,8 @@ export default function DoctorScreen() {
 
 function CheckRow({ check }: { check: Check }) {
   const t = useMessages(messages);
-  const text = checkText(check.name, useLanguage());
+  const language = useLanguage();
+  const text = checkText(check.name, language);
   const details = check.ok && text?.passed ? passedText(text.passed, check.details) : check.details;
   const Icon = check.ok ? CircleCheck : CircleX;
   return (
@@ -64,7 +65,7 @@ function CheckRow({ check }: { check: Check }) {
       />
       <div className={styles.what}>
         <p>
-          <strong>{text?.name ?? check.name}</strong> {check.version && <code>{check.version}</code>}
+          <strong>{checkName(check.name, language)}</strong> {check.version && <code>{check.version}</code>}
         </p>
         {!check.ok && text && <p>{text.hint}</p>}
         {details && (

@@ -2,7 +2,7 @@ import { defineMessages } from "../../i18n/messages";
 
 export const messages = defineMessages({
   en: {
-    title: "Doctor",
+    title: "Environment check",
     good: "Everything is ready.",
     bad: { one: "{count} check failed", other: "{count} checks failed" },
     again: "Check again",
