@@ -152,7 +152,7 @@ async def test_all_that_match_are_counted_first(tab: Tab) -> None:
     await put(tab, DeadLetter(timestamp=time.time(), reason="invalid_job", error="this is no job"))
     await tab.open("/dlq?reason=timeout")
     await expect(rows(tab)).to_have_count(2)
-    await tab.page.get_by_role("button", name="All matching").click()
+    await tab.page.get_by_role("button", name="Bulk actions").click()
     await tab.page.get_by_role("menuitem", name="Replay all matching…").click()
     dialog = tab.page.get_by_role("dialog", name="Replay all matching letters")
     await expect(dialog).to_contain_text("2 letters will be replayed")
@@ -171,7 +171,7 @@ async def test_all_that_match_are_counted_first(tab: Tab) -> None:
 
     await tab.open("/dlq")
     await expect(rows(tab)).to_have_count(9)
-    await tab.page.get_by_role("button", name="All matching").click()
+    await tab.page.get_by_role("button", name="Bulk actions").click()
     await tab.page.get_by_role("menuitem", name="Delete all matching…").click()
     dialog = tab.page.get_by_role("dialog", name="Delete all matching letters")
     await expect(dialog).to_contain_text("this includes every open dead letter")

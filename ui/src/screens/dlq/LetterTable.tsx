@@ -120,7 +120,7 @@ function LetterRow({ letter, selected, onToggle }: LetterRowProps) {
       <td>
         <UserText text={letter.worker_id ?? ""} />
       </td>
-      <td>{letter.rerun && <StatusBadge status={letter.rerun.status} />}</td>
+      <td data-head={t("rerun")}>{letter.rerun && <StatusBadge status={letter.rerun.status} />}</td>
       <td className={styles.error} title={letter.error ? visible(letter.error) : undefined}>
         <UserText text={letter.error ?? ""} />
       </td>

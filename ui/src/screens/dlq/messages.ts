@@ -62,7 +62,7 @@ export const messages = defineMessages({
     pages: "Pages",
     newest: "Newest",
     older: "Older",
-    bulk: "All matching",
+    bulk: "Bulk actions",
     bulkReplay: "Replay all matching…",
     bulkDelete: "Delete all matching…",
     emptyTitle: "No dead letters",

@@ -146,18 +146,18 @@ function HookTable({ items }: { items: readonly Hook[] }) {
                 </a>{" "}
                 {hook.tenant_id && <Tags tags={[hook.tenant_id]} />}
               </th>
-              <td>
+              <td data-head={t("kindFilter")}>
                 {words(hook.kind)}
                 {hook.secrets.length > 1 && <p className={styles.soft}>{t("rotating")}</p>}
               </td>
-              <td>
+              <td data-head={c("flow")}>
                 <UserText text={hook.flow_name} /> {hook.workflow_yaml && <Tags tags={["flow.yaml"]} />}
               </td>
-              <td>
+              <td data-head={c("tag")}>
                 <UserText text={hook.tag} />
               </td>
-              <td>{hook.note && <UserText text={hook.note} />}</td>
-              <td>
+              <td data-head={c("note")}>{hook.note && <UserText text={hook.note} />}</td>
+              <td data-head={c("changed")}>
                 <Ago at={hook.updated_at} />
               </td>
             </tr>
