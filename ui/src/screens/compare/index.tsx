@@ -6,12 +6,13 @@ import { useRead } from "../../api/queries";
 import { href, pathTo, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { duration, interval } from "../../i18n/time";
+import { useNarrow } from "../../lib/media";
 import { visible } from "../../lib/visible";
 import { CauseMark } from "../../ui/cause";
 import { Button, ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Card, Page } from "../../ui/Page";
-import { StatusBadge } from "../../ui/status";
+import { StatusBadge, StatusIcon, toneClass, useStatusText } from "../../ui/status";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import type { Run } from "../run/run";
@@ -312,7 +313,7 @@ function Tasks({ rows, only }: { rows: readonly TaskRow[]; only: boolean }) {
     <>
       <Columns first={t("task")} last={t("difference")}>
         {all.slice(0, MOST_ROWS).map((row) => (
-          <tr key={row.name} className={row.a?.state !== row.b?.state ? styles.differs : undefined}>
+          <tr key={row.name} className={isDifferent(row) ? styles.differs : undefined}>
             <th scope="row">
               <UserText text={row.name} />
             </th>
@@ -332,9 +333,24 @@ function Tasks({ rows, only }: { rows: readonly TaskRow[]; only: boolean }) {
 }
 
 function TaskCell({ side }: { side: TaskSide }) {
+  const word = useStatusText();
+  // Three columns of a phone have no room for its word.
+  const isNarrow = useNarrow();
   return (
     <span className={styles.run}>
-      <StatusBadge status={side.state} />
+      {isNarrow ? (
+        <span
+          className={toneClass(side.state)}
+          style={{ color: "var(--tone)" }}
+          role="img"
+          aria-label={word(side.state)}
+          title={word(side.state)}
+        >
+          <StatusIcon status={side.state} />
+        </span>
+      ) : (
+        <StatusBadge status={side.state} />
+      )}
       {side.took !== null && <span>{duration(side.took)}</span>}
     </span>
   );

@@ -112,7 +112,7 @@ function ComparisonTable({ title, first, total, statistics, rows, name }: TableP
             <tr>
               {heading("name", first)}
               {COLUMNS.map((column) => heading(column, t(`column.${column}`)))}
-              {hasSlots && <th scope="col">{t("slots")}</th>}
+              {hasSlots && <th scope="col">{t("column.slots")}</th>}
               <th scope="col">{t("overTime")}</th>
             </tr>
           </thead>

@@ -27,10 +27,10 @@ export function PeriodFigures({ statistics, only }: FiguresProps) {
     <>
       <Speed statistics={statistics} only={only} />
       <ul className={styles.figures} aria-label={t("figures")}>
-        <Figure label={t("throughput")} value={format.rate(current.per_hour)} to={runs}>
+        <Figure label={t("throughput")} value={format.rate(current.per_hour, previous.per_hour)} to={runs}>
           <Change
             text={throughput === null ? null : format.change(throughput)}
-            before={countOf(previous) > 0 ? format.rate(previous.per_hour) : null}
+            before={countOf(previous) > 0 ? format.rate(previous.per_hour, current.per_hour) : null}
           />
           <span>{t("endedCount", { count: countOf(current) })}</span>
         </Figure>

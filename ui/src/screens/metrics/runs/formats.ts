@@ -11,9 +11,9 @@ export function useFormats() {
     value.toLocaleString(language, { maximumFractionDigits: digits });
   return {
     number,
-    /** "12.4 / h"; rare runs per day. */
-    rate: (perHour: number) =>
-      perHour > 0 && perHour < 1
+    /** "12.4 / h"; rare runs per day. Two rates that are compared have the unit of the smaller one. */
+    rate: (perHour: number, other: number = perHour) =>
+      [perHour, other].some((each) => each > 0 && each < 1)
         ? t("perDay", { count: number(perHour * 24, 1) })
         : t("perHour", { count: number(perHour, perHour < 100 ? 1 : 0) }),
     percent: (share: number | null) =>
