@@ -43,7 +43,7 @@ export const openWaits = (run: Run, kind: Schemas["WaitKind"]): OpenWait[] =>
 export interface Task {
   name: string;
   /** `NOT_RUN`: when its run ended, it was still to come. `PLANNED`: a task of a flow, not of a run. */
-  state: Schemas["TaskStatus"] | "NOT_RUN" | "PLANNED";
+  state: Schemas["TaskStatus"] | "NOT_RUN" | "PLANNED" | "WAITING_HUMAN";
   record: TaskRecord;
 }
 
@@ -51,7 +51,10 @@ export function tasksOf(run: Run): Task[] {
   const records = run.task_records ?? {};
   // After the end of the run nothing is pending any more.
   const hasRunEnded = isTerminal(run.status);
-  return Object.entries(run.tasks).map(([name, stored]) => {
+  const asked = new Set(openWaits(run, "human").map(({ task }) => task));
+  return Object.entries(run.tasks).map(([name, raw]) => {
+    // The same word as its run has.
+    const stored = raw === "WAITING" && asked.has(name) ? "WAITING_HUMAN" : raw;
     const record = records[name] ?? {};
     const neverRan =
       hasRunEnded && (stored === "PENDING" || (stored === "CANCELLED" && record.started_at == null));
@@ -80,6 +83,7 @@ export const hasTaskEnded = (state: string): boolean => ENDED_TASK.has(state);
 export function counted(tasks: readonly Task[]): [Task["state"], number][] {
   const order: Task["state"][] = [
     "FAILED",
+    "WAITING_HUMAN",
     "WAITING",
     "RUNNING",
     "SUCCEEDED",

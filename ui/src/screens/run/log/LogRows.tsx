@@ -146,6 +146,7 @@ export function LogRows(props: LogRowsProps) {
                   onToggle={toggle}
                   onSelect={onSelect}
                   href={props.linkTo?.(line.id)}
+                  startsTask={line.task !== lines[index - 1]?.task}
                 />
               </div>
             )
