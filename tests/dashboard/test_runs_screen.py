@@ -203,7 +203,7 @@ async def test_a_bulk_cancel_counts_first(tab: Tab) -> None:
     await write_many(tab.gateway.inside.connection, over)
     await tab.open("/runs?flow=noop")
     await expect(tab.page.get_by_text("23 runs")).to_be_visible()
-    await tab.page.get_by_role("button", name="All matching").click()
+    await tab.page.get_by_role("button", name="Bulk actions").click()
     await tab.page.get_by_role("menuitem", name="Cancel all matching…").click()
     dialog = tab.page.get_by_role("dialog", name="Cancel all matching runs")
     await expect(dialog).to_contain_text("3 matching runs")
@@ -221,7 +221,7 @@ async def test_a_bulk_cancel_counts_first(tab: Tab) -> None:
 
     # A list of ended runs has nothing to cancel.
     await tab.open("/runs?status=COMPLETED")
-    await tab.page.get_by_role("button", name="All matching").click()
+    await tab.page.get_by_role("button", name="Bulk actions").click()
     await tab.page.get_by_role("menuitem", name="Cancel all matching…").click()
     await expect(dialog).to_contain_text("None of the matching runs can be cancelled")
     await expect(dialog.get_by_role("button", name=re.compile("^Cancel "))).to_have_count(0)
@@ -231,7 +231,7 @@ async def test_a_bulk_rerun_keeps_the_answers_of_people(tab: Tab) -> None:
     origin = ended(RunStatus.FAILED, at=time.time(), flow_name="invoices")
     await write_many(tab.gateway.inside.connection, [origin])
     await tab.open("/runs?flow=invoices")
-    await tab.page.get_by_role("button", name="All matching").click()
+    await tab.page.get_by_role("button", name="Bulk actions").click()
     await tab.page.get_by_role("menuitem", name="Rerun all matching…").click()
     dialog = tab.page.get_by_role("dialog", name="Rerun all matching runs")
     await dialog.get_by_label("Keep the answers of people").check()

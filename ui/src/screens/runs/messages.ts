@@ -29,7 +29,7 @@ export const messages = defineMessages({
     "span.30d": "Last 30 days",
     submit: "Submit a run",
     columns: "Columns",
-    bulk: "All matching",
+    bulk: "Bulk actions",
     bulkCancel: "Cancel all matching…",
     bulkRerun: "Rerun all matching…",
     "column.status": "Status",
