@@ -1,6 +1,6 @@
 /** The reference of the HTTP API, from the gateway's own OpenAPI document, with a form for each operation. */
 import { Braces, SearchX } from "lucide-react";
-import { useMemo } from "react";
+import { Fragment, useMemo } from "react";
 import { send } from "../../api/client";
 import { useRead } from "../../api/queries";
 import { version } from "../../app/pageConfig";
@@ -92,7 +92,15 @@ function Index({ groups, chosen, search }: IndexProps) {
                   aria-current={id === chosen?.id ? "page" : undefined}
                 >
                   <Method name={method} />
-                  <code>{path}</code>
+                  <code>
+                    {path.split(/(?<=\/)/).map((part, at) => (
+                      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a path have no other name.
+                      <Fragment key={at}>
+                        {part}
+                        <wbr />
+                      </Fragment>
+                    ))}
+                  </code>
                 </a>
               </li>
             ))}

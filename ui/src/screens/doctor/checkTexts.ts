@@ -5,32 +5,7 @@ interface CheckText {
   name: string;
   /** What to do if it fails; the command that does it comes from the gateway. */
   hint: string;
-  /** The gateway's own texts are English: only the names are identifiers. */
-const ENGLISH_NAMES: Partial<Record<string, string>> = {
-  git: "Git",
-  repo: "Repository",
-  git_config: "Git configuration",
-  worktree: "Working tree",
-  origin: "Remote",
-  base_branch: "Base branch",
-  folders: "Folders",
-  node: "Node.js",
-  ai_cli: "Coding CLI",
-  ai_cli_planner: "Coding CLI (planning)",
-  ai_cli_qa: "Coding CLI (QA)",
-  ai_cli_fallback: "Coding CLI (fallback)",
-  unit_test: "Unit tests",
-  e2e_test: "End-to-end tests",
-  lint: "Lint",
-  typecheck: "Type check",
-  port: "Port",
-};
-
-/** The name of a check; that of a newer version is shown as it is. */
-export const checkName = (name: string, language: Language): string =>
-  checkText(name, language)?.name ?? ENGLISH_NAMES[name] ?? name;
-
-/** The details of a check that passed, where the gateway's are a sentence; `{program}` is that of the sentence. */
+  /** The details of a check that passed, where the gateway's are a sentence; `{program}` is that of the sentence. */
   passed?: string;
   /** The gateway's cure is the same sentence as the hint, and not a command. */
   isWhole?: true;

@@ -110,14 +110,19 @@ function Why({ event }: { event: Event }) {
   const language = useLanguage();
   const { reason, advice } = useEventWords();
   if (!event.reason_class && !event.reason) return null;
-  // The gateway says it in English.
+  // The gateway says it in English: in Japanese its meaning comes first, and what exactly below it.
   const isShown = event.reason && (language === "en" || !event.reason_class);
-  const title = [event.reason_code, !isShown && event.reason].filter(Boolean).join(": ");
+  const title = event.reason_code;
   return (
     <>
       <span title={title ? visible(title) : undefined}>
         {isShown && event.reason ? <UserText text={event.reason} /> : reason(event.reason_class ?? "")}
       </span>{" "}
+      {!isShown && event.reason && (
+        <span className={styles.soft}>
+          <UserText text={event.reason} />
+        </span>
+      )}{" "}
       <span className={styles.soft}>
         {event.retry_advice && advice(event.retry_advice)}
         {event.count > 1 && ` · ${t("times", { count: event.count })}`}
