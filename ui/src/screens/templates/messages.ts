@@ -23,8 +23,11 @@ export const messages = defineMessages({
     nothing: "No template matches.",
     actions: "Actions",
     actionsNote:
-      "An action binds a name, as templates use it, to a flow. The name of a worker's flow is an action by itself.",
+      "An action maps a name used in templates to a flow. Every flow of a worker is also an action under its own name.",
     newAction: "New action",
+    searchActions: "Filter actions",
+    noAction: "No action matches.",
+    allActions: "Show all {count} actions",
     noActions: "No actions yet, and no worker has a flow.",
     implied: "a worker's flow of this name",
     editAction: "Edit {name}",
@@ -101,6 +104,9 @@ export const messages = defineMessages({
     actionsNote:
       "アクションは、テンプレートで使う名前をフローに対応付けます。ワーカーのフロー名は、そのままアクションとして使えます。",
     newAction: "アクションを作成",
+    searchActions: "アクションを絞り込む",
+    noAction: "該当するアクションはありません。",
+    allActions: "アクション{count}件をすべて表示",
     noActions: "アクションはまだなく、フローを持つワーカーもありません。",
     implied: "同名のワーカーのフロー",
     editAction: "{name} を編集",

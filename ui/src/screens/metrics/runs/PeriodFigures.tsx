@@ -6,7 +6,7 @@ import { countOf } from "../../../charts/ends";
 import { endedBetween, type OnlyRuns } from "../../../charts/runLinks";
 import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
-import { changeOf, type Statistics, speedChange, verdictOf } from "./compare";
+import { changeOf, fallOf, isOfFlows, type Statistics, speedChange, verdictOf } from "./compare";
 import { useFormats } from "./formats";
 import { messages } from "./messages";
 import styles from "./Runs.module.css";
@@ -80,7 +80,20 @@ function Speed({ statistics, only }: FiguresProps) {
   const t = useMessages(messages);
   const format = useFormats();
   const speed = speedChange(statistics.current, statistics.previous);
-  if (!speed) return null;
+  const fall = fallOf(statistics.current, statistics.previous);
+  if (fall)
+    return (
+      <p className={joined(styles.speed, styles.slower)} role="status" data-speed="fell">
+        <TrendingDown size={16} aria-hidden />
+        {t("fell", {
+          of: only.flow ?? t("allRuns"),
+          before: t(`before.${statistics.period}`),
+          from: format.percent(fall.from),
+          to: format.percent(fall.to),
+        })}
+      </p>
+    );
+  if (!speed || (!only.flow && !isOfFlows(speed.verdict, statistics.flows))) return null;
   const { verdict, quantile } = speed;
   const of = only.flow ?? t("allRuns");
   const values = {

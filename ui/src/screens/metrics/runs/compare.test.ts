@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changeOf, type Figures, sortedBy, speedChange, verdictOf } from "./compare";
+import { changeOf, type Figures, fallOf, isOfFlows, sortedBy, speedChange, verdictOf } from "./compare";
 
 const figures = (p50: number | null, p95: number | null = p50, completed = 1): Figures => ({
   completed,
@@ -42,6 +42,28 @@ describe("a period beside the one before", () => {
       quantile: "p95",
     });
     expect(speedChange(figures(10, 40), figures(10, 40))).toMatchObject({ verdict: "same", quantile: "p50" });
+  });
+});
+
+describe("what is said of all runs", () => {
+  const flow = (now: number, before: number | null) => ({ current: figures(now), previous: figures(before) });
+
+  it("is what one of the flows shows", () => {
+    expect(isOfFlows("faster", [flow(10, 10), flow(5, 10)])).toBe(true);
+    expect(isOfFlows("faster", [flow(10, 10), flow(20, 20), flow(1, null)])).toBe(false);
+    expect(isOfFlows("faster", [flow(1, null)])).toBe(true);
+  });
+
+  it("begins with a success rate that fell", () => {
+    const rate = (success_rate: number | null) => ({ ...figures(1), success_rate });
+    expect(fallOf(rate(0.743), rate(0.944))).toEqual({ from: 0.944, to: 0.743 });
+    for (const [to, from] of [
+      [0.944, 0.95],
+      [1, 0.5],
+      [null, 1],
+      [0.5, null],
+    ] as const)
+      expect(fallOf(rate(to), rate(from))).toBeNull();
   });
 });
 

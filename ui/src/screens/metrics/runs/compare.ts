@@ -8,6 +8,7 @@ export const PERIODS: readonly Period[] = ["1h", "24h", "7d", "30d"];
 
 /** A quantile is within 4.5 % of the exact one: two that differ by less than this may be equal. */
 const NOISE = 0.1;
+const LEAST_FALL = 0.01;
 
 /** The relative change, 0.5 for half more; null without both values. */
 export const changeOf = (current: number | null, previous: number | null): number | null =>
@@ -36,6 +37,21 @@ export function speedChange(current: Figures, previous: Figures): SpeedChange | 
     return [{ verdict: verdictOf(change), quantile, current: now, previous: before, change }];
   });
   return found.find(({ verdict }) => verdict !== "same") ?? found[0] ?? null;
+}
+
+/**
+ * Whether a flow shows the change of all runs together. None does if only other flows ran than before: nothing got
+ * faster or slower then. Flows without a past say nothing about it.
+ */
+export function isOfFlows(verdict: Verdict, flows: readonly Omit<Compared, "name">[]): boolean {
+  const known = flows.flatMap(({ current, previous }) => speedChange(current, previous) ?? []);
+  return known.length === 0 || known.some((each) => each.verdict === verdict);
+}
+
+/** The success rates of two periods, if it fell by more than a figure of one digit shows. */
+export function fallOf(current: Figures, previous: Figures): { from: number; to: number } | null {
+  const [to, from] = [current.success_rate, previous.success_rate];
+  return to === null || from === null || from - to < LEAST_FALL ? null : { from, to };
 }
 
 export type Order = "name" | "runs" | "success" | "p50" | "p95" | "change" | "queue";

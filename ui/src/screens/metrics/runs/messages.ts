@@ -54,6 +54,7 @@ export const messages = defineMessages({
     allRuns: "All runs",
     "quantile.p50": "p50",
     "quantile.p95": "p95",
+    fell: "{of}: the success rate fell from {from} in {before} to {to}.",
     "speed.slower": "{of}: slower than in {before}. {quantile} {current}, was {previous} ({change}).",
     "speed.faster": "{of}: faster than in {before}. {quantile} {current}, was {previous} ({change}).",
     "speed.same": "{of}: about as fast as in {before}. {quantile} {current}, was {previous}.",
@@ -129,6 +130,7 @@ export const messages = defineMessages({
     allRuns: "すべての run",
     "quantile.p50": "中央値（p50）",
     "quantile.p95": "95パーセンタイル（p95）",
+    fell: "{of}: 成功率が{before}の {from} から {to} に下がりました。",
     "speed.slower":
       "{of}: {before}より遅くなっています。{quantile} {current}（前の期間 {previous}、{change}）",
     "speed.faster":
