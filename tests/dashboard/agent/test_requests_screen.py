@@ -23,6 +23,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 EXAMPLE = ROOT / "examples" / "agent"
 WEB_URL = "https://github.com/ada/hello"
 HOSTILE = '<img src=x onerror="window.owned=1"> <script>window.owned=1</script>'
+# Of the last line, below the lower edge of the box.
+HIDDEN_PX = """box => [...box.querySelectorAll("[data-line]")].at(-1).getBoundingClientRect().bottom
+  - box.getBoundingClientRect().bottom"""
+# The list measures its lines, and writes its scroll position, in the frames after they were drawn.
+FRAMES = """() => new Promise((resolve) => {
+  let left = 20;
+  const next = () => (left-- > 0 ? requestAnimationFrame(next) : resolve());
+  next();
+})"""
 # The scripted CLI of the example; words of the want make it slow, or print what a page must not interpret.
 WRAPPER = f"""
 import runpy, sys, time
@@ -190,6 +199,13 @@ async def test_texts_of_people_and_programs_are_shown_as_text(tab: Tab) -> None:
     await expect(document).to_contain_text("a⟨U+202E⟩b")
     log = part(tab, "Log").get_by_role("log")
     await expect(log).to_contain_text("[DONE]")
+    # Its lines wrap: they are taller than the list expects before it has measured them.
+    for width in (1440, 1280):
+        await page.set_viewport_size({"width": width, "height": 900})
+        await page.reload()
+        await expect(log).to_contain_text("[DONE]")
+        await page.evaluate(FRAMES)
+        assert await log.evaluate(HIDDEN_PX) <= 0, width
     await log.evaluate("box => box.scrollTo(0, 0)")
     await expect(log).to_contain_text(f"red {HOSTILE}")
     assert await page.locator("main script, main img").count() == 0
@@ -209,7 +225,7 @@ async def test_a_stopped_run_is_queued_with_its_work_saved(tab: Tab, agent: Agen
     await expect(running.locator(f"[data-request='{request_id}']")).to_be_visible()
     other = page.locator(f"[data-request='{waiting}']")
     await other.get_by_role("button", name="Run").click()
-    await expect(other).to_contain_text("Waits for its turn")
+    await expect(other).to_contain_text("In the queue")
     await tab.screenshots("requests")
     await tab.set_language("en")
     await other.get_by_role("button", name="Take out of the queue").click()

@@ -98,7 +98,7 @@ export function LogRows(props: LogRowsProps) {
   useEffect(() => list.measure(), [wrap, fieldsOpen]);
   const height = list.getTotalSize();
   useEnd(scroller, following, [lines, height]);
-  const scrolling = useFollowing(props.onFollow);
+  const scrolling = useFollowing(following, props.onFollow);
   const toggle = useCallback((id: string) => {
     setToggled((before) => {
       const next = new Set(before);
@@ -177,7 +177,7 @@ function useEnd(box: RefObject<HTMLElement | null>, following: boolean, changes:
 }
 
 /** Calls `onFollow` when the user scrolls to the end or away from it. */
-function useFollowing(onFollow: (following: boolean) => void) {
+function useFollowing(following: boolean, onFollow: (following: boolean) => void) {
   const seen = useRef({ top: 0, geometry: "" });
   const gesture = useRef(false);
   const begin = () => {
@@ -197,6 +197,9 @@ function useFollowing(onFollow: (following: boolean) => void) {
         // Lines that become shorter move the box up as well, and others are added below in the same moment.
       } else if (box.scrollTop < top && (gesture.current || geometry === seen.current.geometry)) {
         onFollow(false);
+      } else if (following && !gesture.current) {
+        // The list has moved the box for lines that it has measured meanwhile.
+        box.scrollTop = box.scrollHeight;
       }
     },
   };
