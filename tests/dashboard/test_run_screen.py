@@ -186,7 +186,7 @@ async def test_the_log_is_searched_filtered_and_downloaded(
     assert text.count("\n") == 11
     await tab.screenshot("run-log-search")
 
-    await log.get_by_role("button", name="Show", exact=True).click()
+    await log.get_by_role("button", name="Filter", exact=True).click()
     await tab.page.get_by_role("menuitemcheckbox", name="stdout").click()
     await tab.page.keyboard.press("Escape")
     await expect(log).to_contain_text("No line matches")

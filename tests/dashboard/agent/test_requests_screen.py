@@ -23,6 +23,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 EXAMPLE = ROOT / "examples" / "agent"
 WEB_URL = "https://github.com/ada/hello"
 HOSTILE = '<img src=x onerror="window.owned=1"> <script>window.owned=1</script>'
+# Of the last line, below the lower edge of the box.
+HIDDEN_PX = """box => [...box.querySelectorAll("[data-line]")].at(-1).getBoundingClientRect().bottom
+  - box.getBoundingClientRect().bottom"""
+# The list measures its lines, and writes its scroll position, in the frames after they were drawn.
+FRAMES = """() => new Promise((resolve) => {
+  let left = 20;
+  const next = () => (left-- > 0 ? requestAnimationFrame(next) : resolve());
+  next();
+})"""
 # The scripted CLI of the example; words of the want make it slow, or print what a page must not interpret.
 WRAPPER = f"""
 import runpy, sys, time
@@ -128,7 +137,7 @@ async def test_a_request_goes_from_the_form_to_its_pull_request(tab: Tab, agent:
     await page.get_by_label("Title").fill("Greet people by name")
     await expect(page.get_by_label("Priority")).to_have_value("P2")
     await page.get_by_label("Labels").fill("demo, greeting")
-    await page.get_by_label("Want").fill("## Goal\n\nAsk which language the **greeting** is in.")
+    await page.get_by_label("What you want").fill("## Goal\n\nAsk which language the **greeting** is in.")
     await page.keyboard.press("ControlOrMeta+Enter")
 
     await expect(page.get_by_role("heading", name="Greet people by name")).to_be_visible()
@@ -143,13 +152,13 @@ async def test_a_request_goes_from_the_form_to_its_pull_request(tab: Tab, agent:
     await expect(page.locator("[aria-current=step]")).to_have_text("Implementing")
     await tab.screenshots("request-question")
     await tab.set_language("en")
-    await expect(question.get_by_role("button", name="Resume")).to_be_disabled()
+    await expect(question.get_by_role("button", name="Answer and resume")).to_be_disabled()
     await question.get_by_role("button", name="Japanese").click()
-    await question.get_by_role("button", name="Resume").click()
+    await question.get_by_role("button", name="Answer and resume").click()
 
     await expect(badge(tab, "done")).to_be_visible()
     await expect(question).to_have_count(0)
-    link = page.get_by_role("link", name="Open PR")
+    link = page.get_by_role("link", name="Create PR")
     branch = f"ai/{request_id}"
     await expect(link).to_have_attribute(
         "href", re.compile(rf"^{WEB_URL}/compare/main\.\.\.{branch}\?expand=1$")
@@ -190,6 +199,13 @@ async def test_texts_of_people_and_programs_are_shown_as_text(tab: Tab) -> None:
     await expect(document).to_contain_text("a⟨U+202E⟩b")
     log = part(tab, "Log").get_by_role("log")
     await expect(log).to_contain_text("[DONE]")
+    # Its lines wrap: they are taller than the list expects before it has measured them.
+    for width in (1440, 1280):
+        await page.set_viewport_size({"width": width, "height": 900})
+        await page.reload()
+        await expect(log).to_contain_text("[DONE]")
+        await page.evaluate(FRAMES)
+        assert await log.evaluate(HIDDEN_PX) <= 0, width
     await log.evaluate("box => box.scrollTo(0, 0)")
     await expect(log).to_contain_text(f"red {HOSTILE}")
     assert await page.locator("main script, main img").count() == 0
@@ -209,7 +225,7 @@ async def test_a_stopped_run_is_queued_with_its_work_saved(tab: Tab, agent: Agen
     await expect(running.locator(f"[data-request='{request_id}']")).to_be_visible()
     other = page.locator(f"[data-request='{waiting}']")
     await other.get_by_role("button", name="Run").click()
-    await expect(other).to_contain_text("Waits for its turn")
+    await expect(other).to_contain_text("In the queue")
     await tab.screenshots("requests")
     await tab.set_language("en")
     await other.get_by_role("button", name="Take out of the queue").click()
@@ -303,7 +319,7 @@ async def test_a_request_is_edited(tab: Tab) -> None:
     await tab.open(f"/requests/{request_id}")
     page = tab.page
     await page.get_by_role("link", name="Edit").click()
-    await expect(page.get_by_label("Want")).to_have_value("First want")
+    await expect(page.get_by_label("What you want")).to_have_value("First want")
     await page.get_by_label("Title").fill("Second title")
     await page.get_by_label("Priority").select_option("P0 · now")
     await tab.screenshots("request-form")

@@ -247,7 +247,7 @@ async def test_a_run_that_waits_shows_the_graph_of_its_flow(tab: Tab, worker: Py
         await shows_all(tab)
         await tab.screenshot(f"graph-plan-{path.split('/')[1]}")
     await tab.open(f"/runs/{scheduled}")
-    await expect(part(tab, "Flow")).to_contain_text("As the workers with this tag have the flow now.")
+    await expect(part(tab, "Flow")).to_contain_text("The flow as the workers with this tag have it now.")
     await tab.screenshots("graph-plan")
 
 

@@ -267,7 +267,7 @@ async def test_colours_and_levels_of_lines(tab: Tab) -> None:
     await tab.screenshots("run-log-levels")
     await tab.set_language("en")
 
-    await log.get_by_role("button", name="Show", exact=True).click()
+    await log.get_by_role("button", name="Filter", exact=True).click()
     await tab.page.get_by_role("menuitemcheckbox", name="warnings and errors").click()
     await tab.page.keyboard.press("Escape")
     await expect(log).to_contain_text("2 lines")

@@ -62,7 +62,7 @@ async def test_a_schedule_is_created_with_a_preview_of_its_times(tab: Tab) -> No
     assert (await tab.gateway.http.get("/schedules")).json()["items"] == []
     await page.get_by_label("Schedule id").fill("nightly")
     await page.get_by_label("Labels").fill("sales, daily")
-    await page.get_by_label("Except").fill("2026-12-25")
+    await page.get_by_label("Skip").fill("2026-12-25")
     await page.get_by_label("Jitter (seconds)").fill("30")
     await page.get_by_label("If a run is still open").select_option("Buffer one run")
     await page.get_by_label("Catch-up window (seconds)").fill("600")
@@ -134,13 +134,13 @@ async def test_an_interval_and_moments_are_combined(tab: Tab) -> None:
     await page.get_by_label("Every", exact=True).fill("2")
     await page.get_by_label("Unit").select_option("hours")
     await expect(preview(tab)).to_contain_text("Every 2h")
-    await page.get_by_text("Moments", exact=True).click()
-    await page.get_by_label("Moments").last.fill("2031-12-24T18:00\n2031-12-31T23:59")
+    await page.get_by_text("Fixed times", exact=True).click()
+    await page.get_by_label("Fixed times").last.fill("2031-12-24T18:00\n2031-12-31T23:59")
     await expect(page.get_by_text("The times of all filled-in fields are combined.")).to_be_visible()
     await expect(preview(tab)).to_contain_text("Every 2h; 2 moments")
-    await page.get_by_label("Not before").fill("2031-01-01T00:00")
-    await page.get_by_label("Before", exact=True).fill("2030-01-01T00:00")
-    await expect(page.get_by_label("Before", exact=True)).to_have_attribute("aria-invalid", "true")
+    await page.get_by_label("Start", exact=True).fill("2031-01-01T00:00")
+    await page.get_by_label("End", exact=True).fill("2030-01-01T00:00")
+    await expect(page.get_by_label("End", exact=True)).to_have_attribute("aria-invalid", "true")
 
 
 async def test_changes_of_somebody_else_are_kept_beside_the_own_ones(tab: Tab) -> None:
@@ -156,7 +156,7 @@ async def test_changes_of_somebody_else_are_kept_beside_the_own_ones(tab: Tab) -
     page = tab.page
     await page.get_by_role("link", name="Edit").click()
     await expect(page.get_by_label("Schedule id")).to_be_disabled()
-    await expect(page.get_by_label("Not before")).to_have_value("2031-06-01T02:30")
+    await expect(page.get_by_label("Start", exact=True)).to_have_value("2031-06-01T02:30")
     await page.get_by_label("Cron expressions").fill("0 3 * * *")
     theirs = {"overlap": "allow_all", "remaining_runs": 3}
     assert (await tab.gateway.http.patch("/schedules/shared", json=theirs)).status_code == 200

@@ -37,6 +37,36 @@ const JAPANESE: Partial<Record<string, string>> = {
   INTERNAL_ERROR: "予期しないエラーが発生しました",
 };
 
+/** Of codes that end a run: what happened, without its details. */
+const ENGLISH: Partial<Record<string, string>> = {
+  COMMAND_NOT_FOUND: "A command was not found",
+  COMMAND_FAILED: "A command failed",
+  UNIT_TEST_FAILED: "The unit tests failed",
+  E2E_TEST_FAILED: "The end-to-end tests failed",
+  PUSH_FAILED: "The push failed",
+  AUTH_REQUIRED: "The remote requires authentication. Set it up so that git connects without asking",
+  PLAN_INVALID: "The plan does not meet the requirements",
+  STEP_TOO_LARGE: "A step is too large",
+  RETRY_EXCEEDED: "The retry limit was reached. Make the request more specific, and rerun it",
+  WORK_NOT_SAVED: "Stopped, but the work is not saved",
+  INTERNAL_ERROR: "An unexpected error occurred",
+};
+
+export interface ReasonText {
+  title: string;
+  cure: string | null;
+}
+
+/** Why a run failed, and what to do about it, in the language of the page; null: the code is unknown. */
+export function reasonText(code: string | null): ReasonText | null {
+  const isJapanese = currentLanguage() === "ja";
+  const text = (isJapanese ? JAPANESE : ENGLISH)[code ?? ""];
+  if (!text) return null;
+  const end = isJapanese ? "。" : ".";
+  const [title = text, ...rest] = text.split(isJapanese ? "。" : ". ");
+  return { title: `${title}${end}`, cure: rest.length > 0 ? `${rest.join("")}${end}` : null };
+}
+
 /** What a code means; null: the page is in English, or the code is unknown. */
 export const codeText = (code: string | null | undefined): string | null =>
   (currentLanguage() === "ja" && JAPANESE[code ?? ""]) || null;

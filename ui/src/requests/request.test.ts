@@ -1,9 +1,17 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { codeText } from "../api/agentCodes";
+import { codeText, reasonText } from "../api/agentCodes";
 import { Problem } from "../api/problem";
 import { languageChoice } from "../i18n/language";
 import { changes, draftOf, EMPTY, newRequest } from "../screens/requestForm/draft";
-import { groups, momentOf, questionText, reasonOf, webAddress } from "./request";
+import {
+  groups,
+  momentOf,
+  questionOnly,
+  questionText,
+  reasonOf,
+  webAddress,
+  withoutChoices,
+} from "./request";
 import type { AgentRequest } from "./requestApi";
 
 const request = (id: string, fields: Partial<AgentRequest> = {}): AgentRequest =>
@@ -41,7 +49,15 @@ describe("a question", () => {
   const asked = "Why: so?\n\nWhy: two\n\nAnswer: one\n\nChoices: ISO / US";
   it("has its labels in the language of the page", () => {
     expect(questionText(asked, "ja")).toBe("Why: so?\n\n理由: two\n\n回答の形式: one\n\n選択肢: ISO / US");
-    expect(questionText(asked, "en")).toBe(asked);
+    expect(questionText(asked, "en")).toBe(
+      "Why: so?\n\nWhy: two\n\nExpected answer: one\n\nChoices: ISO / US",
+    );
+  });
+
+  it("is shown alone in a list, and without choices that are buttons", () => {
+    expect(questionOnly(asked)).toBe("Why: so?");
+    expect(withoutChoices(asked)).toBe("Why: so?\n\nWhy: two\n\nAnswer: one");
+    expect(withoutChoices("Which?")).toBe("Which?");
   });
 });
 
@@ -68,6 +84,21 @@ describe("a reason of the gateway", () => {
     });
     for (const text of ["its run was deleted", "Push_failed: x", "AB: x", ""])
       expect(reasonOf(text)).toEqual({ code: null, text });
+  });
+
+  it("says the same in both languages: what happened, and the cure", () => {
+    languageChoice.set("en");
+    expect(reasonText("RETRY_EXCEEDED")).toEqual({
+      title: "The retry limit was reached.",
+      cure: "Make the request more specific, and rerun it.",
+    });
+    expect(reasonText("PUSH_FAILED")).toEqual({ title: "The push failed.", cure: null });
+    languageChoice.set("ja");
+    expect(reasonText("RETRY_EXCEEDED")).toEqual({
+      title: "再試行の上限に達しました。",
+      cure: "要望を具体的にして再実行してください。",
+    });
+    expect(reasonText("SOMETHING_NEW")).toBeNull();
   });
 
   it("is explained in Japanese, if its code is known", async () => {

@@ -22,18 +22,21 @@ export function reasonOf(reason: string): { code: string | null; text: string } 
   return { code: code ?? null, text: text ?? reason };
 }
 
-/** The labels that the agent puts before the parts of a question, in Japanese. */
-const LABELS: Readonly<Record<string, string>> = {
-  "Why: ": "理由: ",
-  "Answer: ": "回答の形式: ",
-  "Choices: ": "選択肢: ",
+/** The labels that the agent puts before the parts of a question. */
+const LABELS: Record<Language, Readonly<Record<string, string>>> = {
+  en: { "Answer: ": "Expected answer: " },
+  ja: { "Why: ": "理由: ", "Answer: ": "回答の形式: ", "Choices: ": "選択肢: " },
 };
 
 /** A question with its labels in the language of the page; what is asked stays as it is. */
 export const questionText = (text: string, language: Language): string =>
-  language === "ja"
-    ? text.replace(/(?<=\n\n)(?:Why|Answer|Choices): /g, (label) => LABELS[label] ?? label)
-    : text;
+  text.replace(/(?<=\n\n)(?:Why|Answer|Choices): /g, (label) => LABELS[language][label] ?? label);
+
+/** The question alone, without its reason and choices: for a line of a list. */
+export const questionOnly = (text: string): string => text.split("\n\n")[0] ?? text;
+
+/** A question without the choices that stand below it as buttons. */
+export const withoutChoices = (text: string): string => text.replace(/\n\nChoices: .*$/s, "");
 
 /** The address if a browser may open it: a request file can be edited by hand. */
 export const webAddress = (url: string | null | undefined): string | null =>

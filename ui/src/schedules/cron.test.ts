@@ -45,7 +45,13 @@ describe("a spec in words", () => {
   it("has intervals and moments", () => {
     expect(specText(spec({ every_sec: 5400 }), "en")).toBe("Every 1h 30m");
     expect(specText(spec({ every_sec: 30 }), "ja")).toBe("30秒ごと");
-    expect(specText(spec({ at: [1, 2, 3] }), "en")).toBe("3 moments");
+    const launch = Date.UTC(2031, 11, 24, 18) / 1000;
+    const utc = { timezone: "UTC" };
+    expect(specText(spec({ at: [launch], ...utc }), "en")).toBe("Once: Wed, Dec 24, 2031, 18:00");
+    expect(specText(spec({ at: [launch], ...utc }), "ja")).toMatch(/^1回のみ: 2031年12月24日.*18:00$/);
+    expect(specText(spec({ at: [launch + 60, launch], ...utc }), "en")).toBe(
+      "2 fixed times, from Wed, Dec 24, 2031, 18:00",
+    );
     expect(specText(spec({ cron: ["@hourly", "0 2 * * *"] }), "en")).toBe(
       "Every hour at :00; Every day at 02:00",
     );

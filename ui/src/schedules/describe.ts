@@ -5,6 +5,7 @@ import { interval } from "../i18n/time";
 import { type CronShape, cronShape } from "./cron";
 import { messages } from "./messages";
 import type { Spec } from "./schedule";
+import { zonedTime } from "./zones";
 
 type T = Translate<(typeof messages)["en"]>;
 
@@ -16,7 +17,12 @@ export function specText(spec: Spec, language: Language): string {
     return shape ? cronText(shape, t, language) : each;
   });
   if (spec.every_sec) parts.push(t("every", { time: interval(spec.every_sec, language) }));
-  if (spec.at?.length) parts.push(t("moments", { count: spec.at.length }));
+  if (spec.at?.length) {
+    const time = zonedTime(Math.min(...spec.at), spec.timezone, language, { bare: true });
+    parts.push(
+      spec.at.length === 1 ? t("oneMoment", { time }) : t("moments", { count: spec.at.length, time }),
+    );
+  }
   return parts.join(language === "ja" ? "、" : "; ") || t("nothing");
 }
 

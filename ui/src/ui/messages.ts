@@ -76,7 +76,7 @@ export const messages = defineMessages({
     "cause.api": "投入",
     "cause.schedule": "スケジュール",
     "cause.event": "イベント",
-    "cause.request": "リクエスト",
+    "cause.request": "依頼",
     "cause.rerun": "再実行",
     "cause.parent": "親 run",
     startsIn: "{when}に開始",

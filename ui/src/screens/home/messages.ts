@@ -196,7 +196,7 @@ export const messages = defineMessages({
     noQueues: "run やワーカーのあるタグはまだありません。",
     inbox: "人の回答待ち",
     inboxAll: "受信トレイを開く",
-    noWaits: "未回答の質問はありません",
+    noWaits: "回答待ちの質問はありません",
     attention: "対応が必要です",
     allWell: "対応が必要なことはありません",
     notAllRead: "一部の情報を取得できないため、対応が必要なことを見落としている可能性があります: {why}",

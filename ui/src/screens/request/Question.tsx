@@ -8,7 +8,7 @@ import { useMessages } from "../../i18n/messages";
 import { Markdown } from "../../requests/Markdown";
 import { messages as common } from "../../requests/messages";
 import { requestTone } from "../../requests/RequestStatus";
-import { questionText } from "../../requests/request";
+import { questionText, withoutChoices } from "../../requests/request";
 import { type AgentRequest, resume } from "../../requests/requestApi";
 import { Arming, useIsArmed } from "../../ui/arming";
 import { Button, Field, joined, TextArea } from "../../ui/controls";
@@ -23,11 +23,12 @@ export function Question({ request }: { request: AgentRequest }) {
   const t = useMessages(messages);
   const language = useLanguage();
   const { question, blocked_reason } = request;
+  const asked = blocked_reason ?? question?.text ?? t("noQuestion");
   return (
     <section className={joined(local.pinned, requestTone("needs_input"))} aria-label={t("question")}>
       <CircleHelp size={17} aria-hidden />
       <div className={local.question}>
-        <Markdown text={questionText(blocked_reason ?? question?.text ?? t("noQuestion"), language)} />
+        <Markdown text={questionText(question?.choices?.length ? withoutChoices(asked) : asked, language)} />
         <Arming key={question?.wait_id}>
           <AnswerBox request={request} />
         </Arming>

@@ -37,7 +37,9 @@ export function RunParts({ request, children }: { request: AgentRequest; childre
     <>
       <div className={run && run.steps.length > 0 ? local.columns : undefined}>
         {children}
-        {run && run.steps.length > 0 && <Steps run={run} />}
+        {run && run.steps.length > 0 && (
+          <Steps run={run} asks={request.status === "needs_input" && run === runs[0]} />
+        )}
       </div>
       {run && (
         <Log
@@ -61,26 +63,33 @@ export function RunParts({ request, children }: { request: AgentRequest; childre
   );
 }
 
-const LOOKS: Record<string, string> = { running: "RUNNING", done: "COMPLETED", failed: "FAILED" };
-const STATES = ["running", "done", "failed"] as const;
+const LOOKS: Record<string, string> = {
+  running: "RUNNING",
+  done: "COMPLETED",
+  failed: "FAILED",
+  asks: "WAITING_HUMAN",
+};
+const STATES = ["running", "done", "failed", "asks"] as const;
 const TESTS = ["passed", "failed"] as const;
 
-function Steps({ run }: { run: AgentRun }) {
+/** `asks`: the request waits for an answer, and so does the step that was in progress. */
+function Steps({ run, asks }: { run: AgentRun; asks: boolean }) {
   const t = useMessages(messages);
   const [shown, setShown] = useState<RunStep | null>(null);
   return (
     <Panel title={t("steps")} icon={ListChecks}>
       <ol className={local.steps}>
         {run.steps.map((step) => {
+          const state = asks && step.state === "running" ? "asks" : step.state;
           const tests = TESTS.find((each) => each === step.tests);
           return (
-            <li key={step.id} data-step={step.id} data-state={step.state}>
-              <StatusIcon status={LOOKS[step.state] ?? "PENDING"} size={15} />
+            <li key={step.id} data-step={step.id} data-state={state}>
+              <StatusIcon status={LOOKS[state] ?? "PENDING"} size={15} />
               <div>
                 <p>
                   <span className={local.stepId}>{step.id}</span> <UserText text={step.title} />{" "}
                   <span className="hidden-visually">
-                    {t(`state.${STATES.find((each) => each === step.state) ?? "waiting"}`)}
+                    {t(`state.${STATES.find((each) => each === state) ?? "waiting"}`)}
                   </span>
                 </p>
                 {step.summary && (

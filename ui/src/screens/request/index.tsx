@@ -2,7 +2,7 @@
 import { FileText, Trash2, TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
-import { codeText } from "../../api/agentCodes";
+import { reasonText } from "../../api/agentCodes";
 import { useRead } from "../../api/queries";
 import { href, navigate, pathTo, useQueryState } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
@@ -32,6 +32,7 @@ import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
 import { Panel } from "../run/Panel";
+import { Folded } from "./Folded";
 import { messages } from "./messages";
 import { Question } from "./Question";
 import local from "./Request.module.css";
@@ -74,6 +75,9 @@ function RequestScreen({ id }: { id: string }) {
         ))}
         {request.status === "failed" && request.failure_reason && (
           <Pinned tone="failed" label={t("failure")} text={request.failure_reason} />
+        )}
+        {request.status === "queued" && (
+          <p className={styles.soft}>{request.enqueued_at ? c("inQueue") : t("startsOnRun")}</p>
         )}
         <RequestFacts request={request} />
         {request.run_id && <Phases request={request} />}
@@ -132,13 +136,25 @@ function DeleteDialog({ request, onClose }: { request: AgentRequest; onClose: ()
 /** What needs the attention of a person; a code before the text is shown small. */
 function Pinned({ tone, label, text }: { tone: string; label: string; text: string }) {
   const { code, text: reason } = reasonOf(text);
-  const meaning = codeText(code);
+  const known = reasonText(code);
   return (
     <section className={joined(local.pinned, requestTone(tone))} aria-label={label}>
       <TriangleAlert size={17} aria-hidden />
-      <p className={local.reason}>
-        {meaning && <strong>{meaning}</strong>} <UserText text={reason} /> {code && <code>{code}</code>}
-      </p>
+      <div className={local.reason}>
+        {known && (
+          <p>
+            <strong>{known.title}</strong>
+          </p>
+        )}
+        <p>
+          <UserText text={reason} />
+        </p>
+        {(known?.cure || code) && (
+          <p>
+            {known?.cure} {code && <code>{code}</code>}
+          </p>
+        )}
+      </div>
     </section>
   );
 }
@@ -238,8 +254,7 @@ function Sections({ detail }: { detail: RequestDetail }) {
         )
       }
     >
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows. */}
-      <div className={joined(styles.body, local.document)} tabIndex={0}>
+      <Folded key={section} open={t("showWhole")} close={t("showLess")}>
         {isBroken ? (
           <>
             <p role="alert">{t("brokenFile")}</p>
@@ -252,7 +267,7 @@ function Sections({ detail }: { detail: RequestDetail }) {
         ) : (
           <p className={styles.soft}>{t(`nothing.${section}`)}</p>
         )}
-      </div>
+      </Folded>
     </Panel>
   );
 }

@@ -2,7 +2,7 @@
 import { Bot, Plus, Stethoscope } from "lucide-react";
 import { useState } from "react";
 import { useMay } from "../../api/access";
-import { codeText } from "../../api/agentCodes";
+import { reasonText } from "../../api/agentCodes";
 import { useRead } from "../../api/queries";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
@@ -10,7 +10,7 @@ import { folded } from "../../lib/folding";
 import { messages as common } from "../../requests/messages";
 import { ActionButton, OpenPr, Priority, RequestStatus, useRequestWords } from "../../requests/RequestStatus";
 import styles from "../../requests/Requests.module.css";
-import { type Group, groups, momentOf, reasonOf, requestPath } from "../../requests/request";
+import { type Group, groups, momentOf, questionOnly, reasonOf, requestPath } from "../../requests/request";
 import { type AgentRequest, readRequests } from "../../requests/requestApi";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button, ButtonLink } from "../../ui/controls";
@@ -126,10 +126,19 @@ function BoardGroup({ group: { status, items } }: { group: Group }) {
   );
 }
 
+/** In one line: the question, or what failed. */
+function rowReason({ blocked_reason, failure_reason }: AgentRequest): string | null {
+  if (blocked_reason) return questionOnly(blocked_reason);
+  if (!failure_reason) return null;
+  const { code, text } = reasonOf(failure_reason);
+  const known = reasonText(code);
+  return known ? `${known.title} ${text}` : failure_reason;
+}
+
 function BoardRow({ request }: { request: AgentRequest }) {
   const c = useMessages(common);
   const words = useRequestWords();
-  const reason = request.blocked_reason ?? request.failure_reason;
+  const reason = rowReason(request);
   return (
     <li className={styles.card} data-request={request.id}>
       <Priority priority={request.priority} />
@@ -142,7 +151,7 @@ function BoardRow({ request }: { request: AgentRequest }) {
         </p>
         {reason && (
           <p className={styles.reason}>
-            <UserText text={codeText(reasonOf(reason).code) ?? reason} />
+            <UserText text={reason} />
           </p>
         )}
         <p className={styles.soft}>

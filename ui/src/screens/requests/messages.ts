@@ -12,7 +12,7 @@ export const messages = defineMessages({
     showAll: "Show all {count}",
     emptyTitle: "No requests yet",
     emptyText:
-      "A request says what you want changed in the repository. A coding agent plans it, implements it step by step on a branch of its own, tests it and pushes it; you open the pull request. Create one here, or on the command line:",
+      "A request says what you want changed in the repository. A coding agent plans it, implements it step by step on a branch of its own, tests it and pushes it; you create the pull request. Create one here, or on the command line:",
     nothingTitle: "No request matches",
     nothingClear: "Clear the filter",
   },
@@ -27,7 +27,7 @@ export const messages = defineMessages({
     showAll: "{count}件すべてを表示",
     emptyTitle: "依頼はまだありません",
     emptyText:
-      "依頼には、リポジトリに加えたい変更を書きます。コーディングエージェントが計画を立て、専用のブランチで1ステップずつ実装し、テストしてプッシュします。PR を開くのは人です。ここから、またはコマンドラインで作成できます:",
+      "依頼には、リポジトリに加えたい変更を書きます。コーディングエージェントが計画を立て、専用のブランチで1ステップずつ実装し、テストしてプッシュします。PR は人が作成します。ここから、またはコマンドラインで作成できます:",
     nothingTitle: "該当する依頼はありません",
     nothingClear: "絞り込みを解除",
   },

@@ -69,8 +69,12 @@ export function Facts({ run }: { run: Run }) {
         <a href={href("/runs", { tag: run.tag })}>
           <UserText text={run.tag} />
         </a>
-        <Labels labels={labels} />
       </Fact>
+      {labels.length > 0 && (
+        <Fact name={t("labels")}>
+          <Labels labels={labels} />
+        </Fact>
+      )}
       {run.attempt > 1 && <Fact name={t("attempt")}>{run.attempt}</Fact>}
       {run.timeout_sec != null && (
         <Fact name={t("limit")}>

@@ -54,6 +54,20 @@ describe("tasks", () => {
     expect(counted(tasks)[0]).toEqual(["INTERRUPTED", 1]);
   });
 
+  it("that wait for a person have the word of their run", () => {
+    const open_waits = [
+      { kind: "human", wait_id: "1", name: "ok", task: "a" },
+      { kind: "signal", wait_id: "2", name: "paid", task: "b" },
+    ] as Run["open_waits"];
+    const tasks = tasksOf(run({ tasks: { a: "WAITING", b: "WAITING", c: "RUNNING" }, open_waits }));
+    expect(tasks.map(({ state }) => state)).toEqual(["WAITING_HUMAN", "WAITING", "RUNNING"]);
+    expect(counted(tasks)).toEqual([
+      ["WAITING_HUMAN", 1],
+      ["WAITING", 1],
+      ["RUNNING", 1],
+    ]);
+  });
+
   it("are counted by state, the most important first", () => {
     expect(counted(DIAMOND)).toEqual([
       ["FAILED", 1],

@@ -44,9 +44,9 @@ export interface Task {
   name: string;
   /**
    * `NOT_RUN`: when its run ended, it was still to come. `INTERRUPTED`: it was executed by a worker that is lost.
-   * `PLANNED`: a task of a flow, not of a run.
+   * `PLANNED`: a task of a flow, not of a run. `WAITING_HUMAN`: it waits, and for a person.
    */
-  state: Schemas["TaskStatus"] | "NOT_RUN" | "INTERRUPTED" | "PLANNED";
+  state: Schemas["TaskStatus"] | "NOT_RUN" | "INTERRUPTED" | "PLANNED" | "WAITING_HUMAN";
   record: TaskRecord;
 }
 
@@ -55,7 +55,10 @@ export function tasksOf(run: Run, isLost = false): Task[] {
   const records = run.task_records ?? {};
   // After the end of the run nothing is pending any more.
   const hasRunEnded = isTerminal(run.status);
-  return Object.entries(run.tasks).map(([name, stored]) => {
+  const asked = new Set(openWaits(run, "human").map(({ task }) => task));
+  return Object.entries(run.tasks).map(([name, raw]) => {
+    // The same word as its run has.
+    const stored = raw === "WAITING" && asked.has(name) ? "WAITING_HUMAN" : raw;
     const record = records[name] ?? {};
     const neverRan =
       hasRunEnded && (stored === "PENDING" || (stored === "CANCELLED" && record.started_at == null));
@@ -86,6 +89,7 @@ export function counted(tasks: readonly Task[]): [Task["state"], number][] {
   const order: Task["state"][] = [
     "FAILED",
     "INTERRUPTED",
+    "WAITING_HUMAN",
     "WAITING",
     "RUNNING",
     "SUCCEEDED",

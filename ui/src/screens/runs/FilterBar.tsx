@@ -1,5 +1,5 @@
 /** The filters of runs: text, words such as `flow:etl`, statuses with counts, and time. */
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { type QueryPatch, useQueryState } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
@@ -84,12 +84,20 @@ function StatusChips({ counts }: { counts: Counts | undefined }) {
   const word = useStatusText();
   const [query, change] = useQueryState();
   const chosen = query.getAll("status");
+  const chips = useRef<HTMLFieldSetElement>(null);
+  const first = chosen[0];
+  // On a phone the chips scroll sideways: a filter must not be out of sight.
+  useEffect(() => {
+    if (first === undefined) return;
+    const chip = chips.current?.querySelector("[aria-pressed=true]");
+    chip?.scrollIntoView({ inline: "nearest", block: "nearest" });
+  }, [first]);
   const toggle = (status: string) =>
     change({
       status: chosen.includes(status) ? chosen.filter((each) => each !== status) : [...chosen, status],
     });
   return (
-    <fieldset className={styles.statuses} aria-label={t("statusFilter")}>
+    <fieldset ref={chips} className={styles.statuses} aria-label={t("statusFilter")}>
       {RUN_STATUSES.map((status) => {
         const count = counts?.byStatus[status];
         return (

@@ -69,7 +69,7 @@ export const Question = ({ run }: { run: Run }) =>
 const CELLS: Record<ColumnName, Column> = {
   status: { width: "116px", sort: "status", cell: (run) => <RunStatusBadge run={run} /> },
   flow_name: {
-    width: "minmax(110px, 1.2fr)",
+    width: "minmax(110px, 1fr)",
     sort: "flow_name",
     cell: (run) => (
       <span className={styles.flow}>
@@ -78,8 +78,8 @@ const CELLS: Record<ColumnName, Column> = {
     ),
   },
   run_id: { width: "72px", cell: (run) => <code title={run.run_id}>{run.run_id.slice(0, 8)}</code> },
-  params: { width: "minmax(110px, 1.5fr)", cell: (run) => <Params run={run} /> },
-  labels: { width: "minmax(64px, 0.7fr)", cell: (run) => <FirstLabel run={run} /> },
+  params: { width: "minmax(110px, 1.1fr)", cell: (run) => <Params run={run} /> },
+  labels: { width: "minmax(64px, 0.5fr)", cell: (run) => <FirstLabel run={run} /> },
   cause: {
     width: "minmax(84px, 0.7fr)",
     cell: (run) =>
@@ -112,7 +112,7 @@ const CELLS: Record<ColumnName, Column> = {
   question: { width: "minmax(120px, 1.6fr)", cell: (run) => <Question run={run} /> },
   // A run that asks something has no error yet: without a column of its own, the question is here.
   error: {
-    width: "minmax(96px, 1.5fr)",
+    width: "minmax(110px, 2.6fr)",
     cell: (run, shown) =>
       run.error || shown.includes("question") ? <ErrorText run={run} /> : <Question run={run} />,
   },

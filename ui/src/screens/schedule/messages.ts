@@ -20,7 +20,7 @@ export const messages = defineMessages({
     period: "Period",
     from: "from {time}",
     until: "until {time}",
-    excluded: "Except",
+    excluded: "Skipped dates",
     jitter: "Jitter",
     upTo: "up to {time}",
     overlap: "If a run is still open",

@@ -210,11 +210,11 @@ function Steps({ template }: { template: Template }) {
               <th scope="row">
                 {at + 1}. <UserText text={step.title || step.action} />
               </th>
-              <td>
+              <td data-head={t("action")}>
                 <code>{step.action}</code>
               </td>
-              <td>{l(`trigger.${step.trigger_kind}`)}</td>
-              <td>
+              <td data-head={t("starts")}>{l(`trigger.${step.trigger_kind}`)}</td>
+              <td data-head={t("mode")}>
                 {l(`mode.${step.execution_mode}`)}
                 {step.timer_minutes > 0 && ` · ${t("minutes", { count: step.timer_minutes })}`}
               </td>

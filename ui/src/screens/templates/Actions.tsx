@@ -4,13 +4,14 @@ import { useState } from "react";
 import { useMay } from "../../api/access";
 import { useAct, useRead } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
+import { folded } from "../../lib/folding";
 import { deleteAction, readActions, saveAction, type WorkflowAction } from "../../triggers/eventApi";
 import { FlowFields, useBindingFindings } from "../../triggers/FlowFields";
 import { bindingDraft, bindingFields, EMPTY_BINDING, objectText } from "../../triggers/flowBinding";
 import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { ConfirmDialog } from "../../ui/ConfirmDialog";
-import { Button, IconButton } from "../../ui/controls";
+import { Button, IconButton, Input } from "../../ui/controls";
 import { type Draft, errorsByField, FormContext, TextField } from "../../ui/draftForm";
 import { ProblemBox } from "../../ui/feedback";
 import { Tags } from "../../ui/Tags";
@@ -22,7 +23,13 @@ import { messages } from "./messages";
 
 const EVERY_MS = 5_000;
 const REFRESH = [["templates"]];
+/** Until somebody asks for all: each flow of the workers is one. */
+const FIRST = 20;
 type Asked = { edit: WorkflowAction | null } | { remove: WorkflowAction };
+
+/** What people have bound comes before what the workers bring along. */
+export const ownFirst = (actions: readonly WorkflowAction[]): WorkflowAction[] =>
+  [...actions].sort((a, b) => Number(a.implied) - Number(b.implied));
 
 export function Actions() {
   const t = useMessages(messages);
@@ -31,6 +38,12 @@ export function Actions() {
   const may = useMay("PUT /api/workflow-actions/{key}");
   const { data, error } = useRead(["templates", "actions"], readActions, { every: EVERY_MS });
   const close = () => setAsked(null);
+  const [search, setSearch] = useState("");
+  const [isWhole, setWhole] = useState(false);
+  const all = data?.items ?? [];
+  const found = ownFirst(all).filter(({ key, flow_name }) =>
+    folded(`${key}\n${flow_name}`).includes(folded(search)),
+  );
   return (
     <Panel
       title={t("actions")}
@@ -44,6 +57,17 @@ export function Actions() {
     >
       {error && <ProblemBox problem={error} />}
       <p className={styles.nothing}>{data?.items.length === 0 ? t("noActions") : t("actionsNote")}</p>
+      {all.length > FIRST && (
+        <div className={styles.filter}>
+          <Input
+            type="search"
+            aria-label={t("searchActions")}
+            placeholder={t("searchActions")}
+            value={search}
+            onChange={({ target }) => setSearch(target.value)}
+          />
+        </div>
+      )}
       {data && data.items.length > 0 && (
         <table className={styles.table}>
           <thead>
@@ -57,11 +81,17 @@ export function Actions() {
             </tr>
           </thead>
           <tbody>
-            {data.items.map((action) => (
+            {found.slice(0, isWhole ? undefined : FIRST).map((action) => (
               <Row key={action.key} action={action} may={may} onAsk={setAsked} />
             ))}
           </tbody>
         </table>
+      )}
+      {all.length > 0 && found.length === 0 && <p className={styles.nothing}>{t("noAction")}</p>}
+      {!isWhole && found.length > FIRST && (
+        <div className={styles.filter}>
+          <Button onClick={() => setWhole(true)}>{t("allActions", { count: found.length })}</Button>
+        </div>
       )}
       {asked && "edit" in asked && <ActionForm stored={asked.edit} onClose={close} />}
       {asked && "remove" in asked && (

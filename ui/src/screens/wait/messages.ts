@@ -20,7 +20,7 @@ export const messages = defineMessages({
     "mode.yesNo": "Yes or no",
     "mode.json": "JSON",
     send: "Send the answer",
-    sendKeys: "Ctrl or ⌘ and Enter",
+    sendKeys: "Ctrl/⌘ + Enter",
     sending: "Sending…",
     proposal: "Proposal",
     decision: "Your decision",
@@ -209,7 +209,7 @@ export const messages = defineMessages({
     deadlineHint: "現在の期限: {time}",
     assigneesLabel: "回答できる人",
     assigneesHint:
-      "API キーの名前・ID、または group:名前 をカンマ区切りで入力します。空欄の場合はテナントの全員が回答できます。",
+      "API キーの名前・ID、または group:名前 をカンマ区切りで入力します。空欄ならテナントの全員が回答できます。",
     reason: "理由",
     reasonOptional: "理由（任意）",
     reasonHint: "質問の履歴に記録されます。",

@@ -1,7 +1,8 @@
 /** The details of a worker. */
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { href, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
+import { Button } from "../../ui/controls";
 import { StatusBadge } from "../../ui/status";
 import { Tags } from "../../ui/Tags";
 import { Ago, Duration } from "../../ui/time";
@@ -17,6 +18,8 @@ import { isOnline, type Worker } from "./workers";
 
 /** The record of a worker has no more; the catalogue has all (records/workers/worker_models.py). */
 const MAX_LISTED_FLOWS = 200;
+/** Until somebody asks for all. */
+const FIRST_FLOWS = 20;
 const STOP_REASONS = ["drained", "graceful_shutdown"] as const;
 
 export function WorkerDetails({ worker, runs }: { worker: Worker; runs: RunsById }) {
@@ -87,14 +90,16 @@ export function Fact({ name, children }: { name: string; children: ReactNode }) 
 }
 
 /** The flows of its folder, with links to what is known of them. */
-function Flows({ flows }: { flows: readonly string[] }) {
+export function Flows({ flows }: { flows: readonly string[] }) {
   const t = useMessages(messages);
+  const [isWhole, setWhole] = useState(false);
+  const shown = isWhole ? flows : flows.slice(0, FIRST_FLOWS);
   return (
     <section>
       <h3>{t("flows", { count: flows.length })}</h3>
       {flows.length === 0 && <p className={styles.faint}>{t("noFlows")}</p>}
       <ul className={styles.flows}>
-        {flows.map((name) => (
+        {shown.map((name) => (
           <li key={name}>
             <a href={href(pathTo("/flows/:name", { name }))}>
               <UserText text={name} />
@@ -102,7 +107,10 @@ function Flows({ flows }: { flows: readonly string[] }) {
           </li>
         ))}
       </ul>
-      {flows.length === MAX_LISTED_FLOWS && <p className={styles.faint}>{t("moreFlows")}</p>}
+      {shown.length < flows.length && (
+        <Button onClick={() => setWhole(true)}>{t("allFlows", { count: flows.length })}</Button>
+      )}
+      {isWhole && flows.length === MAX_LISTED_FLOWS && <p className={styles.faint}>{t("moreFlows")}</p>}
     </section>
   );
 }
@@ -126,7 +134,7 @@ function LastRun({ worker }: { worker: Worker }) {
         </a>
         {worker.last_run_status ? <StatusBadge status={worker.last_run_status} /> : t("handedBack")}
         <span className={styles.faint}>
-          <Duration from={worker.last_run_started_at} to={worker.last_run_finished_at} />
+          {t("onWorker")} <Duration from={worker.last_run_started_at} to={worker.last_run_finished_at} />
           {" · "}
           <Ago at={worker.last_run_finished_at} />
         </span>

@@ -167,7 +167,7 @@ export function Graph({ tasks, selected, near, onSelect }: PictureProps) {
 
 /** What a person looks for first; null: nothing stands out. */
 function mostImportant(tasks: readonly Task[]): string | null {
-  for (const state of ["FAILED", "INTERRUPTED", "WAITING", "RUNNING"])
+  for (const state of ["FAILED", "INTERRUPTED", "WAITING_HUMAN", "WAITING", "RUNNING"])
     for (const task of tasks) if (task.state === state) return task.name;
   return null;
 }

@@ -15,8 +15,8 @@ export const messages = defineMessages({
     closeGroup: "Close the list",
     "planned.run": "The tasks of the run.",
     "planned.flow_yaml": "As in the flow.yaml of the run.",
-    "planned.tag": "As the workers with this tag have the flow now.",
-    "planned.other_tags": "As workers with other tags have the flow now.",
+    "planned.tag": "The flow as the workers with this tag have it now.",
+    "planned.other_tags": "The flow as workers with other tags have it now.",
   },
   ja: {
     flow: "フロー",
@@ -33,6 +33,6 @@ export const messages = defineMessages({
     "planned.run": "run のタスクです。",
     "planned.flow_yaml": "run の flow.yaml の内容です。",
     "planned.tag": "このタグのワーカーが現在持っているフローの内容です。",
-    "planned.other_tags": "ほかのタグのワーカーが現在持っているフローの内容です。",
+    "planned.other_tags": "ほかのタグのワーカーにある現在のフローを表示しています。",
   },
 });

@@ -26,10 +26,12 @@ interface LineProps {
   onToggle: (id: string) => void;
   onSelect?: (name: string | null) => void;
   href?: string;
+  /** The line before it is of another task. */
+  startsTask: boolean;
 }
 
 export const Line = memo(function Line(props: LineProps) {
-  const { line, search, isCurrent, isChosen, onSelect, href } = props;
+  const { line, search, isCurrent, isChosen, onSelect, href, startsTask } = props;
   const t = useMessages(messages);
   const language = useLanguage();
   const level = levelOf(line);
@@ -47,6 +49,7 @@ export const Line = memo(function Line(props: LineProps) {
       data-stream={line.stream}
       data-line={line.id}
       data-level={level ?? undefined}
+      data-starts-task={(startsTask && task !== null) || undefined}
       aria-current={isCurrent || undefined}
     >
       <time className={styles.time} title={exactTime(line.ts, language)}>

@@ -3,9 +3,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import {
   type Ref,
+  type RefObject,
   type UIEvent,
   useCallback,
   useEffect,
+  useEffectEvent,
   useImperativeHandle,
   useLayoutEffect,
   useRef,
@@ -95,11 +97,8 @@ export function LogRows(props: LogRowsProps) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: lines have other heights then.
   useEffect(() => list.measure(), [wrap, fieldsOpen]);
   const height = list.getTotalSize();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each time that there are other lines, or taller ones.
-  useEffect(() => {
-    if (following) list.scrollToIndex(lines.length - 1, { align: "end" });
-  }, [following, lines, height]);
-  const scrolling = useFollowing(props.onFollow);
+  useEnd(scroller, following, [lines, height]);
+  const scrolling = useFollowing(following, props.onFollow);
   const toggle = useCallback((id: string) => {
     setToggled((before) => {
       const next = new Set(before);
@@ -147,6 +146,7 @@ export function LogRows(props: LogRowsProps) {
                   onToggle={toggle}
                   onSelect={onSelect}
                   href={props.linkTo?.(line.id)}
+                  startsTask={line.task !== lines[index - 1]?.task}
                 />
               </div>
             )
@@ -157,8 +157,27 @@ export function LogRows(props: LogRowsProps) {
   );
 }
 
+/**
+ * Keeps the box at its end while that is followed: when there are other lines, when lines turn out to be taller, and
+ * when the box itself gets another height. The browser knows where the end is; the sizes of the list may be older.
+ */
+function useEnd(box: RefObject<HTMLElement | null>, following: boolean, changes: readonly unknown[]) {
+  const toEnd = useEffectEvent(() => {
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+  });
+  useLayoutEffect(() => {
+    if (following) toEnd();
+  }, [following, ...changes]);
+  useEffect(() => {
+    if (!following || !box.current) return;
+    const observer = new ResizeObserver(() => toEnd());
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, [box, following]);
+}
+
 /** Calls `onFollow` when the user scrolls to the end or away from it. */
-function useFollowing(onFollow: (following: boolean) => void) {
+function useFollowing(following: boolean, onFollow: (following: boolean) => void) {
   const seen = useRef({ top: 0, geometry: "" });
   const gesture = useRef(false);
   const begin = () => {
@@ -178,6 +197,9 @@ function useFollowing(onFollow: (following: boolean) => void) {
         // Lines that become shorter move the box up as well, and others are added below in the same moment.
       } else if (box.scrollTop < top && (gesture.current || geometry === seen.current.geometry)) {
         onFollow(false);
+      } else if (following && !gesture.current) {
+        // The list has moved the box for lines that it has measured meanwhile.
+        box.scrollTop = box.scrollHeight;
       }
     },
   };

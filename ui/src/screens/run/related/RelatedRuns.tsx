@@ -75,20 +75,21 @@ interface ChainProps {
   chain: readonly RelatedRun[];
   current: string;
   inside: ReactNode;
+  isRerun?: boolean;
 }
 
-function Chain({ chain: [first, ...rest], current, inside }: ChainProps) {
+function Chain({ chain: [first, ...rest], current, inside, isRerun = false }: ChainProps) {
   const reruns = useReruns(first?.run_id ?? "", { enabled: first !== undefined && isTerminal(first.status) });
   if (!first) return null;
   const next = rest[0];
   const others = (reruns?.runs ?? []).filter(({ run_id }) => run_id !== next?.run_id);
   return (
     <li>
-      <Line run={first} isCurrent={first.run_id === current} />
+      <Line run={first} isCurrent={first.run_id === current} isRerun={isRerun} />
       {first.run_id === current && inside}
       {(next || others.length > 0) && (
         <ul>
-          {next && <Chain chain={rest} current={current} inside={inside} />}
+          {next && <Chain chain={rest} current={current} inside={inside} isRerun />}
           {others.map((run) => (
             <Branch key={run.run_id} run={run} />
           ))}
@@ -109,6 +110,7 @@ function Branch({ run }: { run: RelatedRun }) {
     <li>
       <Line
         run={run}
+        isRerun
         toggle={
           isTerminal(run.status) && (
             <IconButton
@@ -147,10 +149,12 @@ function More({ id, shown, total }: { id: string; shown: number; total: number }
 interface LineProps {
   run: RelatedRun;
   isCurrent?: boolean;
+  /** Of the run above it. */
+  isRerun?: boolean;
   toggle?: ReactNode;
 }
 
-function Line({ run, isCurrent, toggle }: LineProps) {
+function Line({ run, isCurrent, isRerun, toggle }: LineProps) {
   const t = useMessages(messages);
   const name = (
     <>
@@ -160,6 +164,7 @@ function Line({ run, isCurrent, toggle }: LineProps) {
   return (
     <span className={joined(styles.line, isCurrent && styles.current)} data-run={run.run_id}>
       {toggle}
+      {isRerun && <span className={styles.soft}>{t("rerun")}</span>}
       <StatusBadge status={run.status} />
       {isCurrent ? (
         <strong aria-current="true">{name}</strong>
@@ -188,7 +193,9 @@ function FanOuts({ groups, onSelect }: { groups: readonly FanOut[]; onSelect: (t
             <button type="button" className={styles.group} onClick={() => onSelect(group.first)}>
               <UserText text={group.name} />
             </button>
-            <span>{t(group.loop ? "calls" : "parallel", { count: group.count })}</span>
+            <span>
+              {t(group.isRetried ? "attempts" : group.loop ? "calls" : "parallel", { count: group.count })}
+            </span>
             {!group.loop &&
               group.states.map(([state, count]) => (
                 <span key={state} className={styles.soft}>

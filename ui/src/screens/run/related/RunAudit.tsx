@@ -10,6 +10,7 @@ import { useMessages } from "../../../i18n/messages";
 import { Card } from "../../../ui/Page";
 import { Ago } from "../../../ui/time";
 import type { Run } from "../run";
+import { isTooLate } from "./tooLate";
 
 const SHOWN = 5;
 const EVERY_MS = 10_000;
@@ -34,6 +35,7 @@ export function RunAudit({ run }: { run: Run }) {
             <strong title={entry.action}>{action(entry.action)}</strong>
             <Who entry={entry} />
             {entry.outcome !== "accepted" && <Outcome entry={entry} />}
+            {isTooLate(entry, run) && <span className={styles.soft}>{t("tooLate")}</span>}
             <EntryDetails entry={entry} />
           </li>
         ))}

@@ -18,6 +18,7 @@ it("groups parallel tasks of one place, and names the failed one first", () => {
       name: "work",
       count: 60,
       loop: false,
+      isRetried: false,
       states: [
         ["FAILED", 1],
         ["SUCCEEDED", 59],
@@ -30,4 +31,12 @@ it("groups parallel tasks of one place, and names the failed one first", () => {
 it("counts the calls of a loop, and leaves small groups to the graph", () => {
   const found = fanOuts([task("poll", "SUCCEEDED", { calls: 12 }), task("a_1"), task("a_2")]);
   expect(found.map(({ name, count, loop }) => [name, count, loop])).toEqual([["poll", 12, true]]);
+});
+
+it("tells attempts from the calls of a loop", () => {
+  const call = (error?: string) => ({ started_at: 0, ended_at: 1, error });
+  const retried = task("rates", "SUCCEEDED", { calls: 3, latest_calls: [call("no"), call("no"), call()] });
+  const polled = task("poll", "SUCCEEDED", { calls: 2, latest_calls: [call(), call()] });
+  const cut = task("many", "FAILED", { calls: 9, latest_calls: [call("no"), call("no")] });
+  expect(fanOuts([retried, polled, cut]).map(({ isRetried }) => isRetried)).toEqual([true, false, false]);
 });

@@ -7,6 +7,8 @@ export interface FanOut {
   /** How many tasks, or how many calls of one task. */
   count: number;
   loop: boolean;
+  /** Of a loop: each call but the last has failed, so that the next was another attempt. */
+  isRetried: boolean;
   states: [Task["state"], number][];
   /** The task to look at first: one that failed, else the first. */
   first: string;
@@ -29,6 +31,7 @@ export function fanOuts(tasks: readonly Task[]): FanOut[] {
       name: stem(group[0]?.name ?? ""),
       count: group.length,
       loop: false,
+      isRetried: false,
       states: counted(group),
       first: firstOf(group),
     }));
@@ -38,10 +41,17 @@ export function fanOuts(tasks: readonly Task[]): FanOut[] {
       name: task.name,
       count: task.record.calls ?? 1,
       loop: true,
+      isRetried: isRetried(task),
       states: counted([task]),
       first: task.name,
     }));
   return [...parallel, ...loops];
+}
+
+function isRetried({ record: { calls, latest_calls = [] } }: Task): boolean {
+  const earlier = latest_calls.slice(0, -1);
+  // Of many calls only the latest are recorded.
+  return latest_calls.length === calls && earlier.every(({ error }) => error !== undefined);
 }
 
 /** `work_17` and `work[17]` are items of `work`. */

@@ -12,6 +12,8 @@ export const messages = defineMessages({
     allReruns: { one: "Show {count} rerun", other: "Show all {count} reruns" },
     parallel: { one: "{count} task", other: "{count} tasks in parallel" },
     calls: { one: "called once", other: "called {count} times" },
+    attempts: { one: "{count} attempt", other: "{count} attempts" },
+    rerun: "Rerun",
   },
   ja: {
     title: "関連する run",
@@ -22,7 +24,9 @@ export const messages = defineMessages({
     hideReruns: "{run} の再実行を隠す",
     noReruns: "再実行はありません。",
     allReruns: "再実行{count}件をすべて表示",
-    parallel: "並列タスク{count}個",
+    parallel: "並列タスク{count}件",
     calls: "呼び出し{count}回",
+    attempts: "試行{count}回",
+    rerun: "再実行",
   },
 });

@@ -4,7 +4,7 @@ import type { Ref } from "react";
 import { useMessages } from "../../../i18n/messages";
 import { duration } from "../../../i18n/time";
 import { joined } from "../../../ui/controls";
-import type { Gap, GapKind, Piece } from "./axis";
+import { type Gap, type GapKind, lasting, type Piece } from "./axis";
 import { messages } from "./messages";
 import { place, type Scale, type Tick } from "./scale";
 import styles from "./Timeline.module.css";
@@ -29,10 +29,12 @@ interface AxisRowProps {
   /** In pixels. */
   width: number;
   scrolls: boolean;
+  /** What the clock of the page says, while the run goes on. */
+  told: number | null;
   onToggle: (gap: Gap, collapsed: boolean) => void;
 }
 
-export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRowProps) {
+export function AxisRow({ ref, scale, ticks, width, scrolls, told, onToggle }: AxisRowProps) {
   const t = useMessages(messages);
   // Also while they are outside of the visible part: the rows must not move.
   const hasGaps = scale.axis.pieces.some(
@@ -57,7 +59,8 @@ export function AxisRow({ ref, scale, ticks, width, scrolls, onToggle }: AxisRow
           <ul className={styles.gaps} aria-label={t("gaps")}>
             {gaps.map(({ gap, collapsed, left, right }) => {
               const Icon = ICONS[gap.kind];
-              const time = duration(gap.to - gap.from);
+              const isOpen = gap.to >= scale.axis.to;
+              const time = duration(lasting(gap.from, gap.to, isOpen ? told : null));
               // "59m" of "59m 40s".
               const rough = /^[\d.]+[^\d\s]+/.exec(time)?.[0] ?? time;
               const words = t(`gap.${gap.kind}`, { time });

@@ -5,6 +5,7 @@ import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState }
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
 import { clockTime, duration, exactTime } from "../../../i18n/time";
+import { useNow } from "../../../lib/clock";
 import { useNarrow } from "../../../lib/media";
 import { visible } from "../../../lib/visible";
 import { IconButton, joined } from "../../../ui/controls";
@@ -13,7 +14,7 @@ import { UserText } from "../../../ui/UserText";
 import { Panel } from "../Panel";
 import type { Run, Task, Wait } from "../run";
 import { AxisRow } from "./AxisRow";
-import { axisOf, type Gap, queuedAt } from "./axis";
+import { axisOf, type Gap, lasting, queuedAt } from "./axis";
 import { attemptsOf, type Row, rowsOf } from "./bars";
 import { BarMark, SpanMark, Took } from "./Marks";
 import { messages } from "./messages";
@@ -41,6 +42,9 @@ export function TimelineCard({ run, tasks, waits, selected, onSelect }: Timeline
   const t = useMessages(messages);
   const now = useMoment(!isTerminal(run.status));
   const end = run.end_time ?? now;
+  // Bars grow smoothly; figures change with those of the rest of the page.
+  const tick = useNow();
+  const told = run.end_time == null ? tick : null;
   const narrow = useNarrow();
   const heardAt = run.heartbeat_at;
   const rows = useMemo(() => rowsOf(tasks, waits, heardAt), [tasks, waits, heardAt]);
@@ -79,6 +83,7 @@ export function TimelineCard({ run, tasks, waits, selected, onSelect }: Timeline
           ticks={ticks}
           width={width}
           scrolls={scrolls}
+          told={told}
           onToggle={(gap: Gap, collapsed) => setChosen(new Map(chosen).set(gap.key, collapsed))}
         />
         <Attempts run={run} scale={scale} end={end} scrolls={scrolls} />
@@ -100,6 +105,7 @@ export function TimelineCard({ run, tasks, waits, selected, onSelect }: Timeline
                     start={start}
                     scale={scale}
                     end={end}
+                    told={told}
                     before={run.start_time ?? 0}
                     selected={row.name === selected}
                     onSelect={onSelect}
@@ -217,18 +223,20 @@ interface RowProps {
   start: number;
   scale: Scale;
   end: number;
+  /** What the clock of the page says, while the run goes on. */
+  told: number | null;
   /** Finished before this run. */
   before: number;
   selected: boolean;
   onSelect: (name: string | null) => void;
 }
 
-function TimelineRow({ row, start, scale, end, before, selected, onSelect }: RowProps) {
+function TimelineRow({ row, start, scale, end, told, before, selected, onSelect }: RowProps) {
   const t = useMessages(messages);
   const word = useStatusText();
   const own = row.bars.filter((bar) => bar.to === null || bar.to >= before);
   const reused = row.replayed && own.length === 0;
-  const took = row.took ?? Math.max(0, end - (own[0]?.from ?? end));
+  const took = row.took ?? lasting(own[0]?.from ?? end, end, told);
   const last = own.at(-1);
   return (
     <li className={styles.item} style={{ transform: `translateY(${start}px)` }}>

@@ -44,6 +44,10 @@ const ROOM_WHILE_RUNNING = 0.07;
 export const queuedAt = (run: Run): number | null =>
   run.submitted_at == null ? null : Math.max(run.submitted_at, run.start_at ?? 0);
 
+/** Seconds from a moment to the end; in whole seconds of the page's clock while that has not come. */
+export const lasting = (from: number, end: number, told: number | null): number =>
+  Math.max(0, told === null ? end - from : Math.floor(told - from));
+
 /** When nothing executed: before the start, and between the tasks. In order. */
 export function gapsOf(run: Run, rows: readonly Row[], now: number): Gap[] {
   const end = run.end_time ?? now;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Run, Task, TaskRecord, Wait } from "../run";
-import { axisOf, gapsOf, momentAt, positionAt, queuedAt } from "./axis";
+import { axisOf, gapsOf, lasting, momentAt, positionAt, queuedAt } from "./axis";
 import { attemptsOf, rowsOf } from "./bars";
 import { isWhole, moved, place, scaleOf, ticksOf, visiblePart, WHOLE, zoomed } from "./scale";
 
@@ -228,4 +228,11 @@ describe("the view", () => {
     const short = axis(run({ start_time: 100, end_time: 100.05 }), [done("t", 100, 100.05)]);
     expect(labels(scaleOf(short, WHOLE))).toEqual(["0s", "10ms", "20ms", "30ms", "40ms", "50ms"]);
   });
+});
+
+it("counts an open wait in the seconds of the page's clock", () => {
+  // The bar is drawn up to 12.7; head, banner and figures say what the clock said at 11.9.
+  expect(lasting(2, 12.7, 11.9)).toBe(9);
+  expect(lasting(12, 12.7, 11.9)).toBe(0);
+  expect(lasting(2, 12.7, null)).toBeCloseTo(10.7);
 });

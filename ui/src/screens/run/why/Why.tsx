@@ -16,6 +16,7 @@ import type { RunControls } from "../runControls";
 import { ActionItem, withoutTwins } from "./ActionItem";
 import { type Headline, headlineOf } from "./headline";
 import { messages } from "./messages";
+import { parkedText } from "./parked";
 import styles from "./Why.module.css";
 
 type Finding = Schemas["FindingView"];
@@ -23,6 +24,8 @@ const EVERY_MS = 5_000;
 const MOST_NAMED = 3;
 // Findings that need no explanation.
 const PLAIN = new Set(["completed", "executing", "between_tasks"]);
+// It does not go on until somebody does something about the workers.
+const STUCK = new Set(["no_worker_for_tag", "workers_gone", "workers_paused", "executors_failing"]);
 
 interface WhyProps {
   run: Run;
@@ -45,11 +48,18 @@ export function Why({ run, tasks, controls, onSelect }: WhyProps) {
   const [first] = findings;
   if (findings.length === 1 && PLAIN.has(first?.code ?? "")) return null;
   // Without an explanation, the run's error is nowhere else.
-  const headline = first ? headlineOf(first, tasks) : { text: why.error && run.error, tasks: [] };
+  const headline = first
+    ? headlineOf(findings, tasks)
+    : { text: why.error && run.error, tasks: [], error: null };
   if (headline.text === null && headline.tasks.length === 0) return null;
-  const Icon = run.status === "FAILED" ? TriangleAlert : over ? Info : CircleHelp;
+  const isStuck = STUCK.has(first?.code ?? "");
+  const Icon = run.status === "FAILED" || isStuck ? TriangleAlert : over ? Info : CircleHelp;
   return (
-    <section className={joined(styles.why, toneClass(run.status))} aria-label={t("why")}>
+    <section
+      className={joined(styles.why, isStuck ? styles.stuck : toneClass(run.status))}
+      aria-label={t("why")}
+      data-stuck={isStuck || undefined}
+    >
       <div className={styles.whyHead}>
         <Icon size={16} aria-hidden />
         <HeadlineText headline={headline} isWhole={open} onSelect={onSelect} />
@@ -88,18 +98,19 @@ interface HeadlineProps {
   onSelect: (name: string | null) => void;
 }
 
-function HeadlineText({ headline: { text, tasks }, isWhole, onSelect }: HeadlineProps) {
+function HeadlineText({ headline: { text, tasks, error }, isWhole, onSelect }: HeadlineProps) {
   const t = useMessages(messages);
   const isOne = text === null && tasks.length === 1;
   return (
     <p className={joined(styles.whyText, !isWhole && styles.clamped)}>
       {text !== null && <UserText text={text} />}
-      {text === null && !isOne && t("tasksFailed", { count: tasks.length })}
+      {text === null && !isOne && `${t("tasksFailed", { count: tasks.length })} `}
       {tasks.slice(0, MOST_NAMED).map((name) => (
         <button type="button" key={name} className={styles.link} onClick={() => onSelect(name)}>
           <UserText text={isOne ? t("taskFailed", { task: name }) : name} />
         </button>
       ))}
+      {error !== null && <UserText text={`: ${error}`} />}
       {tasks.length > MOST_NAMED && <span>{t("more", { count: tasks.length - MOST_NAMED })}</span>}
     </p>
   );
@@ -119,7 +130,7 @@ function FindingItem({ finding, isFirst, run, controls }: FindingProps) {
     <li className={styles.finding}>
       {!isFirst && (
         <p className={styles.findingText}>
-          <UserText text={withoutApiCall(finding.message)} />
+          <UserText text={parkedText(finding) ?? withoutApiCall(finding.message)} />
         </p>
       )}
       <p>
