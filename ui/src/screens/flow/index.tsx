@@ -191,7 +191,9 @@ function Runs({ name }: { name: string }) {
       <ul className={styles.rows}>
         {runs.map((run) => (
           <li key={run.run_id} data-run={run.run_id}>
-            <StatusBadge status={run.status} />
+            <span className={styles.status}>
+              <StatusBadge status={run.status} />
+            </span>
             <a className="mono" href={href(pathTo("/runs/:id", { id: run.run_id }))} title={run.run_id}>
               {run.run_id.slice(0, 8)}
             </a>
