@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from pyoco_server.cli.forms.dialogue import TerminalDialogue
-from pyoco_server.cli.forms.standard_input import piped_text
+from pyoco_server.cli.forms.standard_input import piped_line, piped_text
 from pyoco_server.cli.options.json_option import given_json
 from pyoco_server.errors import InvalidCliArgument
 from tests.support.waiting import LIMIT_SEC, eventually_sync
@@ -112,7 +112,8 @@ class Pipe:
 
     def __init__(self) -> None:
         reading, self.writing = os.pipe()
-        self.input = open(reading, encoding="utf-8")  # noqa: SIM115
+        # As in the locale of most containers, where any bytes are text.
+        self.input = open(reading, encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
 
     def write(self, data: bytes) -> None:
         os.write(self.writing, data)
@@ -143,10 +144,21 @@ def test_everything_that_is_piped_is_read(pipe: Pipe, meanwhile: Callable[..., o
     assert piped_text() == f"{text}\nlast"
 
 
+def test_a_secret_is_the_first_line_and_needs_no_end_of_the_input(pipe: Pipe) -> None:
+    pipe.write("geheim-ü\nmore".encode())
+    assert piped_line() == "geheim-ü"
+    pipe.end()
+
+
+def test_an_empty_input_has_an_empty_line(pipe: Pipe) -> None:
+    pipe.end()
+    assert piped_line() == ""
+
+
 def test_piped_bytes_that_are_no_text_are_refused(pipe: Pipe) -> None:
     pipe.write(b"\xff")
     pipe.end()
-    with pytest.raises(InvalidCliArgument, match="--json: the standard input is not UTF-8 text"):
+    with pytest.raises(InvalidCliArgument, match="the standard input is not UTF-8 text"):
         given_json("-")
 
 

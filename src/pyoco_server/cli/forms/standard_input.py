@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from pyoco_server.errors import InvalidCliArgument
+
 _CHUNK_BYTES: Final = 64 * 1024
 
 
@@ -33,8 +35,22 @@ def typed_line(prompt: str) -> str:
 
 
 def piped_text() -> str:
-    """The whole standard input; KeyboardInterrupt for Ctrl-C, UnicodeDecodeError for other than text."""
-    chunks = []
+    """The whole standard input; KeyboardInterrupt for Ctrl-C, InvalidCliArgument if it is not UTF-8."""
+    return _decoded(b"".join(_chunks()))
+
+
+def piped_line() -> str:
+    """The first line of the standard input, which may be typed; what follows it is lost."""
+    line = b""
+    for chunk in _chunks():
+        line += chunk
+        if b"\n" in chunk:
+            break
+    return _decoded(line.partition(b"\n")[0])
+
+
+def _chunks() -> Iterator[bytes]:
+    """Parts of the standard input up to its end."""
     with _signal_descriptor() as signals:
         while True:
             # Handlers are called when `select` returns.
@@ -42,11 +58,17 @@ def piped_text() -> str:
             if signals in ready:
                 os.read(signals, 1)
             elif chunk := os.read(sys.stdin.fileno(), _CHUNK_BYTES):
-                chunks.append(chunk)
+                yield chunk
             else:
-                break
-    data = io.BytesIO(b"".join(chunks))
-    return io.TextIOWrapper(data, encoding=sys.stdin.encoding, errors=sys.stdin.errors).read()
+                return
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        # Not as `sys.stdin` decodes: in the locale of most containers it accepts any bytes.
+        return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig").read()
+    except UnicodeDecodeError as error:
+        raise InvalidCliArgument(f"the standard input is not UTF-8 text: {error}") from None
 
 
 @contextmanager

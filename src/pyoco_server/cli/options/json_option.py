@@ -19,10 +19,7 @@ def given_json(text: str | None) -> Any:
     if text is None:
         return None
     if text == "-":
-        try:
-            text = piped_text()
-        except UnicodeDecodeError:
-            raise InvalidCliArgument("--json: the standard input is not UTF-8 text") from None
+        text = piped_text()
     elif text.startswith("@"):
         try:
             text = Path(text[1:]).read_text(encoding="utf-8-sig")

@@ -1,12 +1,12 @@
 """Options that the commands of hooks, templates, actions and events share."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from pyoco_server.cli.forms.standard_input import piped_line
 from pyoco_server.cli.options.client_options import RunLimit, Tag
 from pyoco_server.cli.options.json_option import given_json
 from pyoco_server.cli.options.param_options import ParamsFile, ParamsJson, SingleParams, merged_params
@@ -66,7 +66,7 @@ def checked_template_id(text: str) -> str:
 
 def typed_secret(text: str) -> str:
     """`-` is the first line of standard input, which is in no list of processes."""
-    return sys.stdin.readline().strip() if text == "-" else text
+    return piped_line().strip() if text == "-" else text
 
 
 def parsed_pair(text: str) -> tuple[str, str]:
