@@ -259,7 +259,7 @@ async def test_an_open_question_is_linked(tab: Tab, worker: PyocoNatsWorker, tmp
     run_id = await tab.gateway.submit("approval", params={"notes": str(tmp_path / "notes")})
     await tab.open(f"/runs/{run_id}")
     await expect(status(tab)).to_have_text("Needs answer")
-    await expect(task_in(tab, "Flow", "approve")).to_have_attribute("data-state", "WAITING")
+    await expect(task_in(tab, "Flow", "approve")).to_have_attribute("data-state", "WAITING_HUMAN")
     await tab.page.get_by_role("tab", name="Events").click()
     await expect(details(tab)).to_contain_text("Is the amount right?")
     await tab.screenshot("run-waiting")

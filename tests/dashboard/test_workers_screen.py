@@ -164,6 +164,7 @@ async def test_flows_host_and_history_of_a_worker(tab: Tab, worker: PyocoNatsWor
     # The address keeps what is open, and a flow can be searched for.
     await tab.page.reload()
     await tab.page.get_by_role("searchbox").fill("retrying")
+    await row(tab).get_by_role("button", name=re.compile("Show all [0-9]+ flows")).click()
     await row(tab).get_by_role("link", name="retrying", exact=True).click()
     await expect(tab.page).to_have_url(f"{tab.url}/#/flows/retrying")
 

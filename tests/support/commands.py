@@ -5,9 +5,11 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import AbstractContextManager, chdir, redirect_stderr, redirect_stdout
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from unittest.mock import patch
 
 from pyoco_server import admin_cli
@@ -50,7 +52,8 @@ def call_command(
     stdout, stderr = io.StringIO(), io.StringIO()
     with (
         patch.dict(os.environ, environment(**settings), clear=True),
-        patch.object(sys, "stdin", io.StringIO(stdin)),
+        _standard_input(stdin) as piped,
+        patch.object(sys, "stdin", piped),
         chdir(cwd or Path.cwd()),
         redirect_stdout(stdout),
         redirect_stderr(stderr),
@@ -60,6 +63,15 @@ def call_command(
         except SystemExit as left:  # how Typer ends when a shell has asked for words
             code = int(left.code or 0)
     return subprocess.CompletedProcess(list(arguments), code, stdout.getvalue(), stderr.getvalue())
+
+
+@contextmanager
+def _standard_input(text: str) -> Iterator[IO[str]]:
+    """A file with this text: commands wait for the descriptor of their input."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+        file.write(text)
+        file.seek(0)
+        yield file
 
 
 class ClientCommand:

@@ -280,7 +280,7 @@ async def test_codes_of_the_gateway_are_explained_in_japanese(tab: Tab, agent: A
     await expect(page.locator(f"[data-request='{request_id}']")).to_contain_text("プッシュできませんでした")
     await tab.open(f"/requests/{request_id}")
     await expect(part(tab, "失敗の理由")).to_contain_text(
-        "プッシュできませんでした origin says no PUSH_FAILED"
+        "プッシュできませんでした。origin says no PUSH_FAILED"
     )
     await tab.screenshot("request-failed-ja")
     file.write_text(file.read_text().replace("PUSH_FAILED: ", "SOMETHING_NEW: "))

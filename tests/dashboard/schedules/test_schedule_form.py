@@ -137,7 +137,7 @@ async def test_an_interval_and_moments_are_combined(tab: Tab) -> None:
     await page.get_by_text("Fixed times", exact=True).click()
     await page.get_by_label("Fixed times").last.fill("2031-12-24T18:00\n2031-12-31T23:59")
     await expect(page.get_by_text("The times of all filled-in fields are combined.")).to_be_visible()
-    await expect(preview(tab)).to_contain_text("Every 2h; 2 moments")
+    await expect(preview(tab)).to_contain_text("Every 2h; 2 fixed times, from 2031-12-24T18:00")
     await page.get_by_label("Start", exact=True).fill("2031-01-01T00:00")
     await page.get_by_label("End", exact=True).fill("2030-01-01T00:00")
     await expect(page.get_by_label("End", exact=True)).to_have_attribute("aria-invalid", "true")

@@ -48,6 +48,8 @@ describe("a spec in words", () => {
     const launch = Date.UTC(2031, 11, 24, 18) / 1000;
     const utc = { timezone: "UTC" };
     expect(specText(spec({ at: [launch], ...utc }), "en")).toBe("Once: Wed, Dec 24, 2031, 18:00");
+    const typed = { at: ["2031-12-24T18:00", "2031-12-31T23:59"] as unknown as number[], ...utc };
+    expect(specText(spec(typed), "en")).toBe("2 fixed times, from 2031-12-24T18:00");
     expect(specText(spec({ at: [launch], ...utc }), "ja")).toMatch(/^1回のみ: 2031年12月24日.*18:00$/);
     expect(specText(spec({ at: [launch + 60, launch], ...utc }), "en")).toBe(
       "2 fixed times, from Wed, Dec 24, 2031, 18:00",

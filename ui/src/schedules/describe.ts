@@ -18,7 +18,10 @@ export function specText(spec: Spec, language: Language): string {
   });
   if (spec.every_sec) parts.push(t("every", { time: interval(spec.every_sec, language) }));
   if (spec.at?.length) {
-    const time = zonedTime(Math.min(...spec.at), spec.timezone, language, { bare: true });
+    // A form has them as they were typed.
+    const time = spec.at.every(Number.isFinite)
+      ? zonedTime(Math.min(...spec.at), spec.timezone, language, { bare: true })
+      : String(spec.at[0]);
     parts.push(
       spec.at.length === 1 ? t("oneMoment", { time }) : t("moments", { count: spec.at.length, time }),
     );
