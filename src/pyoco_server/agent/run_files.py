@@ -10,8 +10,11 @@ import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any, Final, get_type_hints
+
+import msgspec
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.atomic_files import checked_folder, write_atomically, writing
@@ -76,19 +79,35 @@ class Stage:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> "Stage":
-        """What is known of it; keys of another version are ignored."""
-        known = {item.name for item in fields(cls)} - {"steps"}
+        """What is known of it; keys of another version, and values of another type, are ignored."""
+        listed = found.get("steps")
         steps = [
-            StepState(**{key: value for key, value in step.items() if key in _STEP_KEYS})
-            for step in found.get("steps") or []
+            StepState(**_usable(step, StepState))
+            for step in (listed if isinstance(listed, list) else [])
             if isinstance(step, dict)
             and isinstance(step.get("id"), str)
             and isinstance(step.get("title"), str)
         ]
-        return cls(**{key: value for key, value in found.items() if key in known}, steps=steps)
+        return cls(**{**_usable(found, cls), "steps": steps})
 
 
-_STEP_KEYS: Final = {item.name for item in fields(StepState)}
+def _usable(found: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The values that are fields of this dataclass, and of their type."""
+    types = _types_of(kind)
+    return {key: value for key, value in found.items() if key in types and _has_type(value, types[key])}
+
+
+@cache
+def _types_of(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _has_type(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 class RunFiles:

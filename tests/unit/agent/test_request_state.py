@@ -5,8 +5,14 @@ from typing import Any
 import pytest
 
 from pyoco_server.agent.request_file import RequestFile
-from pyoco_server.agent.requests.request_state import is_active, open_question, phase_of_task, state_of
-from pyoco_server.agent.run_files import Stage
+from pyoco_server.agent.requests.request_state import (
+    REMOVED,
+    is_active,
+    open_question,
+    phase_of_task,
+    state_of,
+)
+from pyoco_server.agent.run_files import Stage, StepState
 from pyoco_server.records.agent.request_models import (
     MAX_RUNS,
     RequestOutcome,
@@ -122,6 +128,38 @@ def test_run_that_was_removed_after_its_end_has_ended_as_its_files_say(
     assert (state.status, state.projection.failure_reason) == (status, reason)
     working = Stage(request_id="one", run_id="001")
     assert state_of(file_with(), record_with(a_run(stored=True)), None, working).status == "failed"
+
+
+@pytest.mark.parametrize("status", ["cancelled", "running", None, ["done"], {}])
+def test_end_that_no_run_can_have_is_not_believed(status: Any) -> None:
+    """Programs of the repository can write to stage.json."""
+    found = {"request_id": "one", "run_id": "001", "status": status, "ended_at": "2026-01-01T00:00:00Z"}
+    state = state_of(file_with(), record_with(a_run(stored=True)), None, Stage.from_json(found))
+    assert (state.status, state.projection.failure_reason) == ("failed", REMOVED)
+
+
+def test_values_of_another_type_in_a_stage_are_ignored() -> None:
+    steps = [
+        {"id": "S01", "title": "One", "state": ["done"], "commit": "abc"},
+        {"id": 2, "title": "Two"},
+        "S03",
+    ]
+    found = {
+        "request_id": "one",
+        "run_id": "001",
+        "attempt": "x",
+        "failure_reason": {},
+        "new": 1,
+        "steps": steps,
+    }
+    expected = Stage(request_id="one", run_id="001", steps=[StepState(id="S01", title="One", commit="abc")])
+    assert Stage.from_json(found) == expected
+    assert Stage.from_json({**found, "steps": "S01"}).steps == []
+
+
+def test_outcome_of_a_later_version_is_a_failure() -> None:
+    record = record_with(a_run(stored=True, outcome=RequestOutcome("abandoned")))
+    assert state_of(file_with(), record).status == "failed"
 
 
 @pytest.mark.parametrize("status", RunStatus)

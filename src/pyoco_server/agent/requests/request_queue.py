@@ -257,10 +257,19 @@ class RequestQueue:
             return now + _NOT_READY_SEC
         for record in self.records():
             if _is_unreconciled(record):
-                await self.reconcile(record.request_id)
+                await self._reconcile_or_log(record.request_id)
         await self._start_next()
         is_busy = any(map(_is_unreconciled, self.records()))
         return now + _POLL_SEC if is_busy else None
+
+    async def _reconcile_or_log(self, request_id: str) -> None:
+        """No request keeps the others from their turn; NatsUnavailable concerns all of them."""
+        try:
+            await self.reconcile(request_id)
+        except NatsUnavailable:
+            raise
+        except Exception:
+            log.exception("cannot reconcile the agent request %s", request_id)
 
     async def reconcile(self, request_id: str) -> None:
         """Do what was decided for a request and is not done: start, stop or answer its run, note its end."""

@@ -15,6 +15,9 @@ from pyoco_server.records.runs.run_models import OpenWait, RunSnapshot, RunStatu
 REMOVED: Final = "its run was deleted before it had ended"
 # Shown in a file by a run that this server does not know.
 _OPEN: Final = frozenset({RequestStatus.RUNNING, RequestStatus.NEEDS_INPUT})
+# How a run can have ended. `stage.json` may say anything: programs of the repository can write to it.
+_ENDS: Final = (RequestStatus.QUEUED, RequestStatus.FAILED, RequestStatus.DONE)
+_END_OF: Final[dict[str, RequestStatus]] = {status.value: status for status in _ENDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,8 @@ def _projection(
     if latest is None:
         return _of_file(file)
     if latest.outcome is not None:
-        status = RequestStatus(latest.outcome)
+        # A later version may know other outcomes.
+        status = _END_OF.get(latest.outcome, RequestStatus.FAILED)
         reason = file.text("failure_reason") if status == RequestStatus.FAILED else None
         return Projection(status=status, failure_reason=reason)
     if run is None:
@@ -113,7 +117,7 @@ def _of_file(file: RequestFile) -> Projection:
 
 def end_of_removed(stage: Stage | None) -> Projection | None:
     """How a run ended that was removed since, such as by retention; None if it had not ended."""
-    if stage is None or stage.ended_at is None:
+    if stage is None or stage.ended_at is None or stage.status not in _ENDS:
         return None
     return Projection(status=RequestStatus(stage.status), failure_reason=stage.failure_reason)
 
