@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pyoco_server.api import health_types, overview_types
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
-from pyoco_server.api.endpoints.endpoint_errors import NATS, STATISTICS_ERRORS
+from pyoco_server.api.endpoints.endpoint_errors import INDEX_READ_ERRORS, NATS
 from pyoco_server.api.endpoints.endpoint_scopes import ANY_KEY, PUBLIC, READ, READ_OR_OPERATE
 from pyoco_server.api.statistics_types import Statistics, StatisticsQuery
 from pyoco_server.errors.error_table import Err
@@ -57,7 +57,7 @@ OVERVIEW = Endpoint(
     READ,
     "Runs by status, recently ended runs, queues and workers.",
     overview_types.Overview,
-    STATISTICS_ERRORS,
+    INDEX_READ_ERRORS,
     query=overview_types.OverviewQuery,
 )
 STATISTICS = Endpoint(
@@ -66,7 +66,7 @@ STATISTICS = Endpoint(
     "Throughput, success rate, durations and times in the queue of the runs that ended in a period, and in "
     "the period before: in total, over time, per flow and per tag.",
     Statistics,
-    STATISTICS_ERRORS,
+    INDEX_READ_ERRORS,
     query=StatisticsQuery,
 )
 OPENAPI = Endpoint("GET /openapi.json", PUBLIC, "This document.", head=True, in_schema=False)

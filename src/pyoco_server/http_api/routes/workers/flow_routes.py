@@ -18,8 +18,8 @@ from pyoco_server.errors import FlowNotFound, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import (
-    ItemQueryReader,
     QueryReader,
+    RequestQueryReader,
     cursor_value,
     refuse_parameters,
     tag_value,
@@ -68,7 +68,7 @@ async def list_flows(request: Request) -> Response:
 @handles(GET_FLOW)
 async def get_flow(request: Request, flow_name: str) -> Response:
     gateway = gateway_of(request)
-    reader = ItemQueryReader(request, flows.FlowQuery)
+    reader = RequestQueryReader(request, flows.FlowQuery)
     tag = reader.one("tag", tag_value, None)
     reader.check()
     live, lists = await _live_flows(gateway), gateway.listing.lists
