@@ -28,6 +28,7 @@ GET_KEY = Endpoint(
     ANY_KEY,
     "What the key of the request may do: its tenant, its scopes and the endpoints that it may use.",
     health_types.KeyAccess,
+    (Err.INVALID_REQUEST,),
 )
 MCP = Endpoint(
     "POST /mcp",
@@ -50,6 +51,7 @@ METRICS = Endpoint(
     "All metrics in Prometheus' text format; 503 while NATS is unreachable.",
     {"type": "string", "description": "Prometheus' text format."},
     (NATS,),
+    any_query=True,
     media_type=METRICS_TEXT,
 )
 OVERVIEW = Endpoint(
@@ -69,9 +71,9 @@ STATISTICS = Endpoint(
     INDEX_READ_ERRORS,
     query=StatisticsQuery,
 )
-OPENAPI = Endpoint("GET /openapi.json", PUBLIC, "This document.", head=True, in_schema=False)
-DASHBOARD = Endpoint("GET /", PUBLIC, "The dashboard.", head=True, in_schema=False)
-DOCS = Endpoint("GET /docs", PUBLIC, "The reference of the API.", head=True, in_schema=False)
+OPENAPI = Endpoint("GET /openapi.json", PUBLIC, "This document.", any_query=True, head=True, in_schema=False)
+DASHBOARD = Endpoint("GET /", PUBLIC, "The dashboard.", any_query=True, head=True, in_schema=False)
+DOCS = Endpoint("GET /docs", PUBLIC, "The reference of the API.", any_query=True, head=True, in_schema=False)
 DASHBOARD_FILE = Endpoint(
-    "GET /static/{path:path}", PUBLIC, "A file of the dashboard.", head=True, in_schema=False
+    "GET /static/{path:path}", PUBLIC, "A file of the dashboard.", any_query=True, head=True, in_schema=False
 )

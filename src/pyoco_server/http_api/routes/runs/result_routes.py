@@ -16,7 +16,6 @@ from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import ResultNotFound
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.query import refuse_parameters
 from pyoco_server.http_api.responses.downloads import Download, ReadRange, download_response
 from pyoco_server.http_api.routes.runs.run_routes import assure_authentic
 from pyoco_server.http_api.routing import handles
@@ -39,7 +38,6 @@ async def get_task_output(request: Request, run_id: str, task: str) -> Response:
 
 
 async def _value_response(request: Request, run_id: str, task: str | None) -> Response:
-    refuse_parameters(request)
     gateway = gateway_of(request)
     run = await _run_with_end(request, run_id)
     value = result_of(run.snapshot) if task is None else output_of(run.snapshot, task)

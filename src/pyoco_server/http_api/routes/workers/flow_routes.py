@@ -21,7 +21,6 @@ from pyoco_server.http_api.requests.query import (
     QueryReader,
     RequestQueryReader,
     cursor_value,
-    refuse_parameters,
     tag_value,
     text_value,
     whole_number,
@@ -84,7 +83,6 @@ async def get_flow(request: Request, flow_name: str) -> Response:
 
 @handles(GET_RUN_GRAPH)
 async def get_run_graph(request: Request, run_id: str) -> Response:
-    refuse_parameters(request)
     gateway, run = gateway_of(request), await owned_run(request, run_id)
     if run.tasks:
         return json_response(flows.RunGraph(run_id=run_id, source="run", tasks=list(_tasks_of_run(run))))
