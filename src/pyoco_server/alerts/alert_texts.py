@@ -43,7 +43,7 @@ _NOT_MET: Final = {
         AlertCondition.FAILURE_RATE: "Less than {percent}% of the runs of {flow} failed within {window}",
         AlertCondition.QUEUE_AGE: "No run of tag {tag} has been queued for {after}",
         AlertCondition.NO_WORKER: "Tag {tag} has a live worker or had one within {after}, "
-        "or no worker has served it and nothing is queued for it",
+        "or no worker is expected back and nothing is queued for it",
     },
     AlertLanguage.JA: {
         AlertCondition.RUN_FAILED: "{flow} の失敗した run はありません",
@@ -51,7 +51,7 @@ _NOT_MET: Final = {
         AlertCondition.FAILURE_RATE: "{window}以内に失敗した {flow} の run は{percent}%未満です",
         AlertCondition.QUEUE_AGE: "タグ {tag} のキューに{after}以上待っている run はありません",
         AlertCondition.NO_WORKER: "タグ {tag} には稼働中のワーカーがあるか、{after}以内にありました"
-        "（または、ワーカーが処理したことがなく、キューも空です）",
+        "（または、復帰が見込まれるワーカーがなく、キューも空です）",
     },
 }
 # Of a check, which has no occurrence before it.

@@ -125,17 +125,17 @@ class Reading:
         seen = [worker.last_seen_at for worker in serving if not worker.hidden]
         since = max(seen, default=queued.oldest_at)
         if since is None:
-            return _lacks_forgotten_worker(record, serving), AlertFacts()
+            return _keeps_firing(record, serving), AlertFacts()
         silent_sec = max(0.0, now - since)
         facts = AlertFacts(value=silent_sec, queued=queued.count, only_queued=not seen)
         return silent_sec >= rule.after_sec, facts
 
 
-def _lacks_forgotten_worker(record: AlertRecord, serving: list[WorkerRecord]) -> bool:
-    """Whether an alert goes on although its tag has no queued runs and no worker that is expected back.
+def _keeps_firing(record: AlertRecord, serving: list[WorkerRecord]) -> bool:
+    """Whether an alert stays firing while its tag has no queued run and no worker that is expected back.
 
-    The record of a silent worker is removed in the end, and that is no worker that came back. Runs that were
-    cancelled need none, and a hidden worker is not expected.
+    It does if it fired because of a silent worker whose record has been removed since: that worker has not
+    come back. It is resolved if it fired for queued runs only, which are gone, or if its workers are hidden.
     """
     current = record.current
     return current is not None and not current.facts.only_queued and not serving

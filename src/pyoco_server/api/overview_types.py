@@ -47,7 +47,7 @@ class QueueView(Struct, kw_only=True):
     # Runs of the caller's tenant, or of all, with these statuses: as lists count them.
     pending: int
     running: int
-    # For how long the oldest of the pending ones is in the queue; null: there is none.
+    # For how long the oldest pending run has been queued; null without one.
     oldest_pending_sec: float | None
     # Jobs in NATS: not delivered yet, and delivered but not acknowledged; and the age of the first of the
     # waiting ones, which may be that of a cancelled run.

@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from pyoco_server.api.endpoints.endpoint import Endpoint
 from pyoco_server.api.endpoints.endpoint_table import ENDPOINTS
+from pyoco_server.http_api.requests.query import refuse_parameters
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Response]])
 
@@ -35,6 +36,8 @@ class EndpointRoute(Route):
         handler = _HANDLERS[endpoint]
 
         async def serve(request: Request) -> Response:
+            if endpoint.refuses_query and request.scope["query_string"]:
+                refuse_parameters(request)
             return await handler(request, **request.path_params)
 
         super().__init__(endpoint.routed_path, serve, methods=[endpoint.method])

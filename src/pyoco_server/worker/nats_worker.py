@@ -47,8 +47,8 @@ _CONNECT_TIMEOUT_SEC = 5.0
 _WATCH_EVERY_SEC = 1.0
 # The first and the longest pause before a start that NATS has not answered is tried again.
 _RETRY_SEC: Final = (0.25, 5.0)
-# Someone has to change something first.
-_LASTING: Final = (NatsForbidden, UnusableConsumer, PayloadTooLarge)
+# Permissions, the consumer or a limit must be changed first: a retry does not help.
+_NOT_RETRIED: Final = (NatsForbidden, UnusableConsumer, PayloadTooLarge)
 
 
 class PyocoNatsWorker:
@@ -310,10 +310,10 @@ class _WorkerParts:
         timeout_sec: float | None,
         meter: UsageMeter | None = None,
     ) -> "_WorkerParts":
-        """Starts over while NATS does not answer a part of it, for `timeout_sec`.
+        """Connect, and retry for up to `timeout_sec` while NATS leaves a request of the start unanswered.
 
-        This is no outage: a cluster does not answer about a consumer whose leader is being elected. When the
-        first workers of a tag start together, one creates its consumer while the others ask about it.
+        This is not an outage: a cluster does not answer about a consumer whose leader is being elected. When
+        the first workers of a tag start together, one creates its consumer while the others ask about it.
         """
 
         async def connect(left_sec: float | None) -> "_WorkerParts":
@@ -395,14 +395,14 @@ async def _until_answered(
     while True:
         try:
             return await connect(None if timeout_sec is None else ends_at - now())
-        except _LASTING:
+        except _NOT_RETRIED:
             raise
         except NatsUnavailable as error:
             pause_sec = backoff.next_sec()
             if now() + pause_sec >= ends_at:
                 raise
             log.warning(
-                "worker %s cannot start yet, and tries again: %s",
+                "worker %s cannot start yet; retrying: %s",
                 worker_id,
                 error,
                 extra=error.error.log_fields(),

@@ -165,16 +165,16 @@ def test_outcome_of_a_later_version_is_a_failure() -> None:
 @pytest.mark.parametrize("status", RunStatus)
 def test_end_of_a_run_is_unnoted_until_the_record_has_it(status: RunStatus) -> None:
     run = snapshot(status)
-    assert state_of(file_with(), record_with(a_run()), run).has_unnoted_end is status.terminal
+    assert state_of(file_with(), record_with(a_run()), run).has_unrecorded_end is status.terminal
     noted = record_with(a_run(stored=True, outcome=RequestOutcome.DONE))
-    assert not state_of(file_with(), noted, run).has_unnoted_end
+    assert not state_of(file_with(), noted, run).has_unrecorded_end
 
 
 def test_run_that_is_not_stored_any_more_has_an_unnoted_end() -> None:
-    assert state_of(file_with(), record_with(a_run(stored=True))).has_unnoted_end
-    assert not state_of(file_with(), record_with(a_run(stored=False))).has_unnoted_end
-    assert not state_of(file_with(), record_with()).has_unnoted_end
-    assert not state_of(file_with(), None).has_unnoted_end
+    assert state_of(file_with(), record_with(a_run(stored=True))).has_unrecorded_end
+    assert not state_of(file_with(), record_with(a_run(stored=False))).has_unrecorded_end
+    assert not state_of(file_with(), record_with()).has_unrecorded_end
+    assert not state_of(file_with(), None).has_unrecorded_end
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,19 @@ def test_durations_are_whole_seconds_in_the_two_largest_units(
     assert in_japanese == f"タグ gpu で稼働中のワーカーが{japanese}ありません（キュー内の run: 0件）"
 
 
+def test_a_resolved_alert_without_a_worker_does_not_say_that_there_never_was_one() -> None:
+    """Its silent worker may have been hidden."""
+    rule = RULES[AlertCondition.NO_WORKER]
+    assert condition_text(rule, FACTS, EN, is_met=False) == (
+        "Tag gpu has a live worker or had one within 1m, "
+        "or no worker is expected back and nothing is queued for it"
+    )
+    assert condition_text(rule, FACTS, JA, is_met=False) == (
+        "タグ gpu には稼働中のワーカーがあるか、1分以内にありました"
+        "（または、復帰が見込まれるワーカーがなく、キューも空です）"
+    )
+
+
 @pytest.mark.parametrize(("language", "limit"), [(EN, "10m"), (JA, "10分")])
 def test_configured_times_have_no_zero_parts(language: AlertLanguage, limit: str) -> None:
     text = condition_text(RULES[AlertCondition.QUEUE_AGE], FACTS, language, is_met=True)

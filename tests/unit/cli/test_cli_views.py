@@ -280,10 +280,21 @@ def test_running_and_failed_tasks_are_shown_when_not_all_fit() -> None:
     ],
 )
 def test_a_count_of_occurrences_says_when_there_may_be_more(passed: dict[str, Any], text: str) -> None:
+    assert decision_row({"outcome": "missed", "scheduled_for": 0.0, **passed}).endswith(text)
+
+
+def test_the_id_of_a_dropped_start_does_not_look_like_that_of_a_run() -> None:
+    skipped = {"outcome": "skipped", "scheduled_for": 0.0, "reason": "replaced"}
+    assert decision_row({**skipped, "run_id": "a"}).endswith("skipped a: replaced")
+    assert decision_row({**skipped, "dropped_run_id": "b"}).endswith("skipped (no run b): replaced")
+    assert decision_row(skipped).endswith("skipped: replaced")
+
+
+def decision_row(decision: dict[str, Any]) -> str:
     schedule: Any = {
         **{"schedule_id": "nightly", "flow_name": "report", "spec": {"every_sec": 60}, "overlap": "skip"},
         **{"workflow_yaml": None, "params": {}, "tag": "default", "tags": [], "timeout_sec": None},
         **{"remaining_runs": None, "paused": False, "note": "", "revision": 1, "next_times": []},
-        "decisions": [{"outcome": "missed", "scheduled_for": 0.0, **passed}],
+        "decisions": [decision],
     }
-    assert row("decision", shown(schedule_view(schedule))).endswith(text)
+    return row("decision", shown(schedule_view(schedule)))

@@ -20,7 +20,7 @@ from tests.support.problems import assert_field_problem, assert_problem
         ("limit=-1", "limit", "1 to 500"),
         ("limit=many", "limit", "1 to 500"),
         ("limit=99999999999999999999", "limit", "1 to 500"),
-        ("states=IDLE", "states", "scope, state, include_hidden, limit"),
+        ("states=IDLE", "states", "include_hidden, limit, scope, state"),
         ("limit=1&limit=2", "limit", "once"),
     ],
 )

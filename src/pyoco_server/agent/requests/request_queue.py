@@ -131,22 +131,23 @@ class RequestQueue:
         return await self._store.get_from_leader(self._key(request_id))
 
     async def read(self, request_id: str) -> tuple[StoredRequest | None, RequestState]:
-        """The record of a request and its state, with an end only when its files have it as well.
+        """The record of a request and its state.
 
-        A run that was killed could not write its end to them.
+        An end that only NATS knows is written to the files first, if NATS can be written to: a run that was
+        killed could not write it.
         """
         stored, state = await self._read(request_id)
-        if not state.has_unnoted_end:
+        if not state.has_unrecorded_end:
             return stored, state
         try:
             await self.reconcile(request_id)
         except NatsUnavailable as error:
-            # The files have it by now; `run_due` stores it as soon as NATS can write.
+            # Usually the files have the end by now, and only the record lacks it; `run_due` tries again.
             log.debug("the end of a run of %s is not stored yet: %s", request_id, error)
         return await self._read(request_id)
 
     async def _read(self, request_id: str) -> tuple[StoredRequest | None, RequestState]:
-        """Both at one moment: while they are read, the file stays as it is.
+        """The record and the state, read while the file did not change.
 
         A run writes what it has done to the file before its end is stored, and nothing before the record
         has the run. With a file of another moment, a request would be done without its link, or running
@@ -207,6 +208,7 @@ class RequestQueue:
         It is called again if another write came between. What it raises changes nothing.
         """
         for _ in range(_TRIES):
+            # Also starts, stops or answers its run; `read` only records an end.
             await self.reconcile(request_id)
             stored, state = await self.read(request_id)
             record = self.new_record(request_id) if stored is None else stored.record

@@ -107,19 +107,19 @@ class RequestService:
         await self.queue.caught_up()
         records = {record.request_id: record for record in self.queue.records()}
         states = {name: await self.queue.state(file, records.get(name)) for name, file in files.items()}
-        # Those that were written meanwhile, or are to be, are read one by one.
+        # Read again, one by one: requests whose file has changed meanwhile, or whose end is not recorded yet.
         files = await asyncio.to_thread(self.repository.files)
         found = []
         for name, file in files.items():
             state = states.get(name)
-            if state is None or state.has_unnoted_end or state.file.raw != file.raw:
+            if state is None or state.has_unrecorded_end or state.file.raw != file.raw:
                 state = await self._find(name)
             if state is not None:
                 found.append(state)
         return found
 
     async def _find(self, request_id: str) -> RequestState | None:
-        """None if it was removed meanwhile."""
+        """None if it was removed meanwhile, or cannot be read; a request for it by its id says which."""
         try:
             return await self.read(request_id)
         except AgentError:

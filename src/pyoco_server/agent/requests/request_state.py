@@ -45,7 +45,7 @@ class RequestState:
         return self.run is not None and not self.run.status.terminal
 
     @property
-    def has_unnoted_end(self) -> bool:
+    def has_unrecorded_end(self) -> bool:
         """Whether its run has ended, and its record and perhaps its files do not say so yet."""
         latest = self.latest
         if latest is None or latest.outcome is not None:

@@ -56,6 +56,8 @@ class Endpoint:
     errors: tuple[ErrorSpec, ...] = ()
     body: Body | None = None
     query: type[Struct] | None = None
+    # A GET without a query that ignores parameters all the same: clients add some of their own.
+    any_query: bool = False
     events: Events | None = None
     # What a request creates that takes an `Idempotency-Key`.
     creates: str = ""
@@ -127,6 +129,12 @@ class Endpoint:
     def is_agent(self) -> bool:
         """Whether it belongs to agent requests: its errors have their form."""
         return is_agent_path(self.path)
+
+    @cached_property
+    def refuses_query(self) -> bool:
+        """Whether it is a GET without parameters; the contracts below `/api` and `/ws` tolerate them."""
+        is_tolerant = self.any_query or self.path.startswith(("/api/", "/ws/"))
+        return self.method == "GET" and self.query is None and not is_tolerant
 
     @property
     def public(self) -> bool:

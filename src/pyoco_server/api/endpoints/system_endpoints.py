@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pyoco_server.api import health_types, overview_types
 from pyoco_server.api.endpoints.endpoint import Body, Endpoint
-from pyoco_server.api.endpoints.endpoint_errors import NATS, STATISTICS_ERRORS
+from pyoco_server.api.endpoints.endpoint_errors import INDEX_READ_ERRORS, NATS
 from pyoco_server.api.endpoints.endpoint_scopes import ANY_KEY, PUBLIC, READ, READ_OR_OPERATE
 from pyoco_server.api.statistics_types import Statistics, StatisticsQuery
 from pyoco_server.errors.error_table import Err
@@ -28,6 +28,7 @@ GET_KEY = Endpoint(
     ANY_KEY,
     "What the key of the request may do: its tenant, its scopes and the endpoints that it may use.",
     health_types.KeyAccess,
+    (Err.INVALID_REQUEST,),
 )
 MCP = Endpoint(
     "POST /mcp",
@@ -50,6 +51,7 @@ METRICS = Endpoint(
     "All metrics in Prometheus' text format; 503 while NATS is unreachable.",
     {"type": "string", "description": "Prometheus' text format."},
     (NATS,),
+    any_query=True,
     media_type=METRICS_TEXT,
 )
 OVERVIEW = Endpoint(
@@ -57,7 +59,7 @@ OVERVIEW = Endpoint(
     READ,
     "Runs by status, recently ended runs, queues and workers.",
     overview_types.Overview,
-    STATISTICS_ERRORS,
+    INDEX_READ_ERRORS,
     query=overview_types.OverviewQuery,
 )
 STATISTICS = Endpoint(
@@ -66,12 +68,12 @@ STATISTICS = Endpoint(
     "Throughput, success rate, durations and times in the queue of the runs that ended in a period, and in "
     "the period before: in total, over time, per flow and per tag.",
     Statistics,
-    STATISTICS_ERRORS,
+    INDEX_READ_ERRORS,
     query=StatisticsQuery,
 )
-OPENAPI = Endpoint("GET /openapi.json", PUBLIC, "This document.", head=True, in_schema=False)
-DASHBOARD = Endpoint("GET /", PUBLIC, "The dashboard.", head=True, in_schema=False)
-DOCS = Endpoint("GET /docs", PUBLIC, "The reference of the API.", head=True, in_schema=False)
+OPENAPI = Endpoint("GET /openapi.json", PUBLIC, "This document.", any_query=True, head=True, in_schema=False)
+DASHBOARD = Endpoint("GET /", PUBLIC, "The dashboard.", any_query=True, head=True, in_schema=False)
+DOCS = Endpoint("GET /docs", PUBLIC, "The reference of the API.", any_query=True, head=True, in_schema=False)
 DASHBOARD_FILE = Endpoint(
-    "GET /static/{path:path}", PUBLIC, "A file of the dashboard.", head=True, in_schema=False
+    "GET /static/{path:path}", PUBLIC, "A file of the dashboard.", any_query=True, head=True, in_schema=False
 )

@@ -171,6 +171,12 @@ async def message_at(connection: Connection, stream: str, sequence: int) -> Stre
     return None if stored is None else StreamMessage(sequence, stored.subject, b64decode(stored.data))
 
 
+async def newest_from_leader(connection: Connection, stream: str, subject: str) -> StreamMessage | None:
+    """The newest message on the subject, without its headers, as the leader knows it."""
+    stored = await stored_message(connection, stream, {"last_by_subj": subject})
+    return None if stored is None else StreamMessage(stored.seq, stored.subject, b64decode(stored.data))
+
+
 async def next_message(
     connection: Connection, stream: str, subject: str, *, after: int
 ) -> StreamMessage | None:
@@ -204,7 +210,7 @@ async def stream_state(connection: Connection, stream: str, *, subjects: str = "
 
 
 async def newest_message(connection: Connection, stream: str, subject: str) -> StreamMessage | None:
-    """The newest message on the subject; None when there is none."""
+    """The newest message on the subject, as any replica knows it; None when there is none."""
     reply = await connection.request(f"$JS.API.DIRECT.GET.{stream}.{subject}")
     return None if reply.status is not None else _message(reply)
 

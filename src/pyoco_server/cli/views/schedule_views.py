@@ -246,8 +246,14 @@ def _decision(decision: ScheduleDecision) -> Text:
     why = decision.get("detail") or decision.get("reason")
     text = Text(f"{local_time(decision['scheduled_for'])} ")
     text.append_text(_outcome(decision["outcome"]))
-    run = decision.get("run_id") or decision.get("dropped_run_id")
+    run = _run_of(decision)
     return text.append(printable(f"{more}{f' {run}' if run else ''}{f': {why}' if why else ''}"))
+
+
+def _run_of(decision: ScheduleDecision) -> str | None:
+    run_id, dropped = decision.get("run_id"), decision.get("dropped_run_id")
+    # Nobody should look for a run that was never created.
+    return localized("(no run {run_id})", run_id=dropped) if dropped and not run_id else run_id
 
 
 def _outcome(outcome: str) -> Text:

@@ -7,24 +7,24 @@ from itertools import accumulate
 from prometheus_client import CollectorRegistry, core, generate_latest
 from prometheus_client.registry import Collector
 
-from pyoco_server.http_api.metrics.metric_table import METRIC, METRICS, Kind, Metric, largest
+from pyoco_server.http_api.metrics.metric_table import METRIC, METRICS, Kind, Metric, max_gauge_name
 
 
 class Distribution:
     """A histogram."""
 
-    __slots__ = ("_bounds", "_counts", "_sum", "largest")
+    __slots__ = ("_bounds", "_counts", "_sum", "max")
 
     def __init__(self, metric: str) -> None:
         self._bounds = METRIC[metric].bounds
         self._counts = [0] * (len(self._bounds) + 1)
         self._sum = 0.0
-        self.largest = 0.0
+        self.max = 0.0
 
     def add(self, value: float) -> None:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
-        self.largest = max(self.largest, value)
+        self.max = max(self.max, value)
 
     @property
     def total(self) -> float:
@@ -50,7 +50,7 @@ class MetricPage(Collector):
         family = self._families[name]
         assert isinstance(family, core.HistogramMetricFamily)
         family.add_metric(labels, values.buckets(), values.total)
-        self.put(largest(name), values.largest, *labels)
+        self.put(max_gauge_name(name), values.max, *labels)
 
     def collect(self) -> Iterator[core.Metric]:
         yield from self._families.values()

@@ -45,14 +45,14 @@ def _histogram(name: str, help_: str, label: str, bounds: tuple[float, ...], *, 
     return Metric(name, Kind.HISTOGRAM, of, "seconds", help_, (label,), bounds)
 
 
-def largest(name: str) -> str:
+def max_gauge_name(name: str) -> str:
     """The gauge of the largest value of a histogram: quantiles that are interpolated can be limited by it."""
     return f"{name.removesuffix('_seconds')}_max_seconds"
 
 
-def _longest(histogram: str, label: str, *, of: Of) -> Metric:
+def _max_gauge(histogram: str, label: str, *, of: Of) -> Metric:
     text = f"The largest value of {histogram} since this gateway started."
-    return _gauge(largest(histogram), "seconds", text, label, of=of)
+    return _gauge(max_gauge_name(histogram), "seconds", text, label, of=of)
 
 
 # Each bound is a line per flow in every scrape.
@@ -89,7 +89,7 @@ METRICS: Final = (
         _RUN_BOUNDS,
         of=Of.SYSTEM,
     ),
-    _longest("pyoco_run_schedule_to_start_seconds", "flow", of=Of.SYSTEM),
+    _max_gauge("pyoco_run_schedule_to_start_seconds", "flow", of=Of.SYSTEM),
     _histogram(
         "pyoco_run_duration_seconds",
         "From the first start of a run to its end.",
@@ -97,7 +97,7 @@ METRICS: Final = (
         _RUN_BOUNDS,
         of=Of.SYSTEM,
     ),
-    _longest("pyoco_run_duration_seconds", "flow", of=Of.SYSTEM),
+    _max_gauge("pyoco_run_duration_seconds", "flow", of=Of.SYSTEM),
     _gauge("pyoco_queue_waiting_jobs", "jobs", "Jobs that are not delivered yet.", "tag"),
     _gauge("pyoco_queue_in_work_jobs", "jobs", "Jobs that are delivered and not acknowledged.", "tag"),
     _gauge(
@@ -272,7 +272,7 @@ METRICS: Final = (
         _REQUEST_BOUNDS,
         of=Of.GATEWAY,
     ),
-    _longest("pyoco_http_request_seconds", "route", of=Of.GATEWAY),
+    _max_gauge("pyoco_http_request_seconds", "route", of=Of.GATEWAY),
     _gauge(
         "pyoco_build_info",
         "constant",

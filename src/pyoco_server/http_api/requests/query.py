@@ -1,7 +1,7 @@
 """Query strings, parsed strictly: unknown, repeated and invalid parameters are errors."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -48,6 +48,11 @@ def _has_list(hint: Any) -> bool:
     return get_origin(hint) is list or any(map(_has_list, get_args(hint)))
 
 
+def _unknown(known: Iterable[str]) -> str:
+    names = ", ".join(sorted(known))
+    return f"unknown parameter; expected {f'one of {names}' if names else 'none'}"
+
+
 class QueryReader:
     """Parses the parameters of a record, whose fields are their names, and collects their errors."""
 
@@ -63,9 +68,7 @@ class QueryReader:
         for name in dict.fromkeys(self._query.keys()):
             values = self._query.getlist(name)
             if name not in known:
-                expected = f"one of {', '.join(sorted(known))}" if known else "none"
-                message = f"unknown parameter; expected {expected}"
-                self._problems.append(FieldProblem(name, message, shortened(values[0])))
+                self._problems.append(FieldProblem(name, _unknown(known), shortened(values[0])))
             elif len(values) > 1 and name not in lists:
                 self._problems.append(FieldProblem(name, "given more than once; give it once"))
 
@@ -96,13 +99,13 @@ class QueryReader:
             return default
 
 
-class ItemQueryReader(QueryReader):
-    """For queries that select no list."""
+class RequestQueryReader(QueryReader):
+    """Its errors are ERR-PYOCO-0002; those of a list are ERR-PYOCO-0017."""
 
     error = InvalidRequest
 
 
-class TolerantQueryReader(ItemQueryReader):
+class TolerantQueryReader(RequestQueryReader):
     """For probes: ignores other parameters, and takes the last one of a name."""
 
     def _check_names(self, record: type[msgspec.Struct]) -> None:
@@ -115,7 +118,7 @@ class _NoParameters(msgspec.Struct):
 
 def refuse_parameters(request: Request) -> None:
     """For endpoints without a query."""
-    ItemQueryReader(request, _NoParameters).check()
+    RequestQueryReader(request, _NoParameters).check()
 
 
 def filter_in(reader: QueryReader, caller: Caller) -> RunFilter:
@@ -242,8 +245,8 @@ def query_record(request: Request, kind: type[S], expected: Mapping[str, str], e
     given: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name not in expected:
-            message = f"unknown parameter; expected one of {', '.join(expected)}"
-            raise error(problems=[FieldProblem(name, message)])
+            # Without its value, as below.
+            raise error(problems=[FieldProblem(name, _unknown(expected))])
         if name in given:
             # Without its value: it may be a token.
             raise error(problems=[FieldProblem(name, "given twice; expected once")])

@@ -15,7 +15,7 @@ from pyoco_server.api.flow_types import FlowSparkline
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.query import ItemQueryReader, choice
+from pyoco_server.http_api.requests.query import RequestQueryReader, choice
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
@@ -37,7 +37,7 @@ MOST_LOST: Final = 100
 @handles(OVERVIEW)
 async def get_overview(request: Request) -> Response:
     gateway = gateway_of(request)
-    reader = ItemQueryReader(request, overview_types.OverviewQuery)
+    reader = RequestQueryReader(request, overview_types.OverviewQuery)
     window = reader.one("window", choice(*WINDOWS), str(overview_types.OverviewQuery().window))
     reader.check()
     tenant = caller_of(request).confined_to
@@ -122,7 +122,7 @@ def _queue(
         tag=depth.tag,
         pending=runs[RunStatus.PENDING],
         running=runs[RunStatus.RUNNING],
-        # Negative when the clocks of two machines differ.
+        # Clocks of machines differ.
         oldest_pending_sec=None if since is None else max(0.0, now - since),
         waiting=depth.waiting,
         in_work=depth.in_work,

@@ -23,7 +23,7 @@ from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import FieldProblem, InvalidRequest, UnreadableRecord, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.query import ItemQueryReader, choice, time_value, whole_number
+from pyoco_server.http_api.requests.query import RequestQueryReader, choice, time_value, whole_number
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, WatchTime
 from pyoco_server.records.runs.run_models import RunSnapshot, decode_snapshot
@@ -35,7 +35,7 @@ _REVISION: Final = re.compile(r"[0-9]{1,18}")
 
 @handles(WATCH_RUN)
 async def watch_run(request: Request, run_id: str) -> Response:
-    query = ItemQueryReader(request, RunWatchQuery)
+    query = RequestQueryReader(request, RunWatchQuery)
     records = bool(query.each("include", choice(*get_args(RunInclude))))
     since = query.one("since", time_value, None)
     time_left = WatchTime(query.one("timeout_sec", whole_number(1, WATCH_MAX_SEC), None))

@@ -65,14 +65,18 @@ DELETE_LETTERS = Endpoint(
     audit=AuditRule("bulk.delete_letters", ("operation.bulk_id",), response=("matched",)),
 )
 LIST_BULK = Endpoint(
-    "GET /bulk", READ_OR_OPERATE, "The newest bulk operations.", bulk_types.BulkList, (NATS,)
+    "GET /bulk",
+    READ_OR_OPERATE,
+    "The newest bulk operations.",
+    bulk_types.BulkList,
+    (Err.INVALID_REQUEST, NATS),
 )
 GET_BULK = Endpoint(
     "GET /bulk/{bulk_id}",
     READ_OR_OPERATE,
     "The progress of a bulk operation.",
     BulkRecord,
-    (Err.BULK_NOT_FOUND, UNREADABLE, NATS),
+    (Err.BULK_NOT_FOUND, UNREADABLE, Err.INVALID_REQUEST, NATS),
 )
 STOP_BULK = Endpoint(
     "POST /bulk/{bulk_id}/stop",

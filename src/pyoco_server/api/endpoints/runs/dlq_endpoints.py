@@ -20,7 +20,7 @@ GET_LETTER = Endpoint(
     READ_OR_OPERATE,
     "One dead letter.",
     dlq_types.LetterView,
-    (Err.DEAD_LETTER_NOT_FOUND, NATS),
+    (Err.DEAD_LETTER_NOT_FOUND, Err.INVALID_REQUEST, NATS),
 )
 # Not repeatable: the 404 of a second request would not say whether the first one has deleted it.
 DELETE_LETTER = Endpoint(

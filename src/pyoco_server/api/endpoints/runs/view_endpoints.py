@@ -14,7 +14,7 @@ LIST_VIEWS = Endpoint(
     READ,
     "The saved views of the list of runs, which all keys of a tenant share.",
     views.ViewList,
-    (UNREADABLE, NATS),
+    (UNREADABLE, Err.INVALID_REQUEST, NATS),
 )
 GET_VIEW = Endpoint("GET /views/{view_name}", READ, "One saved view.", views.ViewView, _VIEW_ERRORS)
 PUT_VIEW = Endpoint(

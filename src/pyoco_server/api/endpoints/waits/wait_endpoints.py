@@ -53,7 +53,7 @@ GET_WAIT = Endpoint(
     READ_WAITS,
     "One wait, open or not, with its question, its answer and its history.",
     waits.WaitView,
-    (Err.WAIT_NOT_FOUND, UNREADABLE, NATS),
+    (Err.WAIT_NOT_FOUND, UNREADABLE, Err.INVALID_REQUEST, NATS),
 )
 RESPOND = Endpoint(
     "POST /waits/{wait_id}/respond",

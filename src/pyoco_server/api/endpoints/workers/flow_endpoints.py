@@ -2,7 +2,7 @@
 
 from pyoco_server.api import flow_types as flows
 from pyoco_server.api.endpoints.endpoint import Endpoint
-from pyoco_server.api.endpoints.endpoint_errors import LIST_ERRORS, RUN_ERRORS, STATISTICS_ERRORS
+from pyoco_server.api.endpoints.endpoint_errors import INDEX_READ_ERRORS, LIST_ERRORS, RUN_ERRORS
 from pyoco_server.api.endpoints.endpoint_scopes import READ
 from pyoco_server.errors.error_table import Err
 
@@ -19,7 +19,7 @@ GET_FLOW = Endpoint(
     READ,
     "One flow: its parameters, tasks and graph, who has it, and how its runs ended.",
     flows.FlowView,
-    (Err.FLOW_NOT_FOUND, *STATISTICS_ERRORS),
+    (Err.FLOW_NOT_FOUND, *INDEX_READ_ERRORS),
     query=flows.FlowQuery,
     with_slashes="flow_name",
 )

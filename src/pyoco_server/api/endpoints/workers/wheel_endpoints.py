@@ -10,7 +10,11 @@ from pyoco_server.errors.error_table import Err
 from pyoco_server.records.workers.wheel_models import WheelEvent
 
 LIST_WHEELS = Endpoint(
-    "GET /wheels", WHEELS, "Every wheel, by package and version.", list[wheel_types.WheelView], (NATS,)
+    "GET /wheels",
+    WHEELS,
+    "Every wheel, by package and version.",
+    list[wheel_types.WheelView],
+    (Err.INVALID_REQUEST, NATS),
 )
 WHEEL_HISTORY = Endpoint(
     "GET /wheels/history",
@@ -34,7 +38,7 @@ DOWNLOAD_WHEEL = Endpoint(
     WHEELS,
     "The wheel itself, or the requested range of it.",
     {"type": "string", "format": "binary"},
-    (Err.WHEEL_NOT_FOUND, RANGE_NOT_SATISFIABLE, NATS),
+    (Err.WHEEL_NOT_FOUND, RANGE_NOT_SATISFIABLE, Err.INVALID_REQUEST, NATS),
     media_type=BYTES,
     also={206: "The requested range"},
     request_headers=RANGE_HEADERS,

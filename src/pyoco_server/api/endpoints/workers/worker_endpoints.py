@@ -20,7 +20,7 @@ GET_WORKER = Endpoint(
     READ_WORKERS,
     "One worker, hidden or not.",
     worker_types.WorkerView,
-    (Err.WORKER_NOT_FOUND, UNREADABLE, NATS),
+    (Err.WORKER_NOT_FOUND, UNREADABLE, Err.INVALID_REQUEST, NATS),
 )
 GET_WORKER_SETUP = Endpoint(
     "GET /worker-setup",
@@ -28,7 +28,7 @@ GET_WORKER_SETUP = Endpoint(
     "The command that adds a worker to this installation, without any secret. "
     "With an operator tenant, only for its keys.",
     worker_types.WorkerSetup,
-    (),
+    (Err.INVALID_REQUEST,),
     operators_only=True,
 )
 PATCH_WORKER = Endpoint(

@@ -14,7 +14,6 @@ its own tags only (broker/permissions.py), and a range is read without what come
 import asyncio
 import hashlib
 import time
-from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from typing import Final
 from uuid import uuid4
@@ -29,9 +28,9 @@ from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.jetstream.stream_reads import (
     StreamMessage,
+    newest_from_leader,
     newest_message,
     read_batch,
-    stored_message,
     stream_state,
 )
 from pyoco_server.errors import NatsUnavailable
@@ -151,8 +150,8 @@ class RunObjects:
         From the leader: a caller may know of it, and a replica may lag. Workers may read replicas only.
         """
         subject = f"{self._place(tag, run_id, name)}.record"
-        stored = await stored_message(self._connection, self._stream, {"last_by_subj": subject})
-        return None if stored is None else self._decoded(subject, Entry(b64decode(stored.data), stored.seq))
+        message = await newest_from_leader(self._connection, self._stream, subject)
+        return None if message is None else self._decoded(subject, Entry(message.data, message.sequence))
 
     async def entries(self, tag: str, run_id: str) -> list[RunObject]:
         """The complete objects of a run, by name."""

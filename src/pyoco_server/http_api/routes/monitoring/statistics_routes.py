@@ -13,7 +13,7 @@ from pyoco_server.api.endpoints.system_endpoints import STATISTICS
 from pyoco_server.api.flow_types import FlowQuantiles, FlowSparkline
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.query import ItemQueryReader, choice, tag_value, text_value
+from pyoco_server.http_api.requests.query import RequestQueryReader, choice, tag_value, text_value
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.workers.worker_models import WorkerRecord
 from pyoco_server.runs.index.statistics.flow_statistics import Quantiles
@@ -25,7 +25,7 @@ MOST_NAMES: Final = 100
 @handles(STATISTICS)
 async def get_statistics(request: Request) -> Response:
     gateway = gateway_of(request)
-    reader = ItemQueryReader(request, types.StatisticsQuery)
+    reader = RequestQueryReader(request, types.StatisticsQuery)
     period = reader.one("period", choice(*PERIODS), str(types.StatisticsQuery().period))
     flow = reader.one("flow", text_value, None)
     tag = reader.one("tag", tag_value, None)

@@ -13,7 +13,7 @@ from pyoco_server.broker.stores.runs.run_object_store import RunObject, RunObjec
 from pyoco_server.errors import ArtifactNotFound, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.query import query_record, refuse_parameters
+from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.downloads import Download, attachment, download_response
 from pyoco_server.http_api.routes.runs.run_routes import assure_authentic
@@ -42,7 +42,6 @@ _EXPECTED: Final = {"disposition": "expected attachment or inline"}
 
 @handles(LIST_ARTIFACTS)
 async def list_artifacts(request: Request, run_id: str) -> Response:
-    refuse_parameters(request)
     run = await _authentic_run(request, run_id)
     objects = await RunObjects(gateway_of(request).connection).entries(run.tag, run_id)
     summary = run.artifacts or ArtifactSummary()

@@ -16,7 +16,6 @@ from pyoco_server.broker.stores.runs.run_store import StoredRun
 from pyoco_server.errors import ResultNotFound
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.query import refuse_parameters
 from pyoco_server.http_api.responses.downloads import Download, ReadRange, download_response
 from pyoco_server.http_api.routes.runs.run_routes import assure_authentic
 from pyoco_server.http_api.routing import handles
@@ -39,9 +38,8 @@ async def get_task_output(request: Request, run_id: str, task: str) -> Response:
 
 
 async def _value_response(request: Request, run_id: str, task: str | None) -> Response:
-    refuse_parameters(request)
     gateway = gateway_of(request)
-    run = await _newest_run(request, run_id)
+    run = await _run_with_end(request, run_id)
     value = result_of(run.snapshot) if task is None else output_of(run.snapshot, task)
     if value.content is not None:
         return await download_response(request, _inline(value, value.content))
@@ -56,8 +54,11 @@ async def _value_response(request: Request, run_id: str, task: str | None) -> Re
         raise ResultNotFound(_REMOVED) from gone
 
 
-async def _newest_run(request: Request, run_id: str) -> StoredRun:
-    """From the leader if it has not ended: a replica that lags would deny what the caller has seen."""
+async def _run_with_end(request: Request, run_id: str) -> StoredRun:
+    """From a replica if it has ended there, else from the leader.
+
+    A replica that lags would deny what the caller has seen.
+    """
     store, caller = gateway_of(request).runs.store, caller_of(request)
     run = await find_run(store, run_id, caller, from_leader=False)
     return run if run.snapshot.status.terminal else await find_run(store, run_id, caller)

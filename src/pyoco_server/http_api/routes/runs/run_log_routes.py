@@ -24,7 +24,7 @@ from pyoco_server.api.run_types import (
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.requests.query import (
-    ItemQueryReader,
+    RequestQueryReader,
     choice,
     text_up_to,
     whole_number,
@@ -66,7 +66,7 @@ class _Asked:
 
     @classmethod
     def by(cls, request: Request) -> Self:
-        query = ItemQueryReader(request, LogQuery)
+        query = RequestQueryReader(request, LogQuery)
         lines = LogFilter(
             tasks=frozenset(query.repeated("task")),
             streams=frozenset(query.each("stream", choice(*get_args(LogStream)))),

@@ -34,7 +34,7 @@ from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of, principal_of
 from pyoco_server.http_api.requests.bodies import check_depth, optional_record
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by_header
-from pyoco_server.http_api.requests.query import ItemQueryReader, choice, refuse_parameters
+from pyoco_server.http_api.requests.query import RequestQueryReader, choice
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.http_problems import preferred_language
 from pyoco_server.http_api.routes.runs.submit_routes import is_strict
@@ -62,7 +62,7 @@ _PREVIEW_BYTES = 1024
 
 @handles(GET_RUN)
 async def get_run(request: Request, run_id: str) -> Response:
-    query = ItemQueryReader(request, run_types.RunQuery)
+    query = RequestQueryReader(request, run_types.RunQuery)
     include = query.each("include", choice(*get_args(run_types.RunInclude)))
     query.check()
     gateway, is_full = gateway_of(request), bool(_WITH_ALL.intersection(include))
@@ -98,7 +98,6 @@ def _result(snapshot: RunSnapshot) -> run_types.RunResult | UnsetType:
 
 @handles(GET_TASKS)
 async def get_tasks(request: Request, run_id: str) -> Response:
-    refuse_parameters(request)
     snapshot = await visible_run(request, run_id)
     return json_response(
         run_types.TasksView(
@@ -240,7 +239,6 @@ async def _warnings(gateway: Gateway, job: Job | None) -> list[SubmitWarning] | 
 
 @handles(EXPLAIN_RUN)
 async def explain(request: Request, run_id: str) -> Response:
-    refuse_parameters(request)
     language = preferred_language(request.headers.get("accept-language"))
     status, findings = await gateway_of(request).runs.explainer.explain(run_id, caller_of(request))
     views = [_finding_view(finding, run_id, language) for finding in findings]

@@ -23,7 +23,7 @@ from pyoco_server.http_api.requests.bodies import (
 )
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, idempotency_key
 from pyoco_server.http_api.requests.multipart import FileField, open_form
-from pyoco_server.http_api.requests.query import ItemQueryReader, yes_or_no
+from pyoco_server.http_api.requests.query import RequestQueryReader, yes_or_no
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.runs.run_models import Job, RunStatus, encode
 from pyoco_server.records.workers.flow_models import SubmitWarning
@@ -75,7 +75,7 @@ async def submit_run(request: Request) -> Response:
 
 
 def is_strict(request: Request) -> bool:
-    reader = ItemQueryReader(request, SubmitQuery)
+    reader = RequestQueryReader(request, SubmitQuery)
     strict = reader.one("strict", yes_or_no, False)
     reader.check()
     return strict

@@ -12,7 +12,6 @@ from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import actor_of, caller_of
 from pyoco_server.http_api.requests.bodies import check_depth, json_record, json_value, limited_body
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED, idempotency_key
-from pyoco_server.http_api.requests.query import refuse_parameters
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.waits.wait_models import TOPIC_EXPECTED, is_topic
@@ -41,7 +40,6 @@ async def send_signal(request: Request, run_id: str, name: str) -> Response:
 
 @handles(LIST_SIGNALS)
 async def list_signals(request: Request, run_id: str) -> Response:
-    refuse_parameters(request)
     sent = await gateway_of(request).signals.signal_sender.sent_to(run_id, caller_of(request))
     items = [
         signal_types.SignalView(

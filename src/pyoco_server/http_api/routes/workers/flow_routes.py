@@ -18,10 +18,9 @@ from pyoco_server.errors import FlowNotFound, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import (
-    ItemQueryReader,
     QueryReader,
+    RequestQueryReader,
     cursor_value,
-    refuse_parameters,
     tag_value,
     text_value,
     whole_number,
@@ -68,7 +67,7 @@ async def list_flows(request: Request) -> Response:
 @handles(GET_FLOW)
 async def get_flow(request: Request, flow_name: str) -> Response:
     gateway = gateway_of(request)
-    reader = ItemQueryReader(request, flows.FlowQuery)
+    reader = RequestQueryReader(request, flows.FlowQuery)
     tag = reader.one("tag", tag_value, None)
     reader.check()
     live, lists = await _live_flows(gateway), gateway.listing.lists
@@ -84,7 +83,6 @@ async def get_flow(request: Request, flow_name: str) -> Response:
 
 @handles(GET_RUN_GRAPH)
 async def get_run_graph(request: Request, run_id: str) -> Response:
-    refuse_parameters(request)
     gateway, run = gateway_of(request), await owned_run(request, run_id)
     if run.tasks:
         return json_response(flows.RunGraph(run_id=run_id, source="run", tasks=list(_tasks_of_run(run))))

@@ -86,7 +86,7 @@ class Activity:
     failing: list[FlowActivity] = field(default_factory=list)
     # By tag and worker.
     held: list[HeldRuns] = field(default_factory=list)
-    # By tag: since when the oldest queued run is in the queue.
+    # When the oldest queued run of each tag was queued.
     queued_since: dict[str, float] = field(default_factory=dict)
 
 
@@ -263,7 +263,7 @@ def queued_runs(db: sqlite3.Connection, tenant: str | None, tag: str) -> QueuedR
 
 
 def _queued_since(db: sqlite3.Connection, groups: list[_Group]) -> dict[str, float]:
-    """By tag, of groups of queued runs."""
+    """When the oldest queued run of each tag was queued."""
     since: dict[str, float] = {}
     for group in groups:
         [(oldest_at,)] = db.execute(
