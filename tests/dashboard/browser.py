@@ -48,7 +48,7 @@ _GO: Final = """path => new Promise((resolve) => {
   location.hash = path;
   if (location.href === before) resolve();
 })"""
-_SPEAK: Final = """lang => {
+_SET_LANGUAGE: Final = """lang => {
   localStorage.setItem("pyoco.language", JSON.stringify(lang));
   dispatchEvent(new StorageEvent("storage", { key: "pyoco.language" }));
 }"""
@@ -60,7 +60,7 @@ expect.set_options(timeout=LIMIT_SEC * 1000)
 
 
 class Tab:
-    """One tab, with its own storage. `page` is Playwright's."""
+    """One tab. Its storage is empty at first. `page` is Playwright's."""
 
     def __init__(self, page: Page, http: httpx.AsyncClient, gateway: RunningGateway | None) -> None:
         self.page = page
@@ -91,9 +91,9 @@ class Tab:
 
     async def set_language(self, lang: Lang) -> None:
         """As if it had been chosen in another tab: what is shown stays, without the cost of another load."""
-        await self.page.evaluate(_SPEAK, lang)
+        await self.page.evaluate(_SET_LANGUAGE, lang)
         await expect(self.page.locator("html")).to_have_attribute("lang", lang)
-        await expect(self.page.locator("h1").first).to_be_attached()
+        await expect(self.page.locator("h1").first).to_be_visible()
 
     async def search(self, text: str) -> None:
         """Type into the search field of the screen, which `/` focuses."""
@@ -180,15 +180,27 @@ async def opened_tab(
     browser: Browser, gateway: RunningGateway | None = None, *, http: httpx.AsyncClient | None = None
 ) -> AsyncIterator[Tab]:
     """A tab with the dashboard of a gateway in this process, or of the one that `http` talks to."""
-    client = http if gateway is None else gateway.http
-    assert client is not None
     context = await new_context(browser)
-    tab = Tab(await context.new_page(), client, gateway)
     try:
-        yield tab
-        assert tab.problems == [], "\n".join(tab.problems)
+        async with _checked_tab(context, _client_of(gateway, http), gateway) as tab:
+            yield tab
     finally:
         await context.close()
+
+
+def _client_of(gateway: RunningGateway | None, http: httpx.AsyncClient | None) -> httpx.AsyncClient:
+    client = http if gateway is None else gateway.http
+    assert client is not None
+    return client
+
+
+@asynccontextmanager
+async def _checked_tab(
+    context: BrowserContext, http: httpx.AsyncClient, gateway: RunningGateway | None
+) -> AsyncIterator[Tab]:
+    tab = Tab(await context.new_page(), http, gateway)
+    yield tab
+    assert tab.problems == [], "\n".join(tab.problems)
 
 
 class WarmContext:
@@ -201,35 +213,33 @@ class WarmContext:
 
     def __init__(self, context: BrowserContext) -> None:
         self._context = context
-        self._resident: Page | None = None
+        self._keep_alive_page: Page | None = None
 
     @asynccontextmanager
     async def tab(
         self, gateway: RunningGateway | None = None, *, http: httpx.AsyncClient | None = None
     ) -> AsyncIterator[Tab]:
         """As `opened_tab`."""
-        client = http if gateway is None else gateway.http
-        assert client is not None
+        client = _client_of(gateway, http)
         await self._keep_process(client)
-        tab = Tab(await self._context.new_page(), client, gateway)
         try:
-            yield tab
-            assert tab.problems == [], "\n".join(tab.problems)
+            async with _checked_tab(self._context, client, gateway) as tab:
+                yield tab
         finally:
-            await self._reset(tab.url)
+            await self._reset(str(client.base_url))
 
     async def _keep_process(self, http: httpx.AsyncClient) -> None:
         """The process of tabs ends with the last of them: keep one, without a script."""
-        if self._resident is None:
-            self._resident = await self._context.new_page()
-            await self._resident.goto(f"{http.base_url}/icon.svg")
+        if self._keep_alive_page is None:
+            self._keep_alive_page = await self._context.new_page()
+            await self._keep_alive_page.goto(f"{http.base_url}/icon.svg")
 
     async def _reset(self, origin: str) -> None:
-        assert self._resident is not None
+        assert self._keep_alive_page is not None
         for page in self._context.pages:
-            if page is not self._resident:
+            if page is not self._keep_alive_page:
                 await page.close()
         await self._context.clear_permissions()
-        session = await self._context.new_cdp_session(self._resident)
+        session = await self._context.new_cdp_session(self._keep_alive_page)
         await session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
         await session.detach()

@@ -128,7 +128,9 @@ class Reading:
             return _keeps_firing(record, serving), AlertFacts()
         silent_sec = max(0.0, now - since)
         facts = AlertFacts(value=silent_sec, queued=queued.count, only_queued=not seen)
-        return silent_sec >= rule.after_sec, facts
+        # `after_sec` is when it begins: that a newer run is the oldest in the queue now does not end it.
+        goes_on = record.current is not None and not seen
+        return goes_on or silent_sec >= rule.after_sec, facts
 
 
 def _keeps_firing(record: AlertRecord, serving: list[WorkerRecord]) -> bool:

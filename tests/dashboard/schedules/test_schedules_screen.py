@@ -291,6 +291,19 @@ async def test_a_backfill_counts_before_it_starts_runs(tab: Tab, worker: PyocoNa
     await expect(part(tab, "Recent decisions")).to_contain_text("backfill")
 
 
+async def test_enter_submits_a_dialog_with_several_inputs(tab: Tab) -> None:
+    await create(tab, "typed", HOURLY)
+    await tab.open("/schedules/typed")
+    await choose(tab, "Backfill…")
+    dialog = tab.page.get_by_role("dialog", name="Backfill typed")
+    await dialog.get_by_label("From", exact=True).fill("2026-11-10T03:30")
+    until = dialog.get_by_label("To", exact=True)
+    await until.fill("2026-11-10T06:00")
+    await expect(dialog.get_by_role("button", name="Start 2 runs")).to_be_enabled()
+    await until.press("Enter")
+    await expect(tab.page.get_by_text("2 runs are being started")).to_be_visible()
+
+
 async def test_a_schedule_is_deleted_after_a_confirmation(tab: Tab) -> None:
     await create(tab, "doomed")
     await tab.open("/schedules/doomed")

@@ -51,6 +51,14 @@ async def test_queued_runs_of_a_tag_without_workers_are_a_reason_until_they_are_
     assert not (await found(record, [])).is_met
 
 
+@pytest.mark.parametrize("workers", [[], [silent()]])
+async def test_a_run_that_was_just_queued_does_not_end_the_alert(workers: list[WorkerRecord]) -> None:
+    """Such as the next one, when the first was cancelled or the record of the worker was removed."""
+    record = await firing(workers, QUEUED)
+    assert (await found(record, [], QueuedRunCount(1, NOW - 1))).is_met
+    assert not (await found(an_alert(RULE), [], QueuedRunCount(1, NOW - 1))).is_met
+
+
 async def test_a_silent_worker_is_a_reason_also_when_its_record_is_removed() -> None:
     record = await firing([silent()])
     assert (await found(record, [])).is_met

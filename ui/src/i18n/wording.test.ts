@@ -3,7 +3,7 @@ import { messages as home } from "../screens/home/messages";
 import { messages as inbox } from "../screens/inbox/messages";
 import { messages as submit } from "../screens/submit/messages";
 
-/** Texts that were agreed upon: a reader says at once what they mean. */
+/** Texts that two screens must share, or that were agreed upon. */
 describe("the wording", () => {
   it("of an empty inbox is the same on both screens, in both languages", () => {
     expect(inbox.en.emptyTitle).toBe("No open questions");

@@ -9,7 +9,7 @@ import { JsonValue } from "../screens/run/details/JsonValue";
 import { placeAt } from "../screens/submit/submission";
 import { Button } from "../ui/controls";
 import { Dialog } from "../ui/Dialog";
-import { Fact, Facts } from "../ui/Facts";
+import { Fact, FactList } from "../ui/FactList";
 import { ProblemBox } from "../ui/feedback";
 import { CodeField } from "../ui/fields";
 import { messages } from "./messages";
@@ -97,13 +97,13 @@ export function WouldStart({ flow, tag, params, idempotencyKey, problems, childr
           <strong>{t("wouldStart")}</strong>
         </p>
       )}
-      <Facts>
+      <FactList>
         <Fact name={t("flowName")}>{flow ?? "–"}</Fact>
         <Fact name={t("tag")}>{tag ?? "–"}</Fact>
         <Fact name={t("idempotencyKey")}>
           {idempotencyKey === null ? t("noKey") : <code>{idempotencyKey}</code>}
         </Fact>
-      </Facts>
+      </FactList>
       {children}
       <JsonValue value={params} label={t("mappedParams")} />
     </>

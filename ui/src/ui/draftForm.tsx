@@ -46,13 +46,13 @@ export function errorsByField(problem: Problem | null, names: readonly string[])
   return { wrong, rest: isPlaced ? null : problem };
 }
 
-interface TextFieldProps {
+export interface TextFieldProps {
   name: string;
   label: string;
   hint?: ReactNode;
   /** The id of a list of suggestions. */
   list?: string;
-  type?: "text" | "password";
+  type?: "text" | "password" | "datetime-local";
   inputMode?: "decimal" | "numeric" | "url";
   maxLength?: number;
   disabled?: boolean;
@@ -73,7 +73,7 @@ export function TextField({ name, ...rest }: TextFieldProps) {
   );
 }
 
-interface LinesFieldProps {
+export interface LinesFieldProps {
   name: string;
   label: string;
   hint?: ReactNode;

@@ -25,9 +25,9 @@ export function InputField({ label, hint, error, required, onChange, ...rest }: 
 }
 
 /** Text of several lines that is JSON, or one entry per line. */
-export function CodeField({ label, hint, error, onChange, ...rest }: Described & Rest<"textarea">) {
+export function CodeField({ label, hint, error, required, onChange, ...rest }: Described & Rest<"textarea">) {
   return (
-    <Field label={label} hint={hint} error={error}>
+    <Field label={label} hint={hint} error={error} required={required}>
       {(wired) => (
         <TextArea
           {...wired}

@@ -6,7 +6,7 @@ import { useMessages } from "../i18n/messages";
 import { Button, Select } from "./controls";
 import styles from "./filters.module.css";
 import { messages } from "./messages";
-import { SPAN_NAMES, type Span } from "./spans";
+import { SPAN_NAMES, type Span } from "./timeRanges";
 import { UserText } from "./UserText";
 
 export function FilterRow({ children }: { children: ReactNode }) {

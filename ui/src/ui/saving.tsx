@@ -13,20 +13,20 @@ interface SaveAct {
   mutate: (nothing: undefined, options: { onError: (problem: Problem) => void }) => void;
 }
 
-/** `own` is what is wrong without asking the gateway, by input. */
-export function useSaving<D>(save: SaveAct, draft: D, own: object) {
+/** `localErrors` is what is wrong without asking the gateway, by input. */
+export function useSaving<D>(save: SaveAct, draft: D, localErrors: object) {
   const [tried, setTried] = useState(false);
   // A new object for each refusal.
   const [refused, setRefused] = useState<object | null>(null);
-  const [answered, setAnswered] = useState<{ draft: D; problem: Problem } | null>(null);
+  const [refusedByGateway, setRefusedByGateway] = useState<{ draft: D; problem: Problem } | null>(null);
   const submit = () => {
     setTried(true);
     if (save.isPending) return;
-    if (Object.keys(own).length > 0) return setRefused({});
-    setAnswered(null);
+    if (Object.keys(localErrors).length > 0) return setRefused({});
+    setRefusedByGateway(null);
     save.mutate(undefined, {
       onError: (problem) => {
-        setAnswered({ draft, problem });
+        setRefusedByGateway({ draft, problem });
         setRefused({});
       },
     });
@@ -34,12 +34,12 @@ export function useSaving<D>(save: SaveAct, draft: D, own: object) {
   return {
     submit,
     refused,
-    /** Own findings are not shown before somebody has tried. */
+    /** Local errors are not shown before somebody has tried. */
     tried,
     isPending: save.isPending,
     /** The errors of the gateway for this draft only. */
-    problem: answered?.draft === draft ? answered.problem : null,
-    forgetProblem: () => setAnswered(null),
+    problem: refusedByGateway?.draft === draft ? refusedByGateway.problem : null,
+    clearProblem: () => setRefusedByGateway(null),
   };
 }
 
@@ -48,9 +48,10 @@ interface SaveBarProps {
   isPending: boolean;
   /** Where the link leads that saves nothing. */
   back: string;
+  onDiscard?: () => void;
 }
 
-export function SaveBar({ isNew, isPending, back }: SaveBarProps) {
+export function SaveBar({ isNew, isPending, back, onDiscard }: SaveBarProps) {
   const t = useMessages(messages);
   return (
     <div className={styles.actions}>
@@ -58,7 +59,9 @@ export function SaveBar({ isNew, isPending, back }: SaveBarProps) {
         <Save size={14} aria-hidden />
         {isPending ? t("saving") : isNew ? t("create") : t("save")}
       </Button>
-      <ButtonLink href={back}>{t("discard")}</ButtonLink>
+      <ButtonLink href={back} onClick={onDiscard}>
+        {t("discard")}
+      </ButtonLink>
       <span className={styles.keys}>{t("saveKeys")}</span>
     </div>
   );

@@ -1,7 +1,7 @@
 /** When an alert fires. */
 import { useMessages } from "../../i18n/messages";
 import { interval } from "../../i18n/time";
-import { Fact } from "../../ui/Facts";
+import { Fact } from "../../ui/FactList";
 import type { Alert } from "../alerts/alertApi";
 import { messages } from "./messages";
 

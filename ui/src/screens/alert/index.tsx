@@ -8,7 +8,7 @@ import { useMessages } from "../../i18n/messages";
 import { interval } from "../../i18n/time";
 import { messages as words } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
-import { Fact, Facts } from "../../ui/Facts";
+import { Fact, FactList } from "../../ui/FactList";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
@@ -96,7 +96,7 @@ function AlertFacts({ alert }: { alert: Alert }) {
   const c = useMessages(common);
   const { rule } = alert;
   return (
-    <Facts>
+    <FactList>
       <Fact name={t("state")}>
         <span>
           <AlertState alert={alert} />
@@ -142,7 +142,7 @@ function AlertFacts({ alert }: { alert: Alert }) {
       <Fact name={w("changed")}>
         <Ago at={alert.updated_at} />
       </Fact>
-    </Facts>
+    </FactList>
   );
 }
 

@@ -12,7 +12,7 @@ import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { FilterRow, searchText, searchTyped } from "../../ui/filters";
 import { Page } from "../../ui/Page";
-import { Pages } from "../../ui/Pages";
+import { Pagination } from "../../ui/Pagination";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { TableHead } from "../../ui/TableHead";
@@ -55,7 +55,7 @@ export default function AlertsScreen() {
       {isPending && <Loading />}
       {items.length > 0 && <AlertTable items={items} />}
       {data && items.length === 0 && !error && <Nothing filtered={isFiltered} />}
-      <Pages next={data?.next_cursor} />
+      <Pagination next={data?.next_cursor} />
     </Page>
   );
 }

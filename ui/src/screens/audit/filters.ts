@@ -1,8 +1,8 @@
 /** The filters of the audit log in the URL. */
 import type { QueryPatch } from "../../app/router";
 import { type AuditFilter, OUTCOMES } from "../../audit/auditApi";
-import { sinceOf } from "../../ui/spans";
-import { takeWords } from "../../ui/typedWords";
+import { extractFilters } from "../../ui/searchFilters";
+import { sinceOf } from "../../ui/timeRanges";
 
 /** Filters that can be typed into the search field: `actor:ann`. */
 export const WORDS = ["actor", "action", "target", "run_id"] as const;
@@ -25,7 +25,7 @@ export function apiFilter(query: URLSearchParams, now: number): AuditFilter {
 /** Typed words such as `actor:ann` become filters; the rest names a target. */
 export function parseTyped(text: string): QueryPatch {
   const patch: QueryPatch = {};
-  const target = takeWords(text, (name, value) => {
+  const target = extractFilters(text, (name, value) => {
     if (name === "run") patch.run_id = value;
     else if (isWord(name)) patch[name] = value;
     else return false;

@@ -9,7 +9,7 @@ import { messages } from "../../audit/messages";
 import { useMessages } from "../../i18n/messages";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
-import { Pages } from "../../ui/Pages";
+import { Pagination } from "../../ui/Pagination";
 import { AuditTable } from "./AuditTable";
 import { FilterBar } from "./FilterBar";
 import { apiFilter, NO_FILTERS } from "./filters";
@@ -50,7 +50,7 @@ export default function AuditScreen() {
       {data && entries.length === 0 && (
         <NoEntries filtered={Object.values(filter).some(Boolean) || cursor !== null} />
       )}
-      <Pages next={data?.next_cursor} first={t("newest")} further={t("older")} />
+      <Pagination next={data?.next_cursor} first={t("newest")} further={t("older")} />
     </Page>
   );
 }

@@ -61,7 +61,7 @@ export function LetterDialog({ seq, onClose }: LetterDialogProps) {
       <div className={styles.letter}>
         {problem && <ProblemBox problem={problem} />}
         {letter.isPending && <Loading />}
-        {letter.data && <Facts letter={letter.data} />}
+        {letter.data && <LetterFacts letter={letter.data} />}
         {letter.data?.run_id && <RunFailure id={letter.data.run_id} />}
         {letter.data?.replayable && (
           <section className={styles.replay}>
@@ -140,7 +140,7 @@ function Actions({ replayable, busy, onReplay, onDelete }: ActionsProps) {
   );
 }
 
-function Facts({ letter }: { letter: Letter }) {
+function LetterFacts({ letter }: { letter: Letter }) {
   const t = useMessages(messages);
   const language = useLanguage();
   const reason = useReasonText();

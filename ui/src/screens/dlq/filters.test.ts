@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { spanOf } from "../../ui/spans";
+import { spanOf } from "../../ui/timeRanges";
 import { apiFilter, chosenFilter, parseTyped } from "./filters";
 
 const of = (query: string) => apiFilter(new URLSearchParams(query), 1_000_000.7);

@@ -1,7 +1,7 @@
 /** The filters of dead letters in the URL. */
 import type { QueryPatch } from "../../app/router";
-import { sinceOf } from "../../ui/spans";
-import { takeWords } from "../../ui/typedWords";
+import { extractFilters } from "../../ui/searchFilters";
+import { sinceOf } from "../../ui/timeRanges";
 
 export const REASONS = [
   "execution_error",
@@ -69,7 +69,7 @@ export function apiFilter(query: URLSearchParams, now: number): LetterFilter {
 /** Typed words such as `flow:etl` become filters, the rest is a text search. */
 export function parseTyped(text: string): QueryPatch {
   const patch: QueryPatch = {};
-  const rest = takeWords(text, (name, value) => {
+  const rest = extractFilters(text, (name, value) => {
     if (name === "reason") patch.reason = value.split(",");
     else if (name === "run") patch.run_id = value;
     else if (isWord(name)) patch[name] = value;

@@ -8,7 +8,7 @@ import { Button, Segments } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Menu, MenuItem } from "../../ui/menus";
 import { Page } from "../../ui/Page";
-import { Pages } from "../../ui/Pages";
+import { Pagination } from "../../ui/Pagination";
 import { BulkDialog, type BulkRequested } from "./BulkDialog";
 import styles from "./Dlq.module.css";
 import { FilterBar } from "./FilterBar";
@@ -86,7 +86,7 @@ export default function DlqScreen() {
       {isPending && <Loading />}
       {letters.length > 0 && <LetterTable letters={letters} selected={selected} onSelect={setSelected} />}
       {data && letters.length === 0 && <NoLetters state={stateOf(query)} filter={filter} further={further} />}
-      {letters.length > 0 && <Pages next={further} first={t("newest")} further={t("older")} />}
+      {letters.length > 0 && <Pagination next={further} first={t("newest")} further={t("older")} />}
       {seq && <LetterDialog key={seq} seq={seq} onClose={() => change({ seq: null }, { replace: true })} />}
       <LetterSelection
         // What has left the page is not touched.

@@ -13,7 +13,7 @@ import { Outcome } from "../../triggers/Outcome";
 import styles from "../../triggers/Triggers.module.css";
 import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { Button } from "../../ui/controls";
-import { Fact, Facts } from "../../ui/Facts";
+import { Fact, FactList } from "../../ui/FactList";
 import { InputField } from "../../ui/fields";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
@@ -39,7 +39,7 @@ export function Notifications({ settings }: { settings: Settings }) {
     <Panel title={t("notification")} icon={Bell}>
       <div className={styles.body}>
         <p>{t("notificationText")}</p>
-        <Facts>
+        <FactList>
           <Fact name={t("status")}>
             <Outcome
               outcome={settings.configured ? "success" : "none"}
@@ -61,7 +61,7 @@ export function Notifications({ settings }: { settings: Settings }) {
               <Ago at={secondsOf(settings.updated_at)} />
             </Fact>
           )}
-        </Facts>
+        </FactList>
         {may ? <SaveForm /> : <p className={styles.soft}>{c("needsScope")}</p>}
         <div className={styles.actions}>
           <Button

@@ -14,7 +14,7 @@ import { Outcome } from "../../triggers/Outcome";
 import styles from "../../triggers/Triggers.module.css";
 import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { Button } from "../../ui/controls";
-import { Fact, Facts } from "../../ui/Facts";
+import { Fact, FactList } from "../../ui/FactList";
 import { ProblemBox } from "../../ui/feedback";
 import { InputField } from "../../ui/fields";
 import { TableHead } from "../../ui/TableHead";
@@ -52,13 +52,13 @@ export function RetryQueue() {
       {error && <ProblemBox problem={error} />}
       {data && (
         <div className={local.facts}>
-          <Facts>
+          <FactList>
             {JOBS.map((name) => (
               <Fact key={name} name={job(name)}>
                 <span data-jobs={name}>{data.by_status[name]}</span>
               </Fact>
             ))}
-          </Facts>
+          </FactList>
         </div>
       )}
       {data && data.jobs.length > 0 ? (

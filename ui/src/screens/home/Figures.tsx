@@ -9,11 +9,11 @@ import { relativeTime } from "../../i18n/time";
 import { useNow } from "../../lib/clock";
 import { joined } from "../../ui/controls";
 import { toneClass } from "../../ui/status";
-import { age } from "./age";
+import { age, oldestPendingSec } from "./age";
 import { endedHref } from "./chart";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
-import { type Overview, oldestWait } from "./warnings";
+import type { Overview } from "./warnings";
 
 interface FiguresProps {
   overview: Overview;
@@ -27,7 +27,7 @@ export function Figures({ overview, waits }: FiguresProps) {
   const { statuses, workers, window } = overview;
   const ended = sumOf(overview.ended);
   const all = ended.completed + ended.failed + ended.cancelled;
-  const oldest = oldestWait(overview.queues);
+  const oldest = oldestPendingSec(overview.queues);
   const lost = overview.lost_runs.reduce((sum, { runs }) => sum + runs, 0);
   const next = waits?.items[0];
   const inPeriod = (end: End) => t("endedIn", { end: t(`end.${end}`), period: t(`period.${window}`) });

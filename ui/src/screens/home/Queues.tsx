@@ -6,10 +6,10 @@ import { useMessages } from "../../i18n/messages";
 import { joined } from "../../ui/controls";
 import { Card } from "../../ui/Page";
 import { TableHead } from "../../ui/TableHead";
-import { age } from "./age";
+import { age, oldestPendingSec } from "./age";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
-import { type Overview, oldestWait } from "./warnings";
+import type { Overview } from "./warnings";
 
 const SHOWN = 8;
 
@@ -65,6 +65,6 @@ export function Queues({ overview }: { overview: Overview }) {
 }
 
 function Oldest({ queue }: { queue: Overview["queues"][number] }) {
-  const waits = oldestWait([queue]);
+  const waits = oldestPendingSec([queue]);
   return waits === null ? "–" : age(waits);
 }

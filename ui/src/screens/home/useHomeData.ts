@@ -4,7 +4,7 @@ import { useConnection } from "../../api/connection";
 import { prefetch, useRead } from "../../api/queries";
 import { useNow } from "../../lib/clock";
 import type { Window } from "./chart";
-import { type Facts, findWarnings, isAllKnown } from "./warnings";
+import { findWarnings, type HomeData, isAllKnown } from "./warnings";
 
 const OFTEN_MS = 3_000;
 const SOMETIMES_MS = 10_000;
@@ -47,7 +47,7 @@ export function useHomeData(window: Window) {
     (signal) => api.GET("/alerts", { params: { query: { limit: MANY } }, signal }),
     { every: SOMETIMES_MS },
   );
-  const facts: Facts = {
+  const data: HomeData = {
     health: health.data,
     overview: overview.data,
     workers: workers.data ?? [],
@@ -61,7 +61,7 @@ export function useHomeData(window: Window) {
   return {
     overview,
     waits: waits.data,
-    warnings: findWarnings(facts),
+    warnings: findWarnings(data),
     isAllKnown: isAllKnown(reads) && lostAt === null,
     problem: reads.find((each) => each.error)?.error ?? null,
   };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "../../api/client";
 import { Problem } from "../../api/problem";
-import { type Facts, findWarnings, isAllKnown, type Overview, oldestWait } from "./warnings";
+import { findWarnings, type HomeData, isAllKnown, type Overview } from "./warnings";
 
 const NOW = 1_760_000_000;
 
@@ -45,7 +45,7 @@ const worker = (id: string, state: string, wheels = "ok") =>
 const letters = (...ages: number[]) => ages.map((age) => ({ timestamp: NOW - age }) as Schemas["LetterView"]);
 const wait = (inSec: number) => ({ deadline_at: NOW + inSec }) as Schemas["WaitItem"];
 
-const facts = (over: Partial<Facts>): Facts => ({
+const homeData = (over: Partial<HomeData>): HomeData => ({
   health: health(true),
   overview: undefined,
   workers: [],
@@ -57,27 +57,14 @@ const facts = (over: Partial<Facts>): Facts => ({
   ...over,
 });
 
-const kinds = (over: Partial<Facts>) => findWarnings(facts(over)).map(({ kind }) => kind);
-
-it("a queue of cancelled runs only has no oldest one", () => {
-  const { queues } = queue({ waiting: 3, pending: 0, oldest_pending_sec: null, oldest_sec: 1_320 });
-  expect(oldestWait(queues)).toBeNull();
-  expect(oldestWait([])).toBeNull();
-  expect(
-    oldestWait([
-      ...queues,
-      ...queue({ oldest_pending_sec: 40, oldest_sec: 1_320 }).queues,
-      ...queue({}).queues,
-    ]),
-  ).toBe(40);
-});
+const kinds = (over: Partial<HomeData>) => findWarnings(homeData(over)).map(({ kind }) => kind);
 
 describe("warnings", () => {
   it("are empty when all is well", () => {
     const overview = queue({});
     const workers = [worker("a", "RUNNING"), worker("b", "STOPPED_GRACEFUL", "error")];
     expect(
-      findWarnings(facts({ overview, workers, waits: [wait(7_200)], letters: letters(10, 20) })),
+      findWarnings(homeData({ overview, workers, waits: [wait(7_200)], letters: letters(10, 20) })),
     ).toEqual([]);
   });
 
@@ -85,7 +72,7 @@ describe("warnings", () => {
     const alert = (id: string, firing: boolean, mute: object | null = null) =>
       ({ alert_id: id, firing, mute }) as Schemas["AlertView"];
     const alerts = [alert("calm", false), alert("loud", true), alert("known", true, { until: null })];
-    expect(findWarnings(facts({ alerts }))).toEqual([{ kind: "alerts", alerts: ["loud"] }]);
+    expect(findWarnings(homeData({ alerts }))).toEqual([{ kind: "alerts", alerts: ["loud"] }]);
     expect(kinds({ alerts: [alert("known", true, {})] })).toEqual([]);
   });
 
@@ -97,7 +84,7 @@ describe("warnings", () => {
   it("report records that cannot be read, to the operator only", () => {
     const newest = [{ kind: "run", key: "r-1", revision: 7, problem: "not JSON", found_at: NOW }] as const;
     const overview = { queues: [], unreadable: { total: 3, newest } } as unknown as Overview;
-    expect(findWarnings(facts({ overview }))).toEqual([
+    expect(findWarnings(homeData({ overview }))).toEqual([
       { kind: "unreadable", count: 3, records: ["run r-1"] },
     ]);
     expect(kinds({ overview: { queues: [] } as unknown as Overview })).toEqual([]);
@@ -105,22 +92,22 @@ describe("warnings", () => {
 
   it("report that NATS cannot write, and why", () => {
     const full = withStorage({ ready: false, cause: "disk_full", detail: "its disk is full" });
-    expect(findWarnings(facts({ health: full }))).toEqual([
+    expect(findWarnings(homeData({ health: full }))).toEqual([
       { kind: "storage", cause: "disk_full", detail: "its disk is full" },
     ]);
     const unknown = withStorage({ ready: false, cause: "of a later version" });
-    expect(findWarnings(facts({ health: unknown }))).toMatchObject([{ cause: "not_stored" }]);
+    expect(findWarnings(homeData({ health: unknown }))).toMatchObject([{ cause: "not_stored" }]);
   });
 
   it("report what is almost full", () => {
     const low = [{ of: "disk", free_bytes: 5, limit_bytes: 100 }];
-    expect(findWarnings(facts({ health: withStorage({ low }) }))).toEqual([
+    expect(findWarnings(homeData({ health: withStorage({ low }) }))).toEqual([
       { kind: "space", of: "disk", free: 5, limit: 100 },
     ]);
   });
 
   it("report an unserved, paused or slow queue", () => {
-    expect(findWarnings(facts({ overview: queue({ workers: 0 }) }))).toEqual([
+    expect(findWarnings(homeData({ overview: queue({ workers: 0 }) }))).toEqual([
       { kind: "noWorker", tag: "gpu", waiting: 3, oldestSec: 9 },
     ]);
     expect(kinds({ overview: queue({ workers: 0, workers_held: 2 }) })).toEqual(["allHeld"]);
@@ -131,14 +118,14 @@ describe("warnings", () => {
   });
 
   it("count no jobs of cancelled runs, which stay in the queue", () => {
-    expect(findWarnings(facts({ overview: queue({ waiting: 3, pending: 1, workers: 0 }) }))).toEqual([
+    expect(findWarnings(homeData({ overview: queue({ waiting: 3, pending: 1, workers: 0 }) }))).toEqual([
       { kind: "noWorker", tag: "gpu", waiting: 1, oldestSec: 9 },
     ]);
     expect(kinds({ overview: queue({ waiting: 3, pending: 0, workers: 0 }) })).toEqual([]);
   });
 
   it("report runs whose worker is gone, once, unless another worker is about to take them", () => {
-    const lost = (seenAgo: number, over: Partial<Overview["queues"][number]>): Partial<Facts> => ({
+    const lost = (seenAgo: number, over: Partial<Overview["queues"][number]>): Partial<HomeData> => ({
       overview: {
         ...queue({ waiting: 0, ...over }),
         lost_runs: [
@@ -148,18 +135,18 @@ describe("warnings", () => {
       },
       workers: [worker("a", "DISCONNECTED"), worker("c", "DISCONNECTED")],
     });
-    const [first, ...rest] = findWarnings(facts(lost(0, { workers: 0 })));
+    const [first, ...rest] = findWarnings(homeData(lost(0, { workers: 0 })));
     expect(first).toEqual({ kind: "lost", tag: "gpu", runs: 3, lostBy: ["a", "b"], others: "none" });
     expect(rest).toEqual([{ kind: "disconnected", workers: ["c"] }]);
-    expect(findWarnings(facts(lost(60, { workers: 0, workers_held: 1 })))[0]).toMatchObject({
+    expect(findWarnings(homeData(lost(60, { workers: 0, workers_held: 1 })))[0]).toMatchObject({
       others: "held",
     });
-    expect(findWarnings(facts(lost(301, {})))[0]).toMatchObject({ kind: "lost", others: "busy" });
+    expect(findWarnings(homeData(lost(301, {})))[0]).toMatchObject({ kind: "lost", others: "busy" });
     expect(kinds(lost(60, {}))).toEqual(["disconnected"]);
 
     const ofUnlistedQueue = (...workers: Schemas["WorkerView"][]) => {
       const { overview } = lost(301, { tag: "another" });
-      return findWarnings(facts({ overview, workers }))[0];
+      return findWarnings(homeData({ overview, workers }))[0];
     };
     const serving = { ...worker("c", "IDLE"), tags: ["gpu"], paused: false, draining: false };
     expect(ofUnlistedQueue()).toMatchObject({ kind: "lost", others: "none" });
@@ -170,14 +157,14 @@ describe("warnings", () => {
   });
 
   it("report a wait that expires within an hour", () => {
-    expect(findWarnings(facts({ waits: [wait(60), wait(3_000), wait(4_000)] }))).toEqual([
+    expect(findWarnings(homeData({ waits: [wait(60), wait(3_000), wait(4_000)] }))).toEqual([
       { kind: "expiring", count: 2, deadline: NOW + 60 },
     ]);
   });
 
   it("report a disconnected worker, and failed wheels", () => {
     const workers = [worker("a", "DISCONNECTED", "error"), worker("b", "IDLE", "error")];
-    expect(findWarnings(facts({ workers }))).toEqual([
+    expect(findWarnings(homeData({ workers }))).toEqual([
       { kind: "disconnected", workers: ["a"] },
       { kind: "wheels", worker: "b", error: "no such wheel" },
     ]);

@@ -31,7 +31,7 @@ export type Others = "none" | "held" | "busy";
 const WRITE_CAUSES = ["disk_full", "store_stopped", "not_stored", "limit_reached"] as const;
 export type WriteCause = (typeof WRITE_CAUSES)[number];
 
-export interface Facts {
+export interface HomeData {
   health: Health | undefined;
   overview: Overview | undefined;
   workers: readonly Worker[];
@@ -56,20 +56,20 @@ const HOUR_SEC = 3_600;
 /** Fewer dead letters are single failures, which the failing flows show. */
 const SEVERAL_LETTERS = 5;
 
-export function findWarnings(facts: Facts): Warning[] {
+export function findWarnings(data: HomeData): Warning[] {
   return [
-    ...ofGateway(facts),
-    ...ofRecords(facts.overview),
-    ...ofLostRuns(facts),
-    ...ofQueues(facts.overview),
-    ...ofAlerts(facts),
-    ...ofWaits(facts),
-    ...ofWorkers(facts),
-    ...ofLetters(facts),
+    ...ofGateway(data),
+    ...ofRecords(data.overview),
+    ...ofLostRuns(data),
+    ...ofQueues(data.overview),
+    ...ofAlerts(data),
+    ...ofWaits(data),
+    ...ofWorkers(data),
+    ...ofLetters(data),
   ];
 }
 
-function ofGateway({ health }: Facts): Warning[] {
+function ofGateway({ health }: HomeData): Warning[] {
   if (!health) return [];
   const { storage } = health;
   if (!storage.ready) {
@@ -93,7 +93,7 @@ function ofRecords(overview: Overview | undefined): Warning[] {
 }
 
 /** Runs whose worker is gone, by tag. Where a worker is free, it takes them over within seconds. */
-function ofLostRuns({ overview, workers, now }: Facts): Warning[] {
+function ofLostRuns({ overview, workers, now }: HomeData): Warning[] {
   const all = overview?.lost_runs ?? [];
   return [...new Set(all.map(({ tag }) => tag))].flatMap((tag): Warning[] => {
     const lost = all.filter((each) => each.tag === tag);
@@ -116,16 +116,10 @@ function othersServing(tag: string, overview: Overview | undefined, workers: rea
 
 const isAlive = ({ state }: Worker): boolean => state === "RUNNING" || state === "IDLE";
 
-type Queue = Overview["queues"][number];
+export type Queue = Overview["queues"][number];
 
 /** Jobs of cancelled runs stay in the queue until a worker reads them: they are no waiting runs. */
 const waitingIn = ({ waiting, pending }: Queue): number => Math.min(waiting, pending);
-
-/** How long the oldest queued run waits; null: there is none. */
-export function oldestWait(queues: readonly Queue[]): number | null {
-  const ages = queues.flatMap(({ oldest_pending_sec: age }) => age ?? []);
-  return ages.length > 0 ? Math.max(...ages) : null;
-}
 
 function ofQueues(overview: Overview | undefined): Warning[] {
   return (overview?.queues ?? []).flatMap((queue): Warning[] => {
@@ -141,20 +135,20 @@ function ofQueues(overview: Overview | undefined): Warning[] {
 }
 
 /** Somebody who muted an alert knows of it. */
-function ofAlerts({ alerts }: Facts): Warning[] {
+function ofAlerts({ alerts }: HomeData): Warning[] {
   const firing = alerts.filter(({ firing, mute }) => firing && !mute).map(({ alert_id: id }) => id);
   return firing.length > 0 ? [{ kind: "alerts", alerts: firing }] : [];
 }
 
-function ofWaits({ waits, now }: Facts): Warning[] {
+function ofWaits({ waits, now }: HomeData): Warning[] {
   const soon = waits.flatMap(({ deadline_at: at }) => (at !== null && at - now < EXPIRING_SEC ? at : []));
   const [deadline] = soon;
   return deadline !== undefined ? [{ kind: "expiring", count: soon.length, deadline }] : [];
 }
 
-function ofWorkers(facts: Facts): Warning[] {
-  const { workers } = facts;
-  const named = new Set(ofLostRuns(facts).flatMap((each) => (each.kind === "lost" ? each.lostBy : [])));
+function ofWorkers(data: HomeData): Warning[] {
+  const { workers } = data;
+  const named = new Set(ofLostRuns(data).flatMap((each) => (each.kind === "lost" ? each.lostBy : [])));
   const silent = workers
     .filter(({ state, worker_id: id }) => state === "DISCONNECTED" && !named.has(id))
     .map(({ worker_id: id }) => id);
@@ -168,7 +162,7 @@ function ofWorkers(facts: Facts): Warning[] {
 }
 
 /** An increase of dead letters: several in the last hour, and more than in the hour before. */
-function ofLetters({ letters, moreLetters, now }: Facts): Warning[] {
+function ofLetters({ letters, moreLetters, now }: HomeData): Warning[] {
   const count = letters.filter(({ timestamp }) => timestamp > now - HOUR_SEC).length;
   const before = letters.length - count;
   if (count < SEVERAL_LETTERS || count <= before) return [];

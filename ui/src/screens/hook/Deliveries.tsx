@@ -26,7 +26,7 @@ import type { HookRef } from "../../triggers/triggerRef";
 import { CopyButton } from "../../ui/Copy";
 import { Button, Select } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
-import { Fact, Facts } from "../../ui/Facts";
+import { Fact, FactList } from "../../ui/FactList";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { useRowKeys } from "../../ui/rowKeys";
 import { TableHead } from "../../ui/TableHead";
@@ -260,7 +260,7 @@ function Shown({ delivery }: { delivery: Delivery }) {
   const language = useLanguage();
   return (
     <>
-      <Facts>
+      <FactList>
         <Fact name={t("status")}>
           <Outcome outcome={delivery.status} label={word(delivery.status)} />
         </Fact>
@@ -281,7 +281,7 @@ function Shown({ delivery }: { delivery: Delivery }) {
             <Why item={delivery} />
           </Fact>
         )}
-      </Facts>
+      </FactList>
       {delivery.missing.length > 0 && (
         <p className={styles.wrapped}>{t("missing", { names: listText(delivery.missing) })}</p>
       )}

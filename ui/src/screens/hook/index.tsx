@@ -12,7 +12,7 @@ import { messages as common } from "../../triggers/messages";
 import styles from "../../triggers/Triggers.module.css";
 import { hookRef } from "../../triggers/triggerRef";
 import { CommandLine } from "../../ui/CommandLine";
-import { Fact, Facts } from "../../ui/Facts";
+import { Fact, FactList } from "../../ui/FactList";
 import { ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
@@ -78,7 +78,7 @@ function HookFacts({ hook }: { hook: Hook }) {
   const words = useHookWords();
   const conditions = Object.entries(hook.only_if);
   return (
-    <Facts>
+    <FactList>
       <Fact name={c("flow")}>
         <a href={href("/runs", { flow: hook.flow_name })}>
           <UserText text={hook.flow_name} />
@@ -121,7 +121,7 @@ function HookFacts({ hook }: { hook: Hook }) {
       <Fact name={c("changed")}>
         <Ago at={hook.updated_at} />
       </Fact>
-    </Facts>
+    </FactList>
   );
 }
 

@@ -89,7 +89,7 @@ function useHookForm(stored: Hook | null) {
     onDone: (current) => {
       const theirs = draftOf(current);
       setState({ draft: onTop(draft, base, theirs), base: theirs, revision: current.revision });
-      saving.forgetProblem();
+      saving.clearProblem();
     },
   });
   const own = useOwnFindings(draft);

@@ -15,7 +15,7 @@ import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { FilterChips, FilterRow, FilterSelect, searchText, searchTyped, wordChips } from "../../ui/filters";
 import { Page } from "../../ui/Page";
-import { Pages } from "../../ui/Pages";
+import { Pagination } from "../../ui/Pagination";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { TableHead } from "../../ui/TableHead";
@@ -53,7 +53,7 @@ export default function HooksScreen() {
       {isPending && <Loading />}
       {items.length > 0 && <HookTable items={items} />}
       {data && items.length === 0 && !error && <Nothing filtered={isFiltered} />}
-      <Pages next={data?.next_cursor} />
+      <Pagination next={data?.next_cursor} />
     </Page>
   );
 }

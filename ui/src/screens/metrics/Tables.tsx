@@ -10,7 +10,7 @@ import type { Scrape } from "./exposition";
 import { flowRows, type QueueRow, type RouteRow } from "./figures";
 import styles from "./Metrics.module.css";
 import { messages } from "./messages";
-import table from "./Table.module.css";
+import table from "./ScrollTable.module.css";
 
 const SHOWN = 15;
 // Where the gateway counts the flows beyond its limit.

@@ -23,7 +23,7 @@ import { type AgentRequest, deleteRequest, type RequestDetail, readRequest } fro
 import { messages as dialogTexts } from "../../triggers/messages";
 import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { ButtonLink, IconButton, joined, Segments } from "../../ui/controls";
-import { Fact, Facts } from "../../ui/Facts";
+import { Fact, FactList } from "../../ui/FactList";
 import { ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
 import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
@@ -163,7 +163,7 @@ function RequestFacts({ request }: { request: AgentRequest }) {
   const t = useMessages(messages);
   const c = useMessages(common);
   return (
-    <Facts>
+    <FactList>
       <Fact name={c("priority")}>
         <Priority priority={request.priority} />
       </Fact>
@@ -204,7 +204,7 @@ function RequestFacts({ request }: { request: AgentRequest }) {
       <Fact name={t("updated")}>
         <Ago at={momentOf(request.updated_at)} />
       </Fact>
-    </Facts>
+    </FactList>
   );
 }
 

@@ -12,13 +12,13 @@ import { Page } from "../../ui/Page";
 import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
 import { isTerminal } from "../../ui/status";
 import { Details } from "./details/Details";
-import { Facts } from "./Facts";
 import { FlowCard } from "./flow/FlowCard";
 import { PlanOfRun } from "./flow/PlanCard";
 import { LogCard } from "./log/LogCard";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
 import { RunActions } from "./RunActions";
+import { RunFacts } from "./RunFacts";
 import { RunPlace, RunSteps } from "./RunPlace";
 import { CompareMenu } from "./related/CompareMenu";
 import { RelatedRuns } from "./related/RelatedRuns";
@@ -101,7 +101,7 @@ function Shown({ run, removed, onRevived }: ShownProps) {
         </>
       }
     >
-      <Facts run={run} />
+      <RunFacts run={run} />
       <Why run={run} tasks={tasks} controls={controls} onSelect={select} />
       {controls.dialog}
       <div className={styles.columns}>

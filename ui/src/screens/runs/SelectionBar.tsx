@@ -162,7 +162,6 @@ function CancelDialog({ runs, left, onCancel, onClose }: CancelDialogProps) {
       confirm={t("doCancel", { count })}
       back={t("keepAll")}
       kind="danger"
-      blocked={false}
       onSubmit={() => onCancel(reason)}
       onClose={onClose}
     >

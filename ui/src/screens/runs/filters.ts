@@ -1,7 +1,7 @@
 /** The filters and the order of the list in the URL. */
 import type { QueryPatch } from "../../app/router";
-import { sinceOf } from "../../ui/spans";
-import { takeWords } from "../../ui/typedWords";
+import { extractFilters } from "../../ui/searchFilters";
+import { sinceOf } from "../../ui/timeRanges";
 
 /** Filters with one value, which can be typed into the search field: `flow:etl`. */
 export const WORDS = ["flow", "tag", "worker", "origin", "cause"] as const;
@@ -51,7 +51,7 @@ export function apiFilter(query: URLSearchParams, now: number): URLSearchParams 
 /** Typed words such as `flow:etl` become filters, the rest is a text search. */
 export function parseTyped(text: string): QueryPatch {
   const patch: QueryPatch = {};
-  const rest = takeWords(text, (name, value) => {
+  const rest = extractFilters(text, (name, value) => {
     if (name === "status") patch.status = value.toUpperCase().split(",");
     else if (name === "label") patch.tag = value;
     else if (isOneOf(WORDS, name)) patch[name] = value;

@@ -18,11 +18,11 @@ import { Panel } from "../run/Panel";
 import { useServedTags } from "../submit/suggestions";
 import { Backfills } from "./Backfills";
 import { Calendar } from "./Calendar";
-import { Facts } from "./Facts";
 import { Decisions, Runs } from "./History";
 import { messages } from "./messages";
 import styles from "./Schedule.module.css";
 import { ScheduleActions } from "./ScheduleActions";
+import { ScheduleFacts } from "./ScheduleFacts";
 import { useRecentRuns, useSchedule } from "./useScheduleData";
 
 export default function Screen({ params }: ScreenProps) {
@@ -102,7 +102,7 @@ function Shown({ schedule }: { schedule: Schedule }) {
       actions={<ScheduleActions schedule={schedule} />}
     >
       <Notices schedule={schedule} />
-      <Facts schedule={schedule} />
+      <ScheduleFacts schedule={schedule} />
       <div className={styles.parts}>
         <Backfills schedule={schedule} />
         <Calendar schedule={schedule} recent={recent ?? []} />

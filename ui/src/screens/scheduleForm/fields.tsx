@@ -1,74 +1,44 @@
 /** The inputs of the form. Each is named by its part of the draft. */
 
-import { createContext, useContext } from "react";
-import { CodeField, InputField } from "../../ui/fields";
+import { createContext, type ReactNode, useContext } from "react";
+import * as shared from "../../ui/draftForm";
 import type { Draft } from "./draft";
 import styles from "./ScheduleForm.module.css";
 import type { Wrong } from "./useScheduleForm";
 
-interface FormState {
+interface State {
   draft: Draft;
   change: (patch: Partial<Draft>) => void;
   wrong: Wrong;
 }
 
-export const FormContext = createContext<FormState | null>(null);
+const ScheduleContext = createContext<State | null>(null);
 
-export function useForm(): FormState {
-  const form = useContext(FormContext);
+export function useForm(): State {
+  const form = useContext(ScheduleContext);
   if (!form) throw new Error("outside of the form");
   return form;
 }
 
-type TextName = { [K in keyof Draft]: string extends Draft[K] ? K : never }[keyof Draft];
-
-interface TextFieldProps {
-  name: TextName;
-  label: string;
-  hint?: string;
-  type?: "text" | "datetime-local";
-  inputMode?: "decimal" | "numeric";
-  /** The id of a list of suggestions. */
-  list?: string;
-  disabled?: boolean;
-  maxLength?: number;
-  required?: boolean;
-}
-
-export function TextField({ name, type = "text", ...rest }: TextFieldProps) {
-  const { draft, change, wrong } = useForm();
+/** For the inputs of this form, and for the shared ones, which know texts only. */
+export function FormState({ children, ...state }: State & { children: ReactNode }) {
+  const { pauseOnFailure, paused, ...texts } = state.draft;
   return (
-    <InputField
-      {...rest}
-      type={type}
-      error={wrong[name]}
-      autoComplete="off"
-      value={draft[name]}
-      onChange={(value) => change({ [name]: value })}
-    />
+    <ScheduleContext value={state}>
+      <shared.FormContext value={{ draft: texts, change: state.change, wrong: state.wrong }}>
+        {children}
+      </shared.FormContext>
+    </ScheduleContext>
   );
 }
 
-interface LinesFieldProps {
-  name: TextName;
-  label: string;
-  hint: string;
-  placeholder?: string;
+interface Named {
+  name: { [K in keyof Draft]: string extends Draft[K] ? K : never }[keyof Draft];
 }
 
-/** An entry per line. */
-export function LinesField({ name, ...rest }: LinesFieldProps) {
-  const { draft, change, wrong } = useForm();
-  return (
-    <CodeField
-      {...rest}
-      error={wrong[name]}
-      rows={Math.min(Math.max(draft[name].split("\n").length, 2), 8)}
-      value={draft[name]}
-      onChange={(value) => change({ [name]: value })}
-    />
-  );
-}
+/** The shared inputs, with the names of this draft only. */
+export const TextField: (props: shared.TextFieldProps & Named) => ReactNode = shared.TextField;
+export const LinesField: (props: shared.LinesFieldProps & Named) => ReactNode = shared.LinesField;
 
 interface CheckFieldProps {
   name: "pauseOnFailure" | "paused";

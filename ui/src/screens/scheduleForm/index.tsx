@@ -1,6 +1,5 @@
 /** The form of a new schedule, or of one that is edited. */
 
-import { Save } from "lucide-react";
 import { useState } from "react";
 import { useRead } from "../../api/queries";
 import { href, usePlace } from "../../app/router";
@@ -11,20 +10,19 @@ import { OVERLAPS, type Schedule } from "../../schedules/schedule";
 import { previewSchedule, readSchedule } from "../../schedules/scheduleApi";
 import { refOf, scheduleHref } from "../../schedules/scheduleRef";
 import { useSettled } from "../../schedules/useSettled";
-import { Button, ButtonLink } from "../../ui/controls";
 import { Form } from "../../ui/Form";
 import { ProblemBox } from "../../ui/feedback";
 import { SelectField } from "../../ui/fields";
 import { Card, Page } from "../../ui/Page";
 import { LoadingPage } from "../../ui/pageStates";
+import { SaveBar, StaleNote } from "../../ui/saving";
 import { specOf } from "./draft";
-import { CheckField, FormContext, TextField, useForm } from "./fields";
+import { CheckField, FormState, TextField, useForm } from "./fields";
 import { startDraft } from "./keptDraft";
 import { messages } from "./messages";
 import { Preview } from "./Preview";
 import styles from "./ScheduleForm.module.css";
 import { SpecFields } from "./SpecFields";
-import { StaleNotice } from "./StaleNotice";
 import { placed, useScheduleForm } from "./useScheduleForm";
 import { WhatFields } from "./WhatFields";
 
@@ -64,7 +62,7 @@ function ScheduleForm({ stored }: { stored: Schedule | null }) {
   const wrong = { ...told.fields, ...form.wrong };
   return (
     <Page title={stored ? t("editTitle", { schedule: stored.schedule_id }) : t("title")}>
-      <FormContext value={{ draft, change, wrong }}>
+      <FormState draft={draft} change={change} wrong={wrong}>
         <Form className={styles.form} refusal={form.refused} onSubmit={submit}>
           <div className={styles.inputs}>
             <Card title={t("what")}>
@@ -88,23 +86,22 @@ function ScheduleForm({ stored }: { stored: Schedule | null }) {
               </div>
             </Card>
             {form.isStale && (
-              <StaleNotice onReload={() => form.reload.mutate()} busy={form.reload.isPending} />
+              <StaleNote
+                title={t("staleTitle")}
+                text={t("staleText")}
+                load={t("staleReload")}
+                disabled={form.reload.isPending}
+                onLoad={() => form.reload.mutate()}
+              />
             )}
             {form.both && <Taken both={form.both} />}
             {problem && <ProblemBox problem={problem} />}
-            <div className={styles.actions}>
-              <Button kind="primary" type="submit" aria-disabled={form.isPending}>
-                <Save size={14} aria-hidden />
-                {form.isPending ? t("saving") : stored ? t("save") : t("create")}
-              </Button>
-              <ButtonLink
-                href={stored ? scheduleHref(refOf(stored)) : href("/schedules")}
-                onClick={form.discard}
-              >
-                {t("discard")}
-              </ButtonLink>
-              <span className={styles.soft}>{t("keys")}</span>
-            </div>
+            <SaveBar
+              isNew={stored === null}
+              isPending={form.isPending}
+              back={stored ? scheduleHref(refOf(stored)) : href("/schedules")}
+              onDiscard={form.discard}
+            />
           </div>
           <Preview
             draft={draft}
@@ -114,7 +111,7 @@ function ScheduleForm({ stored }: { stored: Schedule | null }) {
             isPlaced={!told.hasRest && Object.keys(told.fields).length > 0}
           />
         </Form>
-      </FormContext>
+      </FormState>
     </Page>
   );
 }

@@ -60,7 +60,7 @@ export function useScheduleForm(stored: Schedule | null) {
       const theirs = draftOf(current);
       const result = merged(draft, base, theirs);
       kept.set({ target, draft: result.draft, base: theirs, revision: current.revision });
-      saving.forgetProblem();
+      saving.clearProblem();
       setBoth(result.both);
     },
   });

@@ -1,6 +1,6 @@
 /** The filters of schedules in the URL. */
 import type { QueryPatch } from "../../app/router";
-import { takeWords } from "../../ui/typedWords";
+import { extractFilters } from "../../ui/searchFilters";
 
 /** Filters with one value, which can be typed into the search field: `flow:etl`. */
 export const WORDS = ["flow", "tag"] as const;
@@ -31,7 +31,7 @@ export function apiQuery(query: URLSearchParams): URLSearchParams {
 /** Typed words such as `flow:etl` become filters, the rest is a text search. */
 export function parseTyped(text: string): QueryPatch {
   const patch: QueryPatch = { cursor: null };
-  const rest = takeWords(text, (name, value) => {
+  const rest = extractFilters(text, (name, value) => {
     const isWord = WORDS.some((each) => each === name);
     if (isWord) patch[name] = value;
     return isWord;

@@ -10,7 +10,7 @@ import { ButtonLink } from "../../ui/controls";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { FilterChips, FilterRow, FilterSelect, searchTyped, wordChips } from "../../ui/filters";
 import { Page } from "../../ui/Page";
-import { Pages } from "../../ui/Pages";
+import { Pagination } from "../../ui/Pagination";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { useServedTags } from "../submit/suggestions";
@@ -56,7 +56,7 @@ export default function SchedulesScreen() {
       {isPending && <Loading />}
       {items.length > 0 && <ScheduleList items={items} />}
       {data && items.length === 0 && !error && <Nothing filtered={filtered || isLater} />}
-      <Pages next={data?.next_cursor} />
+      <Pagination next={data?.next_cursor} />
     </Page>
   );
 }

@@ -16,7 +16,7 @@ import { monthText } from "../../triggers/templateMonth";
 import { CommandLine } from "../../ui/CommandLine";
 import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { Button, IconButton } from "../../ui/controls";
-import { Fact, Facts } from "../../ui/Facts";
+import { Fact, FactList } from "../../ui/FactList";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Menu, MenuItem, MenuLabel } from "../../ui/menus";
 import { Page } from "../../ui/Page";
@@ -138,7 +138,7 @@ function TemplateFacts({ template }: { template: Template }) {
   const l = useMessages(listTexts);
   const month = monthText(template);
   return (
-    <Facts>
+    <FactList>
       <Fact name={t("id")}>
         <code>{template.id}</code>
       </Fact>
@@ -165,7 +165,7 @@ function TemplateFacts({ template }: { template: Template }) {
       <Fact name={c("changed")}>
         <Ago at={secondsOf(template.updated_at)} />
       </Fact>
-    </Facts>
+    </FactList>
   );
 }
 

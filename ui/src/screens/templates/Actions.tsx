@@ -13,12 +13,13 @@ import styles from "../../triggers/Triggers.module.css";
 import { ConfirmDialog } from "../../ui/ConfirmDialog";
 import { Button, IconButton, Input } from "../../ui/controls";
 import { type Draft, errorsByField, FormContext, TextField } from "../../ui/draftForm";
+import { FormDialog } from "../../ui/FormDialog";
 import { ProblemBox } from "../../ui/feedback";
+import { messages as uiMessages } from "../../ui/messages";
 import { Tags } from "../../ui/Tags";
 import { showToast } from "../../ui/toasts";
 import { UserText } from "../../ui/UserText";
 import { Panel } from "../run/Panel";
-import { DraftDialog } from "./DraftDialog";
 import { messages } from "./messages";
 
 const EVERY_MS = 5_000;
@@ -155,6 +156,7 @@ function Row({ action, may, onAsk }: RowProps) {
 function ActionForm({ stored, onClose }: { stored: WorkflowAction | null; onClose: () => void }) {
   const t = useMessages(messages);
   const c = useMessages(common);
+  const u = useMessages(uiMessages);
   const [draft, setDraft] = useState<Draft>(() => ({
     key: stored?.key ?? "",
     ...(stored ? bindingDraft(stored) : EMPTY_BINDING),
@@ -182,25 +184,28 @@ function ActionForm({ stored, onClose }: { stored: WorkflowAction | null; onClos
     setDraft((now) => ({ ...now, ...patch }));
   };
   return (
-    <DraftDialog
+    <FormDialog
       title={stored ? t("editActionTitle", { name: stored.key }) : t("actionTitle")}
+      width={640}
+      confirm={save.isPending ? u("saving") : u("save")}
       isPending={save.isPending}
       problem={serverErrors.rest}
-      refusal={null}
       onSubmit={submit}
       onClose={onClose}
     >
       <FormContext value={{ draft, change, wrong: { ...serverErrors.wrong, ...(tried ? own : {}) } }}>
-        <TextField
-          name="key"
-          label={t("key")}
-          hint={stored ? t("keyFixed") : t("keyHint")}
-          disabled={stored !== null}
-          required={stored === null}
-          maxLength={48}
-        />
-        <FlowFields />
+        <div className={styles.fields}>
+          <TextField
+            name="key"
+            label={t("key")}
+            hint={stored ? t("keyFixed") : t("keyHint")}
+            disabled={stored !== null}
+            required={stored === null}
+            maxLength={48}
+          />
+          <FlowFields />
+        </div>
       </FormContext>
-    </DraftDialog>
+    </FormDialog>
   );
 }

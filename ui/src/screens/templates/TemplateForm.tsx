@@ -14,8 +14,9 @@ import {
   TextField,
   type Wrong,
 } from "../../ui/draftForm";
+import { FormDialog } from "../../ui/FormDialog";
+import { messages as uiMessages } from "../../ui/messages";
 import { showToast } from "../../ui/toasts";
-import { DraftDialog } from "./DraftDialog";
 import { messages } from "./messages";
 import { StepFields } from "./StepFields";
 import {
@@ -50,6 +51,7 @@ function useOwnFindings({ fields, steps }: TemplateDraft): Wrong {
 export function TemplateForm({ stored, onClose, onSaved }: TemplateFormProps) {
   const t = useMessages(messages);
   const c = useMessages(common);
+  const u = useMessages(uiMessages);
   const [draft, setDraft] = useState(() => (stored ? templateDraft(stored) : EMPTY_TEMPLATE));
   // A new object for each refusal.
   const [refused, setRefused] = useState<object | null>(null);
@@ -76,8 +78,10 @@ export function TemplateForm({ stored, onClose, onSaved }: TemplateFormProps) {
   };
   const change = (patch: Draft) => replace({ ...draft, fields: { ...draft.fields, ...patch } });
   return (
-    <DraftDialog
+    <FormDialog
       title={stored ? t("editTemplateTitle", { name: stored.name }) : t("templateTitle")}
+      width={640}
+      confirm={save.isPending ? u("saving") : u("save")}
       isPending={save.isPending}
       problem={serverErrors.rest}
       refusal={refused}
@@ -85,10 +89,12 @@ export function TemplateForm({ stored, onClose, onSaved }: TemplateFormProps) {
       onClose={onClose}
     >
       <FormContext value={{ draft: draft.fields, change, wrong }}>
-        <Inputs isNew={stored === null} />
-        <StepFields steps={draft.steps} wrong={wrong} onChange={(steps) => replace({ ...draft, steps })} />
+        <div className={styles.fields}>
+          <Inputs isNew={stored === null} />
+          <StepFields steps={draft.steps} wrong={wrong} onChange={(steps) => replace({ ...draft, steps })} />
+        </div>
       </FormContext>
-    </DraftDialog>
+    </FormDialog>
   );
 }
 

@@ -9,7 +9,7 @@ import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
 import { Card } from "../../../ui/Page";
 import { UserText } from "../../../ui/UserText";
-import base from "../Table.module.css";
+import base from "../ScrollTable.module.css";
 import { changeOf, type Figures, type Order, type Statistics, sortedBy, verdictOf } from "./compare";
 import { useFormats } from "./formats";
 import { messages } from "./messages";

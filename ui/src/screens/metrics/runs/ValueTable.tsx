@@ -7,7 +7,7 @@ import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
 import { TableHead } from "../../../ui/TableHead";
-import base from "../Table.module.css";
+import base from "../ScrollTable.module.css";
 import type { Statistics } from "./compare";
 import { useFormats } from "./formats";
 import { messages } from "./messages";

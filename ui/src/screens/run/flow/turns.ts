@@ -13,8 +13,8 @@ export interface Turn {
 
 // Between two lines.
 const LANE = 6;
-// All lines that lie beside each other: two columns are not further apart.
-const MOST = 24;
+// All lanes together; the gap between two columns has no more room.
+const MAX_LANES_WIDTH = 24;
 const CORNER = 8;
 
 export interface Lanes {
@@ -37,7 +37,7 @@ export function lanesOf(turns: readonly Turn[], columnGap: number): Lanes {
     found.push({ from, parts, lane: Math.max(-1, ...beside.map(({ lane }) => lane)) + 1 });
   }
   const last = Math.max(0, ...found.map(({ lane }) => lane));
-  const step = Math.min(LANE, MOST / Math.max(last, 1));
+  const step = Math.min(LANE, MAX_LANES_WIDTH / Math.max(last, 1));
   const offsets = new Map(found.map(({ from, lane }) => [from, (lane - last / 2) * step]));
   return { offset: (from) => offsets.get(from) ?? 0, width: last * step };
 }

@@ -1,6 +1,6 @@
 /** Views: a named filter, order and columns of the list, which are all in the URL. Pure functions. */
 import type { Schemas } from "../../../api/client";
-import { spanOf } from "../../../ui/spans";
+import { spanOf } from "../../../ui/timeRanges";
 import { columnsIn } from "../columnNames";
 import { FURTHER, isOneOf, MOMENTS, orderingOf, SORTS, WORDS } from "../filters";
 

@@ -7,7 +7,7 @@ import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { exactTime } from "../../i18n/time";
 import { CauseMark } from "../../ui/cause";
-import { Fact, Facts as FactRow } from "../../ui/Facts";
+import { Fact, FactList } from "../../ui/FactList";
 import { isTerminal } from "../../ui/status";
 import { Labels } from "../../ui/Tags";
 import { Ago, Duration } from "../../ui/time";
@@ -20,14 +20,14 @@ const MOST_REPEATS = 5;
 /** A rerun names its origin in a fact of its own. */
 const PLAIN: ReadonlySet<string> = new Set(["api", "rerun"]);
 
-export function Facts({ run }: { run: Run }) {
+export function RunFacts({ run }: { run: Run }) {
   const t = useMessages(messages);
   const language = useLanguage();
   const repeats = useRepeats(run);
   const labels = run.tags.filter((each) => each !== run.tag);
   const { cause } = run;
   return (
-    <FactRow className={styles.facts}>
+    <FactList className={styles.facts}>
       {run.status === "SCHEDULED" && run.start_at != null && (
         <Fact name={t("starts")}>
           <Ago at={run.start_at} />
@@ -101,7 +101,7 @@ export function Facts({ run }: { run: Run }) {
           )}
         </Fact>
       )}
-    </FactRow>
+    </FactList>
   );
 }
 

@@ -5,7 +5,7 @@ import { Button } from "./controls";
 import styles from "./filters.module.css";
 import { messages } from "./messages";
 
-interface PagesProps {
+interface PaginationProps {
   /** The cursor of the next page; none: this is the last one. */
   next: string | null | undefined;
   /** Other texts, for a list by time. */
@@ -13,7 +13,7 @@ interface PagesProps {
   further?: string;
 }
 
-export function Pages({ next, first, further }: PagesProps) {
+export function Pagination({ next, first, further }: PaginationProps) {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
   const isFirst = !query.has("cursor");

@@ -1,14 +1,14 @@
 /** Names and values in a row. */
 import type { ReactNode } from "react";
 import { joined } from "./controls";
-import styles from "./Facts.module.css";
+import styles from "./FactList.module.css";
 
-interface FactsProps {
+interface FactListProps {
   className?: string;
   children: ReactNode;
 }
 
-export const Facts = ({ className, children }: FactsProps) => (
+export const FactList = ({ className, children }: FactListProps) => (
   <dl className={joined(styles.facts, className)}>{children}</dl>
 );
 

@@ -8,21 +8,21 @@ import { specText } from "../../schedules/describe";
 import { messages as common } from "../../schedules/messages";
 import { type Schedule, secondsOf } from "../../schedules/schedule";
 import { usableZone, viewerZone, zonedTime } from "../../schedules/zones";
-import { Fact, Facts as FactRow } from "../../ui/Facts";
+import { Fact, FactList } from "../../ui/FactList";
 import { Labels, Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import styles from "./Schedule.module.css";
 
-export function Facts({ schedule }: { schedule: Schedule }) {
+export function ScheduleFacts({ schedule }: { schedule: Schedule }) {
   const t = useMessages(messages);
   const c = useMessages(common);
   const language = useLanguage();
   const { spec } = schedule;
   const zoned = (at: number) => zonedTime(at, spec.timezone, language);
   return (
-    <FactRow className={styles.facts}>
+    <FactList className={styles.facts}>
       <Fact name={t("flow")}>
         <a href={href("/runs", { flow: schedule.flow_name })}>
           <UserText text={schedule.flow_name} />
@@ -79,7 +79,7 @@ export function Facts({ schedule }: { schedule: Schedule }) {
       <Fact name={t("changed")}>
         <Ago at={schedule.updated_at} />
       </Fact>
-    </FactRow>
+    </FactList>
   );
 }
 

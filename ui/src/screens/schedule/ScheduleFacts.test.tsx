@@ -1,7 +1,7 @@
 import { cleanup, render } from "@testing-library/react";
 import { afterEach, expect, it } from "vitest";
 import { EMPTY_SPEC, type Schedule } from "../../schedules/schedule";
-import { Facts } from "./Facts";
+import { ScheduleFacts } from "./ScheduleFacts";
 
 afterEach(cleanup);
 
@@ -22,7 +22,7 @@ const schedule = (over: Partial<Schedule>): Schedule =>
     ...over,
   }) as unknown as Schedule;
 const shown = (over: Partial<Schedule> = {}) =>
-  render(<Facts schedule={schedule(over)} />).container.textContent;
+  render(<ScheduleFacts schedule={schedule(over)} />).container.textContent;
 
 it("has the note of an active schedule; that of a paused one says why it is paused, above", () => {
   expect(shown()).toContain("NoteAgreed with finance");
