@@ -252,7 +252,7 @@ def _decision(decision: ScheduleDecision) -> Text:
 
 def _run_of(decision: ScheduleDecision) -> str | None:
     run_id, dropped = decision.get("run_id"), decision.get("dropped_run_id")
-    # Nobody should look for a run that was never created.
+    # The id of a run that was never created must not look like one that exists.
     return localized("(no run {run_id})", run_id=dropped) if dropped and not run_id else run_id
 
 
