@@ -83,5 +83,6 @@ export default defineConfig({
     isolate: false,
     include: ["{src,packages/*/src}/**/*.test.{ts,tsx}"],
     restoreMocks: true,
+    setupFiles: "vitest.setup.ts",
   },
 });

@@ -1,10 +1,8 @@
-import { cleanup, render, screen } from "@testing-library/react";
-import { afterEach, expect, it } from "vitest";
+import { render, screen } from "@testing-library/react";
+import { expect, it } from "vitest";
 import { messages } from "./messages";
 import { PauseNote } from "./PauseNote";
 import { pauseReason } from "./pauseReason";
-
-afterEach(cleanup);
 
 const ID = "5f10e88d-90ab-4cde-8f01-23456789abcd";
 

@@ -1,8 +1,6 @@
-import { cleanup, fireEvent, render, screen } from "@testing-library/react";
-import { afterEach, expect, it, vi } from "vitest";
+import { fireEvent, render, screen } from "@testing-library/react";
+import { expect, it, vi } from "vitest";
 import { SearchField } from "./SearchField";
-
-afterEach(cleanup);
 
 function shown(value: string) {
   const onSearch = vi.fn((text: string) => text);

@@ -1,8 +1,6 @@
-import { cleanup, render, screen } from "@testing-library/react";
-import { afterEach, expect, it } from "vitest";
+import { render, screen } from "@testing-library/react";
+import { expect, it } from "vitest";
 import { CodeField, InputField } from "./fields";
-
-afterEach(cleanup);
 
 it.each([InputField, CodeField])("a required field is announced as such", (Control) => {
   const show = (label: string, required: boolean) => {

@@ -1,15 +1,13 @@
 /** An overlay returns the focus, but does not take it from another element. */
-import { act, cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import { act, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { createRoot } from "react-dom/client";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { Dialog } from "./Dialog";
 import { Menu, MenuItem } from "./menus";
 
 const aMoment = () => act(() => new Promise((resolve) => setTimeout(resolve, 5)));
 
 describe("a menu", () => {
-  afterEach(cleanup);
-
   const chosen = vi.fn();
   async function opened() {
     render(

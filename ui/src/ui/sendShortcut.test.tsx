@@ -1,8 +1,6 @@
-import { cleanup, fireEvent, render, screen } from "@testing-library/react";
-import { afterEach, expect, it, vi } from "vitest";
+import { fireEvent, render, screen } from "@testing-library/react";
+import { expect, it, vi } from "vitest";
 import { onSendShortcut } from "./sendShortcut";
-
-afterEach(cleanup);
 
 it("submits the focused form only", () => {
   const send = vi.fn();

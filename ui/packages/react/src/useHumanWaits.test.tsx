@@ -1,5 +1,5 @@
-import { act, cleanup, renderHook, waitFor } from "@testing-library/react";
-import { afterEach, describe, expect, it } from "vitest";
+import { act, renderHook, waitFor } from "@testing-library/react";
+import { describe, expect, it } from "vitest";
 import { HumanWaitError, useHumanWaits } from "./index.js";
 import { aWait, eventStream, json } from "./testing.js";
 
@@ -20,8 +20,6 @@ const shown = (result: { current: ReturnType<typeof useHumanWaits> }) =>
   result.current.runs.map(({ id }) => id);
 const isWatch = ({ url }: Request) => url.endsWith("/waits/watch");
 const receipt = { success: true, run_id: "r1", wait_id: "r1.a", repeated: false };
-
-afterEach(cleanup);
 
 describe("useHumanWaits", () => {
   it("follows the stream, and resumes after the last event", async () => {

@@ -1,9 +1,7 @@
-import { cleanup, render } from "@testing-library/react";
-import { afterEach, expect, it } from "vitest";
+import { render } from "@testing-library/react";
+import { expect, it } from "vitest";
 import type { Alert } from "../alerts/alertApi";
 import { Limit } from "./Limit";
-
-afterEach(cleanup);
 
 const shown = (rule: object) =>
   render(<Limit alert={{ rule: { after_sec: null, ...rule } } as Alert} />).container.textContent;

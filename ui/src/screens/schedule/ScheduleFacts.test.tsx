@@ -1,9 +1,7 @@
-import { cleanup, render } from "@testing-library/react";
-import { afterEach, expect, it } from "vitest";
+import { render } from "@testing-library/react";
+import { expect, it } from "vitest";
 import { EMPTY_SPEC, type Schedule } from "../../schedules/schedule";
 import { ScheduleFacts } from "./ScheduleFacts";
-
-afterEach(cleanup);
 
 const schedule = (over: Partial<Schedule>): Schedule =>
   ({

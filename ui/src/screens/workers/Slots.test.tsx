@@ -1,10 +1,8 @@
-import { cleanup, render, screen } from "@testing-library/react";
-import { afterEach, expect, it } from "vitest";
+import { render, screen } from "@testing-library/react";
+import { expect, it } from "vitest";
 import { Slots } from "./Slots";
 import type { RunsById } from "./useWorkers";
 import type { Worker } from "./workers";
-
-afterEach(cleanup);
 
 const RUNS = new Map([["r1", { flow_name: "train", start_time: 1_000 }]]) as unknown as RunsById;
 const worker = (state: string, busy = 1) =>

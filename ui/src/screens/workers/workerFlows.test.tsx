@@ -1,8 +1,6 @@
-import { cleanup, fireEvent, render, screen } from "@testing-library/react";
-import { afterEach, expect, it } from "vitest";
+import { fireEvent, render, screen } from "@testing-library/react";
+import { expect, it } from "vitest";
 import { Flows } from "./WorkerDetails";
-
-afterEach(cleanup);
 
 it("lists the first flows, and all of them on demand", () => {
   render(<Flows flows={Array.from({ length: 108 }, (_, at) => `flow_${at}`)} />);
