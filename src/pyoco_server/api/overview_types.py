@@ -100,7 +100,7 @@ class UnreadableList(Struct, kw_only=True):
 
 
 class Overview(Struct, kw_only=True):
-    """How many runs there are by status, how they ended within the window, and which workers there are."""
+    """Runs by status, how they ended within the window, queues, workers and firing alerts."""
 
     at: float
     window: Window
@@ -114,5 +114,7 @@ class Overview(Struct, kw_only=True):
     # The hundred workers with the most of them.
     lost_runs: list[LostRuns]
     workers: WorkerCounts
+    # The ids of alerts that fire and are not muted; null while this gateway has not read the alerts yet.
+    firing_alerts: list[str] | None
     # For the operator only.
     unreadable: UnreadableList | UnsetType = UNSET

@@ -584,7 +584,7 @@ Overview = TypedDict("Overview", {
     "at": float, "window": Literal['1h', '24h', '7d'], "since": float, "stretch_sec": float,
     "statuses": dict[str, int], "ended": list[EndedRuns], "failing": list[FailingFlow],
     "queues": list[QueueView], "lost_runs": list[LostRuns], "workers": WorkerCounts,
-    "unreadable": NotRequired[UnreadableList],
+    "firing_alerts": list[str] | None, "unreadable": NotRequired[UnreadableList],
 })
 RunFigures = TypedDict("RunFigures", {
     "completed": int, "failed": int, "cancelled": int, "per_hour": float, "success_rate": float | None,

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import pytest_asyncio
@@ -11,6 +12,7 @@ from tests.integration.alerts.alerting import FAST, fail, history, is_delivered,
 from tests.integration.audit.test_audit_log import audit
 from tests.support.running.hook_senders import SECRETS_KEY
 from tests.support.running.tenants import OPERATOR, Tenant, having_tenants
+from tests.support.waiting import eventually
 from tests.support.webhooks import webhook_receiver
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -49,6 +51,26 @@ async def test_an_entry_follows_only_a_tenant_that_the_endpoint_knows(tenants: l
     await acme.http.put("/views/mine", params={"tenant": OPERATOR}, json={})
     found = [each for each in await audit(operator) if each["target"]["id"] in ("own", "mine")]
     assert {each["tenant_id"] for each in found} == {"acme"}
+
+
+async def test_the_overview_names_alerts_that_fire_and_are_not_muted(tenants: list[Tenant]) -> None:
+    acme, operator, _, other = tenants
+    rule = {"condition": "failures", "flow_name": "nightly", "count": 1, "window_sec": 3600}
+    await save(acme, "nightly", **rule, channels=[CHANNEL])
+    await fail(acme, "nightly", tenant_id="acme")
+
+    async def is_named(tenant: Tenant) -> bool:
+        return "nightly" in (await tenant.json("/overview"))["firing_alerts"]
+
+    for tenant in (acme, operator):
+        await eventually(partial(is_named, tenant), describe="the alert is named")
+    assert not await is_named(other)
+    assert (await acme.http.post("/alerts/nightly/mute", json={})).status_code == 200
+
+    async def is_quiet() -> bool:
+        return not await is_named(acme)
+
+    await eventually(is_quiet, describe="a muted alert is not named")
 
 
 @pytest.mark.parametrize("host", ["a..b", "xn--a", f"{'a' * 64}.example"])

@@ -57,7 +57,7 @@ METRICS = Endpoint(
 OVERVIEW = Endpoint(
     "GET /overview",
     READ,
-    "Runs by status, recently ended runs, queues and workers.",
+    "Runs by status, recently ended runs, queues, workers and firing alerts.",
     overview_types.Overview,
     INDEX_READ_ERRORS,
     query=overview_types.OverviewQuery,

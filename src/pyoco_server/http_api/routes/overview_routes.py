@@ -78,6 +78,7 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> overview_t
         queues=[_queue(depth, activity, living, now) for depth in depths],
         lost_runs=_lost_runs(gateway, workers, activity.held, now),
         workers=_worker_counts(gateway, workers, living),
+        firing_alerts=_firing_alerts(gateway, tenant),
         unreadable=_unreadable(gateway) if tenant is None else UNSET,
     )
 
@@ -156,6 +157,15 @@ def _lost_runs(
         )
         for runs in lost[:MOST_LOST]
     ]
+
+
+def _firing_alerts(gateway: Gateway, tenant: str | None) -> list[str] | None:
+    """Without the muted ones: whoever muted an alert knows of it."""
+    directory, now = gateway.alerts.directory, gateway.clock.now()
+    if not directory.ready:
+        return None
+    alerts = directory.alerts(tenant)
+    return [each.alert_id for each in alerts if each.current is not None and not each.is_muted(now)]
 
 
 def _unreadable(gateway: Gateway) -> overview_types.UnreadableList:

@@ -42,11 +42,6 @@ export function useHomeData(window: Window) {
     },
     { every: SOMETIMES_MS },
   );
-  const alerts = useRead(
-    ["alerts", "home"],
-    (signal) => api.GET("/alerts", { params: { query: { limit: MANY } }, signal }),
-    { every: SOMETIMES_MS },
-  );
   const data: HomeData = {
     health: health.data,
     overview: overview.data,
@@ -54,15 +49,14 @@ export function useHomeData(window: Window) {
     waits: waits.data?.items ?? [],
     letters: letters.data?.items ?? [],
     moreLetters: letters.data?.next_cursor != null && letters.data.items.length >= MANY,
-    alerts: alerts.data?.items ?? [],
     now,
   };
-  const reads = [overview, health, waits, workers, letters, alerts];
+  const reads = [overview, health, waits, workers, letters];
   return {
     overview,
     waits: waits.data,
     warnings: findWarnings(data),
-    isAllKnown: isAllKnown(reads) && lostAt === null,
+    isAllKnown: isAllKnown(reads) && overview.data?.firing_alerts !== null && lostAt === null,
     problem: reads.find((each) => each.error)?.error ?? null,
   };
 }

@@ -52,7 +52,6 @@ const homeData = (over: Partial<HomeData>): HomeData => ({
   waits: [],
   letters: [],
   moreLetters: false,
-  alerts: [],
   now: NOW,
   ...over,
 });
@@ -68,12 +67,13 @@ describe("warnings", () => {
     ).toEqual([]);
   });
 
-  it("report alerts that fire, and not those that are muted", () => {
-    const alert = (id: string, firing: boolean, mute: object | null = null) =>
-      ({ alert_id: id, firing, mute }) as Schemas["AlertView"];
-    const alerts = [alert("calm", false), alert("loud", true), alert("known", true, { until: null })];
-    expect(findWarnings(homeData({ alerts }))).toEqual([{ kind: "alerts", alerts: ["loud"] }]);
-    expect(kinds({ alerts: [alert("known", true, {})] })).toEqual([]);
+  it("report alerts that fire", () => {
+    const firing = (alerts: string[] | null) => ({ ...queue({}), firing_alerts: alerts });
+    expect(findWarnings(homeData({ overview: firing(["loud"]) }))).toEqual([
+      { kind: "alerts", alerts: ["loud"] },
+    ]);
+    expect(kinds({ overview: firing([]) })).toEqual([]);
+    expect(kinds({ overview: firing(null) })).toEqual([]);
   });
 
   it("report NATS or the index, in this order", () => {

@@ -6,7 +6,6 @@ type Health = Schemas["Health"];
 type Worker = Schemas["WorkerView"];
 type Wait = Schemas["WaitItem"];
 type Letter = Schemas["LetterView"];
-type Alert = Schemas["AlertView"];
 
 export type Warning =
   | { kind: "nats"; detail: string }
@@ -40,7 +39,6 @@ export interface HomeData {
   /** Of the last two hours, newest first. */
   letters: readonly Letter[];
   moreLetters: boolean;
-  alerts: readonly Alert[];
   /** Unix seconds. */
   now: number;
 }
@@ -62,7 +60,7 @@ export function findWarnings(data: HomeData): Warning[] {
     ...ofRecords(data.overview),
     ...ofLostRuns(data),
     ...ofQueues(data.overview),
-    ...ofAlerts(data),
+    ...ofAlerts(data.overview),
     ...ofWaits(data),
     ...ofWorkers(data),
     ...ofLetters(data),
@@ -134,10 +132,9 @@ function ofQueues(overview: Overview | undefined): Warning[] {
   });
 }
 
-/** Somebody who muted an alert knows of it. */
-function ofAlerts({ alerts }: HomeData): Warning[] {
-  const firing = alerts.filter(({ firing, mute }) => firing && !mute).map(({ alert_id: id }) => id);
-  return firing.length > 0 ? [{ kind: "alerts", alerts: firing }] : [];
+function ofAlerts(overview: Overview | undefined): Warning[] {
+  const alerts = overview?.firing_alerts ?? [];
+  return alerts.length > 0 ? [{ kind: "alerts", alerts }] : [];
 }
 
 function ofWaits({ waits, now }: HomeData): Warning[] {
