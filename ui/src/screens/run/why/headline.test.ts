@@ -36,8 +36,8 @@ describe("the headline", () => {
   });
 
   it("says in the reader's language which task failed, if only the run has the error", () => {
-    const error = "Task resize_7 failed: OSError: no space";
-    const found = finding("failed_other", `The run has failed: ${error}`, { error });
+    const error = "task resize_7: OSError: no space";
+    const found = finding("failed_other", "Task resize_7 failed: OSError: no space", { error });
     const failing = [{ name: "resize_7", state: "FAILED", record: {} } as Task];
     expect(headlineOf([found], failing)).toEqual({
       text: null,

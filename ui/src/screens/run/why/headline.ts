@@ -16,8 +16,8 @@ export interface Headline {
   error: string | null;
 }
 
-/** The error of a run as workers write it. */
-const TASK_FAILED = /^Task (.+?) failed: (.+)$/s;
+/** The error of a run as workers store it (worker/engine/flow_run.py), in English. */
+const TASK_FAILED = /^task (.+?): (.+)$/s;
 
 export function headlineOf(findings: readonly Finding[], tasks: readonly Task[]): Headline {
   const [first] = findings;
@@ -34,7 +34,7 @@ export function headlineOf(findings: readonly Finding[], tasks: readonly Task[])
     : { text: message, tasks: [], error: null };
 }
 
-/** Only the run has the error: it may name a task, in English. */
+/** Only the run has the error: it may name a task. */
 function unrecorded({ message, evidence }: Finding, tasks: readonly Task[]): Headline {
   const [, task, error] = TASK_FAILED.exec(String(evidence.error ?? "")) ?? [];
   return task && error && tasks.some(({ name, state }) => name === task && state === "FAILED")
