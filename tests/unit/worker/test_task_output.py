@@ -39,6 +39,33 @@ def test_empty_lines_count_toward_the_limit() -> None:
     ]
 
 
+def test_the_limit_of_a_line_is_in_bytes() -> None:
+    captured = CapturedOutput(line_limit=10)
+    for text in ("日本語", "日本語で", "é" * 5, "é" * 6, "\udcff" * 4):
+        print(text, file=captured.stream)
+    captured.stream.write("日本")
+    captured.stream.write("語で")
+    # It would fit, but not in its place.
+    print("x", file=captured.stream)
+    assert captured.texts == [
+        "日本語",
+        "日本語 ... (1 more characters)",
+        "ééééé",
+        "ééééé ... (1 more characters)",
+        "\\udcff" * 4,
+        "日本語 ... (2 more characters)",
+    ]
+
+
+def test_the_limit_of_a_run_is_in_bytes() -> None:
+    captured = CapturedOutput(run_limit=100)
+    for _ in range(4):
+        print("日" * 20, file=captured.stream)
+    captured.output.end_run()
+    assert captured.texts == ["日" * 20] * 2
+    assert captured.lines[-1].text == "2 lines were dropped in all (PYOCO_RUN_LOG_RUN_MAX_BYTES=100)"
+
+
 @pytest.mark.parametrize("step", ["\r{}%", "{}%\r"])
 def test_a_progress_bar_is_logged_in_its_last_state(step: str) -> None:
     captured = CapturedOutput(line_limit=100)

@@ -24,26 +24,43 @@ _TAIL_CHARS = 8192
 _LINE_END = 1
 
 
+def _utf8_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _beginning(text: str, size: int) -> str:
+    """The characters that fit into this many bytes."""
+    if text.isascii() or _utf8_size(text) <= size:
+        return text[:size]
+    # Half a character at the end does not count; a lone surrogate is one "?".
+    whole = text[:size].encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
+    return text[: len(whole)]
+
+
 class UnfinishedLine:
     """An incomplete line. After a carriage return it is what a terminal would show."""
 
-    __slots__ = ("_dropped", "_returned_to_start", "_text", "from_descriptor")
+    __slots__ = ("_dropped", "_returned_to_start", "_size", "_text", "from_descriptor")
 
     def __init__(self) -> None:
         self.from_descriptor = False
         self._text = ""
+        self._size = 0
         self._dropped = 0
         self._returned_to_start = False
 
     def add(self, text: str, limit: int) -> None:
+        """`limit` is that of the whole line, in bytes."""
         # The text stays until something overwrites it: a "\r" may be the first half of a line end.
         visible = text.rstrip("\r")
         if visible:
             _, carriage_return, rest = visible.rpartition("\r")
             if carriage_return or self._returned_to_start:
-                self._text, self._dropped = "", 0
-            kept = rest[: limit - len(self._text)]
+                self._text, self._size, self._dropped = "", 0, 0
+            # After a character that did not fit, a shorter one would be out of its place.
+            kept = "" if self._dropped else _beginning(rest, limit - self._size)
             self._text += kept
+            self._size += _utf8_size(kept)
             self._dropped += len(rest) - len(kept)
             self._returned_to_start = False
         self._returned_to_start |= len(visible) < len(text)
@@ -65,14 +82,14 @@ class RunLogLimit:
 
     def count(self, lines: list[LogLine]) -> None:
         for line in lines:
-            self._bytes_left -= len(line.text) + _LINE_END
+            self._bytes_left -= _utf8_size(line.text) + _LINE_END
 
     def bounded(self, lines: list[LogLine], note: Callable[[str], LogLine]) -> list[LogLine]:
         """The lines that are within the limit, with a note where it is reached."""
         kept: list[LogLine] = []
         for line in lines:
             if self._bytes_left > 0:
-                self._bytes_left -= len(line.text) + _LINE_END
+                self._bytes_left -= _utf8_size(line.text) + _LINE_END
                 kept.append(line)
             else:
                 self.dropped_lines += 1
