@@ -3,6 +3,11 @@
 The mirror of the bucket is refreshed after a hint of a write, and twice a second. When it is older than a
 second, a request waits until NATS has confirmed it, or fails with NatsUnavailable. So a revoked key is
 rejected within a second, with or without the hint.
+
+A key that is not in the mirror may be newer than the mirror: before it is rejected, the mirror is refreshed
+(paced_refresh.py). That reads what was written since, as any other refresh does, so it cannot bring back a
+key whose revocation was read. Its time reveals no more than the comparison did: nothing of the key is sent to
+NATS, and an unknown id and an invalid secret of a known id take the same steps (compare, refresh, compare).
 """
 
 import asyncio
@@ -15,6 +20,7 @@ from hmac import compare_digest
 from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
+from pyoco_server.auth.paced_refresh import PacedRefresh
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.auth.tokens import (
     Token,
@@ -89,6 +95,7 @@ class ApiKeyCache:
         self._deriving = asyncio.Lock()
         self._pause_sec = 0.0
         self._confirmations: list[asyncio.Future[None]] = []
+        self._lookups = PacedRefresh(self.confirm, timeout_sec=connection.config.nats_request_timeout_sec)
         self._used: dict[str, float] = {}
         connection.add_hook(self._on_connected)
 
@@ -96,6 +103,7 @@ class ApiKeyCache:
         self._loop.start()
 
     async def close(self) -> None:
+        await self._lookups.close()
         await self._loop.close()
         _resolve(self._confirmations, self._connection.unavailable("the gateway is closing"))
 
@@ -104,28 +112,19 @@ class ApiKeyCache:
         """Whether keys may be checked without asking NATS."""
         return time.monotonic() - self._mirror.correct_as_of <= TRUST_SEC
 
-    def must_derive(self, text: str) -> bool:
-        """Whether `derive` has to be awaited before `check`: for a key of the public package, once."""
-        if "." not in text:
-            return False
-        token = Token.parse(text)
-        if token is None or fingerprint(text) in self._verified:
-            return False
-        return any(grant.secret.iterations for grant in self._grants.get(token.key_id, ()))
-
-    async def derive(self, text: str) -> None:
-        """Compare a key of the public package in a thread; `check` accepts it then."""
-        token = Token.parse(text)
-        assert token is not None
-        # One at a time: with guesses nobody can occupy more than one processor.
-        async with self._deriving:
-            for grant in list(self._grants.get(token.key_id, ())):
-                if grant.secret.iterations and not grant.rejection(time.time()):
-                    pepper = self._connection.config.auth_pepper
-                    matches = await asyncio.to_thread(is_public_match, token.secret, grant.secret, pepper)
-                    # The keys may have been read again meanwhile.
-                    if matches and grant in self._grants.get(token.key_id, ()):
-                        self._verified[fingerprint(text)] = grant
+    async def authenticate(self, text: str) -> Grant:
+        """As `check`, with keys that are at most a second old; awaits nothing for one that is known."""
+        was_fresh = self.fresh
+        if not was_fresh:
+            await self.confirm()
+        grant = self._find(text)
+        if grant is None:
+            if was_fresh:
+                await self._look_up()
+            if self._must_derive(text):
+                await self._derive(text)
+            grant = self._find(text)
+        return self._accepted(grant)
 
     async def confirm(self) -> None:
         """Refresh now; NatsUnavailable when that takes longer than the request timeout."""
@@ -141,24 +140,28 @@ class ApiKeyCache:
             raise self._connection.unavailable(why) from None
 
     def check(self, text: str) -> Grant:
-        """The grant of the key; ApiKeyInvalid says why it is rejected."""
-        mark = fingerprint(text)
-        grant = self._verified.get(mark)
+        """The grant of the key as it was last read; ApiKeyInvalid says why it is rejected."""
+        return self._accepted(self._find(text))
+
+    def _accepted(self, grant: Grant | None) -> Grant:
         if grant is None:
-            grant = self._verified[mark] = self._verify(text)
+            raise ApiKeyInvalid("there is no such key")
         now = time.time()
         if why := grant.rejection(now):
             raise ApiKeyInvalid(f"the key {grant.key_id}: {why}")
         self._used[grant.key_id] = now
         return grant
 
-    def _verify(self, text: str) -> Grant:
-        token = Token.parse(text)
-        if token is None:
-            raise ApiKeyInvalid("it does not have the form pyoco_<id>_<secret>")
-        grant = self._matching(token)
+    def _find(self, text: str) -> Grant | None:
+        mark = fingerprint(text)
+        grant = self._verified.get(mark)
         if grant is None:
-            raise ApiKeyInvalid("there is no such key")
+            token = Token.parse(text)
+            if token is None:
+                raise ApiKeyInvalid("it does not have the form pyoco_<id>_<secret>")
+            grant = self._matching(token)
+            if grant is not None:
+                self._verified[mark] = grant
         return grant
 
     def _matching(self, token: Token) -> Grant | None:
@@ -166,12 +169,40 @@ class ApiKeyCache:
         found = None
         for grant in known or self._dummy:
             if grant.secret.iterations:
-                # Only `derive` compares these.
+                # Only `_derive` compares these.
                 continue
             digest = digest_of(token.secret, grant.secret.salt, self._pepper)
             if compare_digest(digest, grant.secret.digest):
                 found = grant
         return found if known else None
+
+    async def _look_up(self) -> None:
+        """Refresh for an unknown key. If that fails, what is known decides as long as it is fresh."""
+        if not await self._lookups.done() and not self.fresh:
+            raise self._connection.unavailable("the API keys could not be confirmed")
+
+    def _must_derive(self, text: str) -> bool:
+        """Whether only `_derive` can compare it: a key of the public package, once."""
+        if "." not in text:
+            return False
+        token = Token.parse(text)
+        if token is None or fingerprint(text) in self._verified:
+            return False
+        return any(grant.secret.iterations for grant in self._grants.get(token.key_id, ()))
+
+    async def _derive(self, text: str) -> None:
+        """Compare a key of the public package in a thread; `_find` finds it then."""
+        token = Token.parse(text)
+        assert token is not None
+        # One at a time: with guesses nobody can occupy more than one processor.
+        async with self._deriving:
+            for grant in list(self._grants.get(token.key_id, ())):
+                if grant.secret.iterations and not grant.rejection(time.time()):
+                    pepper = self._connection.config.auth_pepper
+                    matches = await asyncio.to_thread(is_public_match, token.secret, grant.secret, pepper)
+                    # The keys may have been read again meanwhile.
+                    if matches and grant in self._grants.get(token.key_id, ()):
+                        self._verified[fingerprint(text)] = grant
 
     def _on_write_hint(self) -> None:
         self._hinted = True

@@ -8,6 +8,7 @@ import websockets
 from pyoco_server.config import NatsBackendConfig
 from tests.support.agent.repository import AgentRepository
 from tests.support.agent.served_repository import ServedRepository, read_events, refusal, served_config
+from tests.support.running.api_keys import new_key, without_background_refreshes
 from tests.support.running.tenants import Tenant, a_key, having_tenants
 
 PATHS = ["/ws/requests/one/runs/001", "/api/v1/ws/requests/one/runs/001"]
@@ -124,6 +125,18 @@ async def test_browser_offers_the_key_as_a_protocol(acme: list[Tenant]) -> None:
         assert socket.response is not None
         assert key_of(owner) not in str(socket.response.headers)
         assert [message async for message in socket]
+
+
+async def test_new_key_opens_a_socket_at_once(acme: list[Tenant], monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, _ = acme
+    keys = owner.inside.authentication.keys
+    without_background_refreshes(monkeypatch, keys)
+    await keys.confirm()
+    settings = owner.inside.config
+    events = await read_events(url_of(owner), additional_headers=(await new_key(settings)).header)
+    assert events[-1]["type"] == "DONE"
+    protocols = ["pyoco-server", f"pyoco-key.{(await new_key(settings)).text}"]
+    assert (await read_events(url_of(owner), subprotocols=protocols))[-1]["type"] == "DONE"
 
 
 async def test_socket_requires_the_scope_to_read(acme: list[Tenant]) -> None:

@@ -11,6 +11,7 @@ import pytest_asyncio
 from pyoco_server.auth.scopes import Scope
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.mcp_tools.tool_table import TOOLS
+from tests.support.running.api_keys import new_key, without_background_refreshes
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.mcp_clients import called, over_http, over_stdio, refused
 from tests.support.running.tenants import PEPPER, Tenant, a_key
@@ -127,6 +128,20 @@ async def test_a_repeated_submit_is_one_run(gateway: RunningGateway) -> None:
         async with a_key(gateway, "rival") as rival, over_http(rival) as of_rival:
             theirs = await called(of_rival, "submit_run", **call)
             assert theirs["run_id"] != first["run_id"]
+
+
+async def test_new_key_has_its_tools_at_once(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = gateway.inside.authentication.keys
+    without_background_refreshes(monkeypatch, keys)
+    await keys.confirm()
+    key = await new_key(gateway.inside.connection, scopes=[Scope.SUBMIT])
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    accept = {"Accept": "application/json, text/event-stream"}
+    response = await gateway.http.post("/mcp", json=message, headers=key.header | accept)
+    assert response.status_code == 200, response.text
+    assert {tool["name"] for tool in response.json()["result"]["tools"]} == {"submit_run"}
 
 
 async def test_without_a_valid_key_nothing_is_served(gateway: RunningGateway) -> None:

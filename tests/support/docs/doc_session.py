@@ -17,8 +17,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-import httpx
-
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.docs.code_blocks import CodeBlock
 from tests.support.forks.fork_server import stand_ins
@@ -40,11 +38,10 @@ _READY: Final = {
 _STACKS: Final = ("pyoco-server dev", "pyoco-server agent")
 _ABOUT_QUESTIONS: Final = re.compile(r"pyoco-client (resume|waits)|/resume|/waits|iter_waits")
 # The shapes of what a reader copies.
-_API_KEY: Final = re.compile(r"\bpyoco_[0-9a-f]{16}_[0-9a-f]{64}\b")
 _SAMPLES: Final = [
     re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[0-9a-f]{16}\b"),
     re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b(?!\.)"),
-    _API_KEY,
+    re.compile(r"\bpyoco_[0-9a-f]{16}_[0-9a-f]{64}\b"),
     re.compile(r"(?<![0-9a-f_.-])[0-9a-f]{64}\b"),
     re.compile(r"(?<![0-9a-f_.-])[0-9a-f]{16}\b"),
 ]
@@ -57,7 +54,6 @@ class DocSession:
         self._stack = stack
         self._servers: dict[str, Program] = {}
         self._printed = ""
-        self._accepted_keys: set[str] = set()
         self._gateway, self._nats = port_to_keep(), port_to_keep()
         self._variables = folder.parent / f"{folder.name}.variables"
         self._variables.write_text("")
@@ -94,11 +90,8 @@ class DocSession:
     def _run(self, script: str, block: CodeBlock) -> None:
         if _ABOUT_QUESTIONS.search(script) and "submit" not in script:
             self._wait_for_question()
-        local = self._local(script)
-        for key in set(_API_KEY.findall(local)) - self._accepted_keys:
-            self._wait_for_key(key)
         done = subprocess.run(
-            ["bash", "-c", self._with_variables(local, keep=True)],
+            ["bash", "-c", self._with_variables(self._local(script), keep=True)],
             cwd=self.folder,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
@@ -111,14 +104,6 @@ class DocSession:
         assert done.returncode == block.exit_code, (
             f"{block.place} ended with {done.returncode}:\n{block.text}\n{done.stdout}{done.stderr}"
         )
-
-    def _wait_for_key(self, key: str) -> None:
-        """A reader is slower than a gateway, which accepts a new key within a second."""
-        url = f"http://127.0.0.1:{self._gateway}/key"
-        eventually_sync(
-            lambda: httpx.get(url, headers={"X-API-Key": key}).is_success, describe="the key is accepted"
-        )
-        self._accepted_keys.add(key)
 
     def _wait_for_question(self) -> None:
         """A reader is slower than the run that asks."""

@@ -24,7 +24,7 @@ SOCKET_PROTOCOL: Final = "pyoco-server"
 
 
 class AuthenticationMiddleware:
-    """The middleware. With fresh keys it takes some microseconds, and nothing is awaited."""
+    """The middleware. With fresh keys, a known one takes some microseconds, and nothing is awaited."""
 
     def __init__(self, app: ASGIApp, *, header: str, operator_tenant: str) -> None:
         self._app = app
@@ -46,12 +46,7 @@ class AuthenticationMiddleware:
         keys: ApiKeyCache = scope["app"].state.gateway.authentication.keys
         note_arrival(scope)
         try:
-            text = self._key_in(scope)
-            if not keys.fresh:
-                await keys.confirm()
-            if keys.must_derive(text):
-                await keys.derive(text)
-            grant = keys.check(text)
+            grant = await keys.authenticate(self._key_in(scope))
             # Also of a request that is refused: the audit log has who sent it.
             set_principal(scope, grant)
             _check_scopes(grant, endpoint, method)
@@ -69,7 +64,10 @@ class AuthenticationMiddleware:
         await self._app(scope, receive, send)
 
     def _note_key(self, scope: Scope) -> None:
-        """Accept a key as it was last read: health is also shown while NATS is unreachable."""
+        """Accept a key as it was last read: health is also shown while NATS is unreachable.
+
+        An unknown key is not looked up: the response without its details must not wait for NATS.
+        """
         keys: ApiKeyCache = scope["app"].state.gateway.authentication.keys
         # Callers with a key may get a 404.
         note_arrival(scope)
