@@ -160,6 +160,19 @@ class Tab:
         )
         assert found == [], json.dumps(found, indent=1, ensure_ascii=False)
 
+    async def restore(self) -> None:
+        """English, wide and light, as the next test in this tab expects it."""
+        await self.resize(WIDE)
+        await self.set_theme("light")
+        await self.set_language("en")
+
+    async def discard(self) -> None:
+        """Leave the dashboard, in whatever state a failed test has left it: the next test loads it again."""
+        await self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        await self.page.goto("about:blank")
+        await self.resize(WIDE)
+        await self.set_theme("light")
+
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and _EXPECTED not in message.text:
             self.problems.append(f"{message.type} in the console: {message.text}")

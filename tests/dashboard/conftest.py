@@ -82,6 +82,29 @@ async def tab(warm_context: WarmContext, gateway: RunningGateway) -> AsyncIterat
         yield opened
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def _module_tab(warm_context: WarmContext, gateway: RunningGateway) -> AsyncIterator[Tab]:
+    async with warm_context.tab(gateway) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shared_tab(_module_tab: Tab, request: pytest.FixtureRequest) -> AsyncIterator[Tab]:
+    """One tab for the tests of a module, which load the dashboard once. It needs `module_gateway`.
+
+    For tests that only look: what they would store in the browser, the next one would find. `tab`, whose end
+    closes all tabs of the context, is not for the same module.
+    """
+    failed = request.session.testsfailed
+    yield _module_tab
+    if request.session.testsfailed > failed:
+        await _module_tab.discard()
+    else:
+        await _module_tab.restore()
+    problems, _module_tab.problems = _module_tab.problems, []
+    assert problems == [], "\n".join(problems)
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_tab(browser: Browser, gateway: RunningGateway) -> AsyncIterator[Tab]:
     """With a context of its own, for a test that changes what a context keeps, such as its clock."""

@@ -1,42 +1,25 @@
 """Workflow events: the month, the retry queue, notifications; templates and actions."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab, opened_tab
-from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.dashboard.module_fixtures import module_gateway, module_worker
+from tests.support.running.gateway import running_gateway
 from tests.support.running.hook_senders import SECRETS_KEY
-from tests.support.running.workers import serving_worker
 from tests.support.running.workflow_events import put_action, save_template, send, started, summary
 from tests.support.waiting import LIMIT_SEC
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+gateway = module_gateway(secrets_keys=SECRETS_KEY)
+worker = module_worker()
 
 WEBHOOK = "https://chat.googleapis.com/v1/spaces/AAAABBBBCCCC/messages?key=secret-key-1&token=secret-token-1"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(
-    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
-) -> AsyncIterator[RunningGateway]:
-    """One for all: each test has templates and a month of its own."""
-    async with running_gateway(
-        replace(shared_config, secrets_keys=SECRETS_KEY), port=dashboard_port
-    ) as running:
-        yield running
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def worker(gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
-    async with serving_worker(gateway.inside.config, concurrency=2) as serving:
-        yield serving
 
 
 def part(tab: Tab, name: str) -> Locator:

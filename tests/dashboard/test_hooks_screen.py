@@ -1,40 +1,19 @@
 """Hooks: created with a secret shown once, tested, their deliveries looked at and sent again."""
 
 import re
-from collections.abc import AsyncIterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Locator, expect
 
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab
-from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.dashboard.module_fixtures import module_gateway, module_worker
 from tests.support.running.hook_senders import SECRETS_KEY, HookSender, a_hook
-from tests.support.running.workers import serving_worker
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(
-    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
-) -> AsyncIterator[RunningGateway]:
-    """One for all: each test has hooks of its own."""
-    async with running_gateway(
-        replace(shared_config, secrets_keys=SECRETS_KEY), port=dashboard_port
-    ) as running:
-        yield running
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def worker(gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
-    async with serving_worker(gateway.inside.config, concurrency=2) as serving:
-        yield serving
+gateway = module_gateway(secrets_keys=SECRETS_KEY)
+worker = module_worker()
 
 
 async def hook(tab: Tab, hook_id: str, kind: str = "token", **fields: Any) -> HookSender:

@@ -569,19 +569,20 @@ async def test_a_message_is_a_text_and_not_a_heading(tab: Tab) -> None:
 LONG_TEXT = "\n".join(f"{number}. The invoice was checked against the order." for number in range(1, 40))
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (NARROW, 844)])
-async def test_the_answer_is_above_the_fold_however_long_the_question_is(
-    tab: Tab, width: int, height: int
-) -> None:
-    await tab.page.set_viewport_size({"width": width, "height": height})
+async def test_the_answer_is_above_the_fold_however_long_the_question_is(tab: Tab) -> None:
     proposal = {f"line_{number}": f"value {number}" for number in range(60)}
     long_proposal = await a_question(tab.gateway, LONG_TEXT, proposal=proposal, timeout_sec=300)
     long_form = await a_question(tab.gateway, LONG_TEXT, schema=RELEASE, timeout_sec=600)
-    for asked_in, submit in ((long_proposal, "Send approval"), (long_form, "Send the answer")):
-        place = f"/waits/{asked_in.wait_id}" if width == NARROW else f"/inbox?wait={asked_in.wait_id}"
-        await tab.open(place)
-        await expect(button(tab, submit)).to_be_in_viewport(ratio=1)
-        await tab.screenshot(f"inbox-fold-{submit.split()[0]}-{width}")
+    for width, height, place in ((1440, 900, "/inbox?wait="), (NARROW, 844, "/waits/")):
+        await tab.page.set_viewport_size({"width": width, "height": height})
+        for asked_in, submit in ((long_proposal, "Send approval"), (long_form, "Send the answer")):
+            await tab.open(f"{place}{asked_in.wait_id}")
+            await expect(button(tab, submit)).to_be_in_viewport(ratio=1)
+            await tab.screenshot(f"inbox-fold-{submit.split()[0]}-{width}")
+        await shows_the_whole_message(tab)
+
+
+async def shows_the_whole_message(tab: Tab) -> None:
     await expect(tab.page.get_by_text("Channel", exact=True)).to_be_in_viewport()
     await tab.is_accessible()
     await button(tab, "Show the whole message").click()

@@ -1,4 +1,4 @@
-"""Everything that can be clicked is in view at every width of the window."""
+"""Everything that can be clicked is in view at every width of the window, in both languages."""
 
 import re
 import time
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 # Beside the sidebar, which is there from 761 px on, a list has 258 px less than the window.
 WIDTHS: Final = (320, 390, 640, 760, 762, 804, 840, 900, 1024, 1154, 1200, 1280)
 HEIGHT: Final = 1800
+LANGUAGES: Final[tuple[Lang, ...]] = ("en", "ja")
 # What the pointer does not hit at the middle of each edge: it is cut off, outside, or below something else.
 _OUT_OF_REACH: Final = """controls => controls.filter((control) => {
   const { left, right, top, bottom } = control.getBoundingClientRect();
@@ -32,7 +33,15 @@ _SIDEWAYS: Final = """() => Math.max(...[...document.querySelectorAll("html, mai
   (each) => each.scrollWidth - each.clientWidth))"""
 
 
-async def everything_is_in_reach(tab: Tab, controls: Locator) -> None:
+async def everything_is_in_reach(tab: Tab, controls: Locator, count: int) -> None:
+    """These are shown, and in reach at every width, in both languages."""
+    for lang in LANGUAGES:
+        await tab.set_language(lang)
+        await expect(controls).to_have_count(count)
+        await _is_in_reach_at_every_width(tab, controls, lang)
+
+
+async def _is_in_reach_at_every_width(tab: Tab, controls: Locator, lang: Lang) -> None:
     for width in WIDTHS:
         await tab.page.set_viewport_size({"width": width, "height": HEIGHT})
 
@@ -40,11 +49,10 @@ async def everything_is_in_reach(tab: Tab, controls: Locator) -> None:
             return await controls.evaluate_all(_OUT_OF_REACH), await tab.page.evaluate(_SIDEWAYS)
 
         nothing: tuple[list[str], int] = ([], 0)
-        await eventually_equals(out_of_reach, nothing, describe=f"all is in reach at {width} px")
+        await eventually_equals(out_of_reach, nothing, describe=f"all is in reach at {width} px, {lang}")
 
 
-@pytest.mark.parametrize("lang", ["en", "ja"])
-async def test_the_actions_of_schedules_are_in_reach(tab: Tab, lang: Lang) -> None:
+async def test_the_actions_of_schedules_are_in_reach(tab: Tab) -> None:
     specs = {
         "nightly-report-of-all-regions": {"cron": ["0 2 * * *"], "timezone": "Asia/Tokyo"},
         "often": {"every_sec": 900},
@@ -57,14 +65,12 @@ async def test_the_actions_of_schedules_are_in_reach(tab: Tab, lang: Lang) -> No
             "paused": schedule_id == "often",
         }
         assert (await tab.http.post("/schedules", json=body)).status_code == 201
-    await tab.open("/schedules", lang=lang)
+    await tab.open("/schedules")
     actions = tab.page.locator("[data-schedule] button")
-    await expect(actions).to_have_count(6)
-    await everything_is_in_reach(tab, actions)
+    await everything_is_in_reach(tab, actions, 6)
 
 
-@pytest.mark.parametrize("lang", ["en", "ja"])
-async def test_the_actions_of_workers_are_in_reach(tab: Tab, lang: Lang) -> None:
+async def test_the_actions_of_workers_are_in_reach(tab: Tab) -> None:
     now = time.time()
     wheels = WheelSyncState(
         enabled=True, last_result=WheelSyncResult.ERROR, error="No space left", last_attempt_at=now
@@ -82,18 +88,17 @@ async def test_the_actions_of_workers_are_in_reach(tab: Tab, lang: Lang) -> None
             host=host,
         )
         await put_record(tab.gateway.inside.connection, record)
-    await tab.open("/workers", lang=lang)
+    await tab.open("/workers")
     workers = tab.page.locator("[data-worker]")
     await expect(workers).to_have_count(2)
-    await everything_is_in_reach(tab, workers.locator("button"))
+    await everything_is_in_reach(tab, workers.locator("button"), 4)
 
 
-@pytest.mark.parametrize("lang", ["en", "ja"])
-async def test_the_actions_on_selected_runs_are_in_reach(tab: Tab, lang: Lang) -> None:
+async def test_the_actions_on_selected_runs_are_in_reach(tab: Tab) -> None:
     now = time.time()
     runs = [ended(RunStatus.FAILED, at=now - each) for each in range(3)]
     await write_many(tab.gateway.inside.connection, runs)
-    await tab.open("/runs", lang=lang)
+    await tab.open("/runs")
     checks = tab.page.locator("[data-run] input")
     await expect(checks).to_have_count(3)
     for at in range(2):
@@ -101,5 +106,4 @@ async def test_the_actions_on_selected_runs_are_in_reach(tab: Tab, lang: Lang) -
     bar = tab.page.get_by_role("region", name=re.compile("selected|選択"))
     controls = bar.locator("button, a")
     # All loaded ones, rerun, cancel, compare, clear.
-    await expect(controls).to_have_count(5)
-    await everything_is_in_reach(tab, controls)
+    await everything_is_in_reach(tab, controls, 5)

@@ -49,7 +49,7 @@ class Reading:
         self._operator_tenant = operator_tenant
 
     async def find(self, record: AlertRecord, now: float) -> Finding:
-        """NatsUnavailable, IndexNotReady: nothing can be said at present."""
+        """NatsUnavailable, IndexNotReady: the condition cannot be evaluated at present."""
         rule, tenant = record.rule, self._tenant(record)
         upto = 0
         match rule.condition:
@@ -137,7 +137,8 @@ def _keeps_firing(record: AlertRecord, serving: list[WorkerRecord]) -> bool:
     """Whether an alert stays firing while its tag has no queued run and no worker that is expected back.
 
     It does if it fired because of a silent worker whose record has been removed since: that worker has not
-    come back. It is resolved if it fired for queued runs only, which are gone, or if its workers are hidden.
+    come back. It is resolved if it fired for queued runs only, since none is queued any more, or if its
+    workers are hidden.
     """
     current = record.current
     return current is not None and not current.facts.only_queued and not serving

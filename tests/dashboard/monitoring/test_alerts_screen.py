@@ -1,33 +1,19 @@
 """Alerts: created with a live check, tested, fired with a history, muted, edited and deleted."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import expect
 
-from pyoco_server.config import NatsBackendConfig
 from tests.dashboard.browser import Tab
+from tests.dashboard.module_fixtures import module_gateway
 from tests.integration.alerts.alerting import FAST, fail, is_delivered, save, webhook
-from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.hook_senders import SECRETS_KEY
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(
-    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
-) -> AsyncIterator[RunningGateway]:
-    """One for all: each test has alerts of its own."""
-    async with running_gateway(
-        replace(shared_config, secrets_keys=SECRETS_KEY, **FAST), port=dashboard_port
-    ) as running:
-        yield running
+gateway = module_gateway(secrets_keys=SECRETS_KEY, **FAST)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def two_weeks(now: float) -> list[RunSnapshot]:
     return runs
 
 
-async def test_a_flow_that_got_slower_is_seen_at_a_glance(tab: Tab) -> None:
+async def test_a_flow_that_got_slower_is_seen_and_its_intervals_link_to_their_runs(tab: Tab) -> None:
     page, now = tab.page, time.time()
     runs = two_weeks(now)
     await write_many(tab.gateway.inside.connection, runs)
@@ -76,35 +76,11 @@ async def test_a_flow_that_got_slower_is_seen_at_a_glance(tab: Tab) -> None:
     await expect(row(tab, "mail")).to_have_count(0)
     await tab.screenshot("metrics-flow")
     await tab.is_accessible()
+    await has_intervals_that_link_to_their_runs(tab, runs)
 
 
-async def test_the_tables_fit_beside_the_menu_and_keep_their_names_on_a_phone(tab: Tab) -> None:
-    page, now = tab.page, time.time()
-    tags = {"default": "nightly_load", "repo-0123456789ab": "agent_request"}
-    runs = [
-        ended(at=at, flow_name=flow, tag=tag, start_time=at - 44, submitted_at=at - 45.5)
-        for at in (now - 90, now - 86_400 - 7_200)
-        for tag, flow in tags.items()
-        for _ in range(12)
-    ]
-    await write_many(tab.gateway.inside.connection, runs)
-    await put_record(tab.gateway.inside.connection, a_record("steady", seen_at=4e9, slots=4, tags=list(tags)))
-    await tab.resize(1280)
-    await tab.open("/metrics", lang="ja")
-    table = page.get_by_role("region", name="タグ別")
-    await expect(table.get_by_role("columnheader", name="スロット")).to_be_visible()
-    assert await table.evaluate("each => each.scrollWidth - each.clientWidth") == 0
-    await tab.resize(390)
-    await table.evaluate("each => { each.scrollLeft = each.scrollWidth; }")
-    assert await table.evaluate("each => each.scrollLeft") > 0
-    await table.scroll_into_view_if_needed()
-    await expect(table.get_by_role("rowheader", name="default")).to_be_in_viewport(ratio=1)
-
-
-async def test_an_interval_shows_its_values_and_links_to_its_runs(tab: Tab) -> None:
-    page, now = tab.page, time.time()
-    runs = two_weeks(now)
-    await write_many(tab.gateway.inside.connection, runs)
+async def has_intervals_that_link_to_their_runs(tab: Tab, runs: list[RunSnapshot]) -> None:
+    page = tab.page
     await tab.open("/metrics?period=7d&flow=nightly_load")
     durations = page.get_by_role("list", name="Duration over time").get_by_role("link")
     newest = max(run.updated_at for run in runs)
@@ -133,6 +109,29 @@ async def test_an_interval_shows_its_values_and_links_to_its_runs(tab: Tab) -> N
     await expect(page.locator("[data-run]")).to_have_count(len(own))
     for run_id in own:
         await expect(page.locator(f"[data-run='{run_id}']")).to_be_visible()
+
+
+async def test_the_tables_fit_beside_the_menu_and_keep_their_names_on_a_phone(tab: Tab) -> None:
+    page, now = tab.page, time.time()
+    tags = {"default": "nightly_load", "repo-0123456789ab": "agent_request"}
+    runs = [
+        ended(at=at, flow_name=flow, tag=tag, start_time=at - 44, submitted_at=at - 45.5)
+        for at in (now - 90, now - 86_400 - 7_200)
+        for tag, flow in tags.items()
+        for _ in range(12)
+    ]
+    await write_many(tab.gateway.inside.connection, runs)
+    await put_record(tab.gateway.inside.connection, a_record("steady", seen_at=4e9, slots=4, tags=list(tags)))
+    await tab.resize(1280)
+    await tab.open("/metrics", lang="ja")
+    table = page.get_by_role("region", name="タグ別")
+    await expect(table.get_by_role("columnheader", name="スロット")).to_be_visible()
+    assert await table.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+    await tab.resize(390)
+    await table.evaluate("each => { each.scrollLeft = each.scrollWidth; }")
+    assert await table.evaluate("each => each.scrollLeft") > 0
+    await table.scroll_into_view_if_needed()
+    await expect(table.get_by_role("rowheader", name="default")).to_be_in_viewport(ratio=1)
 
 
 async def test_the_operator_sees_rates_queues_latencies_and_the_gateway(

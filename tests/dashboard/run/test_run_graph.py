@@ -4,7 +4,6 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,17 +11,18 @@ import pytest_asyncio
 from msgspec import Raw
 from playwright.async_api import FloatRect, Locator, expect
 
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import Reason, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
+from tests.dashboard.module_fixtures import module_gateway
 from tests.dashboard.run.run_page import details, part, task_in
 from tests.support.broker.stored_runs import ended, write_many
-from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually, eventually_equals
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+gateway = module_gateway()
 
 ERROR = "LookupError: no such channel: #sales-reports"
 TRACEBACK = (
@@ -30,13 +30,9 @@ TRACEBACK = (
 )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(
-    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
-) -> AsyncIterator[RunningGateway]:
-    """One for all: each test shows runs of its own."""
-    async with running_gateway(shared_config, port=dashboard_port) as running:
-        yield running
+@pytest.fixture
+def tab(shared_tab: Tab) -> Tab:
+    return shared_tab
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -4,8 +4,6 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,37 +11,23 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, Request, expect
 
 from pyoco_server.broker.stores.runs.run_log_store import RunLogs
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.log_models import LogLine
 from pyoco_server.records.runs.run_models import EarlierAttempt, RunSnapshot, RunStatus, TaskStatus
-from tests.dashboard.browser import NARROW, WIDE, Tab, opened_tab
+from tests.dashboard.browser import NARROW, WIDE, Tab
+from tests.dashboard.module_fixtures import module_gateway
 from tests.support.broker.stored_runs import ended, snapshot, write_many
-from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+gateway = module_gateway()
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(
-    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
-) -> AsyncIterator[RunningGateway]:
-    """One for all: each test shows runs of its own."""
-    async with running_gateway(shared_config, port=dashboard_port) as running:
-        yield running
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shared_tab(browser: Browser, gateway: RunningGateway) -> AsyncIterator[Tab]:
-    async with opened_tab(browser, gateway) as opened:
-        await opened.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        yield opened
-
-
 @pytest_asyncio.fixture(loop_scope="session")
 async def tab(shared_tab: Tab) -> Tab:
+    await shared_tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     return shared_tab
 
 

@@ -2,32 +2,28 @@
 
 import re
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, expect
 
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus
 from tests.dashboard.browser import NARROW, WIDE, Tab
+from tests.dashboard.module_fixtures import module_gateway
 from tests.support.broker.stored_runs import ended, snapshot, write_many
-from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import eventually, eventually_equals
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+gateway = module_gateway()
 
 LONG_ERROR = f"ValueError: row 1,204 {'of the import ' * 40}has no customer id"
 QUESTION = "Is the invoice 2041 of Blue Bottle Ltd over 1,200 EUR right, and may it be paid today?"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(
-    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
-) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(shared_config, port=dashboard_port) as running:
-        yield running
+@pytest.fixture
+def tab(shared_tab: Tab) -> Tab:
+    return shared_tab
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -71,7 +67,9 @@ async def fits_into(locator: Locator, width: int) -> bool:
     return box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
 
 
-async def test_params_labels_and_the_question_are_columns(tab: Tab, stored: list[RunSnapshot]) -> None:
+async def test_params_labels_and_the_question_are_columns(own_tab: Tab, stored: list[RunSnapshot]) -> None:
+    # The browser keeps the chosen columns.
+    tab = own_tab
     failed, waiting, *_ = stored
     await tab.open("/runs")
     await expect(row(tab, failed)).to_contain_text("day=2026-11-17")
@@ -161,6 +159,8 @@ async def test_all_are_selected_first_on_the_page_then_by_the_filter(
     tab: Tab, stored: list[RunSnapshot]
 ) -> None:
     await tab.open("/runs?flow=daily_sales")
+    # Without the runs that the tests before have loaded: a new page has only the first of these.
+    await tab.page.reload()
     await expect(tab.page.get_by_text("119 runs")).to_be_visible()
     head = tab.page.get_by_role("columnheader").get_by_role("checkbox")
     await tab.page.locator("[data-run] input").first.check()

@@ -2,16 +2,12 @@
 
 import re
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Locator, expect
 
 from pyoco_server.broker.stores.schedules.schedule_store import ScheduleStore
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.schedules.schedule_models import (
     Outcome,
     ScheduleDecision,
@@ -20,30 +16,16 @@ from pyoco_server.records.schedules.schedule_models import (
 )
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import Tab
-from tests.support.running.gateway import RunningGateway, running_gateway
-from tests.support.running.workers import serving_worker
+from tests.dashboard.module_fixtures import module_gateway, module_worker
 from tests.support.samples.schedules import a_schedule
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+gateway = module_gateway()
+worker = module_worker()
 
 NIGHTLY = {"cron": ["0 2 * * *"], "timezone": "Asia/Tokyo"}
 HOURLY = {"cron": ["@hourly"]}
 DAY = 86_400.0
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def gateway(
-    shared_config: NatsBackendConfig, dashboard_folder: Path, dashboard_port: int
-) -> AsyncIterator[RunningGateway]:
-    """One for all: each test has schedules of its own."""
-    async with running_gateway(shared_config, port=dashboard_port) as running:
-        yield running
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def worker(gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
-    async with serving_worker(gateway.inside.config, concurrency=2) as serving:
-        yield serving
 
 
 async def create(tab: Tab, schedule_id: str, spec: dict[str, Any] = NIGHTLY, **fields: Any) -> None:

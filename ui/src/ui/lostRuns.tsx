@@ -1,4 +1,4 @@
-/** Running runs that nobody executes because their worker is gone, as the gateway's overview says. */
+/** Runs that are stored as running although their worker is lost, as the gateway's overview reports them. */
 import { createContext, type ReactNode, useContext, useMemo } from "react";
 import { api } from "../api/client";
 import { useRead } from "../api/queries";
@@ -38,7 +38,7 @@ function useLost(runs: Iterable<HeldRun>): ReadonlySet<string> {
 const isAmong = (lost: ReadonlySet<string>, run: HeldRun): boolean =>
   isHeld(run) && run.worker_id !== null && lost.has(keyOf(run.worker_id, run.tag));
 
-/** Whether nobody executes the run because its worker is gone. */
+/** Whether no worker executes the run because its own is lost. */
 export const useIsLost = (run: HeldRun): boolean => isAmong(useLost([run]), run);
 
 /** Its status badges show which runs are lost. */

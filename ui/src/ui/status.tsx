@@ -99,7 +99,7 @@ export function StatusIcon({ status, size = 13 }: { status: string; size?: numbe
 
 interface BadgeProps {
   status: string;
-  /** The worker that is gone, of a run that nobody executes. */
+  /** The lost worker of a run that no worker executes. */
   lostBy?: string | null;
 }
 

@@ -50,7 +50,7 @@ export interface Task {
   record: TaskRecord;
 }
 
-/** `isLost`: the worker of the run is gone, and no other has taken it over yet. */
+/** `isLost`: the worker of the run is lost, and no other has taken the run over yet. */
 export function tasksOf(run: Run, isLost = false): Task[] {
   const records = run.task_records ?? {};
   // After the end of the run nothing is pending any more.

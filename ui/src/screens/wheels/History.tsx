@@ -68,7 +68,7 @@ function Events({ events }: { events: readonly Schemas["WheelEvent"][] }) {
   const t = useMessages(messages);
   return (
     <div className={base.frame}>
-      <table className={joined(styles.table, styles.history)}>
+      <table className={joined(base.table, styles.table, styles.history)}>
         <TableHead columns={[t("when"), t("what"), t("wheel"), t("workers"), t("who"), t("from")]} />
         <tbody>
           {events.map((event) => (

@@ -61,7 +61,7 @@ export function Registry({ wheels, onUpload }: { wheels: readonly Wheel[]; onUpl
       )}
       {packages.length > 0 && (
         <div className={base.frame}>
-          <table ref={list} className={joined(styles.table, styles.registry)}>
+          <table ref={list} className={joined(base.table, styles.table, styles.registry)}>
             <thead>
               <tr>
                 <th scope="col">{t("version")}</th>

@@ -33,7 +33,7 @@ it("counts the calls of a loop, and leaves small groups to the graph", () => {
   expect(found.map(({ name, count, loop }) => [name, count, loop])).toEqual([["poll", 12, true]]);
 });
 
-it("tells attempts from the calls of a loop", () => {
+it("distinguishes attempts from the calls of a loop", () => {
   const call = (error?: string) => ({ started_at: 0, ended_at: 1, error });
   const retried = task("rates", "SUCCEEDED", { calls: 3, latest_calls: [call("no"), call("no"), call()] });
   const polled = task("poll", "SUCCEEDED", { calls: 2, latest_calls: [call(), call()] });
