@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream import bucket_feed
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.accounts import Accounts
-from tests.support.broker.connections import connected
+from tests.support.broker.connections import connected, empty
 from tests.support.broker.nats_server import NatsServer
 from tests.support.forks.fork_server import fork_executors, fork_server
 from tests.support.order import module_of, spread
@@ -173,6 +173,13 @@ def shared_config(
 async def shared_connection(shared_config: NatsBackendConfig) -> AsyncIterator[Connection]:
     async with connected(shared_config) as connection:
         yield connection
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def empty_connection(shared_connection: Connection) -> AsyncIterator[Connection]:
+    """`shared_connection` with empty streams and buckets, whose sequences go on from test to test."""
+    yield shared_connection
+    await empty(shared_connection)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -4,19 +4,23 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
-from pyoco_server.config import NatsBackendConfig
 from tests.support.agent.repository import AgentRepository, git
 from tests.support.agent.running import TAG, Agent, running_agent
 from tests.support.running.gateway import RunningGateway
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def agent(
-    gateway: RunningGateway, config: NatsBackendConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared_gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Agent]:
-    async with running_agent(gateway, config, tmp_path, monkeypatch) as running:
+    """The repository and its worker are the test's own."""
+    config = shared_gateway.inside.config
+    async with running_agent(shared_gateway, config, tmp_path, monkeypatch) as running:
         yield running
 
 

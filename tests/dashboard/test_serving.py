@@ -1,9 +1,11 @@
 """Serving the built dashboard, without a browser."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.routes import dashboard_routes as dashboard
@@ -26,6 +28,17 @@ def dashboard_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "secret.txt").write_text("not for everybody")
     monkeypatch.setattr(dashboard, "FOLDER", folder)
     return folder
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def module_gateway(shared_config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(shared_config) as running:
+        yield running
+
+
+@pytest.fixture
+def gateway(module_gateway: RunningGateway, dashboard_folder: Path) -> RunningGateway:
+    return module_gateway
 
 
 async def test_the_page_is_revalidated_and_its_assets_are_cached(gateway: RunningGateway) -> None:

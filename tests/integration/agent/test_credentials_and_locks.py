@@ -92,6 +92,7 @@ async def test_refused_password_is_not_shown(served: ServedRepository) -> None:
     assert "asks for credentials" in failed["base_branch"]["details"]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_push_that_needs_credentials_fails_and_keeps_the_commits(agent: Agent) -> None:
     repository = agent.repository
     request_id = repository.request()
@@ -128,6 +129,7 @@ def test_run_beside_another_one_fails_and_changes_nothing(
     assert repository.calls() == []
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_run_waits_for_the_lock_and_takes_that_of_a_killed_process(agent: Agent) -> None:
     request_id = agent.repository.request()
     with held_by_another_process(agent.repository.settings.paths.repo_lock) as holder:

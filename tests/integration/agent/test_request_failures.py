@@ -12,6 +12,8 @@ from tests.support.agent.running import Agent, AgentRun
 from tests.support.processes import is_alive
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 async def _failed(agent: Agent, request_id: str, code: str) -> AgentRun:
     run, ended = await agent.run(request_id)

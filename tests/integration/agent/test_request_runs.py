@@ -20,6 +20,8 @@ from tests.support.agent.running import Agent
 from tests.support.agent.scripted_cli import plan
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 UNIT_TEST = [sys.executable, "-c", "import glob; assert all(open(f).read() for f in glob.glob('S*.txt'))"]
 
 

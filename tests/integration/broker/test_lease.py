@@ -17,6 +17,14 @@ def lease(connection: Connection, holder: str, ttl_sec: float = TTL_SEC) -> Leas
     return Lease(connection, "sweep", ttl_sec=ttl_sec, holder=holder)
 
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def connection(empty_connection: Connection) -> Connection:
+    return empty_connection
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()

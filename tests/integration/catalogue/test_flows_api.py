@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import msgspec
@@ -47,6 +48,19 @@ greet = Flow("greet") >> say >> shout
 '''
 STAYS_SEC = 600.0
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def gateway(own_gateway: RunningGateway) -> RunningGateway:
+    return own_gateway
+
+
+@pytest.fixture
+def name() -> str:
+    """Of a flow, its worker and the worker's tag, which no other test uses."""
+    return f"greet-{uuid4().hex[:8]}"
+
 
 def resolver(name: str) -> Flow:
     raise KeyError(name)
@@ -73,6 +87,11 @@ async def flow_is(
 
 async def submit(gateway: RunningGateway, query: str = "", **body: Any) -> httpx.Response:
     return await gateway.http.post(f"/runs{query}", json={"flow_name": "greet", **body})
+
+
+async def submit_to(gateway: RunningGateway, name: str, query: str = "", **body: Any) -> httpx.Response:
+    """Submit the flow of this name to the worker of this name."""
+    return await submit(gateway, query, **{"flow_name": name, "tag": name, **body})
 
 
 async def put_worker(
@@ -215,47 +234,49 @@ async def test_a_flow_that_cannot_be_described_is_listed(gateway: RunningGateway
         assert (await submit(gateway, "?strict=1", flow_name="broken")).status_code == 200
 
 
-async def test_an_unknown_flow_is_a_warning_or_refused(gateway: RunningGateway) -> None:
-    await put_worker(gateway, "one", catalogue_of("greet", "invoice"))
-    await flow_is(gateway, "greet")
-    accepted = await submit(gateway, flow_name="gret")
+async def test_an_unknown_flow_is_a_warning_or_refused(shared_gateway: RunningGateway, name: str) -> None:
+    await put_worker(shared_gateway, name, catalogue_of(name, "invoice"), tags=[name])
+    await flow_is(shared_gateway, name)
+    wrong = f"{name}x"
+    accepted = await submit_to(shared_gateway, name, flow_name=wrong)
     assert accepted.status_code == 200
-    message = "no live worker of the tag 'default' has the flow 'gret'; did you mean 'greet'?"
+    message = f"no live worker of the tag '{name}' has the flow '{wrong}'; did you mean '{name}'?"
     assert accepted.json()["warnings"] == [{"code": "flow_unknown", "message": message}]
-    runs = len((await gateway.http.get("/runs")).json())
+    runs = len((await shared_gateway.http.get("/runs")).json())
     for query in ("?strict=1", "?strict=true"):
-        problem = assert_problem(await submit(gateway, query, flow_name="gret"), 404, 6)
+        problem = assert_problem(await submit_to(shared_gateway, name, query, flow_name=wrong), 404, 6)
         assert message in problem["detail"]
-    assert len((await gateway.http.get("/runs")).json()) == runs
-    found = assert_problem(await gateway.http.get("/flows/invoce"), 404, 6)
+    assert len((await shared_gateway.http.get("/runs")).json()) == runs
+    found = assert_problem(await shared_gateway.http.get("/flows/invoce"), 404, 6)
     assert "did you mean 'invoice'?" in found["detail"]
 
 
-async def test_a_known_flow_has_no_warnings(gateway: RunningGateway) -> None:
-    await put_worker(gateway, "one", catalogue_of("greet"))
-    await flow_is(gateway, "greet")
-    assert set((await submit(gateway)).json()) == {"run_id", "status"}
-    assert set((await submit(gateway, "?strict=1")).json()) == {"run_id", "status"}
-    assert set((await submit(gateway, "?strict=0", flow_name="greet")).json()) == {"run_id", "status"}
+async def test_a_known_flow_has_no_warnings(shared_gateway: RunningGateway, name: str) -> None:
+    await put_worker(shared_gateway, name, catalogue_of(name), tags=["default", name])
+    await flow_is(shared_gateway, name)
+    assert set((await submit(shared_gateway, flow_name=name)).json()) == {"run_id", "status"}
+    assert set((await submit(shared_gateway, "?strict=1", flow_name=name)).json()) == {"run_id", "status"}
+    assert set((await submit_to(shared_gateway, name, "?strict=0")).json()) == {"run_id", "status"}
 
 
-async def test_a_tag_without_workers_is_a_warning(gateway: RunningGateway) -> None:
-    await put_worker(gateway, "one", catalogue_of("greet"))
-    await flow_is(gateway, "greet")
-    [warning] = (await submit(gateway, tag="gpu")).json()["warnings"]
+async def test_a_tag_without_workers_is_a_warning(shared_gateway: RunningGateway, name: str) -> None:
+    await put_worker(shared_gateway, name, catalogue_of(name), tags=[name])
+    await flow_is(shared_gateway, name)
+    [warning] = (await submit_to(shared_gateway, name, tag="no-such-tag")).json()["warnings"]
     assert warning["code"] == "no_worker"
-    assert warning["message"] == "no live worker has the tag 'gpu': the run waits until one is started"
-    problem = assert_problem(await submit(gateway, "?strict=1", tag="gpu"), 404, 6)
-    assert "no live worker has the tag 'gpu': start one, or submit without `strict`" in problem["detail"]
+    message = "no live worker has the tag 'no-such-tag'"
+    assert warning["message"] == f"{message}: the run waits until one is started"
+    problem = assert_problem(await submit_to(shared_gateway, name, "?strict=1", tag="no-such-tag"), 404, 6)
+    assert f"{message}: start one, or submit without `strict`" in problem["detail"]
     assert "the run waits until" not in problem["detail"]
 
 
-async def test_an_invalid_query_of_a_submit_is_refused(gateway: RunningGateway) -> None:
-    assert_problem(await submit(gateway, "?strict=perhaps"), 422, 2)
-    assert_problem(await submit(gateway, "?stict=1"), 422, 2)
+async def test_an_invalid_query_of_a_submit_is_refused(shared_gateway: RunningGateway) -> None:
+    assert_problem(await submit(shared_gateway, "?strict=perhaps"), 422, 2)
+    assert_problem(await submit(shared_gateway, "?stict=1"), 422, 2)
 
 
-async def test_params_are_checked_with_their_paths(gateway: RunningGateway) -> None:
+async def test_params_are_checked_with_their_paths(shared_gateway: RunningGateway, name: str) -> None:
     line = {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}
     schema = {
         "type": "object",
@@ -267,72 +288,82 @@ async def test_params_are_checked_with_their_paths(gateway: RunningGateway) -> N
         "additionalProperties": False,
         "$defs": {"Line": line},
     }
-    await put_worker(gateway, "one", catalogue_of("greet", parameters=schema))
-    await flow_is(gateway, "greet")
+    await put_worker(shared_gateway, name, catalogue_of(name, parameters=schema), tags=[name])
+    await flow_is(shared_gateway, name)
     params = {"name": "ada", "lines": [{"sku": "a"}, {"sku": 1}], "nam": 1}
-    warnings = (await submit(gateway, params=params)).json()["warnings"]
+    warnings = (await submit_to(shared_gateway, name, params=params)).json()["warnings"]
     assert {each["field"]: each["message"] for each in warnings} == {
         "params.lines[1].sku": "params.lines[1].sku: expected string, not 1",
         "params.nam": "params.nam: the flow has no such parameter; did you mean 'name'?",
     }
-    problem = assert_problem(await submit(gateway, "?strict=1", params=params), 422, 2)
+    problem = assert_problem(await submit_to(shared_gateway, name, "?strict=1", params=params), 422, 2)
     assert {each["field"]: each["message"] for each in problem["errors"]} == {
         "params.lines[1].sku": "expected string, not 1",
         "params.nam": "the flow has no such parameter; did you mean 'name'?",
         "params.name": '"ada" does not match the pattern "^[A-Z]"',
     }
-    assert_problem(await submit(gateway, "?strict=1"), 422, 2)
-    accepted = await submit(gateway, "?strict=1", params={"name": "Ada", "lines": [{"sku": "a"}]})
+    assert_problem(await submit_to(shared_gateway, name, "?strict=1"), 422, 2)
+    accepted = await submit_to(
+        shared_gateway, name, "?strict=1", params={"name": "Ada", "lines": [{"sku": "a"}]}
+    )
     assert set(accepted.json()) == {"run_id", "status"}
 
 
-async def test_keys_with_dots_and_digits_are_refused_with_their_path(gateway: RunningGateway) -> None:
+async def test_keys_with_dots_and_digits_are_refused_with_their_path(
+    shared_gateway: RunningGateway, name: str
+) -> None:
     numbers = {"type": "object", "additionalProperties": {"type": "integer"}}
     schema = {"type": "object", "properties": {"m": numbers}}
-    await put_worker(gateway, "one", catalogue_of("greet", parameters=schema))
-    await flow_is(gateway, "greet")
+    await put_worker(shared_gateway, name, catalogue_of(name, parameters=schema), tags=[name])
+    await flow_is(shared_gateway, name)
     params = {"m": {"a": [], f"a.{'9' * 5000}": "s"}}
-    problem = assert_problem(await submit(gateway, "?strict=1", params=params), 422, 2)
+    problem = assert_problem(await submit_to(shared_gateway, name, "?strict=1", params=params), 422, 2)
     assert [each["field"] for each in problem["errors"]] == ["params.m.a", f"params.m.a.{'9' * 5000}"]
 
 
-async def test_a_repeated_strict_submit_returns_its_run(gateway: RunningGateway) -> None:
+async def test_a_repeated_strict_submit_returns_its_run(shared_gateway: RunningGateway, name: str) -> None:
     """Also if the flow has disappeared meanwhile: the first response may have been lost."""
-    await put_worker(gateway, "one", catalogue_of("greet"))
-    headers = {"Idempotency-Key": "once"}
-    body = {"flow_name": "greet"}
-    first = await gateway.http.post("/runs?strict=1", json=body, headers=headers)
+    await put_worker(shared_gateway, name, catalogue_of(name), tags=[name])
+    headers = {"Idempotency-Key": name}
+    body = {"flow_name": name, "tag": name}
+    first = await shared_gateway.http.post("/runs?strict=1", json=body, headers=headers)
     assert first.status_code == 200, first.text
-    await put_worker(gateway, "one", catalogue_of("other"))
-    again = await gateway.http.post("/runs?strict=1", json=body, headers=headers)
+    await put_worker(shared_gateway, name, catalogue_of("other"), tags=[name])
+    again = await shared_gateway.http.post("/runs?strict=1", json=body, headers=headers)
     assert again.json()["run_id"] == first.json()["run_id"]
 
 
-async def test_params_that_one_version_takes_are_accepted(gateway: RunningGateway) -> None:
+async def test_params_that_one_version_takes_are_accepted(shared_gateway: RunningGateway, name: str) -> None:
     old = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
     new = {"type": "object", "properties": {"b": {"type": "integer"}}, "additionalProperties": False}
-    await put_worker(gateway, "one", catalogue_of("greet", version="v1", parameters=old))
-    await put_worker(gateway, "two", catalogue_of("greet", version="v2", parameters=new))
-    await put_worker(gateway, "three", catalogue_of("greet", version="v2", parameters=new))
-    flow = await flow_is(gateway, "greet", lambda flow: len(flow["workers"]) == 3)
+    await put_worker(shared_gateway, name, catalogue_of(name, version="v1", parameters=old), tags=[name])
+    await put_worker(
+        shared_gateway, f"{name}-2", catalogue_of(name, version="v2", parameters=new), tags=[name]
+    )
+    await put_worker(
+        shared_gateway, f"{name}-3", catalogue_of(name, version="v2", parameters=new), tags=[name]
+    )
+    flow = await flow_is(shared_gateway, name, lambda flow: len(flow["workers"]) == 3)
     # That of most workers is shown.
     assert (flow["versions"], flow["versions_differ"], flow["parameters"]) == (["v2", "v1"], True, new)
     for params in ({"a": 1}, {"b": 1}):
-        assert "warnings" not in (await submit(gateway, "?strict=1", params=params)).json()
-    assert_problem(await submit(gateway, "?strict=1", params={"c": 1}), 422, 2)
+        assert "warnings" not in (await submit_to(shared_gateway, name, "?strict=1", params=params)).json()
+    assert_problem(await submit_to(shared_gateway, name, "?strict=1", params={"c": 1}), 422, 2)
 
 
-async def test_workers_without_a_catalogue_are_listed_by_name(gateway: RunningGateway) -> None:
+async def test_workers_without_a_catalogue_are_listed_by_name(
+    shared_gateway: RunningGateway, name: str
+) -> None:
     """Those of an earlier version; a worker with a resolver has no names either."""
-    await put_worker(gateway, "old", None, flows=["greet", "invoice"])
-    flow = await flow_is(gateway, "greet")
+    await put_worker(shared_gateway, name, None, flows=[name, "invoice"], tags=[name])
+    flow = await flow_is(shared_gateway, name)
     assert (flow["versions"], flow["parameters"], flow["tasks"]) == ([], None, [])
     assert flow["workers"][0]["version"] is None
-    assert (await submit(gateway, "?strict=1", flow_name="greet")).status_code == 200
-    assert_problem(await submit(gateway, "?strict=1", flow_name="other"), 404, 6)
-    await put_worker(gateway, "resolving", None)
-    assert (await submit(gateway, "?strict=1", flow_name="other")).status_code == 200
-    assert "warnings" not in (await submit(gateway, flow_name="other")).json()
+    assert (await submit_to(shared_gateway, name, "?strict=1")).status_code == 200
+    assert_problem(await submit_to(shared_gateway, name, "?strict=1", flow_name="other"), 404, 6)
+    await put_worker(shared_gateway, f"{name}-resolving", None, tags=[name])
+    assert (await submit_to(shared_gateway, name, "?strict=1", flow_name="other")).status_code == 200
+    assert "warnings" not in (await submit_to(shared_gateway, name, flow_name="other")).json()
 
 
 async def test_a_worker_with_a_resolver_reports_no_flows(gateway: RunningGateway) -> None:
@@ -452,16 +483,16 @@ async def test_a_large_catalogue_is_stored_in_parts(gateway: RunningGateway) -> 
 
 @pytest.mark.parametrize("written", [b"", b"not compressed", b"x\x9c\x03\x00\x00\x00\x00\x01"])
 async def test_a_catalogue_that_was_overwritten_leaves_the_names(
-    gateway: RunningGateway, written: bytes
+    shared_gateway: RunningGateway, name: str, written: bytes
 ) -> None:
     """Any worker may write into the bucket; the digest says what belongs there."""
-    connection = gateway.inside.connection
-    reference = await FlowCatalogueStore(connection).store(encode_catalogue(catalogue_of("greet", "hidden")))
-    subject = f"$KV.{gateway.inside.config.flows_kv_bucket}.{reference.digest}.0"
+    connection = shared_gateway.inside.connection
+    reference = await FlowCatalogueStore(connection).store(encode_catalogue(catalogue_of(name, "hidden")))
+    subject = f"$KV.{connection.config.flows_kv_bucket}.{reference.digest}.0"
     await publish_acked(connection, subject, written)
-    record = a_record("one", seen_at=time.time() + STAYS_SEC, catalogue=reference, flows=["greet"])
+    record = a_record(name, seen_at=time.time() + STAYS_SEC, catalogue=reference, flows=[name])
     await put_record(connection, record)
-    flow = await flow_is(gateway, "greet")
+    flow = await flow_is(shared_gateway, name)
     assert (flow["versions"], flow["parameters"]) == ([], None)
 
 

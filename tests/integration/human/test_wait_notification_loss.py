@@ -35,9 +35,22 @@ ONE = Answer(payload=1)
 QUESTION = Question(node="approve||1", task="approve", name="human", message="May I?")
 
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.1)
+
+
+@pytest.fixture(scope="module")
+def shared_config(shared_config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(shared_config, sweep_interval_sec=0.1)
+
+
+@pytest.fixture
+def connection(empty_connection: Connection) -> Connection:
+    return empty_connection
 
 
 @pytest.fixture

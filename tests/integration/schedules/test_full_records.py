@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
@@ -18,9 +19,12 @@ TICK = ScheduleName("tick", ANYBODY)
 WAITING = 30
 
 
-@pytest.fixture
-async def world(connection: Connection) -> AsyncIterator[ScheduleWorld]:
-    async with schedule_world(connection) as world:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(empty_connection: Connection) -> AsyncIterator[ScheduleWorld]:
+    async with schedule_world(empty_connection) as world:
         yield world
 
 

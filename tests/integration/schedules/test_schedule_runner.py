@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
@@ -29,10 +30,12 @@ from pyoco_server.schedules.schedule_runner import ScheduleRunner
 from pyoco_server.schedules.schedule_transitions import triggered, with_backfill
 from tests.support.running.schedule_gateways import START, ScheduleWorld, schedule_world
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
-async def world(connection: Connection) -> AsyncIterator[ScheduleWorld]:
-    async with schedule_world(connection) as world:
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(empty_connection: Connection) -> AsyncIterator[ScheduleWorld]:
+    async with schedule_world(empty_connection) as world:
         yield world
 
 
@@ -358,9 +361,9 @@ async def test_lists_follow_what_was_stored(world: ScheduleWorld) -> None:
 
 
 async def test_a_schedule_that_cannot_be_decided_says_why(
-    world: ScheduleWorld, connection: Connection
+    world: ScheduleWorld,
 ) -> None:
-    await world.create(params={"text": "x" * (connection.max_record_bytes - 400)})
+    await world.create(params={"text": "x" * (world.connection.max_record_bytes - 400)})
     gateway = await world.gateway()
     await gateway.look(10.5)
     [problem] = gateway.runner.problems.values()

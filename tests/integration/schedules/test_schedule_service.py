@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.errors import BackfillNotFound, NatsUnavailable, ScheduleConflict
@@ -21,9 +22,12 @@ from tests.support.running.schedule_gateways import START, ScheduleGateway, Sche
 TICK = ScheduleName("tick", ANYBODY)
 
 
-@pytest.fixture
-async def world(connection: Connection) -> AsyncIterator[ScheduleWorld]:
-    async with schedule_world(connection) as world:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(empty_connection: Connection) -> AsyncIterator[ScheduleWorld]:
+    async with schedule_world(empty_connection) as world:
         yield world
 
 

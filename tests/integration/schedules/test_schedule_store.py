@@ -12,6 +12,13 @@ from pyoco_server.errors import InvalidRequest, UnreadableRecord
 from pyoco_server.records.unreadable_records import RecordKind
 from tests.support.samples.schedules import a_schedule
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def connection(empty_connection: Connection) -> Connection:
+    return empty_connection
+
 
 async def test_a_schedule_is_read_as_it_was_written(connection: Connection) -> None:
     store = ScheduleStore(connection)

@@ -50,9 +50,22 @@ class Died(BaseException):
     """Like kill -9."""
 
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, run_retention_sec=0.000001)
+
+
+@pytest.fixture(scope="module")
+def shared_config(shared_config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(shared_config, run_retention_sec=0.000001)
+
+
+@pytest.fixture
+def connection(empty_connection: Connection) -> Connection:
+    return empty_connection
 
 
 def before(retention: Retention, step: str, act: Callable[[], Awaitable[None]]) -> None:

@@ -37,9 +37,17 @@ ANN = Actor(name="ann")
 ONE = Answer(payload=1)
 
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def shared_config(shared_config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(shared_config, sweep_interval_sec=0.1)
+
+
 @pytest.fixture
-def config(config: NatsBackendConfig) -> NatsBackendConfig:
-    return replace(config, sweep_interval_sec=0.1)
+def connection(empty_connection: Connection) -> Connection:
+    return empty_connection
 
 
 class Maintained:
@@ -327,7 +335,7 @@ async def test_an_index_that_lags_expires_nothing_twice(connection: Connection) 
 
 
 async def test_two_maintenance_loops_expire_each_wait_once(
-    config: NatsBackendConfig, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    shared_config: NatsBackendConfig, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also those whose deadline passed while no gateway ran, and more than are asked for at once."""
     monkeypatch.setattr("pyoco_server.waits.wait_maintenance._BATCH", 7)
@@ -335,7 +343,7 @@ async def test_two_maintenance_loops_expire_each_wait_once(
         await waiting_run(connection, {"timeout_sec": timeout}, {"timeout_sec": timeout})
         for timeout in [-3600.0] * 15 + [0.3] * 15
     ]
-    async with connected(config) as other, maintaining(connection) as one, maintaining(other) as two:
+    async with connected(shared_config) as other, maintaining(connection) as one, maintaining(other) as two:
         for run in runs:
             await run.ends()
         await one.scans()
@@ -423,10 +431,10 @@ async def test_a_run_that_waits_is_cancelled_without_any_worker(connection: Conn
 
 
 async def test_an_expiry_and_a_cancel_at_once_leave_one_end(
-    config: NatsBackendConfig, connection: Connection
+    shared_config: NatsBackendConfig, connection: Connection
 ) -> None:
     runs = [await waiting_run(connection, {"timeout_sec": 0.2}, {}) for _ in range(30)]
-    async with connected(config) as other, maintaining(other) as maintained:
+    async with connected(shared_config) as other, maintaining(other) as maintained:
         await eventually(lambda: time.time() > runs[-1].waits[0].deadline_at - 0.01, describe="the deadlines")
         await asyncio.gather(
             *(cancel_run(connection, RunStore(connection), run.run_id, ANYBODY) for run in runs)
@@ -564,7 +572,7 @@ async def test_everything_is_checked_after_an_interruption(connection: Connectio
 
 
 async def test_reminder_and_escalation_are_recorded_once_by_several_gateways(
-    config: NatsBackendConfig, connection: Connection
+    shared_config: NatsBackendConfig, connection: Connection
 ) -> None:
     now = time.time()
     due = {"remind_at": now - 2, "escalate_at": now - 1}
@@ -572,7 +580,7 @@ async def test_reminder_and_escalation_are_recorded_once_by_several_gateways(
         await waiting_run(connection, fields)
         for fields in (due, {"remind_at": now + 3600}, {**due, "timeout_sec": -1, "default": 1})
     ]
-    async with connected(config) as other, maintaining(connection) as one, maintaining(other) as two:
+    async with connected(shared_config) as other, maintaining(connection) as one, maintaining(other) as two:
         await one.scans(2)
         await two.scans(2)
         await run.has_kinds("opened", "reminded", "escalated")
@@ -644,12 +652,12 @@ async def test_a_run_that_is_queued_again_is_no_question_if_its_gateway_died(con
 
 
 async def test_two_gateways_complete_undone_work_once(
-    config: NatsBackendConfig, connection: Connection
+    shared_config: NatsBackendConfig, connection: Connection
 ) -> None:
     runs = [await waiting_run(connection) for _ in range(20)]
     for run in runs:
         await decided_only(run)
-    async with connected(config) as other, maintaining(connection) as one, maintaining(other) as two:
+    async with connected(shared_config) as other, maintaining(connection) as one, maintaining(other) as two:
         await one.scans(3)
         await two.scans(3)
     assert len(await jobs_in_queue(connection)) == len(runs)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.jetstream_api import call
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from tests.support.waiting import LIMIT_SEC
@@ -31,6 +32,17 @@ async def connected(
     finally:
         async with asyncio.timeout(LIMIT_SEC):
             await connection.close()
+
+
+async def empty(connection: Connection) -> None:
+    """Remove all that is stored, consumers, and what the server remembers of message ids. Sequences go on."""
+    for stream in (await call(connection, "STREAM.LIST"))["streams"]:
+        name, state = stream["config"]["name"], stream["state"]
+        if state["messages"]:
+            await call(connection, f"STREAM.PURGE.{name}")
+        if state["consumer_count"]:
+            for consumer in (await call(connection, f"CONSUMER.NAMES.{name}"))["consumers"] or []:
+                await call(connection, f"CONSUMER.DELETE.{name}.{consumer}")
 
 
 class SyncConnection:
