@@ -28,13 +28,13 @@ interface TableProps {
   /** The scroll container. */
   scroller: RefObject<HTMLDivElement | null>;
   selection: Selection;
-  onStill: (still: boolean) => void;
+  onFreeze: (frozen: boolean) => void;
   onNearEnd: () => void;
   /** Instead of rows. */
   empty: ReactNode;
 }
 
-export function RunsTable({ list, scroller, selection, onStill, onNearEnd, empty }: TableProps) {
+export function RunsTable({ list, scroller, selection, onFreeze, onNearEnd, empty }: TableProps) {
   const t = useMessages(messages);
   const narrow = useNarrow();
   const [shown] = useColumns();
@@ -72,7 +72,7 @@ export function RunsTable({ list, scroller, selection, onStill, onNearEnd, empty
       <div
         ref={scroller}
         className={styles.scroller}
-        onScroll={({ currentTarget }) => onStill(currentTarget.scrollTop > ROW_PX / 2)}
+        onScroll={({ currentTarget }) => onFreeze(currentTarget.scrollTop > ROW_PX / 2)}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows.
         tabIndex={0}
         role="region"
