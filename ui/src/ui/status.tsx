@@ -40,8 +40,8 @@ type Tone =
   | "scheduled"
   | "pending"
   | "running"
+  | "asking"
   | "waiting"
-  | "parked"
   | "cancelling"
   | "lost"
   | "completed"
@@ -51,8 +51,8 @@ const LOOKS: Record<Status, { tone: Tone; icon: LucideIcon }> = {
   SCHEDULED: { tone: "scheduled", icon: CalendarClock },
   PENDING: { tone: "pending", icon: CircleDashed },
   RUNNING: { tone: "running", icon: LoaderCircle },
-  WAITING_HUMAN: { tone: "waiting", icon: CirclePause },
-  WAITING: { tone: "parked", icon: Hourglass },
+  WAITING_HUMAN: { tone: "asking", icon: CirclePause },
+  WAITING: { tone: "waiting", icon: Hourglass },
   CANCELLING: { tone: "cancelling", icon: OctagonMinus },
   COMPLETED: { tone: "completed", icon: CircleCheck },
   SUCCEEDED: { tone: "completed", icon: CircleCheck },
@@ -100,19 +100,19 @@ export function StatusIcon({ status, size = 13 }: { status: string; size?: numbe
 interface BadgeProps {
   status: string;
   /** The worker that is gone, of a run that nobody executes. */
-  lostBy?: string | null;
+  lostWorker?: string | null;
 }
 
-export function StatusBadge({ status, lostBy = null }: BadgeProps) {
+export function StatusBadge({ status, lostWorker = null }: BadgeProps) {
   const t = useMessages(messages);
   const word = useStatusText();
-  if (lostBy !== null)
+  if (lostWorker !== null)
     return (
       <span
         className={joined(styles.badge, styles.lost)}
         data-status={status}
         data-lost
-        title={t("lostBy", { worker: lostBy })}
+        title={t("lostBy", { worker: lostWorker })}
       >
         <Unplug size={13} strokeWidth={2.4} aria-hidden />
         {t("lost")}

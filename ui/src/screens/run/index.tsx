@@ -57,7 +57,7 @@ function RunScreen({ id, onRevived }: RunScreenProps) {
   return (
     <>
       {problem && <ProblemBox problem={problem} />}
-      <Shown run={run} removed={removed} onRevived={onRevived} />
+      <RunPage run={run} removed={removed} onRevived={onRevived} />
     </>
   );
 }
@@ -66,13 +66,13 @@ function RunScreen({ id, onRevived }: RunScreenProps) {
 const Flow = memo(FlowCard);
 const Log = memo(LogCard);
 
-interface ShownProps {
+interface RunPageProps {
   run: Run;
   removed: boolean;
   onRevived: () => void;
 }
 
-function Shown({ run, removed, onRevived }: ShownProps) {
+function RunPage({ run, removed, onRevived }: RunPageProps) {
   const t = useMessages(messages);
   const isLost = useIsLost(run);
   const tasks = useMemo(() => tasksOf(run, isLost), [run, isLost]);
