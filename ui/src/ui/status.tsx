@@ -13,6 +13,7 @@ import {
   OctagonMinus,
   Unplug,
 } from "lucide-react";
+import type { ComponentProps } from "react";
 import { useMessages } from "../i18n/messages";
 import { joined } from "./controls";
 import { messages } from "./messages";
@@ -76,8 +77,7 @@ const isKnown = (status: string): status is Status => status in LOOKS;
 export const toneClass = (status: string): string =>
   styles[LOOKS[isKnown(status) ? status : "PENDING"].tone] ?? "";
 
-/** The class of a badge with the colours of a status. */
-export const badgeClass = (status: string): string =>
+const badgeClass = (status: string): string =>
   joined(styles.badge, toneClass(status), QUIET.has(status) && styles.quiet);
 
 export function useStatusText(): (status: string) => string {
@@ -97,13 +97,29 @@ export function StatusIcon({ status, size = 13 }: { status: string; size?: numbe
   );
 }
 
-interface BadgeProps {
+interface LikeStatusBadgeProps extends ComponentProps<"span"> {
+  /** The run status with a similar meaning. */
+  like: Status;
+  icon: LucideIcon;
+}
+
+/** The state of something else than a run, in the colours of a run status. */
+export function LikeStatusBadge({ like, icon: Icon, children, ...attributes }: LikeStatusBadgeProps) {
+  return (
+    <span className={badgeClass(like)} {...attributes}>
+      <Icon size={13} strokeWidth={2.4} aria-hidden />
+      {children}
+    </span>
+  );
+}
+
+interface StatusBadgeProps {
   status: string;
   /** The worker that is gone, of a run that nobody executes. */
   lostWorker?: string | null;
 }
 
-export function StatusBadge({ status, lostWorker = null }: BadgeProps) {
+export function StatusBadge({ status, lostWorker = null }: StatusBadgeProps) {
   const t = useMessages(messages);
   const word = useStatusText();
   if (lostWorker !== null)
