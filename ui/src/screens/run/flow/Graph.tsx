@@ -11,7 +11,7 @@ import { type Item, isGroup, itemsOf } from "./groups";
 import { beside, type Direction, type Layout, layoutOf, shapeOf } from "./layout";
 import { messages } from "./messages";
 import { GroupNode, TaskNode } from "./Nodes";
-import { roomOf, TOOLS_PX, useView, useWidth } from "./useView";
+import { roomOf, TOOLS_PX, useGraphView, useWidth } from "./useGraphView";
 
 const ZOOM_STEP = 1.25;
 
@@ -33,7 +33,7 @@ export function Graph({ tasks, selected, near, onSelect }: PictureProps) {
     items.find(({ members }) => name !== null && members.includes(name));
   const chosen = itemWith(selected);
   const important = itemWith(selected ?? mostImportant(tasks));
-  const { view, height, zoom, fit, pointers, show } = useView(frame, layout, width, important?.id ?? null);
+  const { view, height, zoom, fit, show } = useGraphView(frame, layout, width, important?.id ?? null);
   const [openId, setOpenId] = useState<string | null>(() =>
     important && isGroup(important) ? important.id : null,
   );
@@ -67,7 +67,7 @@ export function Graph({ tasks, selected, near, onSelect }: PictureProps) {
   };
   return (
     <>
-      <div ref={frame} className={styles.frame} style={{ height: height + TOOLS_PX }} {...pointers}>
+      <div ref={frame} className={styles.frame} style={{ height: height + TOOLS_PX }}>
         <div
           role="group"
           aria-label={t("graphLabel")}
