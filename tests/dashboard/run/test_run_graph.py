@@ -141,6 +141,13 @@ async def test_twelve_tasks_are_whole_and_readable_when_the_page_opens(tab: Tab)
     await tab.resize(WIDE)
 
 
+async def view(tab: Tab) -> tuple[float, float, float]:
+    """Where the corner of the graph is in the frame, and its scale."""
+    matrix = "box => { const { a, e, f } = new DOMMatrix(getComputedStyle(box).transform); return [e, f, a] }"
+    x, y, scale = await frame(tab).locator("> div").first.evaluate(matrix)
+    return x, y, scale
+
+
 async def test_show_all_shows_all_and_zoom_keeps_its_centre(tab: Tab) -> None:
     run_id = await stored(tab, layers(8, 9))
     await tab.open(f"/runs/{run_id}")
@@ -149,21 +156,13 @@ async def test_show_all_shows_all_and_zoom_keeps_its_centre(tab: Tab) -> None:
     await shows_all(tab)
     await tab.screenshot("graph-all")
 
-    async def view() -> tuple[float, float, float]:
-        """Where the corner of the graph is in the frame, and its scale."""
-        matrix = (
-            "box => { const { a, e, f } = new DOMMatrix(getComputedStyle(box).transform); return [e, f, a] }"
-        )
-        x, y, scale = await frame(tab).locator("> div").first.evaluate(matrix)
-        return x, y, scale
-
     async def fixed_point(zoom: Awaitable[None]) -> tuple[float, float]:
         """The point of the frame that stays where it is."""
-        before = await view()
+        before = await view(tab)
         await zoom
 
         async def zoomed() -> tuple[float, float, float] | None:
-            now = await view()
+            now = await view(tab)
             return now if now[2] > before[2] else None
 
         after = await eventually(zoomed, describe="the graph is zoomed")
@@ -183,6 +182,26 @@ async def test_show_all_shows_all_and_zoom_keeps_its_centre(tab: Tab) -> None:
     assert await fixed_point(button.click()) == pytest.approx(middle, abs=1)
     assert await fixed_point(turn_wheel(100, 60)) == pytest.approx((100, 60), abs=1)
     assert (await box_of(frame(tab)))["height"] == seen["height"]
+
+
+async def test_the_graph_follows_a_drag_which_is_no_click_on_a_task(tab: Tab) -> None:
+    run_id = await stored(tab, layers(8, 9))
+    await tab.open(f"/runs/{run_id}")
+    await eventually(lambda: nodes_outside(tab), describe="it is too large to be shown readably")
+    node = await box_of(part(tab, "Flow").locator("[data-task]").first)
+    x, y, scale = await view(tab)
+    await tab.page.mouse.move(node["x"] + 20, node["y"] + 10)
+    await tab.page.mouse.down()
+    await tab.page.mouse.move(node["x"] + 80, node["y"] + 40, steps=5)
+    await tab.page.mouse.up()
+
+    async def has_followed() -> bool:
+        return await view(tab) == pytest.approx((x + 60, y + 30, scale), abs=0.5)
+
+    await eventually(has_followed, describe="the graph follows the pointer")
+    await expect(tab.page).not_to_have_url(re.compile("task="))
+    await part(tab, "Flow").locator("[data-task]").first.click()
+    await expect(tab.page).to_have_url(re.compile("task="))
 
 
 async def test_a_fan_out_is_one_group_and_what_failed_in_it_is_in_view(tab: Tab) -> None:

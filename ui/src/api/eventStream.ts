@@ -43,18 +43,18 @@ export async function followEvents(
   };
   handlers.onState?.("connecting");
   while (!signal.aborted) {
-    await seen(signal);
+    await whenVisible(signal);
     let problem: Problem | undefined;
     try {
-      const left = await withSlot(signal, async (kind) => {
+      const ending = await withSlot(signal, async (kind) => {
         const answer = await connect(url, lastId, signal);
         handlers.onState?.("live");
         pause = FIRST_PAUSE_MS;
         const { onHeard = () => undefined } = handlers;
         return readEvents(recordStreamChunks(answer, onHeard), onEvent, signal, kind === "turn");
       });
-      if (left === "end") return handlers.onState?.("ended");
-      if (left === "turn") {
+      if (ending === "end") return handlers.onState?.("ended");
+      if (ending === "turn") {
         await sleep(BETWEEN_TURNS_MS, signal);
         continue;
       }
@@ -94,7 +94,7 @@ async function readEvents(
   const turnEnds = isTurn ? setTimeout(leave, TURN_MS) : undefined;
   let quiet: ReturnType<typeof setTimeout> | undefined;
   signal.addEventListener("abort", cancel, { once: true });
-  const noLongerHidden = onHidden(cancel);
+  const stopWatching = onHidden(cancel);
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -110,7 +110,7 @@ async function readEvents(
     clearTimeout(turnEnds);
     clearTimeout(quiet);
     signal.removeEventListener("abort", cancel);
-    noLongerHidden();
+    stopWatching();
     cancel();
   }
 }
@@ -131,7 +131,7 @@ function onHidden(callback: () => void): () => void {
 }
 
 /** Resolves when the tab is visible. */
-function seen(signal: AbortSignal): Promise<void> {
+function whenVisible(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const look = () => {
       if (document.hidden && !signal.aborted) return;

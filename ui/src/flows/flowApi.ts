@@ -1,7 +1,7 @@
 /** The endpoints of flows, and runs that are started with params as they were typed. */
 import { api, type Schemas } from "../api/client";
+import { readExactJson } from "../api/exactBodies";
 import { Problem } from "../api/problem";
-import { parseJson } from "../lib/exactJson";
 import type { Json, Schema } from "../schemaForm/json";
 
 export type FlowItem = Schemas["FlowItem"];
@@ -13,15 +13,10 @@ export const WINDOWS: readonly FlowWindow[] = ["24h", "7d", "30d"];
 export const readFlows = (query: { search?: string; cursor?: string; limit?: number }, signal: AbortSignal) =>
   api.GET("/flows", { params: { query }, signal });
 
-/** Long numbers of its schema stay exact. */
-export async function readFlow(name: string, signal: AbortSignal): Promise<{ data: Flow }> {
-  const { data } = await api.GET("/flows/{flow_name}", {
-    params: { path: { flow_name: name } },
-    signal,
-    parseAs: "text",
-  });
-  return { data: parseJson(data ?? "null") as Flow };
-}
+export const readFlow = (name: string, signal: AbortSignal) =>
+  readExactJson<Flow>(
+    api.GET("/flows/{flow_name}", { params: { path: { flow_name: name } }, signal, parseAs: "text" }),
+  );
 
 /** The schema of a flow's params; null where nobody knows it. */
 export async function readSchema(name: string, signal: AbortSignal): Promise<{ data: Schema | null }> {

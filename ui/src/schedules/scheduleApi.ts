@@ -1,6 +1,6 @@
 /** The endpoints of schedules. */
 import { api, type Schemas } from "../api/client";
-import { parseJson } from "../lib/exactJson";
+import { rawJsonBody, readExactJson } from "../api/exactBodies";
 import type { Schedule } from "./schedule";
 import type { ScheduleRef } from "./scheduleRef";
 
@@ -12,9 +12,6 @@ const named = ({ id, tenant }: ScheduleRef) => ({
 /** With the same key a repeated request has no further effect. */
 const keyed = (ref: ScheduleRef, key: string) => ({ ...named(ref), header: { "Idempotency-Key": key } });
 
-/** Sends a JSON text as it is, so that long numbers of params stay as they were typed. */
-const asTyped = <T>(json: string) => ({ body: {} as T, bodySerializer: () => json });
-
 /** With the names and values of `apiQuery`. */
 export const readSchedules = (query: URLSearchParams, signal: AbortSignal) =>
   api.GET("/schedules", {
@@ -22,22 +19,21 @@ export const readSchedules = (query: URLSearchParams, signal: AbortSignal) =>
     signal,
   });
 
-/** Long numbers of its params stay exact. */
-export async function readSchedule(ref: ScheduleRef, signal?: AbortSignal): Promise<{ data: Schedule }> {
-  const { data } = await api.GET("/schedules/{schedule_id}", { params: named(ref), signal, parseAs: "text" });
-  return { data: parseJson(data ?? "null") as Schedule };
-}
+export const readSchedule = (ref: ScheduleRef, signal?: AbortSignal) =>
+  readExactJson<Schedule>(
+    api.GET("/schedules/{schedule_id}", { params: named(ref), signal, parseAs: "text" }),
+  );
 
 export const createSchedule = (json: string, key: string) =>
   api.POST("/schedules", {
     params: { header: { "Idempotency-Key": key } },
-    ...asTyped<Schemas["ScheduleRequest"]>(json),
+    ...rawJsonBody<Schemas["ScheduleRequest"]>(json),
   });
 
 export const changeSchedule = (ref: ScheduleRef, json: string) =>
   api.PATCH("/schedules/{schedule_id}", {
     params: named(ref),
-    ...asTyped<Schemas["SchedulePatch"]>(json),
+    ...rawJsonBody<Schemas["SchedulePatch"]>(json),
   });
 
 export const deleteSchedule = (ref: ScheduleRef) =>
@@ -52,7 +48,7 @@ export const resumeSchedule = (ref: ScheduleRef) =>
 export const triggerSchedule = (ref: ScheduleRef, json: string, key: string) =>
   api.POST("/schedules/{schedule_id}/trigger", {
     params: keyed(ref, key),
-    ...asTyped<Schemas["TriggerRequest"]>(json),
+    ...rawJsonBody<Schemas["TriggerRequest"]>(json),
   });
 
 export const backfillSchedule = (ref: ScheduleRef, body: Schemas["BackfillRequest"], key: string) =>
@@ -73,4 +69,4 @@ export const countBackfill = (ref: ScheduleRef, body: Schemas["BackfillRequest"]
   api.POST("/schedules/{schedule_id}/backfill", { params: named(ref), body: { ...body, dry_run: true } });
 
 export const previewSchedule = (json: string, signal: AbortSignal) =>
-  api.POST("/schedules/preview", { ...asTyped<Schemas["PreviewRequest"]>(json), signal });
+  api.POST("/schedules/preview", { ...rawJsonBody<Schemas["PreviewRequest"]>(json), signal });

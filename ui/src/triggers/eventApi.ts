@@ -1,6 +1,6 @@
 /** The endpoints of workflow events, templates and actions. */
 import { api, requestHeaders, type Schemas } from "../api/client";
-import { asTyped, exactly } from "../api/exactBodies";
+import { rawJsonBody, readExactJson } from "../api/exactBodies";
 import { Problem } from "../api/problem";
 import { eventHeaders } from "./eventToken";
 
@@ -24,21 +24,21 @@ export const deleteTemplate = (id: string) =>
   api.DELETE("/api/workflow-templates/{template_id}", { params: { path: { template_id: id } } });
 
 export const testTemplate = (id: string, json: string) =>
-  exactly<Schemas["TemplateTested"]>(
+  readExactJson<Schemas["TemplateTested"]>(
     api.POST("/api/workflow-templates/{template_id}/test", {
       params: { path: { template_id: id } },
-      ...asTyped<Schemas["WorkflowEventRequest"]>(json),
+      ...rawJsonBody<Schemas["WorkflowEventRequest"]>(json),
       parseAs: "text",
     }),
   );
 
 export const readActions = (signal: AbortSignal) =>
-  exactly<Schemas["WorkflowActionList"]>(api.GET("/api/workflow-actions", { signal, parseAs: "text" }));
+  readExactJson<Schemas["WorkflowActionList"]>(api.GET("/api/workflow-actions", { signal, parseAs: "text" }));
 
 export const saveAction = (key: string, json: string) =>
   api.PUT("/api/workflow-actions/{key}", {
     params: { path: { key } },
-    ...asTyped<Schemas["WorkflowActionRequest"]>(json),
+    ...rawJsonBody<Schemas["WorkflowActionRequest"]>(json),
   });
 
 export const deleteAction = (key: string) =>

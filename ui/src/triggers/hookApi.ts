@@ -1,6 +1,6 @@
 /** The endpoints of hooks and their deliveries. */
 import { api, type Schemas } from "../api/client";
-import { asTyped, exactly } from "../api/exactBodies";
+import { rawJsonBody, readExactJson } from "../api/exactBodies";
 import type { HookRef } from "./triggerRef";
 
 export type Hook = Schemas["HookView"];
@@ -18,12 +18,12 @@ export const readHooks = (query: Record<string, string>, signal: AbortSignal) =>
   api.GET("/hooks", { params: { query: query as Record<string, never> }, signal });
 
 export const readHook = (ref: HookRef, signal?: AbortSignal) =>
-  exactly<Hook>(api.GET("/hooks/{hook_id}", { params: named(ref), signal, parseAs: "text" }));
+  readExactJson<Hook>(api.GET("/hooks/{hook_id}", { params: named(ref), signal, parseAs: "text" }));
 
-export const createHook = (json: string) => api.POST("/hooks", asTyped<Schemas["HookRequest"]>(json));
+export const createHook = (json: string) => api.POST("/hooks", rawJsonBody<Schemas["HookRequest"]>(json));
 
 export const changeHook = (ref: HookRef, json: string) =>
-  api.PATCH("/hooks/{hook_id}", { params: named(ref), ...asTyped<Schemas["HookPatch"]>(json) });
+  api.PATCH("/hooks/{hook_id}", { params: named(ref), ...rawJsonBody<Schemas["HookPatch"]>(json) });
 
 export const deleteHook = (ref: HookRef) => api.DELETE("/hooks/{hook_id}", { params: named(ref) });
 
@@ -34,10 +34,10 @@ export const finishRotation = (ref: HookRef) =>
   api.POST("/hooks/{hook_id}/rotate/finish", { params: named(ref) });
 
 export const testHook = (ref: HookRef, json: string) =>
-  exactly<Schemas["TestedDelivery"]>(
+  readExactJson<Schemas["TestedDelivery"]>(
     api.POST("/hooks/{hook_id}/test", {
       params: named(ref),
-      ...asTyped<Schemas["SampleDelivery"]>(json),
+      ...rawJsonBody<Schemas["SampleDelivery"]>(json),
       parseAs: "text",
     }),
   );
@@ -51,7 +51,7 @@ export const readDeliveries = (ref: HookRef, query: Record<string, string>, sign
 };
 
 export const readDelivery = (ref: HookRef, delivery: number, signal: AbortSignal) =>
-  exactly<Delivery>(
+  readExactJson<Delivery>(
     api.GET("/hooks/{hook_id}/deliveries/{delivery_id}", {
       params: delivered(ref, delivery),
       signal,

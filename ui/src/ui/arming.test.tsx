@@ -1,6 +1,6 @@
 import { act, cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { ARMING_MS, Arming } from "./arming";
+import { ACCIDENT_GUARD_MS, Arming } from "./arming";
 import { Button } from "./controls";
 import { Dialog } from "./Dialog";
 
@@ -15,7 +15,7 @@ afterEach(() => {
 });
 
 const click = (name: string) => fireEvent.click(screen.getByText(name));
-const later = () => act(() => vi.advanceTimersByTime(ARMING_MS));
+const later = () => act(() => vi.advanceTimersByTime(ACCIDENT_GUARD_MS));
 
 it("a button that decides does nothing in its first second", () => {
   const [decide, other, send] = [vi.fn(), vi.fn(), vi.fn((event) => event.preventDefault())];

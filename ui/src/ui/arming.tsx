@@ -4,7 +4,8 @@
  */
 import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
 
-export const ARMING_MS = 1_000;
+/** How long a click or a key counts as an accident. */
+export const ACCIDENT_GUARD_MS = 1_000;
 
 const Armed = createContext(true);
 
@@ -15,7 +16,7 @@ export const useIsArmed = (): boolean => useContext(Armed);
 export function Arming({ children }: { children: ReactNode }) {
   const [armed, setArmed] = useState(false);
   useEffect(() => {
-    const timer = setTimeout(() => setArmed(true), ARMING_MS);
+    const timer = setTimeout(() => setArmed(true), ACCIDENT_GUARD_MS);
     return () => clearTimeout(timer);
   }, []);
   return <Armed value={armed}>{children}</Armed>;

@@ -49,5 +49,5 @@ export function LostRuns({ runs, children }: LostRunsProps) {
 /** The status of a run, within `LostRuns`. */
 export function RunStatusBadge({ run }: { run: HeldRun }) {
   const isLost = isAmong(useContext(Lost), run);
-  return <StatusBadge status={run.status} lostBy={isLost ? run.worker_id : null} />;
+  return <StatusBadge status={run.status} lostWorker={isLost ? run.worker_id : null} />;
 }

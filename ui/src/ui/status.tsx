@@ -13,6 +13,7 @@ import {
   OctagonMinus,
   Unplug,
 } from "lucide-react";
+import type { ComponentProps } from "react";
 import { useMessages } from "../i18n/messages";
 import { joined } from "./controls";
 import { messages } from "./messages";
@@ -40,8 +41,8 @@ type Tone =
   | "scheduled"
   | "pending"
   | "running"
+  | "asking"
   | "waiting"
-  | "parked"
   | "cancelling"
   | "lost"
   | "completed"
@@ -51,8 +52,8 @@ const LOOKS: Record<Status, { tone: Tone; icon: LucideIcon }> = {
   SCHEDULED: { tone: "scheduled", icon: CalendarClock },
   PENDING: { tone: "pending", icon: CircleDashed },
   RUNNING: { tone: "running", icon: LoaderCircle },
-  WAITING_HUMAN: { tone: "waiting", icon: CirclePause },
-  WAITING: { tone: "parked", icon: Hourglass },
+  WAITING_HUMAN: { tone: "asking", icon: CirclePause },
+  WAITING: { tone: "waiting", icon: Hourglass },
   CANCELLING: { tone: "cancelling", icon: OctagonMinus },
   COMPLETED: { tone: "completed", icon: CircleCheck },
   SUCCEEDED: { tone: "completed", icon: CircleCheck },
@@ -76,8 +77,7 @@ const isKnown = (status: string): status is Status => status in LOOKS;
 export const toneClass = (status: string): string =>
   styles[LOOKS[isKnown(status) ? status : "PENDING"].tone] ?? "";
 
-/** The class of a badge with the colours of a status. */
-export const badgeClass = (status: string): string =>
+const badgeClass = (status: string): string =>
   joined(styles.badge, toneClass(status), QUIET.has(status) && styles.quiet);
 
 export function useStatusText(): (status: string) => string {
@@ -97,22 +97,38 @@ export function StatusIcon({ status, size = 13 }: { status: string; size?: numbe
   );
 }
 
-interface BadgeProps {
-  status: string;
-  /** The lost worker of a run that no worker executes. */
-  lostBy?: string | null;
+interface LikeStatusBadgeProps extends ComponentProps<"span"> {
+  /** The run status with a similar meaning. */
+  like: Status;
+  icon: LucideIcon;
 }
 
-export function StatusBadge({ status, lostBy = null }: BadgeProps) {
+/** The state of something else than a run, in the colours of a run status. */
+export function LikeStatusBadge({ like, icon: Icon, children, ...attributes }: LikeStatusBadgeProps) {
+  return (
+    <span className={badgeClass(like)} {...attributes}>
+      <Icon size={13} strokeWidth={2.4} aria-hidden />
+      {children}
+    </span>
+  );
+}
+
+interface StatusBadgeProps {
+  status: string;
+  /** The lost worker of a run that no worker executes. */
+  lostWorker?: string | null;
+}
+
+export function StatusBadge({ status, lostWorker = null }: StatusBadgeProps) {
   const t = useMessages(messages);
   const word = useStatusText();
-  if (lostBy !== null)
+  if (lostWorker !== null)
     return (
       <span
         className={joined(styles.badge, styles.lost)}
         data-status={status}
         data-lost
-        title={t("lostBy", { worker: lostBy })}
+        title={t("lostBy", { worker: lostWorker })}
       >
         <Unplug size={13} strokeWidth={2.4} aria-hidden />
         {t("lost")}

@@ -76,48 +76,23 @@ export function TryIt({ operation, document }: TryItProps) {
               }
             />
           ))}
-          {body?.type === FORM_TYPE &&
-            formFields(body.schema, document).map(({ name, isFile }) => (
-              <Field key={name} label={name}>
-                {(wired) =>
-                  isFile ? (
-                    <Input
-                      {...wired}
-                      type="file"
-                      onChange={({ target }) =>
-                        setEntered((before) => withFile(before, name, target.files?.[0]))
-                      }
-                    />
-                  ) : (
-                    <Input
-                      {...wired}
-                      value={entered.fields[name] ?? ""}
-                      onChange={({ target }) => {
-                        const { value } = target;
-                        setEntered((before) => ({ ...before, fields: { ...before.fields, [name]: value } }));
-                      }}
-                    />
-                  )
-                }
-              </Field>
-            ))}
+          {body?.type === FORM_TYPE && (
+            <FormFields
+              fields={formFields(body.schema, document)}
+              texts={entered.fields}
+              onText={(name, text) =>
+                setEntered((before) => ({ ...before, fields: { ...before.fields, [name]: text } }))
+              }
+              onFile={(name, file) => setEntered((before) => withFile(before, name, file))}
+            />
+          )}
         </div>
         {body?.type === JSON_TYPE && (
-          <Field label={t("jsonBody")} error={problem && t("notJson", { why: problem })}>
-            {(wired) => (
-              <TextArea
-                {...wired}
-                className={styles.body}
-                spellCheck={false}
-                rows={Math.min(16, Math.max(4, entered.body.split("\n").length + 1))}
-                value={entered.body}
-                onChange={({ target }) => {
-                  const { value } = target;
-                  setEntered((before) => ({ ...before, body: value }));
-                }}
-              />
-            )}
-          </Field>
+          <JsonBody
+            text={entered.body}
+            problem={problem}
+            onChange={(text) => setEntered((before) => ({ ...before, body: text }))}
+          />
         )}
         <div className={styles.send}>
           <Button type="submit" kind="primary" disabled={sending}>
@@ -178,6 +153,51 @@ function ParameterField({ parameter, document, value, error, onChange }: Paramet
           <Input {...wired} value={value} onChange={({ target }) => onChange(target.value)} />
         )
       }
+    </Field>
+  );
+}
+
+interface FormFieldsProps {
+  fields: ReturnType<typeof formFields>;
+  texts: Entered["fields"];
+  onText: (name: string, text: string) => void;
+  onFile: (name: string, file: File | undefined) => void;
+}
+
+function FormFields({ fields, texts, onText, onFile }: FormFieldsProps) {
+  return fields.map(({ name, isFile }) => (
+    <Field key={name} label={name}>
+      {(wired) =>
+        isFile ? (
+          <Input {...wired} type="file" onChange={({ target }) => onFile(name, target.files?.[0])} />
+        ) : (
+          <Input {...wired} value={texts[name] ?? ""} onChange={({ target }) => onText(name, target.value)} />
+        )
+      }
+    </Field>
+  ));
+}
+
+interface JsonBodyProps {
+  text: string;
+  problem: string | null;
+  onChange: (text: string) => void;
+}
+
+function JsonBody({ text, problem, onChange }: JsonBodyProps) {
+  const t = useMessages(messages);
+  return (
+    <Field label={t("jsonBody")} error={problem && t("notJson", { why: problem })}>
+      {(wired) => (
+        <TextArea
+          {...wired}
+          className={styles.body}
+          spellCheck={false}
+          rows={Math.min(16, Math.max(4, text.split("\n").length + 1))}
+          value={text}
+          onChange={({ target }) => onChange(target.value)}
+        />
+      )}
     </Field>
   );
 }

@@ -10,6 +10,7 @@ import { useNarrow } from "../../lib/media";
 import { Button, ButtonLink, Segments } from "../../ui/controls";
 import { EmptyState, Loading, NothingMatches, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
+import { useStepKeys } from "../../ui/stepKeys";
 import { type Inbox, isOpenIn, useInbox } from "../wait/inbox";
 import { WaitPanel } from "../wait/WaitPanel";
 import { ClosedWaits } from "./ClosedWaits";
@@ -103,8 +104,7 @@ function Side({ inbox, selected, onStep, hasNext }: SideProps) {
   const t = useMessages(messages);
   const [query] = useQueryState();
   const side = useRef<HTMLElement>(null);
-  useShortcut("j", () => onStep(1), t("next"));
-  useShortcut("k", () => onStep(-1), t("previous"));
+  useStepKeys(onStep, { next: t("next"), previous: t("previous") });
   useShortcut("Enter", () => firstControl(side.current)?.focus(), t("answer"));
   useEffect(() => {
     if (selected) side.current?.scrollTo(0, 0);

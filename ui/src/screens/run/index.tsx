@@ -11,6 +11,7 @@ import { LostRuns, RunStatusBadge, useIsLost } from "../../ui/lostRuns";
 import { Page } from "../../ui/Page";
 import { LoadingPage, NotFoundPage } from "../../ui/pageStates";
 import { isTerminal } from "../../ui/status";
+import { stepped, useStepKeys } from "../../ui/stepKeys";
 import { Details } from "./details/Details";
 import { FlowCard } from "./flow/FlowCard";
 import { PlanOfRun } from "./flow/PlanCard";
@@ -57,7 +58,7 @@ function RunScreen({ id, onRevived }: RunScreenProps) {
   return (
     <>
       {problem && <ProblemBox problem={problem} />}
-      <Shown run={run} removed={removed} onRevived={onRevived} />
+      <RunPage run={run} removed={removed} onRevived={onRevived} />
     </>
   );
 }
@@ -66,13 +67,13 @@ function RunScreen({ id, onRevived }: RunScreenProps) {
 const Flow = memo(FlowCard);
 const Log = memo(LogCard);
 
-interface ShownProps {
+interface RunPageProps {
   run: Run;
   removed: boolean;
   onRevived: () => void;
 }
 
-function Shown({ run, removed, onRevived }: ShownProps) {
+function RunPage({ run, removed, onRevived }: RunPageProps) {
   const t = useMessages(messages);
   const isLost = useIsLost(run);
   const tasks = useMemo(() => tasksOf(run, isLost), [run, isLost]);
@@ -144,11 +145,10 @@ function useSelectedTask(tasks: readonly Task[]) {
   }, []);
   const move = (step: number) => {
     const at = tasks.findIndex((each) => each.name === selected);
-    const next = tasks[at < 0 ? 0 : Math.min(Math.max(at + step, 0), tasks.length - 1)];
+    const next = tasks[stepped(at, step, tasks.length)];
     if (next) select(next.name);
   };
-  useShortcut("j", () => move(1), t("keyNext"));
-  useShortcut("k", () => move(-1), t("keyPrevious"));
+  useStepKeys(move, { next: t("keyNext"), previous: t("keyPrevious") });
   useShortcut("Escape", () => selected !== null && select(null), t("clearTask"));
   return [selected, select] as const;
 }

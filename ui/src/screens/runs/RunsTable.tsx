@@ -7,6 +7,7 @@ import { useShortcut } from "../../app/shortcuts";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
 import { Button, joined } from "../../ui/controls";
+import { stepped, useStepKeys } from "../../ui/stepKeys";
 import type { ColumnName } from "./columnNames";
 import { COLUMNS } from "./columns";
 import { type Ordering, orderingOf, type Sort } from "./filters";
@@ -28,13 +29,13 @@ interface TableProps {
   /** The scroll container. */
   scroller: RefObject<HTMLDivElement | null>;
   selection: Selection;
-  onStill: (still: boolean) => void;
+  onFreeze: (frozen: boolean) => void;
   onNearEnd: () => void;
   /** Instead of rows. */
   empty: ReactNode;
 }
 
-export function RunsTable({ list, scroller, selection, onStill, onNearEnd, empty }: TableProps) {
+export function RunsTable({ list, scroller, selection, onFreeze, onNearEnd, empty }: TableProps) {
   const t = useMessages(messages);
   const narrow = useNarrow();
   const [shown] = useColumns();
@@ -72,7 +73,7 @@ export function RunsTable({ list, scroller, selection, onStill, onNearEnd, empty
       <div
         ref={scroller}
         className={styles.scroller}
-        onScroll={({ currentTarget }) => onStill(currentTarget.scrollTop > ROW_PX / 2)}
+        onScroll={({ currentTarget }) => onFreeze(currentTarget.scrollTop > ROW_PX / 2)}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows.
         tabIndex={0}
         role="region"
@@ -258,12 +259,11 @@ function useActiveRow(list: RunList, scrollTo: (index: number) => void, selectio
   const [active, setActive] = useState<string | null>(null);
   const move = (step: number) => {
     const at = active === null ? -1 : list.order.indexOf(active);
-    const next = Math.min(Math.max(at + step, 0), list.order.length - 1);
+    const next = stepped(at, step, list.order.length);
     setActive(list.order[next] ?? null);
     if (next >= 0) scrollTo(next);
   };
-  useShortcut("j", () => move(1), t("keyNext"));
-  useShortcut("k", () => move(-1), t("keyPrevious"));
+  useStepKeys(move, { next: t("keyNext"), previous: t("keyPrevious") });
   useShortcut("Enter", () => active && navigate(href(pathTo("/runs/:id", { id: active }))), t("keyOpen"));
   useShortcut("x", () => active && selection.toggle(active), t("keySelect"));
   useShortcut("shift+x", () => selection.select(list.order), t("keySelectAll"));

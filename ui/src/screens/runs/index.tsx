@@ -33,7 +33,7 @@ export { begin } from "./pages";
 const SAME_MOMENT = 0;
 
 /** List and scroll position are restored together. */
-interface Left {
+interface Restored {
   list: RunList;
   scrolled: number;
 }
@@ -44,18 +44,18 @@ export default function RunsScreen() {
   const filter = useMemo(() => apiFilter(query, Date.now() / 1000).toString(), [query]);
   const narrow = useNarrow();
   const scroller = useRef<HTMLDivElement>(null);
-  const { found: left, keep } = useRestored<Left>("runs");
-  const [still, setStill] = useState((left?.scrolled ?? 0) > 0);
+  const { found: restored, keep } = useRestored<Restored>("runs");
+  const [frozen, setFrozen] = useState((restored?.scrolled ?? 0) > 0);
   const [bulk, setBulk] = useState<BulkAction | null>(null);
   const selection = useSelection(apiFilter(query, SAME_MOMENT).toString());
   const runs = useLiveRuns({
     filter,
     ordering: orderingOf(query),
-    still,
-    left: left?.list,
+    frozen,
+    restored: restored?.list,
     onChanged: refreshCounts,
   });
-  useScrollTo(left?.scrolled, () => scroller.current);
+  useScrollTo(restored?.scrolled, () => scroller.current);
   useAtEnd(() => {
     if (!runs.settled) return;
     keep({ list: runs.list, scrolled: scroller.current?.scrollTop ?? 0 });
@@ -107,7 +107,7 @@ export default function RunsScreen() {
             list={runs.list}
             scroller={scroller}
             selection={selection}
-            onStill={setStill}
+            onFreeze={setFrozen}
             onNearEnd={runs.loadMore}
             empty={runs.ready ? <NothingThere filtered={filter !== ""} /> : !runs.problem && <Loading />}
           />

@@ -23,7 +23,7 @@ const change = (list: RunList, ...runs: Run[]) =>
     list,
     runs.map((each) => ({ run: each })),
     NEWEST_FIRST,
-    { still: false },
+    { frozen: false },
   );
 
 describe("a list of runs", () => {
@@ -49,39 +49,41 @@ describe("a list of runs", () => {
 
   it("is frozen while scrolled, and updates rows in place", () => {
     const before = listed(null, run("b", 2), run("a", 1));
-    const still = withChanges(
+    const frozen = withChanges(
       before,
       [{ run: run("a", 5, { status: "FAILED" }) }, { run: run("n", 6) }],
       NEWEST_FIRST,
-      { still: true },
+      { frozen: true },
     );
-    expect(still.order).toEqual(["b", "a"]);
-    expect(still.rows.get("a")?.status).toBe("FAILED");
-    expect(newCount(still)).toBe(1);
-    expect(released(still, NEWEST_FIRST).order).toEqual(["n", "a", "b"]);
+    expect(frozen.order).toEqual(["b", "a"]);
+    expect(frozen.rows.get("a")?.status).toBe("FAILED");
+    expect(newCount(frozen)).toBe(1);
+    expect(released(frozen, NEWEST_FIRST).order).toEqual(["n", "a", "b"]);
   });
 
   it("bounds pending changes, and reports an overflow", () => {
-    const told = (from: number, count: number) =>
+    const changes = (from: number, count: number) =>
       [...Array(count).keys()].map((at) => ({ run: run(`n${from + at}`, from + at) }));
-    const full = withChanges(listed(null, run("a", 1)), told(2, MAX_PENDING), NEWEST_FIRST, { still: true });
+    const full = withChanges(listed(null, run("a", 1)), changes(2, MAX_PENDING), NEWEST_FIRST, {
+      frozen: true,
+    });
     expect(full.overflowed).toBe(false);
-    const again = withChanges(full, told(2, 1), NEWEST_FIRST, { still: true });
+    const again = withChanges(full, changes(2, 1), NEWEST_FIRST, { frozen: true });
     expect(again.overflowed).toBe(false);
-    const over = withChanges(full, [...told(MAX_PENDING + 2, 3), { run: run("a", 9_000) }], NEWEST_FIRST, {
-      still: true,
+    const over = withChanges(full, [...changes(MAX_PENDING + 2, 3), { run: run("a", 9_000) }], NEWEST_FIRST, {
+      frozen: true,
     });
     expect(over.overflowed).toBe(true);
     expect(newCount(over)).toBe(MAX_PENDING);
     expect(over.rows.get("a")?.updated_at).toBe(9_000);
-    const moving = withChanges(EMPTY, told(0, MAX_PENDING + 1), NEWEST_FIRST, { still: false });
+    const moving = withChanges(EMPTY, changes(0, MAX_PENDING + 1), NEWEST_FIRST, { frozen: false });
     expect(moving.overflowed).toBe(false);
     expect(moving.order).toHaveLength(MAX_PENDING + 1);
   });
 
   it("drops removed runs", () => {
     const list = listed(null, run("b", 2), run("a", 1));
-    const after = withChanges(list, [{ removed: "a" }, { removed: "x" }], NEWEST_FIRST, { still: true });
+    const after = withChanges(list, [{ removed: "a" }, { removed: "x" }], NEWEST_FIRST, { frozen: true });
     expect(after.order).toEqual(["b"]);
   });
 
@@ -90,7 +92,7 @@ describe("a list of runs", () => {
       listed(null, run("a", 1)),
       [{ removed: "a" }, { run: run("a", 2) }],
       NEWEST_FIRST,
-      { still: false },
+      { frozen: false },
     );
     expect(after.order).toEqual(["a"]);
   });
@@ -102,7 +104,7 @@ describe("a list of runs", () => {
       [{ run: run("a", 1) }, { run: run("b", 1, { duration_sec: 3 }) }],
       longest,
       {
-        still: false,
+        frozen: false,
       },
     );
     expect(list.order).toEqual(["b", "a"]);

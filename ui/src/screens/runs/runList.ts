@@ -8,8 +8,8 @@ export type Change = { run: Run } | { removed: string };
 export interface RunList {
   readonly rows: ReadonlyMap<string, Run>;
   readonly order: readonly string[];
-  /** Pending changes, applied when the reader is back at the top. */
-  readonly held: ReadonlyMap<string, Run>;
+  /** Applied when the reader is back at the top. */
+  readonly pendingChanges: ReadonlyMap<string, Run>;
   /** Too many pending changes: the list must be loaded again. */
   readonly overflowed: boolean;
   /** The cursor of the next page; null: all are loaded. */
@@ -21,7 +21,7 @@ export interface RunList {
 export const EMPTY: RunList = {
   rows: new Map(),
   order: [],
-  held: new Map(),
+  pendingChanges: new Map(),
   overflowed: false,
   cursor: null,
   position: null,
@@ -66,36 +66,36 @@ export function withChanges(
   list: RunList,
   changes: readonly Change[],
   ordering: Ordering,
-  { still }: { still: boolean },
+  { frozen }: { frozen: boolean },
 ): RunList {
   const rows = new Map(list.rows);
-  const held = new Map(list.held);
+  const pendingChanges = new Map(list.pendingChanges);
   let { overflowed } = list;
   for (const change of changes) {
     if ("removed" in change) {
       rows.delete(change.removed);
-      held.delete(change.removed);
+      pendingChanges.delete(change.removed);
       continue;
     }
     const { run } = change;
-    if (still && held.size >= MAX_PENDING && !held.has(run.run_id)) overflowed = true;
-    else held.set(run.run_id, run);
+    if (frozen && pendingChanges.size >= MAX_PENDING && !pendingChanges.has(run.run_id)) overflowed = true;
+    else pendingChanges.set(run.run_id, run);
     if (rows.has(run.run_id)) rows.set(run.run_id, run);
   }
   const order = list.order.filter((id) => rows.has(id));
-  const next = { ...list, rows, held, overflowed, order };
-  return still ? next : released(next, ordering);
+  const next = { ...list, rows, pendingChanges, overflowed, order };
+  return frozen ? next : released(next, ordering);
 }
 
 /** The list with all pending changes applied. */
 export function released(list: RunList, ordering: Ordering): RunList {
-  if (list.held.size === 0) return list;
+  if (list.pendingChanges.size === 0) return list;
   const by = comparison(ordering);
   const rows = new Map(list.rows);
-  const staying = list.order.filter((id) => !list.held.has(id));
+  const staying = list.order.filter((id) => !list.pendingChanges.has(id));
   const last = rows.get(staying.at(-1) ?? "");
   const moving: Run[] = [];
-  for (const run of list.held.values()) {
+  for (const run of list.pendingChanges.values()) {
     // Rows after the loaded pages come with a later page.
     if (list.cursor !== null && last && by(run, last) > 0) rows.delete(run.run_id);
     else {
@@ -103,7 +103,7 @@ export function released(list: RunList, ordering: Ordering): RunList {
       moving.push(run);
     }
   }
-  return { ...list, rows, order: merged(staying, moving.sort(by), rows, by), held: new Map() };
+  return { ...list, rows, order: merged(staying, moving.sort(by), rows, by), pendingChanges: new Map() };
 }
 
 function merged(
@@ -127,4 +127,4 @@ function merged(
 
 /** The number of new runs since the list was frozen; after an overflow there may be more. */
 export const newCount = (list: RunList): number =>
-  [...list.held.keys()].filter((id) => !list.rows.has(id)).length;
+  [...list.pendingChanges.keys()].filter((id) => !list.rows.has(id)).length;

@@ -34,9 +34,9 @@ describe("a live list", () => {
   const onChanged = vi.fn();
   const shown = () =>
     renderHook(
-      ({ filter, still }: { filter: string; still: boolean }) =>
-        useLiveRuns({ filter, ordering: NEWEST_FIRST, still, left: undefined, onChanged }),
-      { initialProps: { filter: "flow=a", still: false } },
+      ({ filter, frozen }: { filter: string; frozen: boolean }) =>
+        useLiveRuns({ filter, ordering: NEWEST_FIRST, frozen, restored: undefined, onChanged }),
+      { initialProps: { filter: "flow=a", frozen: false } },
     );
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
@@ -53,7 +53,7 @@ describe("a live list", () => {
     await pass(10);
     tell("a", snapshot("b-2", run("old")));
     await pass(10);
-    rerender({ filter: "flow=b", still: false });
+    rerender({ filter: "flow=b", frozen: false });
     await pass(10);
     expect(result.current.settled).toBe(true);
     await pass(200);
@@ -80,13 +80,13 @@ describe("a live list", () => {
     const { read, tell } = gateway();
     const { result, rerender, unmount } = shown();
     await pass(10);
-    rerender({ filter: "flow=a", still: true });
+    rerender({ filter: "flow=a", frozen: true });
     const many = [...Array(MAX_PENDING + 1).keys()];
     tell("a", ...many.map((at) => snapshot(`b-${at + 2}`, run(`r${at}`, at))));
     await pass(200);
     expect(result.current.list.overflowed).toBe(true);
     expect(read).toEqual(["a"]);
-    rerender({ filter: "flow=a", still: false });
+    rerender({ filter: "flow=a", frozen: false });
     await pass(200);
     expect(read).toEqual(["a", "a"]);
     expect(result.current.list.overflowed).toBe(false);

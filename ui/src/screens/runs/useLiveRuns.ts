@@ -1,5 +1,5 @@
 /** The matching runs, live: a page, and a stream of changes from there on. */
-import { useCallback, useEffect, useRef, useState } from "react";
+import { type Dispatch, type SetStateAction, useCallback, useEffect, useRef, useState } from "react";
 import type { ServerEvent } from "../../api/eventParser";
 import { useEventStream } from "../../api/eventStream";
 import { Problem } from "../../api/problem";
@@ -17,9 +17,9 @@ interface Options {
   filter: string;
   ordering: Ordering;
   /** Whether rows must not move, because somebody reads them. */
-  still: boolean;
+  frozen: boolean;
   /** The list to restore on Back. */
-  left: RunList | undefined;
+  restored: RunList | undefined;
   /** Called after changes were rendered. */
   onChanged: () => void;
 }
@@ -35,23 +35,70 @@ export interface LiveRuns {
   reload: () => void;
 }
 
-export function useLiveRuns({ filter, ordering, still, left, onChanged }: Options): LiveRuns {
-  const [list, setList] = useState<RunList>(left ?? EMPTY);
-  const [readFor, setReadFor] = useState<string | null>(null);
+export function useLiveRuns({ filter, ordering, frozen, restored, onChanged }: Options): LiveRuns {
+  const [list, setList] = useState<RunList>(restored ?? EMPTY);
   const [problem, setProblem] = useState<Problem | null>(null);
-  const [watched, setWatched] = useState<string | null>(null);
   const [round, setRound] = useState(0);
-  const more = useRef<AbortController | null>(null);
-  const comingBack = useRef(left);
   const { sort, ascending } = ordering;
-  const key = `${filter} ${sort} ${ascending}`;
+  const wanted = { filter, sort, ascending, round, key: `${filter} ${sort} ${ascending}` };
+  const reload = useCallback(() => setRound((before) => before + 1), []);
+
+  const { readFor, watched } = useFirstPage(wanted, restored, setList, setProblem);
+  const stream = useChanges(watched, reload, (changes, position) => {
+    const changed = (before: RunList) =>
+      changes.length > 0 ? withChanges(before, changes, ordering, { frozen }) : before;
+    setList((before) => ({ ...changed(before), position }));
+    if (changes.length > 0) onChanged();
+  });
+
+  // An open page does not keep all runs of the day: at the top the first page is loaded again.
+  const tooLong = !frozen && (list.order.length > MOST_AT_TOP || list.overflowed);
+  useEffect(() => {
+    if (tooLong) reload();
+  }, [tooLong, reload]);
+
+  useEffect(() => {
+    if (!frozen) setList((before) => released(before, { sort, ascending }));
+  }, [frozen, sort, ascending]);
+
+  const settled = readFor === wanted.key;
+  const loadMore = useFurtherPages(wanted, settled ? list.cursor : null, setList, setProblem);
+  return {
+    list,
+    ready: readFor !== null,
+    settled,
+    problem: problem ?? (stream.state === "failed" ? (stream.problem ?? null) : null),
+    loadMore,
+    reload,
+  };
+}
+
+interface Wanted extends Ordering {
+  filter: string;
+  /** The filter and the order. */
+  key: string;
+  /** Another number asks for the same list again. */
+  round: number;
+}
+
+type SetList = Dispatch<SetStateAction<RunList>>;
+type SetProblem = (problem: Problem | null) => void;
+
+/** Reads the first page, or continues a restored list: for which list that is done, and the stream from there on. */
+function useFirstPage(
+  { filter, sort, ascending, key, round }: Wanted,
+  restored: RunList | undefined,
+  setList: SetList,
+  setProblem: SetProblem,
+) {
+  const [readFor, setReadFor] = useState<string | null>(null);
+  const [watched, setWatched] = useState<string | null>(null);
+  const restoredPosition = useRef(restored?.position);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: `round` asks for the same list again.
   useEffect(() => {
     const stop = new AbortController();
-    let again: ReturnType<typeof setTimeout> | undefined;
-    more.current?.abort();
-    more.current = null;
+    let retry: ReturnType<typeof setTimeout> | undefined;
     const follow = (from: string | null) => {
       setReadFor(key);
       setProblem(null);
@@ -67,78 +114,79 @@ export function useLiveRuns({ filter, ordering, still, left, onChanged }: Option
         follow(revision);
       } catch (error) {
         if (stop.signal.aborted) return;
-        const what = Problem.from(error);
-        setProblem(what);
-        if (what.passing) again = setTimeout(read, RETRY_MS);
+        const problem = Problem.from(error);
+        setProblem(problem);
+        if (problem.passing) retry = setTimeout(read, RETRY_MS);
       }
     };
     setWatched(null);
-    if (comingBack.current?.position) follow(comingBack.current.position);
+    if (restoredPosition.current) follow(restoredPosition.current);
     else void read();
-    comingBack.current = undefined;
+    restoredPosition.current = undefined;
     return () => {
       stop.abort();
-      clearTimeout(again);
+      clearTimeout(retry);
     };
-  }, [key, filter, sort, ascending, round]);
+  }, [key, filter, sort, ascending, round, setList, setProblem]);
+  return { readFor, watched };
+}
 
-  const reload = useCallback(() => setRound((before) => before + 1), []);
-  const gathered = useGathered<Told>((all) => {
+/** Follows the changes of the list, in batches. A reset of the stream ends it. */
+function useChanges(
+  watched: string | null,
+  onReset: () => void,
+  onChanges: (changes: Change[], position: string | null) => void,
+) {
+  const gather = useGathered<StreamItem>((gathered) => {
     // Ignore late changes of another filter.
-    const told = all.filter(({ from }) => from === watched);
-    if (told.length === 0) return;
-    const changes = told.flatMap(({ change }) => change ?? []);
-    const position = told.at(-1)?.position ?? null;
-    const changed = (before: RunList) =>
-      changes.length > 0 ? withChanges(before, changes, { sort, ascending }, { still }) : before;
-    setList((before) => ({ ...changed(before), position }));
-    if (changes.length > 0) onChanged();
+    const items = gathered.filter(({ from }) => from === watched);
+    if (items.length === 0) return;
+    onChanges(
+      items.flatMap(({ change }) => change ?? []),
+      items.at(-1)?.position ?? null,
+    );
   });
-  const stream = useEventStream(watched, (event) => {
+  return useEventStream(watched, (event) => {
     if (event.event === "reset") {
-      reload();
+      onReset();
       return "end";
     }
     // Also without a change, so that a reconnect does not repeat changes of others.
     const change = changeOf(event);
-    if (change || event.id) gathered({ change, position: event.id, from: watched });
+    if (change || event.id) gather({ change, position: event.id, from: watched });
     return undefined;
   });
+}
 
-  // An open page does not keep all runs of the day: at the top the first page is loaded again.
-  const tooLong = !still && (list.order.length > MOST_AT_TOP || list.overflowed);
+/** Loads the page at the cursor, one at a time. Without a cursor there is none to load. */
+function useFurtherPages(
+  { filter, sort, ascending, key, round }: Wanted,
+  cursor: string | null,
+  setList: SetList,
+  setProblem: SetProblem,
+): () => void {
+  const loading = useRef<AbortController | null>(null);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the pages of another list are not waited for.
   useEffect(() => {
-    if (tooLong) reload();
-  }, [tooLong, reload]);
+    loading.current?.abort();
+    loading.current = null;
+  }, [key, round]);
 
-  useEffect(() => {
-    if (!still) setList((before) => released(before, { sort, ascending }));
-  }, [still, sort, ascending]);
-
-  const loadMore = useCallback(() => {
-    const { cursor } = list;
-    if (cursor === null || more.current || readFor !== key) return;
+  return useCallback(() => {
+    if (cursor === null || loading.current) return;
     const stop = new AbortController();
-    more.current = stop;
+    loading.current = stop;
     readPage(filter, { sort, ascending }, cursor, stop.signal)
       .then(({ page }) => setList((before) => withPage(before, page.items, page.next_cursor)))
       .catch((error: unknown) => stop.signal.aborted || setProblem(Problem.from(error)))
       .finally(() => {
-        if (more.current === stop) more.current = null;
+        if (loading.current === stop) loading.current = null;
       });
-  }, [list, readFor, key, filter, sort, ascending]);
-
-  return {
-    list,
-    ready: readFor !== null,
-    settled: readFor === key,
-    problem: problem ?? (stream.state === "failed" ? (stream.problem ?? null) : null),
-    loadMore,
-    reload,
-  };
+  }, [cursor, filter, sort, ascending, setList, setProblem]);
 }
 
-interface Told {
+interface StreamItem {
   /** Null: only the position has changed. */
   change: Change | null;
   position: string | undefined;

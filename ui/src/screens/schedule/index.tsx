@@ -5,7 +5,7 @@ import { usePlace } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useMessages } from "../../i18n/messages";
 import { PauseNote } from "../../schedules/PauseNote";
-import { StateBadge } from "../../schedules/StateBadge";
+import { ScheduleStateBadge } from "../../schedules/ScheduleStateBadge";
 import type { Schedule } from "../../schedules/schedule";
 import { refOf } from "../../schedules/scheduleRef";
 import { ProblemBox } from "../../ui/feedback";
@@ -97,7 +97,10 @@ function Shown({ schedule }: { schedule: Schedule }) {
     <Page
       title={schedule.schedule_id}
       note={
-        <StateBadge paused={schedule.paused} ended={schedule.next_times.length === 0 && !schedule.problem} />
+        <ScheduleStateBadge
+          paused={schedule.paused}
+          ended={schedule.next_times.length === 0 && !schedule.problem}
+        />
       }
       actions={<ScheduleActions schedule={schedule} />}
     >

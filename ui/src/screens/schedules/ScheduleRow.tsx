@@ -9,7 +9,7 @@ import { PauseDialog, useResume, useTrigger } from "../../schedules/actions";
 import { specText } from "../../schedules/describe";
 import { messages as common } from "../../schedules/messages";
 import { PauseNote } from "../../schedules/PauseNote";
-import { StateBadge } from "../../schedules/StateBadge";
+import { ScheduleStateBadge } from "../../schedules/ScheduleStateBadge";
 import type { ScheduleItem } from "../../schedules/schedule";
 import { refOf, scheduleHref } from "../../schedules/scheduleRef";
 import { zonedTime } from "../../schedules/zones";
@@ -35,7 +35,7 @@ export function ScheduleRow({ item, isUnserved }: ScheduleRowProps) {
   return (
     <li className={joined(styles.schedule, paused && styles.paused)} data-schedule={id}>
       <div className={styles.state}>
-        <StateBadge paused={paused} ended={item.next_at === null && !item.problem} />
+        <ScheduleStateBadge paused={paused} ended={item.next_at === null && !item.problem} />
       </div>
       <div className={styles.what}>
         <h2 className={styles.name}>

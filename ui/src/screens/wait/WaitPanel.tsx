@@ -5,10 +5,10 @@ import type { Receipt, Respond } from "pyoco-server-react";
 import { type ReactNode, useEffect, useState } from "react";
 import { useMay } from "../../api/access";
 import { api } from "../../api/client";
+import { readExactJson } from "../../api/exactBodies";
 import { queryClient, useRead } from "../../api/queries";
 import { href, pathTo } from "../../app/router";
 import { listText, useMessages } from "../../i18n/messages";
-import { parseJson } from "../../lib/exactJson";
 import { visible } from "../../lib/visible";
 import { Arming } from "../../ui/arming";
 import { joined } from "../../ui/controls";
@@ -44,10 +44,9 @@ interface WaitPanelProps {
 export function WaitPanel({ id, respond, isOpen, onAnswered, actions, next }: WaitPanelProps) {
   const t = useMessages(messages);
   const key = ["waits", "one", id];
-  const read = useRead(key, async (signal) => {
+  const read = useRead(key, (signal) => {
     const asked = { params: { path: { wait_id: id } }, signal, parseAs: "text" } as const;
-    const { data } = await api.GET("/waits/{wait_id}", asked);
-    return { data: parseJson(data ?? "null") as Wait };
+    return readExactJson<Wait>(api.GET("/waits/{wait_id}", asked));
   });
   const mayAnswer = useMay("POST /waits/{wait_id}/respond");
   const [refusal, setRefusal] = useState<Refusal | null>(null);

@@ -11,9 +11,9 @@ import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import { Load } from "./Resources";
 import { Slots } from "./Slots";
-import { StateBadge, WorkerMarks } from "./StateBadge";
 import type { RunsById } from "./useWorkers";
 import { WorkerActions } from "./WorkerActions";
+import { WorkerMarks, WorkerStateBadge } from "./WorkerBadges";
 import { WorkerDetails } from "./WorkerDetails";
 import styles from "./Workers.module.css";
 import { hasStopped, isOnline, type Worker } from "./workers";
@@ -34,7 +34,7 @@ export function WorkerRow({ worker, runs, open, onToggle }: RowProps) {
     >
       <div className={styles.row}>
         <div className={styles.state}>
-          <StateBadge state={worker.state} />
+          <WorkerStateBadge state={worker.state} />
         </div>
         <div className={styles.who}>
           <h2 className={styles.name}>

@@ -1,19 +1,19 @@
 /** The flow as a graph, with zoom, pan and keyboard navigation. */
-import { Maximize, Minus, Plus, Repeat2 } from "lucide-react";
-import { type KeyboardEvent, memo, useEffect, useId, useMemo, useRef, useState } from "react";
+import { Maximize, Minus, Plus } from "lucide-react";
+import { useEffect, useId, useMemo, useRef, useState } from "react";
 import { useMessages } from "../../../i18n/messages";
-import { visible } from "../../../lib/visible";
 import { IconButton, joined } from "../../../ui/controls";
-import { StatusIcon, toneClass, useStatusText } from "../../../ui/status";
-import { UserText } from "../../../ui/UserText";
-import { messages as ofRun } from "../messages";
-import { counted, type Task } from "../run";
+import { toneClass } from "../../../ui/status";
+import type { Task } from "../run";
 import styles from "./Flow.module.css";
 import { GroupList } from "./GroupList";
-import { type Item, isGroup, itemsOf, sharedBeginning } from "./groups";
-import { beside, type Direction, layoutOf, type Placed, shapeOf } from "./layout";
+import { type Item, isGroup, itemsOf } from "./groups";
+import { beside, type Direction, type Layout, layoutOf, shapeOf } from "./layout";
 import { messages } from "./messages";
-import { roomOf, TOOLS_PX, useView, useWidth } from "./useView";
+import { GroupNode, TaskNode } from "./Nodes";
+import { roomOf, TOOLS_PX, useGraphView, useWidth } from "./useGraphView";
+
+const ZOOM_STEP = 1.25;
 
 export interface PictureProps {
   tasks: readonly Task[];
@@ -33,12 +33,11 @@ export function Graph({ tasks, selected, near, onSelect }: PictureProps) {
     items.find(({ members }) => name !== null && members.includes(name));
   const chosen = itemWith(selected);
   const important = itemWith(selected ?? mostImportant(tasks));
-  const { view, height, zoom, fit, pointers, show } = useView(frame, layout, width, important?.id ?? null);
+  const { view, height, zoom, fit, show } = useGraphView(frame, layout, width, important?.id ?? null);
   const [openId, setOpenId] = useState<string | null>(() =>
     important && isGroup(important) ? important.id : null,
   );
   const [focused, setFocused] = useState<string | null>(null);
-  const arrow = useId();
   const listId = useId();
   const byName = new Map(tasks.map((each) => [each.name, each]));
   const membersOf = ({ members }: Item) => members.flatMap((name) => byName.get(name) ?? []);
@@ -68,7 +67,7 @@ export function Graph({ tasks, selected, near, onSelect }: PictureProps) {
   };
   return (
     <>
-      <div ref={frame} className={styles.frame} style={{ height: height + TOOLS_PX }} {...pointers}>
+      <div ref={frame} className={styles.frame} style={{ height: height + TOOLS_PX }}>
         <div
           role="group"
           aria-label={t("graphLabel")}
@@ -79,35 +78,11 @@ export function Graph({ tasks, selected, near, onSelect }: PictureProps) {
             transform: `translate(${view.x}px, ${view.y}px) scale(${view.scale})`,
           }}
         >
-          <svg className={styles.lines} width={layout.width} height={layout.height} aria-hidden>
-            <marker
-              id={arrow}
-              viewBox="0 0 8 8"
-              refX="7"
-              refY="4"
-              markerWidth="6"
-              markerHeight="6"
-              orient="auto"
-            >
-              <path d="M0,0.5L7,4L0,7.5" />
-            </marker>
-            {layout.lines.map(({ from, to, path }) => {
-              const state = byName.get(from)?.state ?? "PENDING";
-              const isChosen = chosen !== undefined && (from === chosen.id || to === chosen.id);
-              return (
-                <path
-                  key={JSON.stringify([from, to])}
-                  d={path}
-                  markerEnd={`url(#${arrow})`}
-                  className={joined(
-                    toneClass(state),
-                    state === "SUCCEEDED" && styles.passed,
-                    isChosen && styles.chosenLine,
-                  )}
-                />
-              );
-            })}
-          </svg>
+          <Lines
+            layout={layout}
+            stateOf={(name) => byName.get(name)?.state ?? "PENDING"}
+            chosen={chosen?.id}
+          />
           {layout.nodes.map((node) => {
             const item = items.find(({ id }) => id === node.id);
             if (!item) return null;
@@ -134,7 +109,7 @@ export function Graph({ tasks, selected, near, onSelect }: PictureProps) {
               );
             return (
               task && (
-                <Node
+                <TaskNode
                   key={node.id}
                   {...common}
                   state={task.state}
@@ -145,11 +120,7 @@ export function Graph({ tasks, selected, near, onSelect }: PictureProps) {
             );
           })}
         </div>
-        <div className={styles.tools}>
-          <IconButton label={t("zoomOut")} icon={<Minus size={14} />} onClick={() => zoom(1 / 1.25)} />
-          <IconButton label={t("zoomIn")} icon={<Plus size={14} />} onClick={() => zoom(1.25)} />
-          <IconButton label={t("fit")} icon={<Maximize size={14} />} onClick={fit} />
-        </div>
+        <ZoomTools onZoom={zoom} onFit={fit} />
       </div>
       {opened && (
         <GroupList
@@ -165,143 +136,53 @@ export function Graph({ tasks, selected, near, onSelect }: PictureProps) {
   );
 }
 
+interface LinesProps {
+  layout: Layout;
+  stateOf: (name: string) => Task["state"];
+  /** The node whose lines stand out. */
+  chosen: string | undefined;
+}
+
+function Lines({ layout, stateOf, chosen }: LinesProps) {
+  const arrow = useId();
+  return (
+    <svg className={styles.lines} width={layout.width} height={layout.height} aria-hidden>
+      <marker id={arrow} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">
+        <path d="M0,0.5L7,4L0,7.5" />
+      </marker>
+      {layout.lines.map(({ from, to, path }) => {
+        const state = stateOf(from);
+        return (
+          <path
+            key={JSON.stringify([from, to])}
+            d={path}
+            markerEnd={`url(#${arrow})`}
+            className={joined(
+              toneClass(state),
+              state === "SUCCEEDED" && styles.passed,
+              chosen !== undefined && (from === chosen || to === chosen) && styles.chosenLine,
+            )}
+          />
+        );
+      })}
+    </svg>
+  );
+}
+
+function ZoomTools({ onZoom, onFit }: { onZoom: (factor: number) => void; onFit: () => void }) {
+  const t = useMessages(messages);
+  return (
+    <div className={styles.tools}>
+      <IconButton label={t("zoomOut")} icon={<Minus size={14} />} onClick={() => onZoom(1 / ZOOM_STEP)} />
+      <IconButton label={t("zoomIn")} icon={<Plus size={14} />} onClick={() => onZoom(ZOOM_STEP)} />
+      <IconButton label={t("fit")} icon={<Maximize size={14} />} onClick={onFit} />
+    </div>
+  );
+}
+
 /** What a person looks for first; null: nothing stands out. */
 function mostImportant(tasks: readonly Task[]): string | null {
   for (const state of ["FAILED", "INTERRUPTED", "WAITING_HUMAN", "WAITING", "RUNNING"])
     for (const task of tasks) if (task.state === state) return task.name;
   return null;
-}
-
-interface CommonProps {
-  node: Placed;
-  width: number;
-  selected: boolean;
-  dimmed: boolean;
-  tabStop: boolean;
-  onWalk: (from: string, direction: Direction) => void;
-}
-
-/** What a task and a group have in common: their place, and the arrow keys. */
-const placeOf = ({ node, width, tabStop, onWalk }: CommonProps) => ({
-  style: { left: node.x, top: node.y, width, height: node.height },
-  "data-node": node.id,
-  tabIndex: tabStop ? 0 : -1,
-  onKeyDown: (event: KeyboardEvent) => {
-    if (!event.key.startsWith("Arrow")) return;
-    event.preventDefault();
-    onWalk(node.id, event.key as Direction);
-  },
-});
-
-interface NodeProps extends CommonProps {
-  state: Task["state"];
-  calls: number;
-  onSelect: (name: string | null) => void;
-}
-
-const Node = memo(
-  function Node({ state, calls, onSelect, ...common }: NodeProps) {
-    const t = useMessages(ofRun);
-    const word = useStatusText();
-    const { node, selected, dimmed } = common;
-    // A task of a flow has no status, only one of a run.
-    const status = state === "PLANNED" ? null : word(state);
-    return (
-      <button
-        type="button"
-        className={joined(
-          styles.node,
-          toneClass(state),
-          state === "PENDING" && styles.notYet,
-          selected && styles.chosen,
-          dimmed && styles.dimmed,
-        )}
-        {...placeOf(common)}
-        data-task={node.id}
-        data-state={state}
-        aria-pressed={selected}
-        title={[visible(node.id), status].filter(Boolean).join(" · ")}
-        onClick={() => onSelect(selected ? null : node.id)}
-      >
-        {status !== null && (
-          <span className={styles.nodeIcon}>
-            <StatusIcon status={state} size={15} />
-          </span>
-        )}
-        <span className={styles.nodeName}>
-          <UserText text={node.id} />
-        </span>
-        {status !== null && <span className="hidden-visually">{status}</span>}
-        {calls > 1 && (
-          <span className={styles.calls} title={t("calls", { count: calls })}>
-            <Repeat2 size={11} aria-hidden />
-            {calls}
-          </span>
-        )}
-      </button>
-    );
-  },
-  (before, now) =>
-    before.node === now.node &&
-    before.state === now.state &&
-    before.calls === now.calls &&
-    before.selected === now.selected &&
-    before.dimmed === now.dimmed &&
-    before.tabStop === now.tabStop,
-);
-
-interface GroupNodeProps extends CommonProps {
-  members: readonly Task[];
-  listId: string;
-  isOpen: boolean;
-  onToggle: () => void;
-}
-
-function GroupNode({ members, listId, isOpen, onToggle, ...common }: GroupNodeProps) {
-  const t = useMessages(messages);
-  const word = useStatusText();
-  const { selected, dimmed } = common;
-  const name = sharedBeginning(members.map((each) => each.name));
-  const count = t("taskCount", { count: members.length });
-  const states = counted(members);
-  const [worst] = states[0] ?? ["PLANNED"];
-  return (
-    <button
-      type="button"
-      className={joined(
-        styles.node,
-        styles.group,
-        toneClass(worst),
-        selected && styles.chosen,
-        dimmed && styles.dimmed,
-      )}
-      {...placeOf(common)}
-      data-group={members.length}
-      data-state={worst}
-      aria-expanded={isOpen}
-      aria-controls={isOpen ? listId : undefined}
-      title={[visible(name && `${name}…`), count, ...states.map(([state, each]) => `${each} ${word(state)}`)]
-        .filter(Boolean)
-        .join(" · ")}
-      onClick={onToggle}
-    >
-      <span className={styles.groupName}>
-        {name && (
-          <span className={styles.nodeName}>
-            <UserText text={name} />…
-          </span>
-        )}
-        <span>{count}</span>
-      </span>
-      <span className={styles.groupStates}>
-        {states.map(([state, each]) => (
-          <span key={state} className={joined(styles.groupState, toneClass(state))}>
-            <StatusIcon status={state} size={12} />
-            {each}
-            <span className="hidden-visually"> {word(state)}</span>
-          </span>
-        ))}
-      </span>
-    </button>
-  );
 }

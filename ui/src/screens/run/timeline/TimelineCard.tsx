@@ -20,7 +20,7 @@ import { BarMark, SpanMark, Took } from "./Marks";
 import { messages } from "./messages";
 import { place, type Scale, ticksOf, visiblePart } from "./scale";
 import styles from "./Timeline.module.css";
-import { useView, type Zoom } from "./useView";
+import { useTimelineView, type Zoom } from "./useTimelineView";
 
 const ROW_PX = 26;
 const TALLEST_PX = 290;
@@ -52,7 +52,7 @@ export function TimelineCard({ run, tasks, waits, selected, onSelect }: Timeline
   const track = useRef<HTMLDivElement>(null);
   const width = useWidth(track);
   const [chosen, setChosen] = useState<ReadonlyMap<string, boolean>>(new Map());
-  const zoom = useView(axisOf(run, rows, { now, width, chosen }), chart, track);
+  const zoom = useTimelineView(axisOf(run, rows, { now, width, chosen }), chart, track);
   const { scale } = zoom;
   const ticks = ticksOf(scale, narrow ? 3 : 6);
   const scroller = useRef<HTMLDivElement>(null);

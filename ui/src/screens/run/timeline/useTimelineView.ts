@@ -1,5 +1,6 @@
 /** Zoom and movement of the timeline: wheel, pinch, drag and keys. */
-import { type RefObject, useEffect, useEffectEvent, useRef, useState } from "react";
+import { type RefObject, useEffect, useEffectEvent, useState } from "react";
+import { MOVED_PX, useDrag } from "../useDrag";
 import type { Axis } from "./axis";
 import { isWhole, moved, type Scale, scaleOf, type View, WHOLE, zoomed } from "./scale";
 
@@ -7,8 +8,6 @@ const STEP = 1.6;
 const KEY_SHARE = 0.2;
 const WHEEL_ZOOM = 0.01;
 const LINE_PX = 16;
-// A shorter movement is a click.
-const MOVED_PX = 4;
 
 export interface Zoom {
   scale: Scale;
@@ -19,7 +18,7 @@ export interface Zoom {
 }
 
 /** `chart` receives the gestures; `track` is as wide as the axis. */
-export function useView(
+export function useTimelineView(
   axis: Axis,
   chart: RefObject<HTMLElement | null>,
   track: RefObject<HTMLElement | null>,
@@ -59,33 +58,15 @@ export function useView(
     event.preventDefault();
   });
 
-  const pointers = useRef(new Map<number, number>());
-  const dragged = useRef(false);
-  const onPointerDown = useEffectEvent((event: PointerEvent) => {
-    if (event.button !== 0) return;
-    if (pointers.current.size === 0) dragged.current = false;
-    pointers.current.set(event.pointerId, event.clientX);
+  const dragged = useDrag(chart, {
+    isDrag: (pressed, now) => Math.abs(now.x - pressed.x) >= MOVED_PX && !isWhole(view),
+    onDrag: (from, to) => move(-shareOf(to.x - from.x)),
+    onPinch: (from, to, fixed) => {
+      const spread = Math.abs(to.x - fixed.x) / Math.max(Math.abs(from.x - fixed.x), 1);
+      zoom(spread || 1, shareAt((to.x + fixed.x) / 2));
+    },
+    dragsAfterPinch: true,
   });
-  const onPointerMove = useEffectEvent((event: PointerEvent) => {
-    const before = pointers.current.get(event.pointerId);
-    if (before === undefined) return;
-    const other = [...pointers.current].find(([id]) => id !== event.pointerId)?.[1];
-    const by = event.clientX - before;
-    if (!dragged.current) {
-      const isClick = other === undefined && Math.abs(by) < MOVED_PX;
-      if (isClick || (other === undefined && isWhole(view))) return;
-      dragged.current = true;
-      // The end of a drag outside of the chart counts too.
-      chart.current?.setPointerCapture(event.pointerId);
-    }
-    pointers.current.set(event.pointerId, event.clientX);
-    if (other === undefined) move(-shareOf(by));
-    else {
-      const spread = Math.abs(event.clientX - other) / Math.max(Math.abs(before - other), 1);
-      zoom(spread || 1, shareAt((event.clientX + other) / 2));
-    }
-  });
-  const onPointerEnd = useEffectEvent((event: PointerEvent) => void pointers.current.delete(event.pointerId));
   /** The end of a drag is no click on a row. */
   const onClick = useEffectEvent((event: MouseEvent) => {
     if (!dragged.current) return;
@@ -102,11 +83,6 @@ export function useView(
     // Not passive: the browser must not zoom the page.
     box.addEventListener("wheel", (event) => onWheel(event), { signal, passive: false });
     box.addEventListener("keydown", (event) => onKeyDown(event), { signal });
-    box.addEventListener("pointerdown", (event) => onPointerDown(event), { signal });
-    box.addEventListener("pointermove", (event) => onPointerMove(event), { signal });
-    box.addEventListener("pointerup", (event) => onPointerEnd(event), { signal });
-    box.addEventListener("pointercancel", (event) => onPointerEnd(event), { signal });
-    box.addEventListener("pointerleave", (event) => onPointerEnd(event), { signal });
     box.addEventListener("click", (event) => onClick(event), { signal, capture: true });
     return () => stop.abort();
   }, [chart]);
