@@ -53,7 +53,7 @@ class RunSession:
         # Known once the job is decoded.
         self.run_id: str | None = None
         # Whether NATS did not accept what had to be stored.
-        self.failed = False
+        self.could_not_store = False
         # Whether the run, and with it the message, has another owner.
         self._lost = False
 
@@ -83,7 +83,7 @@ class RunSession:
             return None
         except NatsUnavailable as error:
             log.warning("a run returns to the queue: %s", error, extra=self._unavailable())
-            self.failed = True
+            self.could_not_store = True
             await self._return_to_queue(self._retry_delay_sec)
             return None
         except asyncio.CancelledError:
@@ -138,7 +138,7 @@ class RunSession:
                 found, _ = group.split(kind)
                 if found is not None:
                     # A run that cannot be read cannot be handed back either.
-                    if kind is not UnreadableRecord and not execution.started:
+                    if kind is not UnreadableRecord and not execution.has_started:
                         await self._give_up(owned, execution.unclaim())
                     elif kind is ExecutorFailedToStart:
                         await self._give_up(owned, owned.hand_back())
@@ -152,7 +152,7 @@ class RunSession:
         finally:
             await execution.close()
         if outcome is None or outcome.not_started or outcome.must_continue:
-            self.failed = outcome is None
+            self.could_not_store = outcome is None
             await self._return_to_queue(self._retry_delay_sec if outcome is None else 0.0)
             return None
         await self._report(job, owned.snapshot, outcome)
