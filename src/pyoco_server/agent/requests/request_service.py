@@ -134,7 +134,7 @@ class RequestService:
     async def question(self, state: RequestState) -> WaitRecord | None:
         """The wait of its question; None if it asks nothing."""
         asked = state.question
-        found = None if asked is None else await self._waits.find(asked.wait_id)
+        found = None if asked is None else await self._waits.find_from_leader(asked.wait_id)
         return None if found is None else found.record
 
     async def runs(self, request_id: str) -> list[RequestRunState]:

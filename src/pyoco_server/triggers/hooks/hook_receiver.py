@@ -35,7 +35,7 @@ from pyoco_server.records.triggers.hook_models import (
     HookRecord,
 )
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
-from pyoco_server.runs.lifecycle.field_limits import check_params
+from pyoco_server.runs.lifecycle.input_limits import check_params
 from pyoco_server.telemetry import tracing
 from pyoco_server.triggers.flow_binding import job_of_binding
 from pyoco_server.triggers.hooks.delivery_mapping import MappedDelivery, mapped

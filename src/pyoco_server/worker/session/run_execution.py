@@ -12,7 +12,6 @@ from pyoco_server.broker.client.connection import NoAnswer, PayloadTooLarge
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.errors import NatsCannotWrite, NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.runs.bulk_models import LAST_SEQUENCE
 from pyoco_server.records.runs.causes import Cause, cause_of
 from pyoco_server.records.runs.journal_models import JournalEntry
 from pyoco_server.records.runs.journal_order import last_number
@@ -27,6 +26,7 @@ from pyoco_server.records.runs.run_models import (
     TaskStatus,
     encode,
 )
+from pyoco_server.records.value_types import LAST_SEQUENCE
 from pyoco_server.records.waits.wait_models import Question, WaitRecord
 from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunEnded
 from pyoco_server.runs.lifecycle.waiting_state import cleared_wait_fields, parked_snapshot

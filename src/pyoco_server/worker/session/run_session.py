@@ -59,7 +59,7 @@ class RunSession:
 
     async def process(self) -> str | None:
         """The id of the run that was handled, if there was one."""
-        self._services.in_progress.add(self._delivery.token)
+        self._services.in_progress.add(self._delivery.id)
         try:
             try:
                 job = decode_job(self._delivery.payload)
@@ -90,7 +90,7 @@ class RunSession:
             await self._return_to_queue()
             raise
         finally:
-            self._services.in_progress.discard(self._delivery.token)
+            self._services.in_progress.discard(self._delivery.id)
         return job.run_id
 
     async def _process_job(self, job: Job) -> None:
@@ -101,7 +101,7 @@ class RunSession:
                 services.store,
                 services.queue,
                 job,
-                delivery=self._delivery.token,
+                delivery=self._delivery.id,
                 expected_revision=self._delivery.revision,
                 worker_id=services.worker_id,
                 worker_instance=services.instance_id,
@@ -185,7 +185,7 @@ class RunSession:
 
     async def _reject(self, problem: UnreadableRecord) -> str | None:
         """Fail the run of a job that cannot be decoded, if it names one; the message is not redelivered."""
-        run_id = _run_id_in(self._delivery.payload)
+        run_id = _run_id_of_unreadable(self._delivery.payload)
         error = f"the job cannot be read: {problem.detail}"
         stored = await self._find(run_id) if run_id else None
         if stored is not None:
@@ -211,7 +211,7 @@ class RunSession:
         if self._lost:
             return
         # Before the redelivery: this worker may get it.
-        self._services.in_progress.discard(self._delivery.token)
+        self._services.in_progress.discard(self._delivery.id)
         try:
             await self._delivery.nak(delay_sec)
         except NatsUnavailable as error:
@@ -229,7 +229,8 @@ class RunSession:
         }
 
 
-def _run_id_in(payload: bytes) -> str | None:
+def _run_id_of_unreadable(payload: bytes) -> str | None:
+    """The run that a job names, whatever else is wrong with it; `run_id_in` expects a readable job."""
     try:
         fields = msgspec.json.decode(payload)
     except (ValueError, RecursionError):
