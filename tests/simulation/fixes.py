@@ -280,7 +280,7 @@ FIXES: tuple[Fix, ...] = (
         (
             Substitution(
                 f"{_RUNS}.sweep.exhausted_deliveries:needs_new_job",
-                "return snapshot.delivery is None or snapshot.delivery[1] < deliveries or "
+                "return snapshot.delivery is None or snapshot.delivery.number < deliveries or "
                 "was_handed_back(snapshot)",
                 "return was_handed_back(snapshot)",
             ),

@@ -20,7 +20,7 @@ from pyoco_server.auth.tokens import (
     Token,
     digest_of,
     fingerprint,
-    is_public_match,
+    matches_pbkdf2,
     new_token,
     stored_secret,
 )
@@ -104,8 +104,8 @@ class ApiKeyCache:
         """Whether keys may be checked without asking NATS."""
         return time.monotonic() - self._mirror.correct_as_of <= TRUST_SEC
 
-    def must_derive(self, text: str) -> bool:
-        """Whether `derive` has to be awaited before `check`: for a key of the public package, once."""
+    def needs_slow_check(self, text: str) -> bool:
+        """Whether `check_slowly` has to be awaited before `check`: for a key of the public package, once."""
         if "." not in text:
             return False
         token = Token.parse(text)
@@ -113,7 +113,7 @@ class ApiKeyCache:
             return False
         return any(grant.secret.iterations for grant in self._grants.get(token.key_id, ()))
 
-    async def derive(self, text: str) -> None:
+    async def check_slowly(self, text: str) -> None:
         """Compare a key of the public package in a thread; `check` accepts it then."""
         token = Token.parse(text)
         assert token is not None
@@ -122,7 +122,7 @@ class ApiKeyCache:
             for grant in list(self._grants.get(token.key_id, ())):
                 if grant.secret.iterations and not grant.rejection(time.time()):
                     pepper = self._connection.config.auth_pepper
-                    matches = await asyncio.to_thread(is_public_match, token.secret, grant.secret, pepper)
+                    matches = await asyncio.to_thread(matches_pbkdf2, token.secret, grant.secret, pepper)
                     # The keys may have been read again meanwhile.
                     if matches and grant in self._grants.get(token.key_id, ()):
                         self._verified[fingerprint(text)] = grant
@@ -166,7 +166,7 @@ class ApiKeyCache:
         found = None
         for grant in known or self._dummy:
             if grant.secret.iterations:
-                # Only `derive` compares these.
+                # Only `check_slowly` compares these.
                 continue
             digest = digest_of(token.secret, grant.secret.salt, self._pepper)
             if compare_digest(digest, grant.secret.digest):

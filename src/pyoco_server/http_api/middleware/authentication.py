@@ -49,8 +49,8 @@ class AuthenticationMiddleware:
             text = self._key_in(scope)
             if not keys.fresh:
                 await keys.confirm()
-            if keys.must_derive(text):
-                await keys.derive(text)
+            if keys.needs_slow_check(text):
+                await keys.check_slowly(text)
             grant = keys.check(text)
             # Also of a request that is refused: the audit log has who sent it.
             set_principal(scope, grant)
