@@ -95,7 +95,7 @@ async def test_a_wait_is_watched_notified_and_answered(
         ):
             inside = gateway.inside
             await eventually(
-                lambda: inside.listing.changes.ready and inside.waits.inbox.ready, describe="all is read"
+                lambda: inside.listing.run_hub.ready and inside.waits.inbox.ready, describe="all is read"
             )
             async with (
                 reading_events(gateway.http, "/runs/watch") as runs,

@@ -166,7 +166,7 @@ async def _put_statuses(
     gateway: Gateway, service: RequestService, run: RequestRun, request_id: str, batches: _Batches
 ) -> None:
     sent: HeaderStatus | None = None
-    with gateway.listing.changes.follow_run(run.run_id) as changes:
+    with gateway.listing.run_hub.follow_run(run.run_id) as changes:
         while True:
             try:
                 state = await service.read(request_id)

@@ -59,9 +59,9 @@ def request_service(request: HTTPConnection) -> RequestService:
 def served_requests(request: HTTPConnection) -> RequestService | None:
     """None if no repository is served here, or one of another tenant."""
     gateway = gateway_of(request)
-    if gateway.agent is None or not caller_of(request).sees(gateway.config.agent_tenant or None):
+    if gateway.agent_requests is None or not caller_of(request).sees(gateway.config.agent_tenant or None):
         return None
-    return gateway.agent.service
+    return gateway.agent_requests.service
 
 
 @handles(endpoints.LIST_REQUESTS)
