@@ -194,7 +194,7 @@ class PyocoNatsClient:
         keyed = earlier = None
         if idempotency_key is not None:
             keyed = keyed_command(idempotency_key, None, *asked.command)
-            earlier = await self._submitter.submitted(keyed)
+            earlier = await self._submitter.earlier_submission(keyed)
         if earlier is not None:
             new_id = earlier.run_id
         else:
@@ -235,7 +235,7 @@ class PyocoNatsClient:
     ) -> dict[str, Any]:
         job.start_at = start.at
         keyed: KeyedRequest | None = None if key is None else keyed_submission(key, job, *start.asked)
-        if strict and (keyed is None or await self._submitter.submitted(keyed) is None):
+        if strict and (keyed is None or await self._submitter.earlier_submission(keyed) is None):
             await self._checks.require(job)
         return await self._accepted(await self._submitter.submit(job, request=keyed), start)
 

@@ -29,7 +29,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.bulk_models import BulkAction, BulkRecord, BulkState
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.log_models import LogLine
-from pyoco_server.records.runs.run_models import RunStatus, TaskStatus, new_run_id
+from pyoco_server.records.runs.run_models import DeliveryId, RunStatus, TaskStatus, new_run_id
 from pyoco_server.records.unreadable_records import RecordKind
 from pyoco_server.records.waits.wait_models import WaitEvent, WaitEventKind
 from pyoco_server.records.workers.wheel_models import Source, WheelAction, WheelActor, WheelEvent
@@ -113,7 +113,7 @@ class RecordWriter:
             await self.publish(waits_prefix + wait.wait_id, msgspec.json.encode(wait))
         records = {"a": msgspec.Raw(b"{}")}
         for template in (
-            snapshot(status=RunStatus.RUNNING, tasks={"a": TaskStatus.RUNNING}, delivery=(1, 1)),
+            snapshot(status=RunStatus.RUNNING, tasks={"a": TaskStatus.RUNNING}, delivery=DeliveryId(1, 1)),
             ended(RunStatus.FAILED, tasks={"a": TaskStatus.FAILED}, task_records=records),
         ):
             for how, data in broken_variants(fields_of(template), RNG).items():

@@ -176,15 +176,15 @@ async def test_the_job_of_a_run_that_begins_to_wait_is_not_missed_in_the_queue(
         async for _ in queued.read():
             pass
         await runs.look()
-        assert queued.has_job(begun.run_id, 0)
+        assert queued.is_queued(begun.run_id, min_generation=0)
         for generation in (1, 2):
             await begun.becomes(status=RunStatus.WAITING_HUMAN, delivery=None, generation=generation)
             await runs.look()
-            assert not queued.has_job(begun.run_id, 0)
+            assert not queued.is_queued(begun.run_id, min_generation=0)
             # Only the first time: what is in the queue from then on makes it go on.
             queued.add(begun.run_id, "pyoco.work.default", generation=generation)
             await begun.becomes(heartbeat_at=1.0)
             await runs.look()
-            assert queued.has_job(begun.run_id, generation)
+            assert queued.is_queued(begun.run_id, min_generation=generation)
             await begun.becomes(status=RunStatus.RUNNING)
             await runs.look()

@@ -24,6 +24,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.records.runs.run_models import (
     UNANSWERED,
+    DeliveryId,
     RunSnapshot,
     RunStatus,
     decode_job,
@@ -166,7 +167,7 @@ class Interleaving:
             RunStore(connection),
             queue,
             job,
-            delivery=(message.sequence, self._deliveries),
+            delivery=DeliveryId(message.sequence, self._deliveries),
             expected_revision=None,
             worker_id=f"w{self._deliveries}",
             max_bytes=100_000,

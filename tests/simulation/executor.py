@@ -200,7 +200,7 @@ class SimulatedExecutor:
         self._record(entry.task, entry.started_at, entry.ended_at, value, replayed=True)
         if not entry.attempt:
             # Of the run that this one repeats: it is adopted, and keeps its number.
-            events.finished(msgspec.structs.replace(entry, attempt=run.attempt, base=base))
+            events.on_finished(msgspec.structs.replace(entry, attempt=run.attempt, base=base))
 
     async def _execute_task(self, run: Run, step: Step, events: RunEvents) -> Outcome | Execution:
         execution = self._begin(run, step.name)
@@ -208,7 +208,7 @@ class SimulatedExecutor:
             line = LogLine(
                 ts=time.time(), stream="stdout", text=step.prints, task=step.name, attempt=run.attempt
             )
-            events.printed([line])
+            events.on_printed([line])
         await self._work(step.seconds)
         if run.attempt in step.crashes:
             raise _Stopped(ExecutorCrashed(f"task {step.name} has crashed its process"))
@@ -232,7 +232,7 @@ class SimulatedExecutor:
             return self._begin(run, step.name, received=wait.answer)
         asked = self._question(step, key, wait)
         if wait is None:
-            events.asked(asked)
+            events.on_asked(asked)
         self._states[step.name] = TaskStatus.WAITING
         is_human = asked.kind is WaitKind.HUMAN
         parked = RunStatus.WAITING_HUMAN if is_human else RunStatus.WAITING
@@ -278,7 +278,7 @@ class SimulatedExecutor:
         self._values[task] = value
         self._states[task] = TaskStatus.SUCCEEDED
         self._record(task, began, ended, value)
-        events.finished(
+        events.on_finished(
             JournalEntry(
                 key=key,
                 task=task,

@@ -80,8 +80,8 @@ FIXES: tuple[Fix, ...] = (
         ("answer",),
         (
             Substitution(
-                f"{_BROKER}.queue.queued_runs:QueuedRuns.has_job",
-                "return job is not None and job.generation >= generation",
+                f"{_BROKER}.queue.queued_runs:QueuedRuns.is_queued",
+                "return job is not None and job.generation >= min_generation",
                 "return job is not None",
             ),
             Substitution(
@@ -252,7 +252,7 @@ FIXES: tuple[Fix, ...] = (
         ("submit",),
         (
             Substitution(
-                f"{_RUNS}.lifecycle.withdrawal:Withdrawer.withdraw",
+                f"{_RUNS}.lifecycle.withdrawal:Withdrawer.withdraw_or_keep",
                 "        async with asyncio.timeout(BEFORE_RESPONSE_SEC):\n"
                 "            started = await withdrawal.undo()\n",
                 "        self._waiting.put_nowait(withdrawal)\n        started = None\n",
@@ -280,7 +280,7 @@ FIXES: tuple[Fix, ...] = (
         (
             Substitution(
                 f"{_RUNS}.sweep.exhausted_deliveries:needs_new_job",
-                "return snapshot.delivery is None or snapshot.delivery[1] < deliveries or "
+                "return snapshot.delivery is None or snapshot.delivery.number < deliveries or "
                 "was_handed_back(snapshot)",
                 "return was_handed_back(snapshot)",
             ),

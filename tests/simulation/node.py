@@ -165,7 +165,7 @@ class WorkerNode(Node[PyocoNatsWorker]):
         parts = await _WorkerParts.connect(
             self.config, [executor], self.name, self._tags, sync, run_dir=None, timeout_sec=None
         )
-        slot = DedicatedSlot(parts.services, parts.intake, parts.wheels, executor)
+        slot = DedicatedSlot(parts.services, parts.intake, parts.wheel_updates, executor)
         worker = PyocoNatsWorker(parts, slot)
         self.program = worker
         with suppress(asyncio.CancelledError):

@@ -64,7 +64,7 @@ async def claimed_by(worker: PyocoNatsWorker) -> tuple[Delivery, OwnedRun]:
         services.store,
         services.queue,
         decode_job(delivery.payload),
-        delivery=delivery.token,
+        delivery=delivery.id,
         expected_revision=delivery.revision,
         worker_id=services.worker_id,
         worker_instance=services.instance_id,

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
-from pyoco_server.agent.request_ids import is_request_run_id
+from pyoco_server.agent.request_ids import is_run_number
 from pyoco_server.errors import shortened
 
 WANT: Final = "# 要望"
@@ -136,14 +136,14 @@ class RequestFile:
         return [tag for tag in found if isinstance(tag, str)] if isinstance(found, list) else []
 
     @property
-    def run_id(self) -> str | None:
+    def run_number(self) -> str | None:
         """None for what cannot be one; a person may have written 1 for '001'."""
         found = (self._text("run_id") or "").rjust(3, "0")
-        return found if is_request_run_id(found) and int(found) > 0 else None
+        return found if is_run_number(found) and int(found) > 0 else None
 
-    def is_of_later_run(self, run_id: str) -> bool:
+    def is_of_later_run(self, run_number: str) -> bool:
         """Whether the file has the state of a later run than this one, which must not overwrite it."""
-        return self.run_id is not None and int(self.run_id) > int(run_id)
+        return self.run_number is not None and int(self.run_number) > int(run_number)
 
     @property
     def attempt(self) -> int | None:
@@ -245,9 +245,9 @@ def one_line(text: str) -> str:
     return " ".join(cleaned.split())
 
 
-def answer_key(run_id: str, task: str, question: str) -> str:
+def answer_key(run_number: str, task: str, question: str) -> str:
     """Names a question of a request: its run, the task that asks, and the name of the wait."""
-    return f"{run_id} {task} {question}"
+    return f"{run_number} {task} {question}"
 
 
 def _split(raw: str) -> tuple[str | None, str]:

@@ -1,7 +1,9 @@
 """Ids of requests, and of the runs of one request.
 
-In `agent/`, in the files of a request and in `/api/v1`, `run_id` is the number of a run as text: `001`. What
-is a `run_id` everywhere else, the id of the run of the flow, is `pyoco_run_id` there.
+A run of a request has a number, as text `001`: `run_number` in the code. In the files of a request and in
+`/api/v1` that number is called `run_id`, and the id of the run of the flow, a UUID, `pyoco_run_id`. In the
+code and in stored records a `run_id` is that UUID, as everywhere else; only a `Stage` has the fields of its
+file.
 """
 
 import hashlib
@@ -12,10 +14,10 @@ from typing import Final
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.errors import shortened
+from pyoco_server.records.agent.request_models import REQUEST_ID_PATTERN
 
-# Also a file name, a part of a branch name and of a NATS key.
-_REQUEST_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,98}[a-z0-9]|[a-z0-9]")
-_RUN_ID: Final = re.compile(r"[0-9]{3,6}")
+_REQUEST_ID: Final = re.compile(REQUEST_ID_PATTERN)
+_RUN_NUMBER: Final = re.compile(r"[0-9]{3,6}")
 # Of a run that has a next one.
 MAX_SEQUENCE: Final = 999_998
 _SLUG_CHARS: Final = 48
@@ -37,11 +39,11 @@ def checked_request_id(given: object) -> str:
     )
 
 
-def is_request_run_id(given: object) -> bool:
-    return isinstance(given, str) and _RUN_ID.fullmatch(given) is not None
+def is_run_number(given: object) -> bool:
+    return isinstance(given, str) and _RUN_NUMBER.fullmatch(given) is not None
 
 
-def request_run_id(number: int) -> str:
+def run_number_text(number: int) -> str:
     """`001` for the first run of a request."""
     if number < 1:
         raise ValueError(f"number={number}: the first run of a request is 1")

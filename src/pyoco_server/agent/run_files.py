@@ -1,4 +1,4 @@
-"""The folder of one run of a request, `runs/<id>/<run_id>/`: its log, its stage, its plan and its errors.
+"""The folder of one run of a request, `runs/<id>/<run_number>/`: its log, its stage, its plan and its errors.
 
 `runner.log` has everything that the run said; `stage.json` is its state as of the last change. They are never
 overwritten by another run.
@@ -20,7 +20,7 @@ from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.atomic_files import checked_folder, write_atomically, writing
 from pyoco_server.agent.repo_paths import RepoPaths, ignore_all
 from pyoco_server.agent.request_file import RequestStatus
-from pyoco_server.agent.request_ids import checked_request_id, is_request_run_id
+from pyoco_server.agent.request_ids import checked_request_id, is_run_number
 from pyoco_server.errors import shortened
 
 RUNNER_LOG: Final = "runner.log"
@@ -113,14 +113,16 @@ def _has_type(value: Any, kind: Any) -> bool:
 class RunFiles:
     """The files of one run. Reading never fails for a file that is missing or broken: it is None then."""
 
-    def __init__(self, paths: RepoPaths, request_id: str, run_id: str) -> None:
-        if not is_request_run_id(run_id):
-            raise AgentError(AgentCode.RUN_NOT_FOUND, f"run_id={shortened(run_id)} is not an id of a run.")
+    def __init__(self, paths: RepoPaths, request_id: str, run_number: str) -> None:
+        if not is_run_number(run_number):
+            raise AgentError(
+                AgentCode.RUN_NOT_FOUND, f"run_id={shortened(run_number)} is not an id of a run."
+            )
         self.request_id = checked_request_id(request_id)
-        self.run_id = run_id
+        self.run_number = run_number
         self._repo = paths.repo
         self._parent = paths.runs / self.request_id
-        self.path = self._parent / run_id
+        self.path = self._parent / run_number
 
     def create(self) -> None:
         """Create the folder, if it is not there yet."""
@@ -212,12 +214,12 @@ class RunFiles:
                 os.close(descriptor)
         raise AgentError(
             AgentCode.ARTIFACT_NOT_FOUND,
-            f"The run {self.run_id} of {self.request_id} has no file {shortened(name)}.",
+            f"The run {self.run_number} of {self.request_id} has no file {shortened(name)}.",
             hint=f"It has: {', '.join(self.artifact_names()) or 'no files'}.",
         )
 
 
-def run_ids(paths: RepoPaths, request_id: str) -> list[str]:
+def run_numbers(paths: RepoPaths, request_id: str) -> list[str]:
     """The runs of a request that have a folder, oldest first."""
     folder = paths.runs / checked_request_id(request_id)
     try:
@@ -225,4 +227,4 @@ def run_ids(paths: RepoPaths, request_id: str) -> list[str]:
             found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
-    return sorted((name for name in found if is_request_run_id(name)), key=int)
+    return sorted((name for name in found if is_run_number(name)), key=int)

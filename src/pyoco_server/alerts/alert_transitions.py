@@ -90,7 +90,7 @@ def closed(record: AlertRecord, now: float) -> AlertRecord:
 
 def muted(record: AlertRecord, mute: AlertMute) -> AlertRecord:
     """Nothing is sent while it is muted, nor what would be sent again because it could not be delivered."""
-    pending = {message: None for message, _ in _unsent(record)}
+    pending = {message: None for message, _ in _pending(record)}
 
     def drop(message: AlertMessage, _: None) -> AlertMessage:
         return structs.replace(message, state=MessageState.MUTED, next_at=None)
@@ -158,12 +158,12 @@ def _with_last(record: AlertRecord, occurrence: AlertOccurrence) -> AlertRecord:
 
 def next_message_at(record: AlertRecord) -> float | None:
     """When the next message is due; None: none is pending."""
-    return min((at for _, at in _pending(record)), default=None)
+    return min((at for _, at in _sendable(record)), default=None)
 
 
 def claimed(record: AlertRecord, now: float, *, until: float) -> tuple[AlertRecord, list[MessageId]]:
     """The messages that are due, for one gateway until that time: they are due again then."""
-    due = [message for message, at in _pending(record) if at <= now]
+    due = [message for message, at in _sendable(record) if at <= now]
 
     def claim(message: AlertMessage, _: None) -> AlertMessage:
         return structs.replace(message, attempts=message.attempts + 1, at=now, next_at=until)
@@ -186,17 +186,17 @@ def completed(record: AlertRecord, results: Mapping[MessageId, MessageResult]) -
     return _changed(record, results, complete)
 
 
-def _pending(record: AlertRecord) -> Iterator[tuple[MessageId, float]]:
+def _sendable(record: AlertRecord) -> Iterator[tuple[MessageId, float]]:
     """Each pending message that may be sent, with its time."""
-    unsent = list(_unsent(record))
-    beginnings = {(id_.number, id_.channel) for id_, _ in unsent if id_.phase == "fired"}
-    for id_, at in unsent:
+    pending = list(_pending(record))
+    beginnings = {(id_.number, id_.channel) for id_, _ in pending if id_.phase == "fired"}
+    for id_, at in pending:
         # A channel gets the two in their order.
         if id_.phase == "fired" or (id_.number, id_.channel) not in beginnings:
             yield id_, at
 
 
-def _unsent(record: AlertRecord) -> Iterator[tuple[MessageId, float]]:
+def _pending(record: AlertRecord) -> Iterator[tuple[MessageId, float]]:
     """Each pending message, with its time."""
     for occurrence in record.history:
         for phase in _PHASES:

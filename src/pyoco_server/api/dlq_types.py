@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from pyoco_server.api.run_types import RerunAccepted
-from pyoco_server.records.runs.bulk_models import LAST_SEQUENCE
 from pyoco_server.records.runs.run_models import RerunMode, RunStatus
-from pyoco_server.records.value_types import RunId, Tag
+from pyoco_server.records.value_types import LAST_SEQUENCE, RunId, Tag
 
 # One that is empty would match every letter, which is hardly intended.
 _Reasons = Annotated[

@@ -26,7 +26,7 @@ from pyoco_server.auth.tokens import (
     Token,
     digest_of,
     fingerprint,
-    is_public_match,
+    matches_pbkdf2,
     new_token,
     stored_secret,
 )
@@ -121,8 +121,8 @@ class ApiKeyCache:
         if grant is None:
             if was_fresh:
                 await self._look_up()
-            if self._must_derive(text):
-                await self._derive(text)
+            if self._needs_slow_check(text):
+                await self._check_slowly(text)
             grant = self._find(text)
         return self._accepted(grant)
 
@@ -169,7 +169,7 @@ class ApiKeyCache:
         found = None
         for grant in known or self._dummy:
             if grant.secret.iterations:
-                # Only `_derive` compares these.
+                # Only `_check_slowly` compares these.
                 continue
             digest = digest_of(token.secret, grant.secret.salt, self._pepper)
             if compare_digest(digest, grant.secret.digest):
@@ -181,8 +181,8 @@ class ApiKeyCache:
         if not await self._lookups.done() and not self.fresh:
             raise self._connection.unavailable("the API keys could not be confirmed")
 
-    def _must_derive(self, text: str) -> bool:
-        """Whether only `_derive` can compare it: a key of the public package, once."""
+    def _needs_slow_check(self, text: str) -> bool:
+        """Whether only `_check_slowly` can compare it: a key of the public package, once."""
         if "." not in text:
             return False
         token = Token.parse(text)
@@ -190,7 +190,7 @@ class ApiKeyCache:
             return False
         return any(grant.secret.iterations for grant in self._grants.get(token.key_id, ()))
 
-    async def _derive(self, text: str) -> None:
+    async def _check_slowly(self, text: str) -> None:
         """Compare a key of the public package in a thread; `_find` finds it then."""
         token = Token.parse(text)
         assert token is not None
@@ -199,7 +199,7 @@ class ApiKeyCache:
             for grant in list(self._grants.get(token.key_id, ())):
                 if grant.secret.iterations and not grant.rejection(time.time()):
                     pepper = self._connection.config.auth_pepper
-                    matches = await asyncio.to_thread(is_public_match, token.secret, grant.secret, pepper)
+                    matches = await asyncio.to_thread(matches_pbkdf2, token.secret, grant.secret, pepper)
                     # The keys may have been read again meanwhile.
                     if matches and grant in self._grants.get(token.key_id, ()):
                         self._verified[fingerprint(text)] = grant

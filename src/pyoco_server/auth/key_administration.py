@@ -8,10 +8,18 @@ from enum import StrEnum
 from msgspec import structs
 
 from pyoco_server.auth.scopes import Scope
-from pyoco_server.auth.tokens import KEY_ID_EXPECTED, Token, is_key_id, new_token, stored_secret
+from pyoco_server.auth.tokens import Token, is_key_id, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys
-from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
+from pyoco_server.errors import InvalidCliArgument
+
+
+class ApiKeyNotFound(Exception):
+    """There is no API key of this id."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"there is no API key {key_id}")
+        self.key_id = key_id
 
 
 class KeyState(StrEnum):
@@ -101,8 +109,5 @@ class KeyAdministration:
     async def _change(self, key_id: str, change: Callable[[ApiKeyRecord], ApiKeyRecord]) -> ApiKeyRecord:
         record = await self._keys.change(key_id, change) if is_key_id(key_id) else None
         if record is None:
-            problem = FieldProblem(
-                "--key-id", f"there is no such API key; {KEY_ID_EXPECTED}", shortened(key_id)
-            )
-            raise InvalidCliArgument(problems=[problem])
+            raise ApiKeyNotFound(key_id)
         return record

@@ -10,8 +10,9 @@ class Scope(StrEnum):
     SUBMIT = "submit"
     READ = "read"
     ANSWER = "answer"
-    # Hooks, workflow events, their templates and actions: read them; and change them.
+    # Read hooks, workflow events, their templates and actions.
     EVENTS = "events"
+    # Read and change them.
     TRIGGERS = "triggers"
     OPERATE = "operate"
     WORKERS = "workers"

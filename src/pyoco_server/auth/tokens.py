@@ -3,8 +3,9 @@
 A key is `pyoco_<key_id>_<secret>`; the secret is 256 random bits, so a fast hash is enough. The pepper is
 the key of that hash (HMAC-SHA256). Without a pepper, whoever can write to the bucket can create a valid key.
 
-A key of the public package is `pyoco_<key_id>.<secret>`, and its hash is PBKDF2, which is slow on purpose: it
-is computed in a thread, one at a time, and once per key (api_key_cache.py).
+The public package is another program of this name, whose data and keys are taken over (docs/migration.md).
+Its keys are `pyoco_<key_id>.<secret>`, and their hash is PBKDF2, which is slow on purpose: it is computed in
+a thread, one at a time, and once per key (api_key_cache.py).
 """
 
 import hmac
@@ -35,8 +36,8 @@ class Token:
 
     key_id: str
     secret: str
-    # Whether it has the form of the public package.
-    public: bool = False
+    # Whether it has the form of the public package's keys.
+    has_public_form: bool = False
 
     def text(self) -> str:
         return f"pyoco_{self.key_id}_{self.secret}"
@@ -46,7 +47,7 @@ class Token:
         if found := _TOKEN.fullmatch(text):
             return cls(found[1], found[2])
         found = _PUBLIC_TOKEN.fullmatch(text)
-        return None if found is None else cls(found[1], found[2], public=True)
+        return None if found is None else cls(found[1], found[2], has_public_form=True)
 
 
 def new_token(key_id: str = "") -> Token:
@@ -67,7 +68,7 @@ def digest_of(secret: str, salt: str, pepper: bytes) -> str:
     return hmac.digest(pepper, f"{salt}:{secret}".encode(), "sha256").hex()
 
 
-def is_public_match(secret: str, stored: StoredSecret, pepper: str) -> bool:
+def matches_pbkdf2(secret: str, stored: StoredSecret, pepper: str) -> bool:
     """Whether it is the secret of a key of the public package; takes about a tenth of a second."""
     found = pbkdf2_hmac("sha256", (secret + pepper).encode(), _unpadded(stored.salt), stored.iterations)
     return hmac.compare_digest(found, _unpadded(stored.digest))

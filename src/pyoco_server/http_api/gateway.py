@@ -93,7 +93,7 @@ class Gateway:
         )
         self.alerts = self._add_service(services.Alerts(self.connection, self.timekeeper, self.listing.lists))
         self.audit = self._add_service(services.Audit(self.connection, self.runs.store))
-        self.agent = self._serve_repository()
+        self.agent_requests = self._serve_repository()
         # Last: its sources are parts of the others.
         self._add_service(self.timekeeper)
 
@@ -103,7 +103,7 @@ class Gateway:
         self.letter_counts = LetterCounts(self.connection, self.dead_letters)
         self.workers = WorkerRegistry(self.connection)
         self.views = ViewStore(self.connection, clock=self.clock.now)
-        self.requests = RequestCounts()
+        self.request_counts = RequestCounts()
         self.overviews: services.SharedResults[bytes] = services.SharedResults()
         self.statistics: services.SharedResults[bytes] = services.SharedResults()
 
@@ -114,7 +114,7 @@ class Gateway:
             return None
         return self._add_service(
             services.AgentRequests(
-                self.connection, repository, self.timekeeper, self.listing.changes, self.waits.answers
+                self.connection, repository, self.timekeeper, self.listing.run_hub, self.waits.answers
             )
         )
 

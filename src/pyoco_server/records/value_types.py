@@ -1,7 +1,7 @@
 """Types of single values that records and requests share: tags, ids, names, labels, counts."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
@@ -16,6 +16,8 @@ TAG_EXPECTED = "expected 1 to 64 letters, digits, '_' or '-' (no '.')"
 WORKER_ID_EXPECTED = "expected 1 to 128 letters, digits, '_' or '-'"
 RUN_ID_EXPECTED = "expected a run id: a lower-case UUID"
 FLOW_NAME_EXPECTED = "expected 1 to 200 printable characters, without an API key"
+# The highest sequence number of a JetStream stream.
+LAST_SEQUENCE: Final = 2**63 - 1
 # 30 days.
 RUN_TIMEOUT_MAX_SEC = 2_592_000
 RUN_TIMEOUT_EXPECTED = f"expected a number of seconds above 0, at most {RUN_TIMEOUT_MAX_SEC} (30 days)"

@@ -37,8 +37,8 @@ MAX_BUFFERED: Final = 500
 _MAX_RUNNING: Final = 100
 # Occurrences that are passed over are counted up to here.
 _MAX_COUNTED: Final = 1_000
-# Outcomes with a decision for each occurrence.
-_SINGLE: Final = (Outcome.STARTED, Outcome.BUFFERED, Outcome.FAILED)
+# Outcomes with a decision for each occurrence; others are merged with an equal one before them.
+_NEVER_MERGED: Final = (Outcome.STARTED, Outcome.BUFFERED, Outcome.FAILED)
 
 
 _WORDS: Final = {
@@ -82,8 +82,8 @@ def occurrence_run_id(record: ScheduleRecord, occurrence: str) -> str:
     return run_id_for(CauseKind.SCHEDULE, record.key, record.incarnation, occurrence)
 
 
-class Draft:
-    """The next record, while it is being made."""
+class ScheduleDecider:
+    """Decides the occurrences of a schedule, and makes its next record of that."""
 
     def __init__(self, record: ScheduleRecord, now: float, earlier_runs: EarlierRuns) -> None:
         self._record = record
@@ -147,7 +147,7 @@ class Draft:
             return False
         spec = self._record.spec
         oldest = self._now - self._record.window_sec
-        # Whatever the jitter.
+        # Of these, even one with the largest jitter is too late.
         self.pass_over(just_before(oldest - spec.jitter_sec), Outcome.MISSED, SkipReason.CATCHUP_WINDOW)
         try:
             return self._take_due(oldest)
@@ -404,7 +404,11 @@ class Draft:
     def _add(self, decision: ScheduleDecision) -> None:
         """Equal ones about occurrences in a row become one."""
         last = self._decisions[-1] if self._decisions else None
-        is_equal = last is not None and _kind(last) == _kind(decision) and decision.outcome not in _SINGLE
+        is_equal = (
+            last is not None
+            and _merge_key(last) == _merge_key(decision)
+            and decision.outcome not in _NEVER_MERGED
+        )
         if last is None or not is_equal or not self._is_next(decision):
             self._decisions.append(decision)
             return
@@ -449,7 +453,7 @@ class Draft:
         self._counts[outcome] = max(0, self._counts.get(outcome, 0) + number)
 
 
-def _kind(decision: ScheduleDecision) -> tuple[object, ...]:
+def _merge_key(decision: ScheduleDecision) -> tuple[object, ...]:
     ids = decision.backfill_id, decision.run_id, decision.dropped_run_id
     return decision.outcome, decision.by, decision.reason, *ids
 

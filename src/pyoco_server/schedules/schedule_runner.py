@@ -121,7 +121,7 @@ class ScheduleRunner:
         )
 
     def fitted(self, record: ScheduleRecord) -> ScheduleRecord:
-        """Without what NATS does not accept any more: a schedule that is too large goes on."""
+        """Without older decisions and the newest buffered starts if it would be too large for NATS."""
         return fitted(record, most_bytes=self._connection.max_record_bytes, now=self._clock())
 
     def check_room(self, record: ScheduleRecord) -> None:
@@ -143,7 +143,7 @@ class ScheduleRunner:
             self._directory.postpone(key, self._clock())
 
     async def _decide(self, found: StoredSchedule) -> bool:
-        """Whether there is more to decide at once, or it was changed meanwhile."""
+        """Store what is due, start it, and cancel what is in its way. True: call again at once."""
         before = found.record
         earlier_runs = await self._read_earlier_runs(runs_to_read(before))
         now = self._clock()
@@ -190,7 +190,7 @@ class ScheduleRunner:
         return found
 
     async def _start(self, record: ScheduleRecord, start: ScheduledStart) -> str | None:
-        """Why the run cannot be stored, now or later; None if it is stored."""
+        """Store the run. Returns why it can never be stored, or None."""
         try:
             await self._starter.ensure_run(job_of_start(record, start))
         except PayloadTooLarge as error:

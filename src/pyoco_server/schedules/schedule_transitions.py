@@ -32,8 +32,8 @@ from pyoco_server.records.schedules.schedule_models import (
 from pyoco_server.schedules.calendar_times import count_between, due_at, iso_in_zone, just_before, next_time
 from pyoco_server.schedules.occurrence_rules import (
     DecisionStep,
-    Draft,
     EarlierRuns,
+    ScheduleDecider,
     occurrence_run_id,
     undecided_of,
 )
@@ -67,14 +67,14 @@ def runs_to_read(record: ScheduleRecord) -> list[str]:
 
 def decide(record: ScheduleRecord, *, now: float, earlier_runs: EarlierRuns) -> DecisionStep:
     """Decide what is due: occurrences, buffered starts and backfills."""
-    draft = Draft(record, now, earlier_runs)
-    draft.drop_ended()
-    draft.start_buffered()
-    more = draft.take_due()
-    more = draft.continue_backfills() or more
-    draft.start_buffered()
-    draft.drop_done_backfills()
-    return draft.finish(more=more)
+    decider = ScheduleDecider(record, now, earlier_runs)
+    decider.drop_ended()
+    decider.start_buffered()
+    more = decider.take_due()
+    more = decider.continue_backfills() or more
+    decider.start_buffered()
+    decider.drop_done_backfills()
+    return decider.finish(more=more)
 
 
 def next_due_at(record: ScheduleRecord) -> float | None:
@@ -100,9 +100,9 @@ def without_starts(record: ScheduleRecord, run_ids: set[str]) -> ScheduleRecord:
 
 def start_failed(record: ScheduleRecord, run_id: str, detail: str, *, now: float) -> ScheduleRecord:
     """The run of a decided start cannot be stored: the reason becomes the decision."""
-    draft = Draft(record, now, {})
-    draft.fail(run_id, detail)
-    return draft.finish().record
+    decider = ScheduleDecider(record, now, {})
+    decider.fail(run_id, detail)
+    return decider.finish().record
 
 
 def outcomes_between(before: ScheduleRecord, after: ScheduleRecord) -> Counter[str]:
@@ -176,9 +176,9 @@ def triggered(
     ScheduleBusy if an earlier run is open and the policy is to skip. With a policy that waits, the run
     starts when the earlier one has ended.
     """
-    draft = Draft(record, now, earlier_runs)
-    draft.drop_ended()
-    draft.start_buffered()
+    decider = ScheduleDecider(record, now, earlier_runs)
+    decider.drop_ended()
+    decider.start_buffered()
     start = ScheduledStart(
         run_id=occurrence_run_id(record, f"trigger:{trigger_id}"),
         scheduled_for=round(now, 3),
@@ -187,10 +187,10 @@ def triggered(
         overlap=overlap or record.overlap,
         params=params or {},
     )
-    if (reason := draft.obstacle(start)) is not None:
-        raise ScheduleBusy(draft.described(reason))
-    draft.place(start)
-    return PlacedTrigger(draft.finish().record, start.run_id)
+    if (reason := decider.obstacle(start)) is not None:
+        raise ScheduleBusy(decider.described(reason))
+    decider.place(start)
+    return PlacedTrigger(decider.finish().record, start.run_id)
 
 
 def backfill_count(record: ScheduleRecord, *, from_at: float, to_at: float) -> int:
@@ -248,9 +248,9 @@ def backfill_cancelled(record: ScheduleRecord, backfill_id: str, *, now: float) 
         raise BackfillNotFound(
             f"no backfill {shortened(backfill_id)} of schedule {record.schedule_id!r} is in progress"
         )
-    draft = Draft(record, now, {})
-    skipped = draft.cancel_backfill(backfill)
-    return CancelledBackfill(draft.finish().record, backfill.started, skipped)
+    decider = ScheduleDecider(record, now, {})
+    skipped = decider.cancel_backfill(backfill)
+    return CancelledBackfill(decider.finish().record, backfill.started, skipped)
 
 
 def remaining_of(record: ScheduleRecord, backfill: Backfill) -> int:
@@ -260,9 +260,9 @@ def remaining_of(record: ScheduleRecord, backfill: Backfill) -> int:
 
 
 def _paused(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:
-    draft = Draft(_with_skipped(record, now, SkipReason.PAUSED), now, {})
-    draft.pause(note)
-    return draft.finish().record
+    decider = ScheduleDecider(_with_skipped(record, now, SkipReason.PAUSED), now, {})
+    decider.pause(note)
+    return decider.finish().record
 
 
 def _resumed(record: ScheduleRecord, note: str, now: float) -> ScheduleRecord:
@@ -288,9 +288,9 @@ def _counted_again(record: ScheduleRecord, spec: ScheduleSpec) -> list[Backfill]
 
 def _with_skipped(record: ScheduleRecord, now: float, reason: SkipReason) -> ScheduleRecord:
     """Skip what is not decided until now, as one decision."""
-    draft = Draft(record, now, {})
-    draft.pass_over(now, Outcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)
-    return structs.replace(draft.finish().record, cursor=max(record.cursor, now))
+    decider = ScheduleDecider(record, now, {})
+    decider.pass_over(now, Outcome.SKIPPED, SkipReason.PAUSED if record.paused else reason)
+    return structs.replace(decider.finish().record, cursor=max(record.cursor, now))
 
 
 def _shown(record: ScheduleRecord, at: float) -> str:

@@ -82,7 +82,11 @@ class EventMatching:
         return None if stored is None or stored.snapshot.status.terminal else stored.snapshot
 
     async def _receive(self, event: StoredEvent, wait_id: str) -> bool:
-        """Answer the wait with the event; false if this event does not count for it."""
+        """Answer the wait with the event, if both still count.
+
+        True: nothing is left to do for this wait, answered or not. False: this event does not count for it, a
+        later one may.
+        """
         run_id, record = run_id_of_wait(wait_id), event.record
         while True:
             waits = await self._waits.of_run_from_leader(run_id)

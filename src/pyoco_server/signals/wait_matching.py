@@ -1,9 +1,9 @@
 """Brings signals and events to the waits for them: one background loop in each gateway.
 
-It follows the stream of events, the bucket of signals, and the index of waits by revision. A wait that the
-loop has not reached yet is left out when an event arrives: later, beside the loop, it is matched with all
-events since its run was submitted or was to start (event_look_back.py). After a start of the gateway the loop
-reaches every open wait, and completes what a gateway that stopped has left undone.
+It follows the stream of events, the bucket of signals, and the index of waits by revision. An event that
+arrives is matched with the waits that the loop has reached. A wait that it reaches later is matched, beside
+the loop, with all events since its run was submitted or was to start (event_look_back.py). After a start of
+the gateway the loop reaches every open wait, and completes what a gateway that stopped has left undone.
 """
 
 import logging
@@ -51,7 +51,7 @@ class WaitMatching:
         self._signal_feed = StreamFollower(
             connection, f"KV_{config.signals_kv_bucket}", f"{self._signal_prefix}*", self._announce
         )
-        # For waits up to this revision of their bucket, earlier events are looked for, or this is complete.
+        # Waits up to this revision of their bucket were given to the look-back at earlier events.
         self._reached = 0
         # The same for signals, which do not wait for a place among the look-backs.
         self._signals_reached = 0

@@ -144,20 +144,20 @@ class _TestRun:
         # Outputs that are too large for the record of their task.
         self._large: dict[str, bytearray] = {}
 
-    def finished(self, entry: JournalEntry) -> None:
+    def on_finished(self, entry: JournalEntry) -> None:
         self._journal.append(entry)
 
-    def asked(self, question: Question) -> None:
+    def on_asked(self, question: Question) -> None:
         """Answered when nothing else can run."""
 
-    def printed(self, lines: list[LogLine]) -> None:
+    def on_printed(self, lines: list[LogLine]) -> None:
         self._log += [line.text for line in lines]
 
-    def wrote_files(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
+    def on_files_written(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
         """They stay in the folder."""
         on_stored()
 
-    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+    def on_output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         self._large.setdefault(part.task, bytearray()).extend(part.data)
         return True
 

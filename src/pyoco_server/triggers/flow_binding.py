@@ -8,7 +8,7 @@ from pyoco_server.records.runs.causes import Cause
 from pyoco_server.records.runs.run_models import Job
 from pyoco_server.records.triggers.hook_models import HookRecord
 from pyoco_server.records.triggers.trigger_models import FlowBinding
-from pyoco_server.runs.lifecycle.field_limits import check_params, check_workflow_size
+from pyoco_server.runs.lifecycle.input_limits import check_params, check_workflow_size
 from pyoco_server.runs.lifecycle.submission import new_job
 
 

@@ -74,7 +74,7 @@ class Continuations:
     async def flush_outbox(self, wait_id: str) -> None:
         await flush_outbox(self._waits, self._events, wait_id)
 
-    async def parked(self, run_id: str) -> StoredRun | None:
+    async def read_parked_run(self, run_id: str) -> StoredRun | None:
         """The run as the leader knows it, if it is parked."""
         stored = await self._repairer.stored(run_id)
         return stored if stored is not None and stored.snapshot.status.parked else None
@@ -88,27 +88,27 @@ class Continuations:
         self,
         run_id: str,
         *,
-        has_job: bool = False,
+        job_is_queued: bool = False,
         decided: WaitRecord | None = None,
-        parked: StoredRun | None = None,
+        known_run: StoredRun | None = None,
     ) -> bool:
-        """Continue or fail the run, if its waits are decided; `has_job`: its job is in the queue.
+        """Continue or fail the run, if its waits are decided; `job_is_queued`: its job is in the queue.
 
         `decided` is one of its waits that the caller has just decided, and that need not be read again, and
-        `parked` the run as it was before that. False if there is something left to do.
+        `known_run` the run as it was before that. False if there is something left to do.
         """
         seen = 0
-        stored = parked if decided is not None and _waits_only_for(parked, decided) else None
+        stored = known_run if decided is not None and _waits_only_for(known_run, decided) else None
         stored = stored or await self._repairer.stored(run_id)
         while stored is not None and stored.revision != seen:
             if stored.snapshot.status.terminal:
                 await self.close_waits(run_id)
                 return True
-            waits = await self._awaited(stored.snapshot, decided)
+            waits = await self._read_or_reopen_waits(stored.snapshot, decided)
             # While a worker executes the run, that worker decides whether an unanswered wait fails it.
             missed = [] if stored.snapshot.delivery else [wait for wait in waits if ended_unanswered(wait)]
             if not missed:
-                if await self._try_continue(stored, waits, has_job=has_job):
+                if await self._try_continue(stored, waits, job_is_queued=job_is_queued):
                     return True
             elif await self._fail(stored, missed):
                 await self.close_waits(run_id)
@@ -118,7 +118,9 @@ class Continuations:
             stored = await self._repairer.stored(run_id)
         return False
 
-    async def _try_continue(self, stored: StoredRun, waits: Sequence[WaitRecord], *, has_job: bool) -> bool:
+    async def _try_continue(
+        self, stored: StoredRun, waits: Sequence[WaitRecord], *, job_is_queued: bool
+    ) -> bool:
         """Queue the run if it can go on, and remove decided waits from it; false if it was written since."""
         lost: list[str] = []
         if stored.snapshot.status.parked:
@@ -126,7 +128,7 @@ class Continuations:
             lost = self._lost(stored.snapshot, waits)
             if not lost and not any(wait.resolved for wait in waits):
                 return True
-            if not has_job:
+            if not job_is_queued:
                 await self._give_way()
                 await self._repairer.publish_continuation(stored)
         changed = without_decided(stored.snapshot, waits, lost)
@@ -172,12 +174,14 @@ class Continuations:
         )
         return await self._repairer.end(stored, ending)
 
-    async def _awaited(self, snapshot: RunSnapshot, decided: WaitRecord | None) -> list[WaitRecord]:
+    async def _read_or_reopen_waits(
+        self, snapshot: RunSnapshot, decided: WaitRecord | None
+    ) -> list[WaitRecord]:
         """The waits that the run is parked for, from the leader; missing ones are created."""
         expected = awaited_by(snapshot)
         if decided is not None and [each.wait_id for each in expected] == [decided.wait_id]:
             return [decided]
-        found = await asyncio.gather(*(self._waits.find(each.wait_id) for each in expected))
+        found = await asyncio.gather(*(self._waits.find_from_leader(each.wait_id) for each in expected))
         missing = [
             each
             for each, wait in zip(expected, found, strict=True)
@@ -216,10 +220,12 @@ class Continuations:
         return created
 
 
-def _waits_only_for(parked: StoredRun | None, wait: WaitRecord) -> bool:
+def _waits_only_for(known_run: StoredRun | None, wait: WaitRecord) -> bool:
     """Whether a run that was read before the wait was decided is as good as one that is read after it.
 
     Nothing else has continued it while the wait was open. Had it been written for another reason, the
     compare-and-set fails, and it is read again.
     """
-    return parked is not None and [each.wait_id for each in awaited_by(parked.snapshot)] == [wait.wait_id]
+    return known_run is not None and [each.wait_id for each in awaited_by(known_run.snapshot)] == [
+        wait.wait_id
+    ]

@@ -83,7 +83,7 @@ def topic_question(
         topic=topic,
         match=_checked_match(call, match),
         timeout_sec=None if timeout_sec is None else _seconds(f"{call}timeout_sec", timeout_sec),
-        default=UNSET if default is ... else json_value(f"{call}default", default),
+        default=UNSET if default is ... else json_value(default, call=call, argument="default"),
         on_timeout=OnTimeout.RAISE,
     )
     check_size(asked, call=f"{call})")
@@ -127,7 +127,7 @@ def _checked_match(call: str, match: Mapping[str, Any] | None) -> dict[str, Any]
     for pointer in match:
         if not isinstance(pointer, str) or _POINTER.fullmatch(pointer) is None:
             raise _wrong(f"{call}match", pointer, "JSON pointers such as '/order/id' as keys")
-    checked: dict[str, Any] = json_value(f"{call}match", dict(match))
+    checked: dict[str, Any] = json_value(dict(match), call=call, argument="match")
     return checked
 
 

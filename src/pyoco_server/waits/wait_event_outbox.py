@@ -47,7 +47,7 @@ async def write_transition(
     except RevisionConflict:
         return False
     except NatsUnavailable as failure:
-        found = await read_back(waits.find(changed.wait_id), failure)
+        found = await read_back(waits.find_from_leader(changed.wait_id), failure)
         if found is None or found.record != changed:
             raise
     await publish_outbox(events, outbox)
@@ -56,7 +56,7 @@ async def write_transition(
 
 async def flush_outbox(waits: WaitStore, events: WaitEvents, wait_id: str) -> None:
     """Publish the events of the outbox that are not in the stream, then empty the outbox."""
-    while (stored := await waits.find(wait_id)) is not None and stored.outbox:
+    while (stored := await waits.find_from_leader(wait_id)) is not None and stored.outbox:
         for event in stored.outbox:
             if not await events.has(event):
                 await events.publish(event)
@@ -70,7 +70,7 @@ async def flush_outbox(waits: WaitStore, events: WaitEvents, wait_id: str) -> No
 async def close_wait(store: WaitStore, events: WaitEvents, wait_id: str, why: str) -> WaitRecord | None:
     """Cancel the wait unless it is decided; returns the wait after that, or None if there is none."""
     while True:
-        stored = await store.find(wait_id)
+        stored = await store.find_from_leader(wait_id)
         if stored is None or stored.record.state is not WaitState.OPEN:
             return None if stored is None else stored.record
         closed = structs.replace(stored.record, state=WaitState.CANCELLED, decided_at=time.time(), note=why)

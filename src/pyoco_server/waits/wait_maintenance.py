@@ -194,7 +194,8 @@ class WaitMaintenance:
         """`wait` and `run` are what was read of them; after a conflict both are read from the leader."""
         while wait is None or not await self._try_expire(wait, run):
             wait, run = await asyncio.gather(
-                self._waits.find(wait_id), self._continuations.parked(run_id_of_wait(wait_id))
+                self._waits.find_from_leader(wait_id),
+                self._continuations.read_parked_run(run_id_of_wait(wait_id)),
             )
             if wait is None:
                 return
@@ -214,7 +215,7 @@ class WaitMaintenance:
         try:
             if not await self._continuations.write_transition(wait, over):
                 return False
-            is_complete = await self._continuations.continue_run(run_id, decided=over, parked=run)
+            is_complete = await self._continuations.continue_run(run_id, decided=over, known_run=run)
             return True
         finally:
             if not is_complete:
@@ -228,7 +229,7 @@ class WaitMaintenance:
         self._notified_here = due
 
     async def _notify(self, wait_id: str) -> None:
-        while (wait := await self._waits.find(wait_id)) is not None:
+        while (wait := await self._waits.find_from_leader(wait_id)) is not None:
             due = due_notice(wait.record, at=self._clock())
             if due is None:
                 return
@@ -317,7 +318,7 @@ class WaitMaintenance:
                 pass
         with_job = {run.run_id for run in overdue if self._has_job(run)}
         await self._for_each(
-            lambda run_id: self._continuations.continue_run(run_id, has_job=run_id in with_job),
+            lambda run_id: self._continuations.continue_run(run_id, job_is_queued=run_id in with_job),
             [run.run_id for run in overdue],
         )
 
@@ -325,7 +326,7 @@ class WaitMaintenance:
         await for_each_wait(act, ids, urgent=self._connection.urgent)
 
     def _has_job(self, run: OpenRun) -> bool:
-        return self._queued.has_job(run.run_id, run.state.generation)
+        return self._queued.is_queued(run.run_id, min_generation=run.state.generation)
 
 
 async def _failure_of(job: Callable[[], Awaitable[None]]) -> PyocoError | None:

@@ -68,7 +68,7 @@ class PyocoNatsWorker:
         self._services = parts.services
         self._intake = parts.intake
         self._commands = parts.commands
-        self._wheels = parts.wheels
+        self._wheel_updates = parts.wheel_updates
         self._reports = parts.reports
         self._slots = slots
         self._loaded = loaded
@@ -96,20 +96,20 @@ class PyocoNatsWorker:
         config = config or NatsBackendConfig.from_env()
         pyoco_adapter.check_support()
         tags = _checked_names(config, worker_id, tags)
-        wheels = await first_sync(config, worker_id, tags, timeout_sec)
+        wheel_sync = await first_sync(config, worker_id, tags, timeout_sec)
         executor = ThreadExecutor(flow_resolver, config)
-        executor.use_code(wheels.folders)
+        executor.use_code(wheel_sync.folders)
         parts = await _WorkerParts.connect(
             config,
             [executor],
             worker_id,
             tags,
-            wheels,
+            wheel_sync,
             run_dir=None,
             timeout_sec=timeout_sec,
             meter=UsageMeter(),
         )
-        return cls(parts, DedicatedSlot(parts.services, parts.intake, parts.wheels, executor))
+        return cls(parts, DedicatedSlot(parts.services, parts.intake, parts.wheel_updates, executor))
 
     @classmethod
     async def connect_processes(
@@ -125,8 +125,8 @@ class PyocoNatsWorker:
         """A worker whose flows run in `concurrency` processes of their own."""
         pyoco_adapter.check_support()
         tags = _checked_names(config, worker_id, tags)
-        wheels = await first_sync(config, worker_id, tags, timeout_sec)
-        setup = structs.replace(setup, code_folders=wheels.folders)
+        wheel_sync = await first_sync(config, worker_id, tags, timeout_sec)
+        setup = structs.replace(setup, code_folders=wheel_sync.folders)
         template = ExecutorTemplate.create(hidden=config.hide_process)
         versions: dict[str, str] = {}
         executors = [
@@ -152,17 +152,17 @@ class PyocoNatsWorker:
                 executors,
                 worker_id,
                 tags,
-                wheels,
+                wheel_sync,
                 run_dir=run_dir,
                 timeout_sec=timeout_sec,
                 meter=UsageMeter(),
             )
         except BaseException:
             await _end_processes(executors, template)
-            await wheels.close()
+            await wheel_sync.close()
             raise
         pool = ExecutorPool(executors, allowance=config.consumer_max_ack_pending)
-        slots = PooledSlots(parts.services, parts.intake, parts.wheels, pool)
+        slots = PooledSlots(parts.services, parts.intake, parts.wheel_updates, pool)
         return cls(parts, slots, loaded=loaded, ready=executors[0].ready, template=template)
 
     @property
@@ -172,7 +172,7 @@ class PyocoNatsWorker:
 
     async def run_once(self, timeout: float = 1.0) -> str | None:
         """Handle at most one run to its end, waiting up to `timeout` for it."""
-        await self._wheels.bring_up_to_date()
+        await self._wheel_updates.bring_up_to_date()
         try:
             async with asyncio.timeout(timeout):
                 delivery = await self._intake.take()
@@ -205,16 +205,16 @@ class PyocoNatsWorker:
         loaded, first = self._loaded, self._executors[0]
         if loaded is None or not isinstance(first, ProcessExecutor):
             return
-        wheels = first.code_folders
+        code_folders = first.code_folders
 
         async def check() -> None:
-            nonlocal wheels
+            nonlocal code_folders
             if changed := await loaded.has_changed():
                 log.info("the flows in %s have changed and are loaded again", loaded.folder)
                 for executor in self._executors:
                     executor.retire()
-            if changed or wheels != first.code_folders:
-                wheels = first.code_folders
+            if changed or code_folders != first.code_folders:
+                code_folders = first.code_folders
                 await self._describe_flows(first)
             await asyncio.sleep(_WATCH_EVERY_SEC)
 
@@ -236,7 +236,7 @@ class PyocoNatsWorker:
         """Stop: return pulled deliveries, end the executors, store STOPPED_GRACEFUL in the record."""
         await self._intake.close()
         await _end_processes(self._executors, self._template)
-        await self._wheels.close()
+        await self._wheel_updates.close()
         await self._reports.close()
         await self._services.presence.stop("drained" if self.drain_requested else "graceful_shutdown")
         await self._services.connection.close()
@@ -294,7 +294,7 @@ class _WorkerParts:
     services: WorkerServices
     intake: Intake
     commands: OperatorCommands
-    wheels: WheelUpdates
+    wheel_updates: WheelUpdates
     reports: FlowReports
 
     @classmethod
@@ -304,7 +304,7 @@ class _WorkerParts:
         executors: Sequence[Executor],
         worker_id: str,
         tags: Sequence[str],
-        sync: WheelSync,
+        wheel_sync: WheelSync,
         *,
         run_dir: Path | None,
         timeout_sec: float | None,
@@ -318,11 +318,18 @@ class _WorkerParts:
 
         async def connect(left_sec: float | None) -> "_WorkerParts":
             return await cls._connect_once(
-                config, executors, worker_id, tags, sync, run_dir=run_dir, timeout_sec=left_sec, meter=meter
+                config,
+                executors,
+                worker_id,
+                tags,
+                wheel_sync,
+                run_dir=run_dir,
+                timeout_sec=left_sec,
+                meter=meter,
             )
 
         async with AsyncExitStack() as undo:
-            undo.push_async_callback(sync.close)
+            undo.push_async_callback(wheel_sync.close)
             parts = await _until_answered(worker_id, connect, timeout_sec)
             undo.pop_all()
         log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
@@ -335,7 +342,7 @@ class _WorkerParts:
         executors: Sequence[Executor],
         worker_id: str,
         tags: Sequence[str],
-        sync: WheelSync,
+        wheel_sync: WheelSync,
         *,
         run_dir: Path | None,
         timeout_sec: float | None,
@@ -364,8 +371,8 @@ class _WorkerParts:
             reports = FlowReports(connection, presence)
             undo.push_async_callback(reports.close)
             reports.report(_found_flows(executors))
-            wheels = WheelUpdates(connection, sync, executors, presence)
-            await wheels.start()
+            wheel_updates = WheelUpdates(connection, wheel_sync, executors, presence)
+            await wheel_updates.start()
             await reports.try_first()
             await presence.start()
             reports.start()
@@ -380,7 +387,7 @@ class _WorkerParts:
             # A caller that gives up meanwhile leaves no worker that heartbeats and takes no runs.
             await presence.wait_seen()
             undo.pop_all()
-        return cls(executors, services, intake, commands, wheels, reports)
+        return cls(executors, services, intake, commands, wheel_updates, reports)
 
 
 async def _until_answered(

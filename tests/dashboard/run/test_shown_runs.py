@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import expect
 
-from pyoco_server.records.runs.run_models import EarlierAttempt, RunStatus, TaskStatus
+from pyoco_server.records.runs.run_models import DeliveryId, EarlierAttempt, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
 from tests.dashboard.browser import NARROW, WIDE, Tab
 from tests.dashboard.module_fixtures import module_gateway, module_worker
@@ -203,7 +203,7 @@ async def test_a_later_attempt_is_silent_only_since_it_began(tab: Tab) -> None:
         tasks={"load": TaskStatus.RUNNING},
         worker_id="second-worker",
         attempt=2,
-        delivery=(1, 2),
+        delivery=DeliveryId(1, 2),
         start_time=now - 7900,
         attempt_started_at=now - 11,
         heartbeat_at=later,

@@ -53,7 +53,7 @@ async def test_age_is_that_of_the_oldest_request_in_the_queue(served: ServedRepo
     assert stored.record.queued_at is not None
     assert await age(served) > 0
     earlier = structs.replace(stored.record, queued_at=stored.record.queued_at - 3600)
-    await served.queue.change("old", lambda record, state: earlier)
+    await served.queue.change_or_create("old", lambda record, state: earlier)
     assert await age(served) >= 3600
     for name in ("old", "new"):
         await served.act(name, "stop")

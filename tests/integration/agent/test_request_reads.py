@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.agent.projection import Projection
+from pyoco_server.agent.header_status import HeaderStatus
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.requests.request_queue import RequestQueue
 from pyoco_server.agent.requests.request_repository import RequestRepository
@@ -32,23 +32,23 @@ class WorkingRun:
 
     async def begin(self) -> None:
         self._files.create()
-        self._project(RequestStatus.RUNNING)
+        self._write_run_state(RequestStatus.RUNNING)
         await set_run_status(self._served, self._run_id, RunStatus.RUNNING)
 
     async def complete(self) -> None:
         self._stage.pr_url, self._stage.last_commit, self._stage.phase = PR_URL, "abc", "reporting"
         self._stage.ended_at = _now().isoformat()
-        self._project(RequestStatus.DONE)
+        self._write_run_state(RequestStatus.DONE)
         await set_run_status(self._served, self._run_id, RunStatus.COMPLETED)
 
     async def die(self) -> None:
         """Its process was killed: the files stay as they are."""
         await set_run_status(self._served, self._run_id, RunStatus.FAILED, error="killed")
 
-    def _project(self, status: RequestStatus) -> None:
+    def _write_run_state(self, status: RequestStatus) -> None:
         self._stage.status = status
         self._files.write_stage(self._stage)
-        fields = Projection(status=status).fields(self._stage, "001")
+        fields = HeaderStatus(status=status).fields(self._stage, "001")
         self._paths.requests.change("one", lambda file: file.changed(fields), _now())
 
 

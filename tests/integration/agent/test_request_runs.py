@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.agent.git.worktrees import is_saved
-from pyoco_server.agent.projection import AgentRunFacts, project_run
+from pyoco_server.agent.header_status import AgentRunFacts, write_run_state
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
@@ -141,7 +141,7 @@ async def test_work_of_a_run_that_was_ended_by_force_is_saved_by_the_next(agent:
     assert run.stage.work_saved is None
     assert not is_saved(settings, request_id, branch)
     facts = AgentRunFacts(status=RunStatus.CANCELLED, work_saved=False)
-    file = project_run(settings, request_id, "001", facts, datetime.now(UTC))
+    file = write_run_state(settings, request_id, "001", facts, datetime.now(UTC))
     assert (file.text("failure_reason") or "").startswith("WORK_NOT_SAVED: ")
 
     again, ended = await agent.run(request_id, "002")

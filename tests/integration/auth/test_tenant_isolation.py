@@ -302,7 +302,7 @@ async def _fill(world: World) -> None:
     alert = {"condition": "run_failed", "flow_name": MARK, "note": MARK, **_CHANNELS}
     assert (await acme.http.put(f"/alerts/{MARK}-alert", json=alert)).status_code == 200
     request = {"title": MARK, "id": f"{MARK}-request", "want": {"text": MARK}}
-    if inside.agent is not None:
+    if inside.agent_requests is not None:
         assert (await acme.http.post("/api/v1/requests", json=request)).status_code == 201
     world.owned = {
         "request_id": f"{MARK}-request",

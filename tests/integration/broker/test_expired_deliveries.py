@@ -44,14 +44,14 @@ async def test_an_expired_delivery_is_not_nakked(
     first = await intake.take()
     await give_to_the_next(first)
     second = await intake.take()
-    assert (first.token, second.token) == ((1, 1), (1, 2))
+    assert (first.id, second.id) == ((1, 1), (1, 2))
     # The first one was kept for a slot when its worker was paused.
     clock.ahead_sec = NEVER_SEC
     intake._buffer(first)
     await intake.hand_back_buffered()
     await queue_job(connection)
     # What was handed back would come before this one.
-    assert (await intake.take()).token == (2, 1)
+    assert (await intake.take()).id == (2, 1)
 
 
 async def test_a_delivery_in_progress_can_be_nakked(
@@ -63,7 +63,7 @@ async def test_a_delivery_in_progress_can_be_nakked(
         clock.ahead_sec += NEVER_SEC / 2
         await delivery.in_progress()
     await delivery.nak()
-    assert (await intake.take()).token == (1, 2)
+    assert (await intake.take()).id == (1, 2)
 
 
 async def test_in_progress_after_ack_wait_does_not_renew_a_delivery(

@@ -167,5 +167,5 @@ async def test_a_delivery_has_the_limits_of_the_consumer_that_exists(connection:
 async def test_the_metadata_of_a_delivery_is_that_of_nats_py(connection: Connection, reply: str) -> None:
     delivery = Delivery(connection, Message("s", reply, b"", b""), "default")
     metadata = Msg(connection.client, reply=reply).metadata
-    assert delivery.token == (metadata.sequence.stream, metadata.num_delivered) == (41, 3)
+    assert delivery.id == (metadata.sequence.stream, metadata.num_delivered) == (41, 3)
     assert delivery.waiting == metadata.num_pending == 12

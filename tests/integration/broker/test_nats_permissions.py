@@ -95,7 +95,7 @@ async def test_a_wait_is_watched_notified_and_answered(
         ):
             inside = gateway.inside
             await eventually(
-                lambda: inside.listing.changes.ready and inside.waits.inbox.ready, describe="all is read"
+                lambda: inside.listing.run_hub.ready and inside.waits.inbox.ready, describe="all is read"
             )
             async with (
                 reading_events(gateway.http, "/runs/watch") as runs,
@@ -239,7 +239,9 @@ async def test_the_sweep_requeues_a_lost_job_for_a_group_of_workers(
 ) -> None:
     async with running_gateway(installation.settings("gateway")) as gateway:
         run_id = await gateway.submit("noop", tag="gpu")
-        await eventually(lambda: gateway.inside.sweeper._queued.has_job(run_id, 0), describe="it was seen")
+        await eventually(
+            lambda: gateway.inside.sweeper._queued.is_queued(run_id, min_generation=0), describe="it was seen"
+        )
         async with installation.client("admin") as (admin, _):
             await admin.jetstream().purge_stream("PYOCO_WORK")
         async with serving_worker(installation.settings("gpu"), tags=["gpu"]):

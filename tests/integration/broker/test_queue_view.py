@@ -55,7 +55,7 @@ async def look(queued: QueuedRuns) -> None:
 
 
 def known(queued: QueuedRuns, run_ids: list[str]) -> list[bool]:
-    return [queued.has_job(run_id, 0) for run_id in run_ids]
+    return [queued.is_queued(run_id, min_generation=0) for run_id in run_ids]
 
 
 async def test_a_request_without_a_reply_does_not_read_the_queue_again(
@@ -96,7 +96,7 @@ async def test_a_published_job_is_verified_once_it_is_read(
     await look(queued)
     connection.interruptions += 1
     await look(queued)
-    assert queued.has_job(run_id, 0)
+    assert queued.is_queued(run_id, min_generation=0)
     assert read.sequences == [1]
 
 

@@ -17,7 +17,7 @@ from pyoco_server.broker.queue.tag_consumers import consumer_name, ensure_consum
 from pyoco_server.broker.stores.runs.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.journal_models import JournalEntry
-from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.runs.run_models import DeliveryId, RunStatus
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
@@ -154,7 +154,7 @@ async def test_explain_a_run_of_a_dead_worker(shared_gateway: RunningGateway) ->
         status=RunStatus.RUNNING,
         worker_id="gone",
         attempt=1,
-        delivery=(1, 1),
+        delivery=DeliveryId(1, 1),
         heartbeat_at=time.time() - 60,
     )
     await shared_gateway.inside.runs.store.replace(lost, revision=stored.revision)

@@ -22,7 +22,7 @@ from pyoco_server.errors import (
     WaitConflict,
     WaitNotFound,
 )
-from pyoco_server.records.runs.run_models import RunStatus, TaskStatus, new_run_id
+from pyoco_server.records.runs.run_models import DeliveryId, RunStatus, TaskStatus, new_run_id
 from pyoco_server.records.waits.wait_models import Actor, Decision, WaitState, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import open_waits
@@ -130,7 +130,7 @@ async def test_an_answer_removes_its_wait_from_a_running_run(
     connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection, suspended=False)
-    await run.becomes(delivery=(7, 1), worker_id="w", open_waits=open_waits(run.waits))
+    await run.becomes(delivery=DeliveryId(7, 1), worker_id="w", open_waits=open_waits(run.waits))
     await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
     now = await run.now()
     assert (now.status, now.delivery, now.open_waits) == (RunStatus.RUNNING, (7, 1), [])
@@ -145,7 +145,9 @@ async def test_a_worker_that_claims_the_run_wins_over_its_update(
 
     async def publish_and_claim(self: RunRepairer, stored: StoredRun) -> None:
         await publish(self, stored)
-        await run.becomes(status=RunStatus.RUNNING, delivery=(9, 1), open_waits=[], wait_message=None)
+        await run.becomes(
+            status=RunStatus.RUNNING, delivery=DeliveryId(9, 1), open_waits=[], wait_message=None
+        )
 
     monkeypatch.setattr(RunRepairer, "publish_continuation", publish_and_claim)
     await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)

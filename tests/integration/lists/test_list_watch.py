@@ -37,12 +37,12 @@ async def gateway(shared_gateway: RunningGateway) -> AsyncIterator[RunningGatewa
     """One whose index is ready, and without followers."""
     await ready(shared_gateway)
     yield shared_gateway
-    changes = shared_gateway.inside.listing.changes
+    changes = shared_gateway.inside.listing.run_hub
     await eventually(lambda: changes.followers == 0, describe="every watch is cleaned up")
 
 
 async def ready(gateway: RunningGateway) -> None:
-    await eventually(lambda: gateway.inside.listing.changes.ready, describe="the feed has begun")
+    await eventually(lambda: gateway.inside.listing.run_hub.ready, describe="the feed has begun")
 
 
 def received(reading: EventReader) -> list[tuple[str, str]]:
@@ -185,7 +185,7 @@ async def test_a_position_of_another_bucket_gets_a_reset(gateway: RunningGateway
 
 async def test_a_client_that_does_not_read_gets_a_reset(own_gateway: RunningGateway) -> None:
     await ready(own_gateway)
-    changes, revision = own_gateway.inside.listing.changes, 1000
+    changes, revision = own_gateway.inside.listing.run_hub, 1000
     async with (
         raw_response(own_gateway.http, "/runs/watch", buffer=2**10) as slow,
         raw_response(own_gateway.http, "/runs/watch", buffer=2**22) as fast,
@@ -213,11 +213,11 @@ async def test_a_watch_ends_after_its_timeout(gateway: RunningGateway) -> None:
     async with reading_events(gateway.http, "/runs/watch", params={"timeout_sec": "1"}) as reading:
         await reading.is_over()
         assert set(names(reading)) == {"heartbeat"}
-    assert not gateway.inside.listing.changes.has_followers
+    assert not gateway.inside.listing.run_hub.has_followers
 
 
 async def test_a_disconnected_client_is_cleaned_up(gateway: RunningGateway) -> None:
-    changes, tasks_before = gateway.inside.listing.changes, len(asyncio.all_tasks())
+    changes, tasks_before = gateway.inside.listing.run_hub, len(asyncio.all_tasks())
     async with reading_events(gateway.http, "/runs/watch") as reading:
         await eventually(lambda: names(reading) == ["heartbeat"], describe="a heartbeat")
         assert (changes.followers, changes.has_list_followers) == (1, True)

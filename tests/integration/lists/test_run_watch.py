@@ -38,7 +38,7 @@ def gateway(shared_gateway: RunningGateway) -> RunningGateway:
 @pytest_asyncio.fixture(loop_scope="module")
 async def run(gateway: RunningGateway) -> AsyncIterator[WrittenRun]:
     yield await written(gateway.inside.connection)
-    changes = gateway.inside.listing.changes
+    changes = gateway.inside.listing.run_hub
     await eventually(lambda: changes.followers == 0, describe="every watch is cleaned up")
 
 
@@ -150,11 +150,11 @@ async def test_the_end_is_pushed_while_the_index_is_rebuilt(
         (Path(config.index_dir) / "runs-1.sqlite").unlink()
         await eventually(lambda: not own_gateway.inside.listing.lists.ready, describe="it is given up")
         await run.becomes(COMPLETED)
-        counted = own_gateway.inside.listing.changes.newest
+        counted = own_gateway.inside.listing.run_hub.newest
         may_fill.set()
         await reading.is_over()
         assert statuses(reading) == ["PENDING", "COMPLETED"]
-        assert own_gateway.inside.listing.changes.newest.revision >= counted.revision
+        assert own_gateway.inside.listing.run_hub.newest.revision >= counted.revision
 
 
 async def test_the_end_is_pushed_by_a_gateway_without_an_index(
@@ -261,7 +261,7 @@ async def test_a_watch_ends_after_its_timeout(gateway: RunningGateway, run: Writ
         await reading.is_over()
         assert time.monotonic() - began > 0.9
         assert names(reading)[0] == "snapshot"
-    assert gateway.inside.listing.changes.followers == 0
+    assert gateway.inside.listing.run_hub.followers == 0
 
 
 async def test_heartbeats_are_sent_while_idle(
@@ -316,7 +316,7 @@ async def test_a_change_by_another_gateway_is_sent(
 async def test_a_run_that_does_not_exist_is_a_404(gateway: RunningGateway, run_id: str) -> None:
     response = await gateway.http.get(f"/runs/{run_id}/watch")
     assert (response.status_code, response.json()["err_id"]) == (404, "ERR-PYOCO-0005")
-    assert gateway.inside.listing.changes.followers == 0
+    assert gateway.inside.listing.run_hub.followers == 0
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ async def test_an_invalid_last_event_id_is_a_422(gateway: RunningGateway, run: W
 
 
 async def test_a_disconnected_client_is_cleaned_up(gateway: RunningGateway, run: WrittenRun) -> None:
-    changes, tasks_before = gateway.inside.listing.changes, len(asyncio.all_tasks())
+    changes, tasks_before = gateway.inside.listing.run_hub, len(asyncio.all_tasks())
     async with reading_events(gateway.http, path_of(run)) as reading:
         await receives(reading, "PENDING")
         assert (changes.followers, changes.has_followers) == (1, True)
@@ -356,7 +356,7 @@ async def test_a_disconnected_client_is_cleaned_up(gateway: RunningGateway, run:
 
 async def test_a_client_that_does_not_read_costs_one_snapshot(own_gateway: RunningGateway) -> None:
     run = await written(own_gateway.inside.connection)
-    changes, params = own_gateway.inside.listing.changes, {"long": "x" * 100_000}
+    changes, params = own_gateway.inside.listing.run_hub, {"long": "x" * 100_000}
     async with (
         raw_response(own_gateway.http, path_of(run), buffer=2**13) as slow,
         raw_response(own_gateway.http, path_of(run), buffer=2**20) as fast,
@@ -387,7 +387,7 @@ async def test_an_outage_is_a_503_for_a_new_watch_and_loses_nothing(
             await eventually(lambda: not connection.state.up, describe="the outage is noticed")
             refused = await gateway.http.get(f"/runs/{new_run_id()}/watch")
             assert (refused.status_code, refused.json()["err_id"]) == (503, "ERR-PYOCO-0003")
-            assert gateway.inside.listing.changes.followers == 1
+            assert gateway.inside.listing.run_hub.followers == 1
             own_nats.start()
             await connection.wait_ready(LIMIT_SEC)
             await run.becomes(RUNNING)

@@ -13,7 +13,7 @@ from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.runs.causes import Cause, CauseKind
-from pyoco_server.records.runs.run_models import RunStatus
+from pyoco_server.records.runs.run_models import DeliveryId, RunStatus
 from pyoco_server.records.schedules.schedule_models import (
     Outcome,
     Overlap,
@@ -185,7 +185,9 @@ async def test_cancel_other_starts_when_the_cancelled_run_has_ended(world: Sched
     # It has a worker, which takes its time.
     found = await world.runs.get_from_leader(first.run_id)
     assert found is not None
-    running = structs.replace(found.snapshot, status=RunStatus.RUNNING, delivery=(1, 1), worker_id="w1")
+    running = structs.replace(
+        found.snapshot, status=RunStatus.RUNNING, delivery=DeliveryId(1, 1), worker_id="w1"
+    )
     await world.runs.replace(running, revision=found.revision)
     await gateway.look(20)
     cancelled = await world.run(first.run_id)

@@ -84,7 +84,7 @@ async def test_queued_runs_are_not_republished(gateway: RunningGateway) -> None:
     run_ids = {await gateway.submit("noop", tag=f"nobody-{number % 3}") for number in range(30)}
     sweeper = gateway.inside.sweeper
     await eventually(
-        lambda: all(sweeper._queued.has_job(run_id, 0) for run_id in run_ids),
+        lambda: all(sweeper._queued.is_queued(run_id, min_generation=0) for run_id in run_ids),
         describe="the sweep has asked itself where their jobs are",
     )
     await rounds(gateway, 3)
@@ -95,7 +95,7 @@ async def test_queued_runs_are_not_republished(gateway: RunningGateway) -> None:
 async def test_a_purged_queue_is_refilled(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop")
     sweeper = gateway.inside.sweeper
-    await eventually(lambda: sweeper._queued.has_job(run_id, 0), describe="its job was seen")
+    await eventually(lambda: sweeper._queued.is_queued(run_id, min_generation=0), describe="its job was seen")
     await purge_queue(gateway)
     async with serving_worker(config):
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
@@ -124,15 +124,15 @@ async def test_a_recreated_queue_is_read_again(config: NatsBackendConfig) -> Non
         old, new = (new_job(flow_name="noop", tag="default") for _ in range(2))
         await WorkQueue(connection).publish(old, run_revision=1)
         assert [_ async for _ in queued.read()] == [None]
-        assert queued.has_job(old.run_id, 0)
+        assert queued.is_queued(old.run_id, min_generation=0)
         await jetstream_api.call(connection, "STREAM.DELETE.PYOCO_WORK")
         await ensure_resources(connection)
         # As many messages as before, under the same sequences.
         await WorkQueue(connection).publish(new, run_revision=2)
         await queued.compare(await queued.count())
         assert [_ async for _ in queued.read()] == [None]
-        assert not queued.has_job(old.run_id, 0)
-        assert queued.has_job(new.run_id, 0)
+        assert not queued.is_queued(old.run_id, min_generation=0)
+        assert queued.is_queued(new.run_id, min_generation=0)
 
 
 async def test_a_recreated_bucket_is_read_again(gateway: RunningGateway) -> None:

@@ -113,7 +113,7 @@ async def deaf_worker(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorke
 async def taking_twice(worker: PyocoNatsWorker) -> AsyncIterator["asyncio.Task[Delivery]"]:
     """It takes a job and lets AckWait pass during its next pull: the server sends an advisory."""
     async with asyncio.timeout(LIMIT_SEC):
-        assert (await worker._intake.take()).token == (1, 1)
+        assert (await worker._intake.take()).id == (1, 1)
     second = asyncio.create_task(worker._intake.take())
     try:
         yield second
@@ -133,7 +133,7 @@ async def test_an_advisory_starts_a_round(config: NatsBackendConfig, deaf_worker
         run_id = await gateway.submit("noop")
         async with taking_twice(deaf_worker) as second, asyncio.timeout(LIMIT_SEC):
             # No worker has begun the run: it has a new job.
-            assert (await second).token == (2, 1)
+            assert (await second).id == (2, 1)
         assert (await gateway.get(run_id))["status"] == "PENDING"
         assert sweeper.actions == {"job_published": 1}
 
@@ -153,7 +153,7 @@ async def test_an_advisory_is_kept_without_a_gateway(
         assert (await gateway.get(run_id))["status"] == "PENDING"
     async with running_gateway(config) as gateway:
         async with asyncio.timeout(LIMIT_SEC):
-            assert (await deaf_worker._intake.take()).token == (2, 1)
+            assert (await deaf_worker._intake.take()).id == (2, 1)
         await eventually_equals(lambda: advisories(gateway), 0, describe="the advisory is removed")
 
 

@@ -20,7 +20,7 @@ from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.trusted_records import is_trust_decided, trust_again
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.journal_models import JournalEntry
-from pyoco_server.records.runs.run_models import RunStatus, TaskStatus, encode, job_of
+from pyoco_server.records.runs.run_models import DeliveryId, RunStatus, TaskStatus, encode, job_of
 from pyoco_server.records.waits.wait_models import Actor
 from pyoco_server.runs.lifecycle.ownership import claim
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
@@ -105,7 +105,7 @@ async def test_a_run_that_is_answered_before_the_first_sweep_gets_its_signature_
         RunStore(before),
         WorkQueue(before),
         job,
-        delivery=(1, 1),
+        delivery=DeliveryId(1, 1),
         expected_revision=None,
         worker_id="w",
         max_bytes=100_000,
@@ -147,7 +147,7 @@ async def test_a_run_in_work_keeps_the_signature_that_it_gets(
         store,
         WorkQueue(before),
         job_of(run, None),
-        delivery=(1, 1),
+        delivery=DeliveryId(1, 1),
         expected_revision=None,
         worker_id="w",
         max_bytes=100_000,

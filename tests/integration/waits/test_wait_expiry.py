@@ -17,7 +17,7 @@ from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.waits.wait_store import StoredWait, WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
-from pyoco_server.records.runs.run_models import RunStatus, TaskStatus, WaitKind, encode, job_of
+from pyoco_server.records.runs.run_models import DeliveryId, RunStatus, TaskStatus, WaitKind, encode, job_of
 from pyoco_server.records.waits.wait_models import Actor, OnTimeout, WaitRecord, WaitState
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
@@ -365,10 +365,10 @@ async def test_a_failing_wait_does_not_block_other_expiries(
     ]
     continue_run, replace_wait = Continuations.continue_run, WaitStore.replace
 
-    async def failing_continue(self: Continuations, run_id: str, *, has_job: bool = False) -> None:
+    async def failing_continue(self: Continuations, run_id: str, *, job_is_queued: bool = False) -> None:
         if run_id == broken.run_id:
             raise ValueError("what is this?")
-        await continue_run(self, run_id, has_job=has_job)
+        await continue_run(self, run_id, job_is_queued=job_is_queued)
 
     async def failing_replace(self: WaitStore, record: WaitRecord, revision: int, **outbox: Any) -> int:
         if record.run_id == too_large.run_id:
@@ -667,7 +667,7 @@ async def test_running_and_waiting_runs_are_not_continued(connection: Connection
     waits = await waiting_run(connection)
     has_more = await waiting_run(connection)
     await decided_only(has_more)
-    await has_more.becomes(status=RunStatus.RUNNING, delivery=(7, 1), open_waits=[])
+    await has_more.becomes(status=RunStatus.RUNNING, delivery=DeliveryId(7, 1), open_waits=[])
     asking = await waiting_run(connection, suspended=False)
     async with maintaining(connection) as maintained:
         await maintained.scans(4)

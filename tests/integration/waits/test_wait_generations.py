@@ -75,16 +75,20 @@ async def test_a_job_of_an_earlier_generation_does_not_continue_a_run(
 ) -> None:
     queued = QueuedRuns(connection)
     queued.add("r", "pyoco.work.default", generation=1)
-    assert [queued.has_job("r", generation) for generation in (0, 1, 2)] == [True, True, False]
+    assert [queued.is_queued("r", min_generation=generation) for generation in (0, 1, 2)] == [
+        True,
+        True,
+        False,
+    ]
     queued.add("r", "pyoco.work.default", generation=2)
     queued.add("r", "pyoco.work.default", generation=0)
-    assert queued.has_job("r", 2)
+    assert queued.is_queued("r", min_generation=2)
     # One message is believed to be in the queue, not three.
     assert queued._count_by_subject == {"pyoco.work.default": 1}
     queued.forget_before("r", 2)
-    assert queued.has_job("r", 2)
+    assert queued.is_queued("r", min_generation=2)
     queued.forget_before("r", 3)
-    assert not queued.has_job("r", 0)
+    assert not queued.is_queued("r", min_generation=0)
 
 
 def test_a_run_that_reopened_between_two_scans_begins_to_wait() -> None:

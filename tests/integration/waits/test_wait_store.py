@@ -74,7 +74,7 @@ async def test_a_malformed_wait_does_not_hide_others(
     await publish_acked(connection, f"$KV.pyoco_waits.{wait.run_id}.{'0' * 16}", b"{nonsense")
     assert [found.record for found in await store.of_run_from_leader(wait.run_id)] == [wait]
     malformed = f"{wait.run_id}.{'0' * 16}"
-    assert await store.find(malformed) is None
+    assert await store.find_from_leader(malformed) is None
     for read in (store.get, store.get_from_leader):
         with pytest.raises(UnreadableRecord, match=malformed):
             await read(malformed)

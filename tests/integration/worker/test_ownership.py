@@ -11,6 +11,7 @@ from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.records.runs.run_models import (
+    DeliveryId,
     Job,
     RunSnapshot,
     RunStatus,
@@ -60,11 +61,11 @@ async def claimed(
         store,
         store.queue,
         job,
-        delivery=delivery,
+        delivery=DeliveryId(*delivery),
         expected_revision=revision,
         worker_id=worker,
         worker_instance=f"process of {worker}",
-        in_progress=in_progress,
+        in_progress={DeliveryId(*each) for each in in_progress},
         max_bytes=100_000,
     )
 

@@ -10,6 +10,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.runs.run_store import RunStore, StoredRun
 from pyoco_server.records.runs.run_models import (
+    DeliveryId,
     Job,
     RunSnapshot,
     RunStatus,
@@ -66,7 +67,7 @@ async def claimed(store: MeasuredStore, job: Job, delivery: tuple[int, int]) -> 
         store,
         WorkQueue(store.connection),
         job,
-        delivery=delivery,
+        delivery=DeliveryId(*delivery),
         expected_revision=None,
         worker_id="w",
         max_bytes=100_000,
@@ -138,7 +139,7 @@ async def test_time_waiting_for_people_does_not_count(store: MeasuredStore) -> N
 
 async def test_a_run_of_an_older_worker_is_counted_by_its_heartbeats(store: MeasuredStore) -> None:
     older = {"heartbeat_at": 9 * HOUR_SEC, "start_time": HOUR_SEC, "waited_sec": 3 * HOUR_SEC}
-    job = await limited_job(store, status=RunStatus.RUNNING, delivery=(1, 1), attempt=1, **older)
+    job = await limited_job(store, status=RunStatus.RUNNING, delivery=DeliveryId(1, 1), attempt=1, **older)
     assert (await stored(store, job)).used_sec is UNSET
     store.age = HOUR_SEC
     owned = await claimed(store, job, (1, 2))

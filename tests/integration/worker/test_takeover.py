@@ -338,7 +338,7 @@ async def test_a_worker_that_comes_back_keeps_the_run_that_it_claims_again(own_q
         delivery, owned = await claimed_by(away)
         await eventually(lambda: not gateway.inside.takeover._searches, describe="it is not lost any more")
         run = await gateway.get(run_id)
-        assert (run["worker_id"], run["delivery"]) == ("away", list(delivery.token))
+        assert (run["worker_id"], run["delivery"]) == ("away", list(delivery.id))
         assert "handed_over_at" not in run
         await owned.write(lambda snapshot: snapshot)
 
@@ -386,7 +386,7 @@ async def test_a_living_worker_keeps_a_delivery_that_it_has_not_started(own_queu
         assert await slow._slots.handle_one(second) == run_id
         run = await gateway.ends(run_id)
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
-        assert run["delivery"] == list(delivery.token), "the second job is dropped"
+        assert run["delivery"] == list(delivery.id), "the second job is dropped"
         await own_queue.becomes_empty()
 
 
@@ -398,7 +398,7 @@ async def test_the_message_of_another_run_is_not_redelivered(own_queue: OwnQueue
         delivery, _ = await claimed_by(slow)
         stale = await own_queue.submit("noop")
         _, owned = await claimed_by(lost)
-        await owned.write(lambda snapshot: structs.replace(snapshot, delivery=delivery.token))
+        await owned.write(lambda snapshot: structs.replace(snapshot, delivery=delivery.id))
         handed_over = await own_queue.submit("noop")
         await claimed_by(lost)
         await die(lost)

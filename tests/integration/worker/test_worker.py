@@ -241,7 +241,7 @@ async def test_a_keeper_that_is_stopped_while_it_wakes_up_stops(shared_gateway: 
                 with_artifacts_and_version=lambda snapshot: snapshot,
             )
             async with asyncio.timeout(LIMIT_SEC), asyncio.TaskGroup() as group:
-                keeper.start(group)
+                keeper.register(group)
                 keeper.stop_writing()
                 keeper.wake()
                 for _ in range(turns):

@@ -11,6 +11,7 @@ from pyoco_server.records.runs.causes import Cause, CauseKind
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.journal_models import JournalEntry
 from pyoco_server.records.runs.run_models import (
+    DeliveryId,
     OpenWait,
     Reason,
     RunSnapshot,
@@ -478,7 +479,7 @@ WRITES = [
     (run(RunStatus.FAILED, reason=Reason.TIMEOUT), run(RunStatus.WAITING_HUMAN)),
     (run(RunStatus.RUNNING, generation=2), run(RunStatus.RUNNING, generation=1)),
     (run(RunStatus.CANCELLING, cancel_requested_at=1.0), run(RunStatus.RUNNING)),
-    (run(RunStatus.RUNNING, delivery=(3, 2)), run(RunStatus.RUNNING, delivery=(3, 1))),
+    (run(RunStatus.RUNNING, delivery=DeliveryId(3, 2)), run(RunStatus.RUNNING, delivery=DeliveryId(3, 1))),
 ]
 
 
@@ -488,7 +489,7 @@ def test_write_that_breaks_an_invariant(before: RunSnapshot, after: RunSnapshot)
 
 
 def test_legal_writes_break_no_invariant() -> None:
-    pending, running = run(RunStatus.PENDING), run(RunStatus.RUNNING, delivery=(3, 1))
+    pending, running = run(RunStatus.PENDING), run(RunStatus.RUNNING, delivery=DeliveryId(3, 1))
     failed = run(RunStatus.FAILED, reason=Reason.HUMAN_TIMEOUT)
     for before, after in [
         (None, pending),
@@ -505,6 +506,9 @@ def test_lost_writes_excuse_what_was_promised_about_them() -> None:
     lost = Evidence(requests=[asked("submit", Response.DONE)])
     assert list(request_invariants.an_accepted_run_exists(lost))
     assert not list(request_invariants.an_accepted_run_exists(replace(lost, lost_writes=True)))
-    later, reused = run(RunStatus.RUNNING, delivery=(3, 1)), run(RunStatus.RUNNING, delivery=(1, 1))
+    later, reused = (
+        run(RunStatus.RUNNING, delivery=DeliveryId(3, 1)),
+        run(RunStatus.RUNNING, delivery=DeliveryId(1, 1)),
+    )
     assert list(run_invariants.check_run_write(RUN, later, reused))
     assert not list(run_invariants.check_run_write(RUN, later, reused, lost_writes=True))

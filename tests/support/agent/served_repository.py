@@ -37,8 +37,8 @@ class ServedRepository:
 
     @property
     def queue(self) -> RequestQueue:
-        assert self.gateway.inside.agent is not None
-        return self.gateway.inside.agent.service.queue
+        assert self.gateway.inside.agent_requests is not None
+        return self.gateway.inside.agent_requests.service.queue
 
     async def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
         response = await self.http.request(method, f"{API}{path}", json=body)

@@ -24,10 +24,10 @@ from pyoco_server.worker.ipc.protocol import Outcome, OutputPart, Run, Setup
 from tests.support.places import FLOWS
 
 NO_EVENTS: Any = SimpleNamespace(
-    finished=lambda _: None,
-    asked=lambda _: None,
-    printed=lambda _: None,
-    wrote_files=lambda _task, _saved, on_stored: on_stored(),
+    on_finished=lambda _: None,
+    on_asked=lambda _: None,
+    on_printed=lambda _: None,
+    on_files_written=lambda _task, _saved, on_stored: on_stored(),
 )
 
 
@@ -39,18 +39,18 @@ class RunEventLog:
         self.lines: list[LogLine] = []
         self.parts: list[OutputPart] = []
 
-    def finished(self, entry: JournalEntry) -> None:
+    def on_finished(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
 
-    def asked(self, question: object) -> None: ...
+    def on_asked(self, question: object) -> None: ...
 
-    def printed(self, lines: list[LogLine]) -> None:
+    def on_printed(self, lines: list[LogLine]) -> None:
         self.lines += lines
 
-    def wrote_files(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
+    def on_files_written(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
         on_stored()
 
-    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+    def on_output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         self.parts.append(part)
         return True
 

@@ -58,7 +58,7 @@ class CrashedWorker:
                     worker._services.store,
                     WorkQueue(worker._services.connection),
                     msgspec.json.decode(self.delivery.payload, type=Job),
-                    delivery=self.delivery.token,
+                    delivery=self.delivery.id,
                     expected_revision=None,
                     worker_id="dead",
                     max_bytes=100_000,

@@ -7,7 +7,7 @@ from msgspec import structs
 from pyoco_server.broker.queue.queue_position import JobPlace, Standing, TagQueue
 from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.runs.run_models import OpenWait, RunSnapshot, RunStatus, WaitKind
+from pyoco_server.records.runs.run_models import DeliveryId, OpenWait, RunSnapshot, RunStatus, WaitKind
 from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.explain.explain_facts import Facts, TimingSettings
 from pyoco_server.runs.explain.explain_rules import explain
@@ -37,7 +37,7 @@ def run(status: RunStatus = RunStatus.PENDING, **fields: Any) -> RunSnapshot:
 
 
 def running(**fields: Any) -> RunSnapshot:
-    given = {"worker_id": "w1", "attempt": 1, "delivery": (7, 1), "start_time": NOW - 15, **fields}
+    given = {"worker_id": "w1", "attempt": 1, "delivery": DeliveryId(7, 1), "start_time": NOW - 15, **fields}
     return run(RunStatus.RUNNING, **given)
 
 

@@ -19,7 +19,7 @@ from pyoco_server.agent.request_file import (
     new_request_text,
 )
 from pyoco_server.agent.request_folder import MAX_FILE_BYTES, NewRequest
-from pyoco_server.agent.request_ids import checked_request_id, new_request_id, request_run_id, slug_of
+from pyoco_server.agent.request_ids import checked_request_id, new_request_id, run_number_text, slug_of
 
 NOW = datetime(2026, 11, 17, 12, 30, tzinfo=UTC)
 HAND_WRITTEN = """---
@@ -115,7 +115,7 @@ def test_broken_header_returns_the_raw_text_and_refuses_changes(raw: str) -> Non
 
 def test_values_of_a_person_that_are_not_valid_are_reported() -> None:
     file = RequestFile.parse("x", "---\nid: y\npriority: urgent\nstatus: open\nrun_id: 7\nattempt: x\n---\n")
-    assert (file.priority, file.status, file.run_id, file.attempt) == (
+    assert (file.priority, file.status, file.run_number, file.attempt) == (
         Priority.P2,
         RequestStatus.QUEUED,
         "007",
@@ -222,7 +222,7 @@ def test_title_without_ascii_letters_has_a_hash_as_its_slug() -> None:
 
 
 def test_run_ids_are_three_digits() -> None:
-    assert [request_run_id(number) for number in (1, 42, 1234)] == ["001", "042", "1234"]
+    assert [run_number_text(number) for number in (1, 42, 1234)] == ["001", "042", "1234"]
 
 
 @pytest.fixture
@@ -346,8 +346,8 @@ def test_header_that_would_occupy_the_server_is_a_broken_one(header: str) -> Non
 @pytest.mark.parametrize("given", ["0", "000", "1234567", "9" * 5000, "-1", "x", "٣"])
 def test_number_of_a_run_that_cannot_be_one_is_none(given: str) -> None:
     file = RequestFile.parse("x", f"---\nrun_id: {given}\n---\n")
-    assert file.run_id is None
-    assert RequestFile.parse("x", "---\nrun_id: 7\n---\n").run_id == "007"
+    assert file.run_number is None
+    assert RequestFile.parse("x", "---\nrun_id: 7\n---\n").run_number == "007"
 
 
 def test_attempt_of_many_digits_is_none() -> None:

@@ -90,8 +90,8 @@ def test_stopped_run_without_saved_work_has_failed() -> None:
     stage = Stage(request_id="one", run_id="001", branch="ai/one")
     state = state_of(file_with(), record, snapshot(RunStatus.CANCELLED), stage, work_saved=False)
     assert state.status == "failed"
-    assert state.projection.failure_reason is not None
-    assert "WORK_NOT_SAVED" in state.projection.failure_reason
+    assert state.header_status.failure_reason is not None
+    assert "WORK_NOT_SAVED" in state.header_status.failure_reason
 
 
 @pytest.mark.parametrize("outcome", RequestOutcome)
@@ -107,7 +107,7 @@ def test_request_in_the_queue_or_taken_out_of_it_is_queued_whatever_its_last_run
 ) -> None:
     record = record_with(a_run(stored=True, outcome=outcome), **fields)
     state = state_of(file_with("failed", failure_reason="x"), record)
-    assert (state.status, state.projection.failure_reason) == ("queued", None)
+    assert (state.status, state.header_status.failure_reason) == ("queued", None)
 
 
 @pytest.mark.parametrize(("stored", "expected"), [(False, "queued"), (True, "failed")])
@@ -125,7 +125,7 @@ def test_run_that_was_removed_after_its_end_has_ended_as_its_files_say(
         request_id="one", run_id="001", status=status, failure_reason=reason, ended_at="2026-01-01T00:00:00Z"
     )
     state = state_of(file_with(status), record_with(a_run(stored=True)), None, stage)
-    assert (state.status, state.projection.failure_reason) == (status, reason)
+    assert (state.status, state.header_status.failure_reason) == (status, reason)
     working = Stage(request_id="one", run_id="001")
     assert state_of(file_with(), record_with(a_run(stored=True)), None, working).status == "failed"
 
@@ -135,7 +135,7 @@ def test_end_that_no_run_can_have_is_not_believed(status: Any) -> None:
     """Programs of the repository can write to stage.json."""
     found = {"request_id": "one", "run_id": "001", "status": status, "ended_at": "2026-01-01T00:00:00Z"}
     state = state_of(file_with(), record_with(a_run(stored=True)), None, Stage.from_json(found))
-    assert (state.status, state.projection.failure_reason) == ("failed", REMOVED)
+    assert (state.status, state.header_status.failure_reason) == ("failed", REMOVED)
 
 
 def test_values_of_another_type_in_a_stage_are_ignored() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyoco_server.auth.tokens import Token, is_public_match
+from pyoco_server.auth.tokens import Token, matches_pbkdf2
 from pyoco_server.broker.stores.api_keys import StoredSecret
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.runs.run_models import decode_snapshot
@@ -31,7 +31,7 @@ def test_another_invalid_tag_is_still_unreadable() -> None:
 def test_a_key_of_the_public_package_is_parsed_and_redacted() -> None:
     token = Token.parse(KEY)
     assert token is not None
-    assert (token.key_id, token.public) == ("56f8b73aa6e33e1922cb3a39", True)
+    assert (token.key_id, token.has_public_form) == ("56f8b73aa6e33e1922cb3a39", True)
     assert token.secret not in redact_keys(f"the key {KEY}, twice: {KEY}")
     assert "56f8b73aa6e33e1922cb3a39" in redact_keys(KEY)
 
@@ -45,4 +45,4 @@ def test_its_hash_has_the_pepper(pepper: str, matches: bool) -> None:
         iterations=200_000,
     )
     secret = "vFAp0G2auF8kBCDRyb4FEtrKv6clynJsS-BTRH16SMk"
-    assert is_public_match(secret, stored, pepper) is matches
+    assert matches_pbkdf2(secret, stored, pepper) is matches

@@ -9,7 +9,7 @@ from msgspec import Raw, structs
 
 from pyoco_server.broker.queue.queue_position import JobPlace, Standing, TagQueue
 from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
-from pyoco_server.records.runs.run_models import Reason, RerunMode, RunStatus, TaskStatus
+from pyoco_server.records.runs.run_models import DeliveryId, Reason, RerunMode, RunStatus, TaskStatus
 from pyoco_server.records.workers.worker_models import WorkerRecord, WorkerState
 from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask
 from tests.support.samples.explain_facts import (
@@ -275,16 +275,19 @@ class TestRunning:
         assert codes(facts(running(), busy(**command))) == ["between_tasks", code]
 
     def test_a_later_attempt_is_reported(self) -> None:
-        found = facts(running(attempt=3, delivery=(7, 5)), busy())
+        found = facts(running(attempt=3, delivery=DeliveryId(7, 5)), busy())
         assert codes(found) == ["between_tasks", "later_attempt"]
         assert only(found, "later_attempt") == {"attempt": 3, "delivery": 5, "max_deliver": 20, "left": 15}
 
     def test_the_last_attempt_is_reported(self) -> None:
-        assert codes(facts(running(attempt=3, delivery=(7, 20)), busy())) == ["between_tasks", "last_attempt"]
+        assert codes(facts(running(attempt=3, delivery=DeliveryId(7, 20)), busy())) == [
+            "between_tasks",
+            "last_attempt",
+        ]
 
     def test_without_a_limit_no_attempt_is_the_last(self) -> None:
         unlimited = TagQueue(limits=DeliveryLimits(30.0, -1), waiting=0, in_work=1, in_work_limit=200)
-        found = facts(running(attempt=9, delivery=(7, 9)), busy(), queue=unlimited)
+        found = facts(running(attempt=9, delivery=DeliveryId(7, 9)), busy(), queue=unlimited)
         assert only(found, "later_attempt")["left"] is None
 
     @pytest.mark.parametrize(("timeout", "left"), [(60.0, 45.0), (5.0, 0.0)])

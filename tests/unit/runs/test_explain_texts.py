@@ -10,7 +10,7 @@ from pyoco_server.broker.queue.queue_position import JobPlace, Standing
 from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.records.runs.artifact_models import ArtifactSummary, LeftOut
-from pyoco_server.records.runs.run_models import Reason, RunStatus, TaskStatus
+from pyoco_server.records.runs.run_models import DeliveryId, Reason, RunStatus, TaskStatus
 from pyoco_server.records.workers.worker_models import WorkerState
 from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_cannot_write, nats_unavailable
 from pyoco_server.runs.explain.explain_texts import TEXTS, in_words, text_of
@@ -61,7 +61,7 @@ EXAMPLES: dict[str, Finding] = {
                 facts(run(), worker(executor_error="no module named 'flows'")),
                 facts(running(tasks={"a": TaskStatus.RUNNING}), busy(paused=True)),
                 facts(running(timeout_sec=60, attempt=2), busy(drain_requested_at=NOW)),
-                facts(running(attempt=2, delivery=(7, 20)), busy()),
+                facts(running(attempt=2, delivery=DeliveryId(7, 20)), busy()),
                 facts(running(heartbeat_at=NOW - 50), busy(last_seen_at=NOW - 50)),
                 facts(running(heartbeat_at=NOW - 50), busy()),
                 facts(running(heartbeat_at=NOW - 50), worker()),

@@ -16,7 +16,7 @@ def test_every_field_of_a_snapshot_has_one_owner() -> None:
 
 def test_what_the_job_says_is_accepted_except_what_a_run_changes() -> None:
     in_both = set(Job.__struct_fields__) & set(RunSnapshot.__struct_fields__)
-    assert set(fields_of(FieldOwner.ACCEPTED)) == in_both - {"generation", "signature"}
+    assert set(fields_of(FieldOwner.SUBMIT)) == in_both - {"generation", "signature"}
 
 
 def test_merge_takes_what_is_the_gateways_and_nothing_else() -> None:

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from pyoco_server.records.runs.run_models import DeliveryId
 from pyoco_server.runs.sweep.open_runs import AwaitedId, OpenRuns, RunState
 
 
@@ -138,8 +139,8 @@ def test_queued_runs_share_their_state() -> None:
 def test_a_state_that_the_sweep_decides_by_is_not_shared() -> None:
     runs = OpenRuns()
     states = (
-        RunState("RUNNING", 5.0, delivery=(1, 1)),
-        RunState("PENDING", 5.0, delivery=(1, 1), timeout_sec=3.0, used_sec=1.0),
+        RunState("RUNNING", 5.0, delivery=DeliveryId(1, 1)),
+        RunState("PENDING", 5.0, delivery=DeliveryId(1, 1), timeout_sec=3.0, used_sec=1.0),
         RunState("PENDING", 5.0, cancel_requested_at=4.0),
         RunState("PENDING", 5.0, open_waits=(AwaitedId("d.w"),)),
         RunState("SCHEDULED", 5.0, start_at=9.0),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from pyoco_server.records.runs.run_models import RunSnapshot, RunStatus, pending_snapshot
+from pyoco_server.records.runs.run_models import DeliveryId, RunSnapshot, RunStatus, pending_snapshot
 from pyoco_server.runs.lifecycle.ownership import RunEnded, RunTaken, apply_cancel, merge
 from pyoco_server.runs.lifecycle.submission import new_job
 
@@ -15,7 +15,7 @@ statuses = st.sampled_from(list(RunStatus))
 def some_snapshot(status: RunStatus, cancelled: bool, delivery: tuple[int, int]) -> RunSnapshot:
     base = pending_snapshot(new_job(flow_name="f", tag="t"))
     return structs.replace(
-        base, status=status, cancel_requested_at=1.0 if cancelled else None, delivery=delivery
+        base, status=status, cancel_requested_at=1.0 if cancelled else None, delivery=DeliveryId(*delivery)
     )
 
 

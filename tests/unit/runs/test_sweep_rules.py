@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.runs.run_models import DeliveryId
 from pyoco_server.runs.sweep.open_runs import RunState
 from pyoco_server.runs.sweep.sweep_rules import (
     Repair,
@@ -24,9 +25,9 @@ def state(**fields: object) -> RunState:
 
 
 UNBEGUN = state(status="PENDING", start_time=None)
-BEGUN = state(delivery=(7, 1))
-LAST = state(delivery=(7, 3))
-LIMITED = state(delivery=(7, 1), timeout_sec=60.0)
+BEGUN = state(delivery=DeliveryId(7, 1))
+LAST = state(delivery=DeliveryId(7, 3))
+LIMITED = state(delivery=DeliveryId(7, 1), timeout_sec=60.0)
 
 
 def cancelled(run: RunState) -> RunState:
@@ -61,7 +62,7 @@ def test_the_repair_of_a_silent_run(run: RunState, quiet_sec: float, need: Repai
 
 
 def test_an_unknown_status_is_not_repaired() -> None:
-    dreaming = state(status="DREAMING", delivery=(7, 3), timeout_sec=1.0)
+    dreaming = state(status="DREAMING", delivery=DeliveryId(7, 3), timeout_sec=1.0)
     assert repair_for(dreaming, 10**6, LIMITS, PATIENCE) is Repair.NONE
 
 
@@ -77,20 +78,20 @@ def test_an_answered_run_without_a_job_is_queued_again_and_not_timed_out() -> No
 
 
 def test_waits_do_not_count_against_the_limit() -> None:
-    waited = state(delivery=(7, 1), heartbeat_at=1000.0, waited_sec=900.0, timeout_sec=60.0)
+    waited = state(delivery=DeliveryId(7, 1), heartbeat_at=1000.0, waited_sec=900.0, timeout_sec=60.0)
     assert not past_time_limit(waited, 49.0)
     assert past_time_limit(waited, 51.0)
 
 
 def test_the_time_counted_by_the_owner_is_used() -> None:
     """Owner and starter were two machines, an hour apart."""
-    counted = state(delivery=(7, 1), heartbeat_at=3700.0, used_sec=10.0, timeout_sec=60.0)
+    counted = state(delivery=DeliveryId(7, 1), heartbeat_at=3700.0, used_sec=10.0, timeout_sec=60.0)
     assert not past_time_limit(counted, 49.0)
     assert past_time_limit(counted, 51.0)
 
 
 def test_an_owned_run_is_not_timed_out() -> None:
-    late = state(delivery=(7, 1), heartbeat_at=1000.0, timeout_sec=60.0)
+    late = state(delivery=DeliveryId(7, 1), heartbeat_at=1000.0, timeout_sec=60.0)
     assert past_time_limit(late, 0.0)
     assert repair_for(late, 31.0, LIMITS, PATIENCE) is Repair.NONE
     assert repair_for(late, 33.0, LIMITS, PATIENCE) is Repair.TIME_OUT

@@ -9,7 +9,7 @@ from pyoco_server.errors import TemplateNotFound
 from pyoco_server.records.triggers.trigger_models import TemplateRecord, TemplateStep, TriggerKind
 from pyoco_server.records.triggers.workflow_event_models import EventInput
 from pyoco_server.triggers.workflow_events.event_refusals import has_month, no_month
-from pyoco_server.triggers.workflow_events.event_request import completed, params_of, read_event
+from pyoco_server.triggers.workflow_events.event_request import params_of, read_event, with_template_defaults
 from pyoco_server.triggers.workflow_events.template_resolution import resolve_template
 
 
@@ -79,7 +79,7 @@ def test_the_month_is_that_of_the_event_or_that_of_its_template(
     given: dict[str, Any], of_template: tuple[int, int], month: tuple[int, int] | None
 ) -> None:
     year, number = of_template
-    event = completed(read_event(given).event, template(year=year, month=number))
+    event = with_template_defaults(read_event(given).event, template(year=year, month=number))
     assert has_month(event) is (month is not None)
     if month is not None:
         assert (event.year, event.month) == month
@@ -103,9 +103,9 @@ def test_an_id_that_is_too_long_is_shortened_and_is_that_of_no_template() -> Non
 
 def test_blank_fields_are_those_of_the_template() -> None:
     of_template = template(mfcloud_url="https://mf.example.com", notes="of the template")
-    blank = completed(read_event({"mfcloud_url": " ", "notes": ""}).event, of_template)
+    blank = with_template_defaults(read_event({"mfcloud_url": " ", "notes": ""}).event, of_template)
     assert (blank.mfcloud_url, blank.notes) == ("https://mf.example.com", "of the template")
-    given = completed(read_event({"mfcloud_url": "https://x", "notes": "n"}).event, of_template)
+    given = with_template_defaults(read_event({"mfcloud_url": "https://x", "notes": "n"}).event, of_template)
     assert (given.mfcloud_url, given.notes) == ("https://x", "n")
 
 

@@ -322,7 +322,7 @@ def test_the_timestamp_of_plain_hmac_is_signed_and_recent() -> None:
 
 def test_a_hook_of_the_kind_nats_accepts_nothing_over_http() -> None:
     refused = refusal_of(HookKind.NATS, NO_OPTIONS, [], Incoming({}, b""), now=0.0)
-    assert refused is Refusal.OVER_HTTP
+    assert refused is Refusal.NOT_OVER_HTTP
 
 
 @pytest.mark.parametrize(

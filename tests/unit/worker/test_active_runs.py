@@ -8,7 +8,7 @@ from pyoco_server.worker.session import active_runs as module
 from pyoco_server.worker.session.active_runs import ActiveRuns
 from tests.support.waiting import eventually
 
-BEGIN_AFTER_SEC = 0.05
+WATCH_AFTER_SEC = 0.05
 
 
 class Keeper:
@@ -17,7 +17,7 @@ class Keeper:
         self.began_at: float | None = None
         self.woken = 0
 
-    def begin(self) -> None:
+    def start_watching(self) -> None:
         if self.began_at is None:
             self.began_at = asyncio.get_running_loop().time()
 
@@ -27,7 +27,7 @@ class Keeper:
 
 @pytest.fixture
 def active_runs(monkeypatch: pytest.MonkeyPatch) -> ActiveRuns:
-    monkeypatch.setattr(module, "_BEGIN_AFTER_SEC", BEGIN_AFTER_SEC)
+    monkeypatch.setattr(module, "_WATCH_AFTER_SEC", WATCH_AFTER_SEC)
     return ActiveRuns()
 
 
@@ -48,7 +48,7 @@ async def test_each_keeper_begins_in_time_unless_its_run_has_ended(active_runs: 
     await eventually(lambda: has_begun(late), describe="the late keeper has begun")
     assert late.began_at is not None
     # The clock of the loop counts milliseconds.
-    assert late.began_at - added_at >= BEGIN_AFTER_SEC - 0.002
+    assert late.began_at - added_at >= WATCH_AFTER_SEC - 0.002
     assert short.began_at is None
     assert len(active_runs) == 2
 
@@ -59,7 +59,7 @@ async def test_a_keeper_that_is_added_while_another_is_due_begins_too(active_run
     for keeper in keepers:
         active_runs.add(keeper)
         # Apart in time, so that none is due with the one before it.
-        await asyncio.sleep(BEGIN_AFTER_SEC / 3)
+        await asyncio.sleep(WATCH_AFTER_SEC / 3)
     await eventually(lambda: has_begun(*keepers), describe="all keepers have begun")
     began_at = [keeper.began_at or 0.0 for keeper in keepers]
     assert began_at == sorted(began_at)

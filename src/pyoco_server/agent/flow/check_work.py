@@ -32,7 +32,7 @@ class CheckWork:
     def repair(self, number: int, problem: str) -> dict[str, Any]:
         """Have the CLI of the role qa correct what the check has found, and commit that if it helps."""
         session, worktree = self._session, self._session.worktree
-        key = f"{self._key}/{session.run_id}-{self.name}-fix{number}"
+        key = f"{self._key}/{session.run_number}-{self.name}-fix{number}"
         if worktree.commit_of(key):
             return {"passed": True}
         session.count_attempt()

@@ -117,7 +117,7 @@ def run_program(
     settings = session.settings
     environment = {
         "AIFLOW_REQUEST_ID": session.request_id,
-        "AIFLOW_RUN_ID": session.run_id,
+        "AIFLOW_RUN_ID": session.run_number,
         "AIFLOW_ATTEMPT": str(session.stage.attempt),
         **extra,
     }

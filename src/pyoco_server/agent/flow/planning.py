@@ -11,7 +11,7 @@ from pyoco_server.agent.flow.questions import ask
 from pyoco_server.agent.flow.work_session import WorkSession
 from pyoco_server.agent.git.worktrees import Worktree
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
-from pyoco_server.agent.run_files import RunFiles, StepState, run_ids
+from pyoco_server.agent.run_files import RunFiles, StepState, run_numbers
 from pyoco_server.agent.step_plan import (
     PlanUnreadable,
     StepPlan,
@@ -26,7 +26,9 @@ _HISTORY_CHARS: Final = 20_000
 
 def earlier_plan(session: WorkSession) -> dict[str, Any] | None:
     """The plan of a run that was stopped or failed, if the want is still the same: its steps count."""
-    earlier = [run for run in run_ids(session.paths, session.request_id) if int(run) < int(session.run_id)]
+    earlier = [
+        run for run in run_numbers(session.paths, session.request_id) if int(run) < int(session.run_number)
+    ]
     if not earlier:
         return None
     files = RunFiles(session.paths, session.request_id, earlier[-1])

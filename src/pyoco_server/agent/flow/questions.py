@@ -44,7 +44,7 @@ def ask(ctx: Any, session: WorkSession, question: CliQuestion, number: int, pref
         # Raised to park the run; the task is called again when there is an answer.
         session.log.say("QUESTION", question.text)
         session.files.write_error(_as_error(question))
-        session.project(RequestStatus.NEEDS_INPUT, blocked=text)
+        session.write_status(RequestStatus.NEEDS_INPUT, blocked=text)
         raise
     return str(ctx.step(f"{start}answer-{number}", lambda: _received(session, name, str(answer))))
 
@@ -52,9 +52,9 @@ def ask(ctx: Any, session: WorkSession, question: CliQuestion, number: int, pref
 def _received(session: WorkSession, name: str, answer: str) -> str:
     """Append the answer to the want, where the next prompt and every reader finds it."""
     session.log.say("ANSWER", answer)
-    key, at = answer_key(session.run_id, session.stage.task, name), session.now()
+    key, at = answer_key(session.run_number, session.stage.task, name), session.now()
     session.edit_request(lambda file: file.answered(answer, key=key, at=at))
-    session.project(RequestStatus.RUNNING)
+    session.write_status(RequestStatus.RUNNING)
     return answer
 
 

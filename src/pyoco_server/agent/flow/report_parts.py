@@ -13,16 +13,16 @@ NEXT_ACTIONS: Final = "#### Next Actions (Human)"
 _CHARS: Final = 4000
 
 
-def run_heading(run_id: str) -> str:
-    return f"### Run {run_id}"
+def run_heading(run_number: str) -> str:
+    return f"### Run {run_number}"
 
 
-def with_line(report: str, run_id: str, heading: str, line: str) -> str:
+def with_line(report: str, run_number: str, heading: str, line: str) -> str:
     """The report with a line at the end of a part of the run; the part is added where it is missing."""
     lines = report.split("\n") if report else []
-    start = _start_of_run(lines, run_id)
+    start = _start_of_run(lines, run_number)
     if start is None:
-        lines += [*([""] if lines else []), run_heading(run_id), "", heading, "", line]
+        lines += [*([""] if lines else []), run_heading(run_number), "", heading, "", line]
         return "\n".join(lines)
     end = _end_of_run(lines, start)
     if line in lines[start:end]:
@@ -36,18 +36,18 @@ def with_line(report: str, run_id: str, heading: str, line: str) -> str:
 
 
 def with_parts(
-    report: str, run_id: str, before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]
+    report: str, run_number: str, before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]
 ) -> str:
     """The report with further parts of a run, before and after what it has; each is added once."""
     lines = report.split("\n") if report else []
-    if _start_of_run(lines, run_id) is None:
-        lines += [*([""] if lines else []), run_heading(run_id)]
+    if _start_of_run(lines, run_number) is None:
+        lines += [*([""] if lines else []), run_heading(run_number)]
     for heading, text in reversed(before):
-        start = _start_of_run(lines, run_id) or 0
+        start = _start_of_run(lines, run_number) or 0
         if heading not in lines[start : _end_of_run(lines, start)]:
             lines[start + 1 : start + 1] = ["", heading, "", *_body(text)]
     for heading, text in after:
-        start = _start_of_run(lines, run_id) or 0
+        start = _start_of_run(lines, run_number) or 0
         end = _end_of_run(lines, start)
         if heading not in lines[start:end]:
             lines[end:end] = [*_gap(lines[:end]), heading, "", *_body(text)]
@@ -64,8 +64,8 @@ def _body(text: str) -> list[str]:
     return [f"\\{line}" if line.startswith("#") else line for line in text[:_CHARS].strip().split("\n")]
 
 
-def _start_of_run(lines: Sequence[str], run_id: str) -> int | None:
-    heading = run_heading(run_id)
+def _start_of_run(lines: Sequence[str], run_number: str) -> int | None:
+    heading = run_heading(run_number)
     return next((number for number, line in enumerate(lines) if line.rstrip() == heading), None)
 
 

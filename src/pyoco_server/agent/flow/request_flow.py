@@ -57,7 +57,7 @@ def preflight(ctx: Any) -> dict[str, str]:
 
 def _save_leftover(session: WorkSession, worktree: Worktree) -> None:
     """Commit what a run left that was ended by force: nothing of it may be lost."""
-    trailer = wip_trailer(session.run_id, session.now())
+    trailer = wip_trailer(session.run_number, session.now())
     if commit := worktree.save(wip_subject(session.request_id, None), trailer):
         session.log.say("COMMIT", f"{commit[:7]} work that an earlier run had left")
 
@@ -71,7 +71,7 @@ def plan(ctx: Any, preflight: Mapping[str, str]) -> dict[str, Any]:
     with working(ctx, "plan") as session:
         session.worktree.open()
         found = ctx.step("earlier-plan", lambda: earlier_plan(session))
-        made = found or {"plan": new_plan(ctx, session, preflight["base"]), "plan_run": session.run_id}
+        made = found or {"plan": new_plan(ctx, session, preflight["base"]), "plan_run": session.run_number}
         write_plan(session, plan_of(made["plan"]), made["plan_run"])
         return dict(made)
 
@@ -148,7 +148,7 @@ def document(
             (NEXT_ACTIONS, "- Review the branch and open the pull request (`pr_url`)."),
         ]
         session.edit_request(
-            lambda file: file.changed(report=with_parts(file.report or "", session.run_id, before, after))
+            lambda file: file.changed(report=with_parts(file.report or "", session.run_number, before, after))
         )
         session.stage.summary = summary.partition("\n")[0]
         session.stage.last_commit = worktree.head()
@@ -207,9 +207,11 @@ def report(ctx: Any, push: Mapping[str, str]) -> dict[str, str]:
         session.check_stop()
         line = f"- Pull request: {push['pr_url']}"
         session.edit_request(
-            lambda file: file.changed(report=with_line(file.report or "", session.run_id, NEXT_ACTIONS, line))
+            lambda file: file.changed(
+                report=with_line(file.report or "", session.run_number, NEXT_ACTIONS, line)
+            )
         )
-        session.project(RequestStatus.DONE)
+        session.write_status(RequestStatus.DONE)
         session.log.say("DONE", f"pr_url={push['pr_url']}")
         return dict(push)
 

@@ -127,7 +127,7 @@ class StepWork:
             report = file.report or ""
             if marker in report:
                 return file
-            return file.changed(report=with_line(report, session.run_id, STEPS, line))
+            return file.changed(report=with_line(report, session.run_number, STEPS, line))
 
         session.edit_request(change)
         session.log.say("STEP", f"{step.id} done")

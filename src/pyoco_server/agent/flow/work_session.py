@@ -20,9 +20,9 @@ from pyoco_server.agent.flow.report_parts import NOTES, flat, with_line
 from pyoco_server.agent.flow.run_log import RunLog
 from pyoco_server.agent.git.git_command import GitFailed, Interrupted
 from pyoco_server.agent.git.worktrees import Worktree, wip_subject, wip_trailer
-from pyoco_server.agent.projection import Projection
+from pyoco_server.agent.header_status import HeaderStatus
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
-from pyoco_server.agent.request_ids import checked_request_id, is_request_run_id
+from pyoco_server.agent.request_ids import checked_request_id, is_run_number
 from pyoco_server.agent.run_files import RUNNER_LOG, RunFiles, Stage, StepState
 from pyoco_server.errors import shortened
 from pyoco_server.records.runs.causes import CauseKind
@@ -42,9 +42,9 @@ PHASES: Final = {
 _LOCK_SEC: Final = 60.0
 
 
-def run_params(request_id: str, run_id: str, repo: Path) -> dict[str, str]:
+def run_params(request_id: str, run_number: str, repo: Path) -> dict[str, str]:
     """The parameters of a run of the flow `agent_request`."""
-    return {"request_id": request_id, "request_run": run_id, "repo": str(repo.resolve())}
+    return {"request_id": request_id, "request_run": run_number, "repo": str(repo.resolve())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RequestParams:
 
     settings: AgentSettings
     request_id: str
-    run_id: str
+    run_number: str
 
     @classmethod
     def of(cls, params: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> "RequestParams":
@@ -71,15 +71,17 @@ class RequestParams:
                 f"repo={shortened(named)} is not the repository of this worker.",
                 hint=f"Submit the run with the tag of that repository; this worker has {repo}.",
             )
-        run_id = params.get("request_run")
-        if not is_request_run_id(run_id):
+        run_number = params.get("request_run")
+        if not is_run_number(run_number):
             raise AgentError(
                 AgentCode.INVALID_REQUEST,
-                f"request_run={shortened(run_id)} is not an id of a run.",
+                f"request_run={shortened(run_number)} is not an id of a run.",
                 hint="Use three digits, such as '001'.",
             )
         return cls(
-            load_settings(repo, environ=environ), checked_request_id(params.get("request_id")), str(run_id)
+            load_settings(repo, environ=environ),
+            checked_request_id(params.get("request_id")),
+            str(run_number),
         )
 
 
@@ -89,13 +91,13 @@ class WorkSession:
     def __init__(self, params: RequestParams, log: RunLog, is_cancelled: Callable[[], bool]) -> None:
         self.settings = params.settings
         self.request_id = params.request_id
-        self.run_id = params.run_id
+        self.run_number = params.run_number
         self.paths = params.settings.paths
         self.requests = self.paths.requests
-        self.files = RunFiles(self.paths, params.request_id, params.run_id)
+        self.files = RunFiles(self.paths, params.request_id, params.run_number)
         self.log = log
         self.is_cancelled = is_cancelled
-        self.stage = self.files.stage() or Stage(request_id=params.request_id, run_id=params.run_id)
+        self.stage = self.files.stage() or Stage(request_id=params.request_id, run_id=params.run_number)
 
     @property
     def worktree(self) -> Worktree:
@@ -121,27 +123,27 @@ class WorkSession:
         is_new = not self.stage.started_at
         if is_new:
             self.stage.started_at = self._time()
-            self.log.say("RUN", f"started run_id={self.run_id}")
+            self.log.say("RUN", f"started run_id={self.run_number}")
         elif self.stage.task == task:
-            self.log.say("RUN", f"resumed run_id={self.run_id}")
+            self.log.say("RUN", f"resumed run_id={self.run_number}")
         if is_new or self.stage.phase != phase:
             self.log.say("PHASE", phase)
         self.stage.task, self.stage.phase, self.stage.pyoco_run_id = task, phase, pyoco_run_id
         self.stage.work_saved = self.stage.ended_at = None
-        self.project(RequestStatus.RUNNING)
+        self.write_status(RequestStatus.RUNNING)
 
     def check_is_latest(self) -> None:
         """A run that was submitted again must not continue beside a later one of its request."""
         request = self.request
-        if request.is_of_later_run(self.run_id):
-            latest = request.run_id
+        if request.is_of_later_run(self.run_number):
+            latest = request.run_number
             raise AgentError(
                 AgentCode.INVALID_REQUEST,
-                f"Run {self.run_id} of {self.request_id} is not its latest run, which is {latest}.",
+                f"Run {self.run_number} of {self.request_id} is not its latest run, which is {latest}.",
                 hint=f"pyoco-client requests rerun {self.request_id}",
             )
 
-    def project(
+    def write_status(
         self, status: RequestStatus, *, blocked: str | None = None, failed: str | None = None
     ) -> None:
         """Write the state; a broken header is reported, and left to its author."""
@@ -153,8 +155,8 @@ class WorkSession:
         if blocked is None and failed is None:
             self.files.clear_error()
         self.save_stage()
-        fields = Projection(status=status, blocked_reason=blocked, failure_reason=failed).fields(
-            stage, self.run_id
+        fields = HeaderStatus(status=status, blocked_reason=blocked, failure_reason=failed).fields(
+            stage, self.run_number
         )
         self.edit_request(lambda file: file.changed(fields))
 
@@ -166,7 +168,7 @@ class WorkSession:
         """Write what `change` makes of the file; a failure is logged, and does not end the task."""
 
         def unless_later(file: RequestFile) -> RequestFile:
-            return file if file.is_of_later_run(self.run_id) else change(file)
+            return file if file.is_of_later_run(self.run_number) else change(file)
 
         try:
             self.requests.change(self.request_id, unless_later, self.now())
@@ -202,9 +204,9 @@ class WorkSession:
         reason = flat(f"{error.code}: {error.message}")
         line = f"- Failed while {self.stage.phase}: {reason}"
         self.edit_request(
-            lambda file: file.changed(report=with_line(file.report or "", self.run_id, NOTES, line))
+            lambda file: file.changed(report=with_line(file.report or "", self.run_number, NOTES, line))
         )
-        self.project(RequestStatus.FAILED, failed=reason)
+        self.write_status(RequestStatus.FAILED, failed=reason)
 
     def stop(self) -> None:
         """Save uncommitted work on the branch: only then is the request queued again."""
@@ -215,7 +217,7 @@ class WorkSession:
             if self.stage.branch and worktree.was_created():
                 worktree.open()
                 commit = worktree.save(
-                    wip_subject(self.request_id, self.stage.step), wip_trailer(self.run_id, self.now())
+                    wip_subject(self.request_id, self.stage.step), wip_trailer(self.run_number, self.now())
                 )
         except (AgentError, GitFailed, OSError) as error:
             self.stage.work_saved = False
@@ -234,7 +236,7 @@ class WorkSession:
         self.stage.work_saved = True
         if self.stage.step is not None:
             self.set_step(self.stage.step, state="waiting")
-        self.project(RequestStatus.QUEUED)
+        self.write_status(RequestStatus.QUEUED)
         self.log.say("RUN", "stopped; the work is on the branch")
 
     def _log_difference(self, worktree: Worktree) -> None:
@@ -256,7 +258,7 @@ def working(ctx: Any, task: str) -> Iterator[WorkSession]:
     params.settings.paths.prepare()
     # Before the run folder is made: nothing is written for a request that does not exist.
     params.settings.paths.requests.read(params.request_id)
-    files = RunFiles(params.settings.paths, params.request_id, params.run_id)
+    files = RunFiles(params.settings.paths, params.request_id, params.run_number)
     files.create()
 
     def is_cancelled() -> bool:

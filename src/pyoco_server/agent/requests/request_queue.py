@@ -18,9 +18,9 @@ from msgspec import structs
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.flow.work_session import FLOW_NAME, run_params
-from pyoco_server.agent.projection import AgentRunFacts, project_run, projected
+from pyoco_server.agent.header_status import AgentRunFacts, header_status_of, write_run_state
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
-from pyoco_server.agent.request_ids import request_run_id
+from pyoco_server.agent.request_ids import run_number_text
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import (
     REMOVED,
@@ -198,7 +198,7 @@ class RequestQueue:
     def new_record(self, request_id: str) -> RequestRecord:
         return RequestRecord(repo=self._repository.tag, request_id=request_id, created_at=self._clock())
 
-    async def change(
+    async def change_or_create(
         self,
         request_id: str,
         decide: Callable[[RequestRecord, RequestState], RequestRecord],
@@ -222,7 +222,7 @@ class RequestQueue:
             return
         raise self._connection.unavailable(f"others write the request {request_id} all the time; try again")
 
-    async def update(self, request_id: str, make: Callable[[RequestRecord], RequestRecord]) -> None:
+    async def change_existing(self, request_id: str, make: Callable[[RequestRecord], RequestRecord]) -> None:
         """Write what `make` returns for the current record, if there is one."""
 
         def changed(record: RequestRecord | None) -> RequestRecord:
@@ -309,18 +309,18 @@ class RequestQueue:
         """Write the state of the run to the file, while its flow does not; and its end to the record."""
         if snapshot is not None and snapshot.status in (RunStatus.RUNNING, RunStatus.CANCELLING):
             return
-        outcome = await asyncio.to_thread(self._project, record, run, snapshot)
+        outcome = await asyncio.to_thread(self._write_run_state, record, run, snapshot)
         if outcome is not None:
             log.info(
                 "the run %s of the request %s has ended: %s",
-                request_run_id(run.number),
+                run_number_text(run.number),
                 record.request_id,
                 outcome,
                 extra={"run_id": run.run_id},
             )
             await self._change_run(record.request_id, run, outcome=outcome)
 
-    def _project(
+    def _write_run_state(
         self, record: RequestRecord, run: RequestRun, snapshot: RunSnapshot | None
     ) -> RequestOutcome | None:
         """The outcome if the run has ended."""
@@ -328,9 +328,11 @@ class RequestQueue:
         if snapshot is None and (end := end_of_removed(stage)) is not None:
             return RequestOutcome(end.status)
         facts = _LOST if snapshot is None else facts_of(snapshot, work_saved=work_saved)
-        number = request_run_id(run.number)
+        number = run_number_text(run.number)
         try:
-            project_run(self._repository.settings, record.request_id, number, facts, self._repository.now())
+            write_run_state(
+                self._repository.settings, record.request_id, number, facts, self._repository.now()
+            )
         except (AgentError, OSError) as error:
             # A person has removed the file, or broken its header. The record has the status.
             log.warning(
@@ -339,7 +341,7 @@ class RequestQueue:
                 error,
                 extra={"run_id": run.run_id},
             )
-        return RequestOutcome(projected(facts, stage).status) if facts.status.terminal else None
+        return RequestOutcome(header_status_of(facts, stage).status) if facts.status.terminal else None
 
     async def _note_queued(self, record: RequestRecord) -> None:
         fields = {"status": RequestStatus.QUEUED, "blocked_reason": None, "failure_reason": None}
@@ -358,7 +360,9 @@ class RequestQueue:
                 log.warning("the request %s cannot be written: %s", record.request_id, error)
                 return
             log.warning("the request %s has no file any more, and leaves the queue", record.request_id)
-            await self.update(record.request_id, lambda found: structs.replace(found, queued_at=None))
+            await self.change_existing(
+                record.request_id, lambda found: structs.replace(found, queued_at=None)
+            )
 
     async def _change_run(self, request_id: str, run: RequestRun, **fields: object) -> None:
         def changed(record: RequestRecord) -> RequestRecord:
@@ -367,7 +371,7 @@ class RequestQueue:
                 return record
             return with_run(record, structs.replace(found, **fields))
 
-        await self.update(request_id, changed)
+        await self.change_existing(request_id, changed)
 
     def _job(self, record: RequestRecord, run: RequestRun) -> Job:
         """The same each time."""
@@ -376,7 +380,7 @@ class RequestQueue:
             tag=record.repo,
             tags=[record.request_id],
             params=dict(
-                run_params(record.request_id, request_run_id(run.number), self._repository.settings.repo)
+                run_params(record.request_id, run_number_text(run.number), self._repository.settings.repo)
             ),
             run_id=run.run_id,
             cause=Cause(kind=CauseKind.REQUEST, id=record.request_id),

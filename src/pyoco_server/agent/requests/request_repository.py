@@ -15,8 +15,8 @@ from pyoco_server.agent.git.repository import check_repository, origin_url
 from pyoco_server.agent.git.worktrees import is_saved
 from pyoco_server.agent.repo_tag import repo_tag
 from pyoco_server.agent.request_file import RequestFile
-from pyoco_server.agent.request_ids import MAX_SEQUENCE, request_run_id
-from pyoco_server.agent.run_files import RunFiles, run_ids
+from pyoco_server.agent.request_ids import MAX_SEQUENCE, run_number_text
+from pyoco_server.agent.run_files import RunFiles, run_numbers
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.value_types import Tag
 
@@ -92,7 +92,7 @@ class RequestRepository:
         return file
 
     def run(self, request_id: str, number: int) -> RunFiles:
-        return RunFiles(self.settings.paths, request_id, request_run_id(number))
+        return RunFiles(self.settings.paths, request_id, run_number_text(number))
 
     def run_dir(self, request_id: str, run_id: str) -> str:
         """Relative to the repository."""
@@ -100,7 +100,7 @@ class RequestRepository:
 
     def run_numbers(self, request_id: str) -> list[int]:
         """Of the runs that have a folder, oldest first."""
-        return [int(name) for name in run_ids(self.settings.paths, request_id)]
+        return [int(name) for name in run_numbers(self.settings.paths, request_id)]
 
     def last_run_number(self, file: RequestFile) -> int:
         """The highest one that has a folder, or that the file names; 0 if there is none.
@@ -108,7 +108,7 @@ class RequestRepository:
         The file is part of the repository, and the folders are not: in another clone only the file knows of
         earlier runs, whose commits name them.
         """
-        known = [*self.run_numbers(file.request_id), int(file.run_id or 0)]
+        known = [*self.run_numbers(file.request_id), int(file.run_number or 0)]
         return max((number for number in known if number <= MAX_SEQUENCE), default=0)
 
     def check_preflight(self, file: RequestFile) -> None:

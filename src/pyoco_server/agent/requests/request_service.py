@@ -11,10 +11,10 @@ from msgspec import structs
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.doctor import Check
 from pyoco_server.agent.git.repository import check_branches
-from pyoco_server.agent.projection import Projection
+from pyoco_server.agent.header_status import HeaderStatus
 from pyoco_server.agent.request_file import Priority, RequestFile, RequestStatus, answer_key, one_line
 from pyoco_server.agent.request_folder import NewRequest, no_such_request
-from pyoco_server.agent.request_ids import is_request_id, is_request_run_id, request_run_id
+from pyoco_server.agent.request_ids import is_request_id, is_run_number, run_number_text
 from pyoco_server.agent.requests.request_queue import RequestQueue, StoredRequest
 from pyoco_server.agent.requests.request_repository import RequestRepository
 from pyoco_server.agent.requests.request_state import RequestState
@@ -69,10 +69,10 @@ class RequestRunState:
         return None if self.stage is None else self.stage.pyoco_run_id
 
     @property
-    def projection(self) -> Projection:
+    def header_status(self) -> HeaderStatus:
         """The status of the request while this was its latest run."""
         if self.latest is not None:
-            return self.latest.projection
+            return self.latest.header_status
         if self.run is not None and self.run.outcome is not None:
             status = RequestStatus(self.run.outcome)
         elif self.stage is not None and self.stage.status in _OUTCOMES:
@@ -81,7 +81,7 @@ class RequestRunState:
             # Its server is gone, and nobody executes it.
             status = RequestStatus.FAILED
         reason = None if self.stage is None else self.stage.failure_reason
-        return Projection(status=status, failure_reason=reason if status == RequestStatus.FAILED else None)
+        return HeaderStatus(status=status, failure_reason=reason if status == RequestStatus.FAILED else None)
 
 
 class RequestService:
@@ -134,7 +134,7 @@ class RequestService:
     async def question(self, state: RequestState) -> WaitRecord | None:
         """The wait of its question; None if it asks nothing."""
         asked = state.question
-        found = None if asked is None else await self._waits.find(asked.wait_id)
+        found = None if asked is None else await self._waits.find_from_leader(asked.wait_id)
         return None if found is None else found.record
 
     async def runs(self, request_id: str) -> list[RequestRunState]:
@@ -166,13 +166,13 @@ class RequestService:
     async def run(self, request_id: str, run_number: str) -> RequestRunState:
         """AgentError RUN_NOT_FOUND if it has no such run."""
         runs = await self.runs(request_id)
-        found = next((run for run in runs if run.files.run_id == run_number), None)
+        found = next((run for run in runs if run.files.run_number == run_number), None)
         if found is None:
-            shown = run_number if is_request_run_id(run_number) else "of this id"
+            shown = run_number if is_run_number(run_number) else "of this id"
             raise AgentError(
                 AgentCode.RUN_NOT_FOUND,
                 f"The request {request_id} has no run {shown}.",
-                hint=f"It has: {', '.join(run.files.run_id for run in runs) or 'none'}.",
+                hint=f"It has: {', '.join(run.files.run_number for run in runs) or 'none'}.",
             )
         return found
 
@@ -257,7 +257,7 @@ class RequestService:
         _check_not_open(state)
         await asyncio.to_thread(_check_readable, state.file)
         await asyncio.to_thread(self.repository.check_preflight, state.file)
-        await self.queue.change(request_id, self._enqueued)
+        await self.queue.change_or_create(request_id, self._enqueued)
         await self.queue.reconcile(request_id)
         self.queue.wake()
         return await self.read(request_id)
@@ -286,7 +286,7 @@ class RequestService:
             intent = StopIntent(at=self._clock(), by=caller.api_key_id)
             return with_run(record, structs.replace(run, stop=intent))
 
-        await self.queue.change(request_id, stopped)
+        await self.queue.change_or_create(request_id, stopped)
         await self.queue.reconcile(request_id)
         self.queue.wake()
         return await self.read(request_id)
@@ -313,14 +313,14 @@ class RequestService:
                 text=text,
                 at=self._clock(),
                 by=actor,
-                key=answer_key(request_run_id(run.number), question.task, question.name),
+                key=answer_key(run_number_text(run.number), question.task, question.name),
             )
             return structs.replace(record, answer=intent)
 
         before = await self.read(request_id)
         await asyncio.to_thread(_check_readable, before.file)
         await self._check_answer(before, text)
-        await self.queue.change(request_id, answered)
+        await self.queue.change_or_create(request_id, answered)
         await self.queue.reconcile(request_id)
         self.queue.wake()
         state = await self.read(request_id)
@@ -361,7 +361,7 @@ class RequestService:
                 return found
             return structs.replace(found, answer=structs.replace(intent, accepted=accepted))
 
-        await self.queue.update(record.request_id, finished)
+        await self.queue.change_existing(record.request_id, finished)
 
     def _append(self, request_id: str, intent: AnswerIntent) -> None:
         at, key = self.repository.at(intent.at), intent.key or intent.wait_id
@@ -451,8 +451,8 @@ def _cannot_edit(request_id: str) -> AgentError:
 
 def _has_begun_since(state: RequestState, file: RequestFile) -> bool:
     """Whether a run has begun since the state was read: the file says so before the run reads the want."""
-    known = state.file.run_id if state.file.status == RequestStatus.RUNNING else None
-    return file.status == RequestStatus.RUNNING and file.run_id != known
+    known = state.file.run_number if state.file.status == RequestStatus.RUNNING else None
+    return file.status == RequestStatus.RUNNING and file.run_number != known
 
 
 def _decision_id(record: RequestRecord, intent: AnswerIntent) -> str:

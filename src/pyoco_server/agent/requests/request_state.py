@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import UNSET
 
 from pyoco_server.agent.flow.work_session import PHASES
-from pyoco_server.agent.projection import AgentRunFacts, Projection, projected
+from pyoco_server.agent.header_status import AgentRunFacts, HeaderStatus, header_status_of
 from pyoco_server.agent.request_file import RequestFile, RequestStatus
 from pyoco_server.agent.run_files import Stage
 from pyoco_server.records.agent.request_models import RequestRecord, RequestRun
@@ -29,11 +29,11 @@ class RequestState:
     run: RunSnapshot | None = None
     # Of the latest run.
     stage: Stage | None = None
-    projection: Projection
+    header_status: HeaderStatus
 
     @property
     def status(self) -> RequestStatus:
-        return self.projection.status
+        return self.header_status.status
 
     @property
     def latest(self) -> RequestRun | None:
@@ -76,50 +76,50 @@ def state_of(
         record=record,
         run=run,
         stage=stage,
-        projection=_projection(file, record, run, stage, work_saved),
+        header_status=_header_status(file, record, run, stage, work_saved),
     )
 
 
-def _projection(
+def _header_status(
     file: RequestFile,
     record: RequestRecord | None,
     run: RunSnapshot | None,
     stage: Stage | None,
     work_saved: bool | None,
-) -> Projection:
+) -> HeaderStatus:
     latest = None if record is None else record.latest
     if record is not None and record.is_queued:
-        return Projection(status=RequestStatus.QUEUED)
+        return HeaderStatus(status=RequestStatus.QUEUED)
     if latest is None:
         return _of_file(file)
     if latest.outcome is not None:
         # A later version may know other outcomes.
         status = _END_OF.get(latest.outcome, RequestStatus.FAILED)
         reason = file.text("failure_reason") if status == RequestStatus.FAILED else None
-        return Projection(status=status, failure_reason=reason)
+        return HeaderStatus(status=status, failure_reason=reason)
     if run is None:
         if latest.stored:
-            return end_of_removed(stage) or Projection(status=RequestStatus.FAILED, failure_reason=REMOVED)
-        return Projection(status=RequestStatus.QUEUED)
-    return projected(facts_of(run, work_saved=work_saved), stage)
+            return end_of_removed(stage) or HeaderStatus(status=RequestStatus.FAILED, failure_reason=REMOVED)
+        return HeaderStatus(status=RequestStatus.QUEUED)
+    return header_status_of(facts_of(run, work_saved=work_saved), stage)
 
 
-def _of_file(file: RequestFile) -> Projection:
+def _of_file(file: RequestFile) -> HeaderStatus:
     """Of a request that was never executed here: the file may come from another machine."""
     if file.status in _OPEN:
-        return Projection(
+        return HeaderStatus(
             status=RequestStatus.FAILED,
             failure_reason=f"the file says {file.status}, and this server knows no run of it; run it again",
         )
     reason = file.text("failure_reason") if file.status == RequestStatus.FAILED else None
-    return Projection(status=file.status, failure_reason=reason)
+    return HeaderStatus(status=file.status, failure_reason=reason)
 
 
-def end_of_removed(stage: Stage | None) -> Projection | None:
+def end_of_removed(stage: Stage | None) -> HeaderStatus | None:
     """How a run ended that was removed since, such as by retention; None if it had not ended."""
     if stage is None or stage.ended_at is None or stage.status not in _ENDS:
         return None
-    return Projection(status=RequestStatus(stage.status), failure_reason=stage.failure_reason)
+    return HeaderStatus(status=RequestStatus(stage.status), failure_reason=stage.failure_reason)
 
 
 def facts_of(run: RunSnapshot, *, work_saved: bool | None = None) -> AgentRunFacts:

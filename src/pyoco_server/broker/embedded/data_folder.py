@@ -1,7 +1,7 @@
 """The data folder of the embedded server: its lock and its files.
 
     lock          locked by the server process while it runs; names the process
-    server.conf   written at every start
+    server.conf   written at every start (server_config.py)
     server.log    the log of this start, and server.log.1 that of the one before
     *.ports       where the server listens, written by the server
     jetstream/    the data
@@ -12,7 +12,6 @@ Everything but the last two may be deleted while no server runs.
 
 import asyncio
 import fcntl
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -21,11 +20,11 @@ from pathlib import Path
 
 import msgspec
 
+from pyoco_server.broker.embedded.server_config import server_config
 from pyoco_server.errors import EmbeddedServerError
 
 # With less, a disk counts as full: blocks of a stream are up to 8 MiB.
 ENOUGH_BYTES = 16 * 1024 * 1024
-_LOG_LIMIT_BYTES = 10_000_000
 _LOCK_RETRY_SEC = 0.05
 
 
@@ -112,13 +111,12 @@ class ServerFolder:
                 stale.unlink()
             if self.log_path.exists():
                 self.log_path.replace(self.log_path.with_name("server.log.1"))
-            # nats-server reads JSON, but not its \u escapes.
-            configuration = self._configuration(listen)
-            configuration |= {"http": monitor, "http_base_path": monitor_path}
-            text = json.dumps(configuration, indent=2, ensure_ascii=False)
+            text = server_config(
+                self.path, self.log_path, listen=listen, monitor=monitor, monitor_path=monitor_path
+            )
             self.config_path.unlink(missing_ok=True)
             self.config_path.touch(0o600)
-            self.config_path.write_text(text + "\n", encoding="utf-8")
+            self.config_path.write_text(text, encoding="utf-8")
 
     def open_log(self) -> int:
         """For the output of nats-server before it has read its configuration, and in a crash."""
@@ -145,18 +143,6 @@ class ServerFolder:
         except FileNotFoundError:
             return ""
         return "\n".join(lines[-count:])
-
-    def _configuration(self, listen: str) -> dict[str, object]:
-        return {
-            "server_name": "pyoco-embedded",
-            "listen": listen,
-            "ports_file_dir": str(self.path),
-            "log_file": str(self.log_path),
-            "logfile_size_limit": _LOG_LIMIT_BYTES,
-            "logfile_max_num": 2,
-            # The default is two minutes between an acknowledgement and the sync to disk; one second is free.
-            "jetstream": {"store_dir": str(self.path), "sync_interval": "1s"},
-        }
 
     def _open_lock(self) -> int:
         with self._explaining_os_errors():

@@ -21,6 +21,10 @@ _NO_SUCH_MESSAGE = 10057
 _NO_STORAGE = 10047
 
 
+class ConsumerGone(Exception):
+    """The server refuses the pull: the consumer was deleted, or its leader is moving."""
+
+
 class ApiRefused(Exception):
     """The server replied with an error."""
 

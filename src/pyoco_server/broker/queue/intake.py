@@ -339,7 +339,7 @@ class Intake:
         try:
             await delivery.nak()
         except NatsUnavailable as error:
-            log.debug("delivery %s comes back after AckWait: %s", delivery.token, error)
+            log.debug("delivery %s comes back after AckWait: %s", delivery.id, error)
 
 
 class TagPulls:

@@ -17,6 +17,7 @@ from pyoco_server.broker.queue.tag_consumers import (
     configured_limits,
     consumer_info,
     limits_in,
+    work_subject,
 )
 from pyoco_server.broker.queue.work_queue import run_id_in
 
@@ -97,7 +98,7 @@ class QueuePlaces:
 
     async def _jobs(self, tag: str, *, since: str = "") -> AsyncIterator[StreamMessage]:
         """The jobs of the tag in order, as many as a search may read."""
-        subject = f"{self._config.work_subject_prefix}.{tag}"
+        subject = work_subject(self._config, tag)
         after = 0
         for _ in range(_MOST_BATCHES):
             batch = await read_batch(
@@ -117,7 +118,7 @@ class QueuePlaces:
 
     async def _never_served(self, tag: str) -> TagQueue:
         config = self._config
-        subject = f"{config.work_subject_prefix}.{tag}"
+        subject = work_subject(config, tag)
         state = await stream_state(self._connection, config.work_stream, subjects=subject)
         return TagQueue(
             limits=configured_limits(config),

@@ -86,10 +86,10 @@ class QueuedRuns:
         self._newest: dict[str, _Position] = {}
         self._count_by_subject: Counter[str] = Counter()
 
-    def has_job(self, run_id: str, generation: int) -> bool:
+    def is_queued(self, run_id: str, *, min_generation: int) -> bool:
         """Whether there is a job of this generation, or a newer one, which its snapshot is about to show."""
         job = self._jobs.get(run_id)
-        return job is not None and job.generation >= generation
+        return job is not None and job.generation >= min_generation
 
     async def count(self) -> QueueCount:
         """Call it before reading which runs have ended: a run that has not ended had its job at that time."""
@@ -133,7 +133,7 @@ class QueuedRuns:
 
     def forget_before(self, run_id: str, generation: int) -> None:
         """The run waits in this generation: the job of an earlier one has left the queue."""
-        if not self.has_job(run_id, generation):
+        if not self.is_queued(run_id, min_generation=generation):
             self.forget(run_id)
 
     def _add(self, run_id: str, job: _QueuedJob, position: _Position) -> None:

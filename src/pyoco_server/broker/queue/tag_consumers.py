@@ -66,7 +66,7 @@ async def ensure_consumer(connection: Connection, tag: str) -> TagConsumer:
     config = connection.config
     consumer = ConsumerConfig(
         durable_name=consumer_name(tag),
-        filter_subject=_subject(config, tag),
+        filter_subject=work_subject(config, tag),
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=config.consumer_ack_wait_sec,
         max_deliver=config.consumer_max_deliver,
@@ -132,14 +132,14 @@ async def consumer_info(connection: Connection, tag: str) -> dict[str, Any] | No
         if refused.code != jetstream_api.NOT_FOUND:
             raise connection.unavailable(f"{endpoint}: {refused}") from refused
     else:
-        if subjects_of(info) == [_subject(connection.config, tag)]:
+        if subjects_of(info) == [work_subject(connection.config, tag)]:
             return info
     return await other_consumer(connection, tag)
 
 
 async def other_consumer(connection: Connection, tag: str) -> dict[str, Any] | None:
     """The consumer of a tag that has another name than ours."""
-    subject = _subject(connection.config, tag)
+    subject = work_subject(connection.config, tag)
     try:
         listed = await consumers(connection)
     except (NoResponders, NatsForbidden):
@@ -218,14 +218,15 @@ class UnusableConsumers:
                 raise UnusableConsumer(problem)
 
     def _problem(self, tag: str) -> str:
-        subject = _subject(self._connection.config, tag)
+        subject = work_subject(self._connection.config, tag)
         for each in self.found:
             if any(_covers(pattern, subject) for pattern in each.subjects):
                 return each.problem
         return ""
 
 
-def _subject(config: NatsBackendConfig, tag: str) -> str:
+def work_subject(config: NatsBackendConfig, tag: str) -> str:
+    """Where the jobs of a tag are published."""
     return f"{config.work_subject_prefix}.{tag}"
 
 

@@ -18,10 +18,11 @@ from pyoco_server.broker.queue.tag_consumers import (
     configured_limits,
     consumer_info,
     limits_in,
+    work_subject,
 )
 from pyoco_server.errors import UnreadableRecord
 from pyoco_server.records.decoding import json_record
-from pyoco_server.records.runs.run_models import Job, encode
+from pyoco_server.records.runs.run_models import DeliveryId, Job, encode
 from pyoco_server.telemetry import tracing
 
 log = logging.getLogger(__name__)
@@ -81,9 +82,8 @@ class Delivery:
         return self.limits.exhausted_by(self.number)
 
     @property
-    def token(self) -> tuple[int, int]:
-        """Identifies the delivery; of two deliveries of one message, the later one is greater."""
-        return (self.stream_seq, self.number)
+    def id(self) -> DeliveryId:
+        return DeliveryId(self.stream_seq, self.number)
 
     def ack(self) -> Coroutine[Any, Any, None]:
         """Done: the message leaves the queue."""
@@ -102,7 +102,7 @@ class Delivery:
         worker that has it by then. The message is redelivered without it in that case.
         """
         if self.has_expired:
-            log.info("no nak for delivery %s: it has passed AckWait", self.token)
+            log.info("no nak for delivery %s: it has passed AckWait", self.id)
             return
         delay = b" " + msgspec.json.encode({"delay": int(delay_sec * 1e9)}) if delay_sec else b""
         await self._reply(b"-NAK" + delay)
@@ -164,7 +164,7 @@ class WorkQueue:
     ) -> Coroutine[Any, Any, int]:
         """Enqueue a job; the same run twice is stored once."""
         headers = {"Nats-Msg-Id": job.run_id, _REVISION_HEADER: str(run_revision), **tracing.trace_headers()}
-        subject = f"{self._config.work_subject_prefix}.{job.tag}"
+        subject = work_subject(self._config, job.tag)
         return publish_acked(self._connection, subject, encoded or encode(job), headers)
 
     async def publish_again(self, job: Job, *, revision: int, replaces: int | None = None) -> str:
@@ -174,7 +174,7 @@ class WorkQueue:
         that was not started stays at its revision, so that the message it `replaces` is part of the id as
         well. It carries no revision: to claim a run that may have been started, its snapshot must be read.
         """
-        subject = f"{self._config.work_subject_prefix}.{job.tag}"
+        subject = work_subject(self._config, job.tag)
         message_id = f"{job.run_id}.{revision}"
         headers = {"Nats-Msg-Id": message_id if replaces is None else f"{message_id}.{replaces}"}
         await publish_acked(self._connection, subject, encode(job), headers)
@@ -186,7 +186,7 @@ class WorkQueue:
         After the deduplication window it is stored again, and cannot be claimed: a job is for one generation
         of its run.
         """
-        subject = f"{self._config.work_subject_prefix}.{job.tag}"
+        subject = work_subject(self._config, job.tag)
         headers = {"Nats-Msg-Id": f"{job.run_id}.g{job.generation}", **tracing.trace_headers()}
         await publish_acked(self._connection, subject, encode(job), headers)
 
@@ -194,7 +194,7 @@ class WorkQueue:
         """The job of this sequence as the leader knows it; None when it has left the queue."""
         return await message_at(self._connection, self._config.work_stream, sequence)
 
-    async def has_job(self, run_id: str, sequence: int) -> bool:
+    async def is_job_of(self, run_id: str, *, sequence: int) -> bool:
         """Whether the message of this sequence is a job of this run."""
         message = await self.message(sequence)
         # A stream that was created again uses the same sequences for other runs.

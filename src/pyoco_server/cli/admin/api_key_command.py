@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from pyoco_server.audit.key_entries import key_entry
-from pyoco_server.auth.key_administration import KeyAdministration, KeyState, state_of
+from pyoco_server.auth.key_administration import ApiKeyNotFound, KeyAdministration, KeyState, state_of
 from pyoco_server.auth.scopes import Scope, parse_scopes
 from pyoco_server.auth.tokens import KEY_ID_EXPECTED, Token, is_key_id
 from pyoco_server.broker.client.connection import Connection
@@ -40,7 +40,7 @@ from pyoco_server.cli.views.console import (
 )
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import FieldProblem, InvalidCliArgument, NatsUnavailable, shortened
 from pyoco_server.records.value_types import TAG_PATTERN
 
 T = TypeVar("T")
@@ -197,7 +197,13 @@ def _administer(
         finally:
             await connection.close()
 
-    return asyncio.run(connected())
+    try:
+        return asyncio.run(connected())
+    except ApiKeyNotFound as unknown:
+        message = f"there is no such API key; {KEY_ID_EXPECTED}"
+        raise InvalidCliArgument(
+            problems=[FieldProblem("--key-id", message, shortened(unknown.key_id))]
+        ) from None
 
 
 async def _write_entry(connection: Connection, action: str, record: ApiKeyRecord) -> None:

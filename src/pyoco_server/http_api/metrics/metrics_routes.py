@@ -79,7 +79,7 @@ async def _add_all(gateway: Gateway, page: MetricPage) -> None:
         page.put("pyoco_schedule_decisions_total", count, outcome)
     await _add_workflow_events(gateway.workflow_events, page)
     gateway.listing.timings.report_to(page)
-    gateway.requests.report_to(page)
+    gateway.request_counts.report_to(page)
     _add_gateway(gateway, page)
 
 
@@ -251,7 +251,7 @@ def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
     for space in gateway.storage.space:
         page.put("pyoco_nats_free_bytes", space.free_bytes, space.of)
         page.put("pyoco_nats_limit_bytes", space.limit_bytes, space.of)
-    page.put("pyoco_watchers", gateway.listing.changes.followers + gateway.waits.inbox.followers)
+    page.put("pyoco_watchers", gateway.listing.run_hub.followers + gateway.waits.inbox.followers)
     page.put("pyoco_build_info", 1, *_BUILD)
     for dependency, in_use in fast_paths().items():
         page.put("pyoco_dependency_fast_path", in_use, dependency)

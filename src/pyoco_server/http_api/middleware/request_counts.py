@@ -64,7 +64,7 @@ class RequestCountMiddleware:
             raise
 
     def _count(self, scope: Scope, status: int, began: float) -> None:
-        counts: RequestCounts = scope["app"].state.gateway.requests
+        counts: RequestCounts = scope["app"].state.gateway.request_counts
         counts.add(scope["method"], _route_of(scope), status, time.perf_counter() - began)
 
 

@@ -51,7 +51,7 @@ async def watch_list(request: Request) -> Response:
         # A browser that reconnects sends its first URL again, and this newer position.
         after = position_in_header(last_event_id, _EXPECTED_POSITION)
     gateway = gateway_of(request)
-    changes = gateway.listing.changes
+    changes = gateway.listing.run_hub
     if not await has_read_up_to(gateway, gateway.listing, after):
         after = UNKNOWN_POSITION
     encode = _encoded_with_params if with_params else _encoded

@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket
 
 from pyoco_server.agent.agent_errors import AgentError
 from pyoco_server.agent.flow.run_log import said_phase
-from pyoco_server.agent.projection import Projection
+from pyoco_server.agent.header_status import HeaderStatus
 from pyoco_server.agent.requests.request_service import RequestRunState, RequestService
 from pyoco_server.agent.requests.request_state import phase_of_task
 from pyoco_server.agent.run_files import RUNNER_LOG
@@ -117,7 +117,7 @@ async def _events(
             yield batch
     # Its end is written to the file before it is reported.
     await service.queue.reconcile(run.files.request_id)
-    yield _end(service, await service.run(run.files.request_id, run.files.run_id))
+    yield _end(service, await service.run(run.files.request_id, run.files.run_number))
 
 
 async def _merged(
@@ -165,8 +165,8 @@ async def _put_lines(gateway: Gateway, service: RequestService, run: RequestRun,
 async def _put_statuses(
     gateway: Gateway, service: RequestService, run: RequestRun, request_id: str, batches: _Batches
 ) -> None:
-    sent: Projection | None = None
-    with gateway.listing.changes.follow_run(run.run_id) as changes:
+    sent: HeaderStatus | None = None
+    with gateway.listing.run_hub.follow_run(run.run_id) as changes:
         while True:
             try:
                 state = await service.read(request_id)
@@ -178,8 +178,8 @@ async def _put_statuses(
                 return
             if state.latest is None or state.latest.number != run.number:
                 return
-            if state.projection != sent:
-                sent = state.projection
+            if state.header_status != sent:
+                sent = state.header_status
                 await batches.put([_status(service, sent)])
             await changes.next(_STATUS_SEC)
 
@@ -207,26 +207,26 @@ def _events_of_line(at: str, line: str) -> Iterator[RequestEvent]:
     yield LogEvent(ts=at, line=line)
 
 
-def _status(service: RequestService, projection: Projection) -> StatusEvent:
+def _status(service: RequestService, header_status: HeaderStatus) -> StatusEvent:
     return StatusEvent(
         ts=_ts(service),
-        status=projection.status,
-        blocked_reason=projection.blocked_reason,
-        failure_reason=projection.failure_reason,
+        status=header_status.status,
+        blocked_reason=header_status.blocked_reason,
+        failure_reason=header_status.failure_reason,
     )
 
 
 def _end(service: RequestService, run: RequestRunState) -> _Batch:
     """The last events."""
-    projection = run.projection
+    header_status = run.header_status
     done = DoneEvent(
         ts=_ts(service),
-        status=projection.status,
+        status=header_status.status,
         pr_url=None if run.stage is None else run.stage.pr_url,
         last_commit=None if run.stage is None else run.stage.last_commit,
-        failure_reason=projection.failure_reason,
+        failure_reason=header_status.failure_reason,
     )
-    return [_status(service, projection), done]
+    return [_status(service, header_status), done]
 
 
 def _ts(service: RequestService, at: float | None = None) -> str:

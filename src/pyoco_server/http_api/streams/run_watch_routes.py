@@ -74,7 +74,7 @@ async def _snapshots(
     gateway: Gateway, run_id: str, caller: Caller, known: _Known, time_left: WatchTime, *, records: bool
 ) -> EventSource:
     encode = _with_records if records else _without_records
-    with gateway.listing.changes.follow_run(run_id) as follower:
+    with gateway.listing.run_hub.follow_run(run_id) as follower:
         # Read after the follower is registered, so that no change is missed. And from the leader: a replica
         # may lag behind the feed, which does not repeat a change.
         stored = await find_run(gateway.runs.store, run_id, caller)

@@ -135,7 +135,7 @@ async def has_read_up_to(gateway: Gateway, model: RunListing | Waits, after: Buc
 
     It has not when the stream was truncated before the position of the client.
     """
-    hub = model.changes if isinstance(model, RunListing) else model.inbox
+    hub = model.run_hub if isinstance(model, RunListing) else model.inbox
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
     if not hub.ready:

@@ -15,7 +15,8 @@ from pyoco_server.records.value_types import Count, RunId, Tag
 from pyoco_server.records.waits.wait_models import Actor
 
 # Also a file name, and the last part of a branch name and of a NATS key.
-RequestId = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$(?!\n)")]
+REQUEST_ID_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$(?!\n)"
+RequestId = Annotated[str, Meta(pattern=REQUEST_ID_PATTERN)]
 # How many runs a record keeps; the files of earlier ones stay in the folder of runs.
 MAX_RUNS: Final = 100
 

@@ -11,8 +11,6 @@ from pyoco_server.records.value_types import Count
 
 # How many items one bulk operation may have.
 MAX_BULK_ITEMS: Final = 100_000
-# The highest sequence number of a JetStream stream.
-LAST_SEQUENCE: Final = 2**63 - 1
 
 
 class BulkAction(StrEnum):

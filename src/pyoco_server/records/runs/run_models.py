@@ -6,7 +6,7 @@ older worker can share a bucket.
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -192,6 +192,18 @@ class EarlierAttempt(Struct, kw_only=True, omit_defaults=True):
 MAX_EARLIER_ATTEMPTS: Final = 20
 
 
+class DeliveryId(NamedTuple):
+    """Identifies a delivery of a job; of two deliveries of one message, the later one is greater."""
+
+    # Of the message in the work stream.
+    sequence: Count
+    # How often the message had been delivered, this time included.
+    number: Count
+
+    def __str__(self) -> str:
+        return f"({self.sequence}, {self.number})"
+
+
 class RunSnapshot(Struct, kw_only=True):
     """The latest state of a run: bucket `pyoco_runs`, key `<run_id>`."""
 
@@ -201,6 +213,7 @@ class RunSnapshot(Struct, kw_only=True):
     # Of large ones the beginning (params_preview.py); then `params_sha256` is set.
     params: dict[str, Any]
     tasks: dict[str, TaskStatus]
+    # The last heartbeat of its worker; without a worker, when it was queued or parked.
     heartbeat_at: Timestamp
     updated_at: Timestamp
     tag: StoredTag = ""
@@ -216,8 +229,8 @@ class RunSnapshot(Struct, kw_only=True):
     earlier_attempts: list[EarlierAttempt] | UnsetType = UNSET
     # Of the claims, how many continued it after a wait: not because an earlier worker did not finish it.
     continuations: Count | UnsetType = UNSET
-    # (stream sequence, delivery number) of the owner's delivery: a greater one is a later owner.
-    delivery: tuple[Count, Count] | None = None
+    # The owner's delivery: a greater one is a later owner.
+    delivery: DeliveryId | None = None
     # Its owner has shut down and released it; unset otherwise.
     handed_back: bool | UnsetType = UNSET
     # It was released to continue after an answer that came while it was executed: the next claim is not

@@ -159,8 +159,9 @@ class DeliveryStatus(OpenStrEnum):
     DUPLICATE = "duplicate"
     # `only_if` does not match, or it is the ping of a new webhook.
     IGNORED = "ignored"
-    # An earlier run of the hook is open.
+    # An earlier run of the hook is open, and its `overlap` is `skip`: no run is started for it.
     SKIPPED = "skipped"
+    # An earlier run of the hook is open, and its `overlap` is `reject`: the sender, or NATS, repeats it.
     REJECTED = "rejected"
     # Its proof is missing or wrong, or it cannot be mapped.
     REFUSED = "refused"

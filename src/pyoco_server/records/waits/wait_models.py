@@ -164,7 +164,7 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     # See `Question`.
     topic: str | None = None
     match: dict[str, Any] = {}
-    # How often the question was asked: `retry` asks an expired one again.
+    # The number of this asking, from 1: `retry` asks an expired question again.
     arming: Count = 1
     tenant_id: str | None = None
     schema: dict[str, Any] | bool | None = None
@@ -173,8 +173,8 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     assignees: list[str] = []
     default: Any = UNSET
     on_timeout: OnTimeout = OnTimeout.FAIL
-    # What had changed when the task asked again: `message_changed`, `schema_changed`, `question_changed` for
-    # both, or `approval_changed`; for a wait that asks nobody `wait_changed`.
+    # What had changed when the task asked again, and None if it did not: `message_changed`, `schema_changed`,
+    # `question_changed` for both, or `approval_changed`; for a wait that asks nobody `wait_changed`.
     asked_again: str | None = None
     # How often the question had changed after it was answered.
     changes: Count = 0

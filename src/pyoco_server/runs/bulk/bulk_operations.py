@@ -139,7 +139,9 @@ class BulkSubmitter:
         try:
             return await self._store(record, items, caller, request)
         except NatsUnavailable as failure:
-            started = await self._withdrawer.withdraw(self._withdrawal(record, caller, request), failure)
+            started = await self._withdrawer.withdraw_or_keep(
+                self._withdrawal(record, caller, request), failure
+            )
             return StartedBulk(started, _sample(items))
 
     async def _store(

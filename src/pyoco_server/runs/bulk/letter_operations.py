@@ -24,9 +24,10 @@ from pyoco_server.errors import (
     RunConflict,
     RunNotFound,
 )
-from pyoco_server.records.runs.bulk_models import LAST_SEQUENCE, BulkItem
+from pyoco_server.records.runs.bulk_models import BulkItem
 from pyoco_server.records.runs.dead_letter_models import DeadLetter
 from pyoco_server.records.runs.run_models import Job, RerunMode, RunSnapshot
+from pyoco_server.records.value_types import LAST_SEQUENCE
 from pyoco_server.runs.index.rerun_outcomes import Rerun
 from pyoco_server.runs.index.run_summary import folded
 from pyoco_server.runs.lifecycle.rerun import RequestedRerun, rerun_job

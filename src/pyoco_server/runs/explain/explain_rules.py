@@ -260,7 +260,7 @@ def _executing(facts: Facts) -> Finding:
 def _limits(facts: Facts) -> Iterator[Finding]:
     run = facts.snapshot
     most = 0 if facts.queue is None else facts.queue.limits.max_deliver
-    number = 0 if run.delivery is None else run.delivery[1]
+    number = 0 if run.delivery is None else run.delivery.number
     attempt = run.shown_attempt
     if attempt > 1:
         left = max(0, most - number) if most > 0 else None

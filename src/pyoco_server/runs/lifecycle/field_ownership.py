@@ -2,7 +2,8 @@
 
 A gateway may write a run while a worker executes it. The worker's next write then finds a conflict, and takes
 over the fields that are the gateway's (`merge` in ownership.py). Whatever a gateway writes into another field
-of a running snapshot is lost: a new field belongs here first.
+of a running snapshot is lost: a new field belongs here first. `handed_over_at` is such a field on purpose: a
+gateway sets it when it takes the run from a lost worker, and a worker that turns out to be alive drops it.
 """
 
 from enum import Enum, auto
@@ -11,14 +12,14 @@ from typing import Final
 
 class FieldOwner(Enum):
     # Decided at submit: as in the job, from submit to end.
-    ACCEPTED = auto()
+    SUBMIT = auto()
     # Written by the worker that executes the run; by a gateway only while the run has no worker.
     WORKER = auto()
     # Also changed by a gateway while a worker executes the run.
     GATEWAY = auto()
 
 
-_ACCEPTED: Final = (
+_SUBMIT: Final = (
     *("run_id", "flow_name", "tag", "tags", "submitted_at", "tenant_id", "api_key_id"),
     *("params", "params_sha256", "params_bytes", "workflow_yaml_sha256", "workflow_yaml_bytes"),
     *("timeout_sec", "cause", "start_at"),
@@ -41,7 +42,7 @@ _GATEWAY: Final = (
 )
 
 OWNERS: Final = {
-    **dict.fromkeys(_ACCEPTED, FieldOwner.ACCEPTED),
+    **dict.fromkeys(_SUBMIT, FieldOwner.SUBMIT),
     **dict.fromkeys(_WORKER, FieldOwner.WORKER),
     **dict.fromkeys(_GATEWAY, FieldOwner.GATEWAY),
 }

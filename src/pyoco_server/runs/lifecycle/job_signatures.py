@@ -29,9 +29,9 @@ from pyoco_server.broker.stores.shared_secret import shared_secret
 from pyoco_server.broker.stores.trusted_records import TrustedRecords, trusted_records
 from pyoco_server.errors import UnverifiedRun
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.runs.bulk_models import LAST_SEQUENCE
 from pyoco_server.records.runs.params_preview import params_preview
 from pyoco_server.records.runs.run_models import RunSnapshot, encode, job_of
+from pyoco_server.records.value_types import LAST_SEQUENCE
 
 log = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ from pyoco_server.errors import NatsUnavailable, UnreadableRecord
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.runs.run_models import (
     MAX_EARLIER_ATTEMPTS,
+    DeliveryId,
     EarlierAttempt,
     Job,
     RunSnapshot,
@@ -32,7 +33,7 @@ from pyoco_server.runs.lifecycle.waiting_state import cleared_wait_fields
 
 log = logging.getLogger(__name__)
 
-_ACCEPTED: Final = fields_of(FieldOwner.ACCEPTED)
+_ACCEPTED: Final = fields_of(FieldOwner.SUBMIT)
 _GATEWAYS: Final = fields_of(FieldOwner.GATEWAY)
 
 
@@ -202,12 +203,12 @@ async def claim(
     queue: WorkQueue,
     job: Job,
     *,
-    delivery: tuple[int, int],
+    delivery: DeliveryId,
     expected_revision: int | None,
     worker_id: str,
     max_bytes: int,
     worker_instance: str = "",
-    in_progress: Collection[tuple[int, int]] = (),
+    in_progress: Collection[DeliveryId] = (),
 ) -> OwnedRun:
     """Claim the run by one compare-and-set; NotOwner says why that is impossible.
 
@@ -215,7 +216,7 @@ async def claim(
     without a read. `in_progress` are the deliveries that this process handles.
     """
     stored: StoredRun | None = None
-    if expected_revision is not None and delivery[1] == 1:
+    if expected_revision is not None and delivery.number == 1:
         stored = StoredRun(pending_snapshot(job), expected_revision)
     while True:
         if stored is None:
@@ -264,21 +265,21 @@ def _check_open(current: RunSnapshot, generation: int) -> None:
 
 
 async def _check_delivery(
-    queue: WorkQueue, current: RunSnapshot, owned: tuple[int, int], delivery: tuple[int, int]
+    queue: WorkQueue, current: RunSnapshot, owned: DeliveryId, delivery: DeliveryId
 ) -> None:
     """The owner's message is the run's job while it is in the queue; its latest delivery owns the run.
 
     A job that seemed lost may have been published again, and be in the queue twice.
     """
-    if owned[0] == delivery[0]:
+    if owned.sequence == delivery.sequence:
         if owned >= delivery:
             raise RunTaken(f"worker {current.worker_id} owns delivery {owned}, this is {delivery}")
-    elif await queue.has_job(current.run_id, owned[0]):
-        raise DuplicateJob(f"message {owned[0]} is the run's job, and this is {delivery[0]}")
+    elif await queue.is_job_of(current.run_id, sequence=owned.sequence):
+        raise DuplicateJob(f"message {owned.sequence} is the run's job, and this is {delivery.sequence}")
 
 
 def _claimed(
-    current: RunSnapshot, job: Job, delivery: tuple[int, int], worker_id: str, worker_instance: str
+    current: RunSnapshot, job: Job, delivery: DeliveryId, worker_id: str, worker_instance: str
 ) -> RunSnapshot:
     now = time.time()
     continuations, earlier = current.continuations, current.earlier_attempts

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from pyoco_server.aio.deadlines import TimeBudget
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.queue.tag_consumers import UnusableConsumers
+from pyoco_server.broker.queue.tag_consumers import UnusableConsumers, work_subject
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.runs.idempotency_keys import KeyRecord
 from pyoco_server.broker.stores.runs.journal_store import Journal
@@ -95,7 +95,7 @@ class Submitter:
         await self.withdrawer.close()
         self._budget.close()
 
-    async def submitted(self, request: KeyedRequest) -> KeyRecord | None:
+    async def earlier_submission(self, request: KeyedRequest) -> KeyRecord | None:
         """The run of an earlier request with this key, if any."""
         return await self._keys.accepted(request)
 
@@ -111,7 +111,7 @@ class Submitter:
             raise self._connection.unavailable()
         # By the clock that gateways share: events count from then on.
         job.submitted_at = self._clock()
-        submission = await prepare_run(self._connection, job, clock=self._clock)
+        prepared = await prepare_run(self._connection, job, clock=self._clock)
         if self._connection.writes.problem is not None:
             # Before anything is stored that would have to be withdrawn.
             self._connection.writes.check(self._written_subjects(job, request))
@@ -122,18 +122,19 @@ class Submitter:
                 await self._copy_journal(job)
             with self._connection.urgent, self._budget.block():
                 if request is None:
-                    await self._store_and_queue(submission)
+                    await self._store_and_queue(prepared)
                     return job.run_id
-                return await self._submit_keyed(submission, request)
+                return await self._submit_keyed(prepared, request)
         except TimeoutError:
             failure = self._unanswered(self._written_subjects(job, request))
         except NatsUnavailable as error:
             failure = error
-        await self.withdrawer.withdraw(self._withdrawal(job, request), failure)
+        await self.withdrawer.withdraw_or_keep(self._withdrawal(job, request), failure)
+        # It was not withdrawn: a worker has started it already, and only the acknowledgement was lost.
         return job.run_id
 
-    async def _submit_keyed(self, submission: PreparedRun, request: KeyedRequest) -> str:
-        job = submission.job
+    async def _submit_keyed(self, prepared: PreparedRun, request: KeyedRequest) -> str:
+        job = prepared.job
         held = await self._keys.hold(request, job.run_id, origin_run_id=job.origin_run_id)
         if held.record.run_id != job.run_id:
             if _reuses_journal(job):
@@ -141,19 +142,19 @@ class Submitter:
                 await self._journal.remove(job.run_id)
             return held.record.run_id
         try:
-            await self._store_and_queue(submission)
+            await self._store_and_queue(prepared)
             await self._keys.accept(held)
         except RevisionConflict:
             raise self._connection.unavailable("the submission took too long") from None
         return job.run_id
 
-    async def _store_and_queue(self, submission: PreparedRun) -> None:
-        job = submission.job
+    async def _store_and_queue(self, prepared: PreparedRun) -> None:
+        job = prepared.job
         if has_documents(job):
             await keep_documents(self._journal, job)
-        revision = await self._store.create(submission.snapshot, encoded=submission.snapshot_bytes)
-        if not submission.is_delayed:
-            await self._queue.publish(job, run_revision=revision, encoded=submission.job_bytes)
+        revision = await self._store.create(prepared.snapshot, encoded=prepared.snapshot_bytes)
+        if not prepared.is_delayed:
+            await self._queue.publish(job, run_revision=revision, encoded=prepared.job_bytes)
 
     async def _copy_journal(self, job: Job) -> None:
         """Not part of the time budget, because a journal may be large."""
@@ -183,7 +184,7 @@ class Submitter:
 
     def _written_subjects(self, job: Job, request: KeyedRequest | None) -> list[str]:
         config = self._connection.config
-        subjects = [f"$KV.{config.runs_kv_bucket}.{job.run_id}", f"{config.work_subject_prefix}.{job.tag}"]
+        subjects = [f"$KV.{config.runs_kv_bucket}.{job.run_id}", work_subject(config, job.tag)]
         if has_documents(job) or _reuses_journal(job):
             subjects.append(f"{config.journal_subject_prefix}.{job.tag}.{job.run_id}")
         if request is not None:

@@ -54,7 +54,7 @@ async def remove_unstarted(store: RunStore, journal: Journal, run_id: str) -> Ru
         # A PENDING run may have started before, and wait in the queue with an answer.
         if stored is not None and not _is_unstarted(stored.snapshot):
             return stored.snapshot
-        if await _removed(store, run_id, None if stored is None else stored.revision):
+        if await _remove_or_forbid(store, run_id, None if stored is None else stored.revision):
             await journal.remove(run_id)
             return None
 
@@ -69,11 +69,11 @@ async def remove_unstarted_bulk(records: BulkRecords, bulk_id: str) -> BulkRecor
         stored = await records.get(bulk_id)
         if stored is not None and stored.record.has_started:
             return stored.record
-        if await _removed(records, bulk_id, None if stored is None else stored.revision):
+        if await _remove_or_forbid(records, bulk_id, None if stored is None else stored.revision):
             return None
 
 
-async def _removed(records: RunStore | BulkRecords, key: str, revision: int | None) -> bool:
+async def _remove_or_forbid(records: RunStore | BulkRecords, key: str, revision: int | None) -> bool:
     """Remove this revision, or forbid the id if there is none; False if it was written meanwhile."""
     try:
         if revision is None:
@@ -129,7 +129,7 @@ class Withdrawer:
         while not self._waiting.empty():
             _report_orphan(self._waiting.get_nowait(), "the gateway stopped before it could withdraw it")
 
-    async def withdraw(self, withdrawal: Withdrawal[Created], failure: NatsUnavailable) -> Created:
+    async def withdraw_or_keep(self, withdrawal: Withdrawal[Created], failure: NatsUnavailable) -> Created:
         """Withdraw and raise the failure; or return what was created, if it has started: nothing failed."""
         interruptions = self._connection.interruptions
         try:

@@ -37,14 +37,14 @@ def needs_new_job(snapshot: RunSnapshot, deliveries: int) -> bool:
     """Whether no worker failed with the last delivery: none started it, or it was handed back."""
     if snapshot.cancel_requested_at is not None:
         return False
-    return snapshot.delivery is None or snapshot.delivery[1] < deliveries or was_handed_back(snapshot)
+    return snapshot.delivery is None or snapshot.delivery.number < deliveries or was_handed_back(snapshot)
 
 
 def is_job_of(sequence: int, generation: int, snapshot: RunSnapshot) -> bool:
     """Whether the message is the run's current job; not if the run has waited for an answer since."""
     if snapshot.status.terminal or snapshot.generation != generation:
         return False
-    return snapshot.delivery is None or snapshot.delivery[0] == sequence
+    return snapshot.delivery is None or snapshot.delivery.sequence == sequence
 
 
 class UndeliverableJobs:

@@ -17,7 +17,7 @@ import msgspec
 
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.records.moments import Seconds, Timestamp
-from pyoco_server.records.runs.run_models import PARKED, RunStatus, snapshot_decoder
+from pyoco_server.records.runs.run_models import PARKED, DeliveryId, RunStatus, snapshot_decoder
 from pyoco_server.records.value_types import Count, StoredTag
 
 # A turn of the event loop for so many: about half a millisecond.
@@ -36,7 +36,7 @@ class RunState(msgspec.Struct, gc=False):
     status: str
     heartbeat_at: Timestamp
     tag: StoredTag = ""
-    delivery: tuple[Count, Count] | None = None
+    delivery: DeliveryId | None = None
     worker_instance: str = ""
     handed_over_at: Timestamp | None = None
     # How often it has waited: a job is for one generation.

@@ -47,7 +47,7 @@ class OrphanedRuns:
         async for group in self._runs.active_groups():
             for run in group:
                 repair = Repair.NONE if self._is_healthy(run) else await self._repair_for(run)
-                if repair is Repair.REQUEUE and not self._has_job(run):
+                if repair is Repair.REQUEUE and not self._is_queued(run):
                     without_job.append(run)
                 elif repair not in (Repair.NONE, Repair.REQUEUE):
                     await check_lease()
@@ -56,7 +56,7 @@ class OrphanedRuns:
             async for _ in self._queued.read():
                 await check_lease()
         for run in without_job:
-            if not self._has_job(run):
+            if not self._is_queued(run):
                 await check_lease()
                 await self._apply(run, Repair.REQUEUE)
 
@@ -65,11 +65,11 @@ class OrphanedRuns:
         if run.state.status == RunStatus.SCHEDULED:
             return not is_overdue(run.state, self._clock(), self._thresholds)
         if run.state.delivery is None and run.state.cancel_requested_at is None:
-            return self._has_job(run) or run.silent_sec < self._thresholds.unstarted_sec
+            return self._is_queued(run) or run.silent_sec < self._thresholds.unstarted_sec
         return run.silent_sec < self._thresholds.min_sec
 
-    def _has_job(self, run: OpenRun) -> bool:
-        return self._queued.has_job(run.run_id, run.state.generation)
+    def _is_queued(self, run: OpenRun) -> bool:
+        return self._queued.is_queued(run.run_id, min_generation=run.state.generation)
 
     async def _repair_for(self, run: OpenRun) -> Repair:
         if run.state.status == RunStatus.SCHEDULED:
@@ -78,7 +78,7 @@ class OrphanedRuns:
         repair = repair_for(run.state, run.silent_sec, limits, self._thresholds)
         if repair is Repair.EXHAUSTED:
             assert run.state.delivery is not None
-            if not await self._repairer.queue.has_job(run.run_id, run.state.delivery[0]):
+            if not await self._repairer.queue.is_job_of(run.run_id, sequence=run.state.delivery.sequence):
                 return Repair.REQUEUE
         return repair
 

@@ -14,6 +14,7 @@ from msgspec import UNSET, structs
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.queue.tag_consumers import work_subject
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.runs.dead_letters import DeadLetters
 from pyoco_server.broker.stores.runs.journal_store import Journal
@@ -237,15 +238,17 @@ class RunRepairer:
             tag=snapshot.tag,
             tags=snapshot.tags,
             worker_id=snapshot.worker_id,
-            num_delivered=None if snapshot.delivery is None else snapshot.delivery[1],
-            subject=f"{self._connection.config.work_subject_prefix}.{snapshot.tag}",
+            num_delivered=None if snapshot.delivery is None else snapshot.delivery.number,
+            subject=work_subject(self._connection.config, snapshot.tag),
             tenant_id=snapshot.tenant_id,
         )
         await self.publish_letter(letter, snapshot.tag or self._connection.config.default_tag)
 
     async def _remove_message(self, snapshot: RunSnapshot) -> None:
-        if snapshot.delivery is not None and await self.queue.has_job(snapshot.run_id, snapshot.delivery[0]):
-            await self.queue.remove(snapshot.delivery[0])
+        if snapshot.delivery is not None and await self.queue.is_job_of(
+            snapshot.run_id, sequence=snapshot.delivery.sequence
+        ):
+            await self.queue.remove(snapshot.delivery.sequence)
 
     def _log(self, snapshot: RunSnapshot, what: str) -> None:
         log.info(

@@ -91,7 +91,7 @@ def repair_for(
         return Repair.CANCEL
     if past_time_limit(state, silent_sec):
         return Repair.TIME_OUT
-    if state.delivery is not None and limits.exhausted_by(state.delivery[1]):
+    if state.delivery is not None and limits.exhausted_by(state.delivery.number):
         return Repair.EXHAUSTED
     return Repair.REQUEUE
 

@@ -1,7 +1,8 @@
 """The rule by which a worker process counts as lost.
 
 A process is lost when this gateway, without losing its own connection, has seen it connected to NATS, and
-then found it disconnected in several probes in a row during `lost_after_sec`. So these are never lost:
+then found it disconnected in several probes in a row during `lost_after_sec` (the setting
+`worker_lost_after_sec`). So these are never lost:
 
 - a worker that is slow, busy or suspended (SIGSTOP): its connection stays open;
 - a worker that reconnects: that takes a fraction of a second, and one probe that finds it starts anew;

@@ -72,14 +72,16 @@ class RunHandover:
             return
         snapshot = stored.snapshot
         assert snapshot.delivery is not None
-        if not await self._repairer.queue.has_job(run_id, snapshot.delivery[0]):
+        if not await self._repairer.queue.is_job_of(run_id, sequence=snapshot.delivery.sequence):
             # The sweep publishes a job that was lost.
             return
         limits = await self._repairer.queue.limits(snapshot.tag)
-        if limits.exhausted_by(snapshot.delivery[1]):
+        if limits.exhausted_by(snapshot.delivery.number):
             await self._undeliverable_jobs.settle(stored, *snapshot.delivery)
         elif (revision := await self._write(stored)) is not None:
-            handed_over = _HandedOver(run_id, revision, snapshot.tag, snapshot.delivery[0], owner.worker_id)
+            handed_over = _HandedOver(
+                run_id, revision, snapshot.tag, snapshot.delivery.sequence, owner.worker_id
+            )
             self._unfinished.append(handed_over)
             await self._redeliver(handed_over)
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
-from pyoco_server.broker.queue.tag_consumers import consumer_info
+from pyoco_server.broker.queue.tag_consumers import consumer_info, work_subject
 from pyoco_server.broker.queue.work_queue import head_of, is_first_job
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.sweep.open_runs import OpenRuns
@@ -51,7 +51,7 @@ class UnclaimedJobs:
         config = self._connection.config
         info = await consumer_info(self._connection, tag)
         after = last if info is None else int(info["ack_floor"]["stream_seq"])
-        subject = f"{config.work_subject_prefix}.{tag}"
+        subject = work_subject(config, tag)
         while after < last:
             batch = await read_batch(
                 self._connection,

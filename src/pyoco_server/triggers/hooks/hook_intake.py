@@ -12,8 +12,8 @@ from typing import Final
 
 from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.jetstream_api import ConsumerGone
 from pyoco_server.broker.stores.triggers.hook_messages import HookMessage, HookMessages
-from pyoco_server.broker.stores.waits.wait_notices import ConsumerGone
 from pyoco_server.errors import HookBusy, IndexNotReady, NatsUnavailable, PyocoError, shortened
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.triggers.hook_models import DeliveryStatus, HookKind, HookRecord

@@ -35,7 +35,7 @@ from pyoco_server.records.triggers.hook_models import (
     HookRecord,
 )
 from pyoco_server.runs.lifecycle.durable_start import DurableStarter
-from pyoco_server.runs.lifecycle.field_limits import check_params
+from pyoco_server.runs.lifecycle.input_limits import check_params
 from pyoco_server.telemetry import tracing
 from pyoco_server.triggers.flow_binding import job_of_binding
 from pyoco_server.triggers.hooks.delivery_mapping import MappedDelivery, mapped
@@ -114,7 +114,7 @@ class HookReceiver:
             work.found = mapped(hook, delivery)
             work.params = work.found.params | hook.params
             key = (again.key if again else None) or work.found.key or default_key or None
-            outcome = await self._outcome(work, work.found, key)
+            outcome = await self._start_run(work, work.found, key)
         except PyocoError as error:
             self._record_error(work, error)
             raise
@@ -136,7 +136,7 @@ class HookReceiver:
             self._recorder.count_refused(hook, why, delivery.client_ip)
         raise HookRefused
 
-    async def _outcome(self, work: "_Work", found: MappedDelivery, key: str | None) -> DeliveryOutcome:
+    async def _start_run(self, work: "_Work", found: MappedDelivery, key: str | None) -> DeliveryOutcome:
         if found.ignored is not None:
             return DeliveryOutcome(DeliveryStatus.IGNORED, reason=found.ignored)
         hook = work.hook

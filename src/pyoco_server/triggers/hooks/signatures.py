@@ -50,7 +50,7 @@ class Refusal(StrEnum):
     MISSING = "missing_proof"
     WRONG = "wrong_proof"
     OLD = "old_timestamp"
-    OVER_HTTP = "not_over_http"
+    NOT_OVER_HTTP = "not_over_http"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def refusal_of(
     reader = _READERS.get(kind)
     if reader is None:
         spend_check_time(delivery)
-        return Refusal.OVER_HTTP
+        return Refusal.NOT_OVER_HTTP
     signed = reader(options, delivery)
     is_signed = _is_signed(signed, [_key_of(kind, secret) for secret in secrets])
     if not signed.signatures:

@@ -54,7 +54,7 @@ def read_event(body: Mapping[str, Any], header_key: str | None = None) -> EventR
     return EventRequest(template_id, _idempotency_key(body, header_key), event, _fingerprint(event))
 
 
-def completed(event: EventInput, template: TemplateRecord) -> EventInput:
+def with_template_defaults(event: EventInput, template: TemplateRecord) -> EventInput:
     """With the month, URL and notes of the template where the event has none."""
     given = (event.year, event.month)
     year, month = given if all(given) else (template.year, template.month)

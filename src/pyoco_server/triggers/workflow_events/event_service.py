@@ -55,9 +55,9 @@ from pyoco_server.triggers.workflow_events.event_reasons import (
 from pyoco_server.triggers.workflow_events.event_refusals import has_month, no_month, not_executable
 from pyoco_server.triggers.workflow_events.event_request import (
     EventRequest,
-    completed,
     params_of,
     read_event,
+    with_template_defaults,
 )
 from pyoco_server.triggers.workflow_events.retry_queue import NotExecutable, RetryQueue
 from pyoco_server.triggers.workflow_events.template_resolution import resolve_template
@@ -100,12 +100,13 @@ class EventPreview:
 
 
 @dataclass(slots=True)
-class _Event:
-    """An event, and what is known of it so far."""
+class _Processing:
+    """An event that is being processed, and what is known of it so far."""
 
     sender: Sender
     request: EventRequest
-    event: EventInput
+    # What it has sent, with the defaults of its template once that is resolved.
+    filled: EventInput
     action: str = _ACTION
     template: TemplateRecord | None = None
 
@@ -119,8 +120,8 @@ class _Event:
         return EventDetails(
             template_id=self.request.template_id if template is None else template.id,
             template_name=None if template is None else template.name,
-            event_name=self.event.event_name,
-            source=self.event.source,
+            event_name=self.filled.event_name,
+            source=self.filled.source,
             idempotency_key=self.request.idempotency_key,
             reason=why,
             reason_class=None if reason is None else reason.reason_class,
@@ -158,7 +159,7 @@ class WorkflowEvents:
 
     async def receive(self, request: EventRequest, sender: Sender) -> EventResponse:
         """Start the run of an event, or find that of its idempotency key."""
-        event = _Event(sender, request, request.event)
+        event = _Processing(sender, request, request.event)
         try:
             started = await self._process(event)
         except Exception as error:
@@ -173,8 +174,9 @@ class WorkflowEvents:
         return EventResponse(template, request.idempotency_key, started.run_id, duplicate=not started.is_new)
 
     async def refuse(self, error: PyocoError, sender: Sender, body: dict[str, Any] | None = None) -> None:
-        """Note a body that is not what it has to be."""
-        event = _Event(sender, request := read_event(body or {}), request.event)
+        """Write an audit row for a body that cannot be read."""
+        request = read_event(body or {})
+        event = _Processing(sender, request, request.event)
         await self._write_row(event, MALFORMED, _why(error))
 
     async def retry(self, job: RetryJob) -> str:
@@ -206,7 +208,7 @@ class WorkflowEvents:
         self, request: EventRequest, template: TemplateRecord, tenant_id: str | None
     ) -> EventPreview:
         """What an event would start by this template; nothing is started, stored or audited."""
-        event = completed(request.event, template)
+        event = with_template_defaults(request.event, template)
         binding = await self._actions.binding_of(tenant_id, template.first.action)
         problem: PyocoError | None = None
         try:
@@ -219,23 +221,23 @@ class WorkflowEvents:
             problem = error
         return EventPreview(template, binding, event, request.idempotency_key, problem)
 
-    async def _process(self, event: _Event) -> StartedOnce:
+    async def _process(self, event: _Processing) -> StartedOnce:
         request, tenant_id = event.request, event.sender.tenant_id
         template = await self._resolved(tenant_id, request.template_id, request.event_name)
         event.template = template
-        event.event = completed(request.event, template)
+        event.filled = with_template_defaults(request.event, template)
         return await self._found_or_started(event)
 
-    async def _found_or_started(self, event: _Event) -> StartedOnce:
-        """The run of its key, or a new one. A duplicate is known before the month and other runs matter."""
+    async def _found_or_started(self, event: _Processing) -> StartedOnce:
+        """The run of its key, or a new one. A duplicate is found even if the event names no month."""
         request = event.request
         binding = await self._binding(event)
         if request.idempotency_key is not None:
             found = await self._receipts.find(self._key(event, request.idempotency_key))
             if found is not None:
                 return await self._receipts.finish(found, request.fingerprint, self._note_success(event))
-        if not has_month(event.event):
-            raise no_month(event.event)
+        if not has_month(event.filled):
+            raise no_month(event.filled)
         return await self._start(event, binding)
 
     async def _resolved(
@@ -248,13 +250,13 @@ class WorkflowEvents:
             current = await self._templates.current(tenant_id)
             return resolve_template(current, template_id, event_name)
 
-    async def _binding(self, event: _Event) -> FlowBinding:
+    async def _binding(self, event: _Processing) -> FlowBinding:
         binding = await self._actions.binding_of(event.sender.tenant_id, event.resolved_template.first.action)
         if binding is None:
             raise not_executable(event.resolved_template)
         return binding
 
-    async def _start(self, event: _Event, binding: FlowBinding) -> StartedOnce:
+    async def _start(self, event: _Processing, binding: FlowBinding) -> StartedOnce:
         job = self._job(event, binding)
         key = event.request.idempotency_key
         if key is None:
@@ -277,12 +279,12 @@ class WorkflowEvents:
             fields = {
                 "run_id": started.run_id,
                 "template_id": event.resolved_template.id,
-                "source": event.event.source,
+                "source": event.filled.source,
             }
             log.info("a workflow event has started a run", extra=fields)
         return started
 
-    async def _take_slot(self, event: _Event, run_id: str) -> None:
+    async def _take_slot(self, event: _Processing, run_id: str) -> None:
         """TemplateBusy if the template forbids a second open run, and has one."""
         template = event.resolved_template
         if template.overlap is TemplateOverlap.ALLOW:
@@ -292,10 +294,10 @@ class WorkflowEvents:
         if holder is not None:
             raise TemplateBusy(f"A run of this workflow template is active: {holder}.")
 
-    def _job(self, event: _Event, binding: FlowBinding) -> Job:
+    def _job(self, event: _Processing, binding: FlowBinding) -> Job:
         job = job_of_binding(
             binding,
-            params_of(completed(event.request.event, event.resolved_template)),
+            params_of(with_template_defaults(event.request.event, event.resolved_template)),
             tenant_id=event.sender.tenant_id,
             api_key_id=event.sender.api_key_id,
             cause=Cause(kind=CauseKind.EVENT, id=_owner(event.resolved_template)),
@@ -303,23 +305,23 @@ class WorkflowEvents:
         job.run_id = new_run_id()
         return job
 
-    def _key(self, event: _Event, key: str) -> ReceiptKey:
+    def _key(self, event: _Processing, key: str) -> ReceiptKey:
         return ReceiptKey(event.sender.tenant_id, _owner(event.resolved_template), key)
 
     # The audit
 
-    def _note_success(self, event: _Event) -> BeforeAccept:
+    def _note_success(self, event: _Processing) -> BeforeAccept:
         async def publish(receipt: Receipt) -> None:
             # Its id follows from the run: a repeated event that completes the receipt writes the same row.
             await self._audit.publish(self._success_row(event, receipt.run_id, receipt.reserved_at))
 
         return publish
 
-    def _success_row(self, event: _Event, run_id: str, at: float) -> AuditRow:
+    def _success_row(self, event: _Processing, run_id: str, at: float) -> AuditRow:
         return new_row(
             at=at,
-            year=event.event.year,
-            month=event.event.month,
+            year=event.filled.year,
+            month=event.filled.month,
             action=event.action,
             status=EventStatus.SUCCESS,
             actor=event.sender.actor,
@@ -329,11 +331,11 @@ class WorkflowEvents:
             tenant_id=event.sender.tenant_id,
         )
 
-    async def _note_duplicate(self, event: _Event, started: StartedOnce) -> None:
+    async def _note_duplicate(self, event: _Processing, started: StartedOnce) -> None:
         why = "The payload differs from that of the first event." if started.differs else None
         await self._write_row(event, DUPLICATE, why, run_id=started.run_id, differs=started.differs)
 
-    async def _note_failure(self, event: _Event, error: Exception) -> None:
+    async def _note_failure(self, event: _Processing, error: Exception) -> None:
         reason = reason_of(error)
         if reason is EXCEPTION and not isinstance(error, NatsUnavailable):
             log.error("unexpected error with a workflow event", exc_info=error)
@@ -343,7 +345,7 @@ class WorkflowEvents:
 
     async def _write_row(
         self,
-        event: _Event,
+        event: _Processing,
         reason: EventFailure,
         why: str | None,
         *,
@@ -353,11 +355,11 @@ class WorkflowEvents:
         self.outcomes[reason.status] += 1
         details = event.details(reason, why)
         details.payload_differs = differs
-        known_month = has_month(event.event)
+        known_month = has_month(event.filled)
         row = new_row(
             at=self._clock(),
-            year=event.event.year if known_month else 0,
-            month=event.event.month if known_month else 0,
+            year=event.filled.year if known_month else 0,
+            month=event.filled.month if known_month else 0,
             action=event.action,
             status=reason.status,
             actor=event.sender.actor,
@@ -369,7 +371,7 @@ class WorkflowEvents:
 
     # Retries
 
-    async def _queue(self, event: _Event, reason: EventFailure, why: str) -> None:
+    async def _queue(self, event: _Processing, reason: EventFailure, why: str) -> None:
         """Have it sent again, if that cannot start a second run and NATS can store it."""
         key = event.request.idempotency_key
         if key is None or event.template is None or self.retries is None or not self._connection.ready:
@@ -383,7 +385,7 @@ class WorkflowEvents:
             action_key=event.template.first.action,
             idempotency_key=key,
             fingerprint=event.request.fingerprint,
-            event=event.event,
+            event=event.filled,
             max_attempts=config.workflow_event_retry_max_attempts,
             next_retry_at=now + config.workflow_event_retry_base_delay_seconds,
             last_error=why,
@@ -402,12 +404,12 @@ class WorkflowEvents:
             # The sender gets the error of its event.
             log.warning("a failed workflow event could not be stored for a retry: %s", error)
 
-    def _event_of(self, job: RetryJob) -> _Event:
+    def _event_of(self, job: RetryJob) -> _Processing:
         event = msgspec.structs.replace(job.event, source=f"{job.event.source}:retry")
         # Its run gets the source of the sender.
         request = EventRequest(job.template_id, job.idempotency_key, job.event, job.fingerprint)
         sender = Sender(job.tenant_id, job.api_key_id, job.actor)
-        return _Event(sender, request, event, action=_RETRY_ACTION)
+        return _Processing(sender, request, event, action=_RETRY_ACTION)
 
 
 def _owner(template: TemplateRecord) -> str:

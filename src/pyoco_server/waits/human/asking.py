@@ -60,9 +60,9 @@ def question(
         message=message,
         timeout_sec=_seconds("timeout_ms", timeout_ms),
         schema=_json_schema(schema),
-        proposal=UNSET if proposal is None else json_value("ctx.human(proposal", proposal),
+        proposal=UNSET if proposal is None else json_value(proposal, call="ctx.human(", argument="proposal"),
         assignees=_checked_assignees(assignees),
-        default=UNSET if default is ... else json_value("ctx.human(default", default),
+        default=UNSET if default is ... else json_value(default, call="ctx.human(", argument="default"),
         on_timeout=_checked_on_timeout(on_timeout, isolated=isolated),
         required=_checked_required(required),
         self_approval=_checked_flag("self_approval", self_approval),
@@ -171,7 +171,7 @@ def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
             raise _wrong("schema", schema, EXPECTED_SCHEMA) from None
     from pyoco_server.waits.human.answers.schema_validation import check_schema  # noqa: PLC0415 - most executors never need it
 
-    frozen: dict[str, Any] = json_value("ctx.human(schema", schema)
+    frozen: dict[str, Any] = json_value(schema, call="ctx.human(", argument="schema")
     try:
         check_schema(frozen)
     except ValueError as error:
@@ -220,14 +220,15 @@ def _check_values(asked: Question) -> None:
             raise ValueError(f"ctx.human({field}=...): it does not match the schema: {listed}")
 
 
-def json_value(argument: str, value: Any) -> Any:
+def json_value(value: Any, *, call: str, argument: str) -> Any:
+    """The value as JSON returns it; TypeError names the argument, after the beginning of the `call`."""
     try:
         text = json.dumps(value, allow_nan=False, default=plain_value)
         plain = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"{argument}=...): expected a JSON value: {error}") from None
+        raise TypeError(f"{call}{argument}=...): expected a JSON value: {error}") from None
     if is_nested_deeper(text.encode(), MAX_NESTING):
-        raise TypeError(f"{argument}=...): expected a JSON value, at most {MAX_NESTING} levels deep")
+        raise TypeError(f"{call}{argument}=...): expected a JSON value, at most {MAX_NESTING} levels deep")
     return plain
 
 

@@ -20,7 +20,8 @@ import msgspec
 
 from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.waits.wait_notices import ConsumerGone, WaitNotice, WaitNotices
+from pyoco_server.broker.jetstream.jetstream_api import ConsumerGone
+from pyoco_server.broker.stores.waits.wait_notices import WaitNotice, WaitNotices
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
@@ -170,7 +171,7 @@ class Notifier:
     async def _post(self, webhooks: "WebhookClient", notice: WaitNotice) -> None:
         event, delivery = notice.event, notice.delivery
         extra = {"run_id": event.run_id, "wait_id": event.wait_id}
-        wait = await self._waits.find(event.wait_id)
+        wait = await self._waits.find_from_leader(event.wait_id)
         if wait is None:
             if delivery.number < _DELIVERIES_WITHOUT_WAIT:
                 await delivery.nak(min(_RETRY_SEC * delivery.number, _MAX_RETRY_SEC))

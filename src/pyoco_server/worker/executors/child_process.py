@@ -28,7 +28,13 @@ from pyoco_server.worker.executors.executor import (
     TaskTimedOut,
 )
 from pyoco_server.worker.executors.executor_template import ExecutorTemplate, ForkedProcess, TemplateLost
-from pyoco_server.worker.executors.os_process import exit_of, has_exited, how_ended, kill_group, start_process
+from pyoco_server.worker.executors.os_process import (
+    has_exited,
+    how_ended,
+    kill_group,
+    kill_rest_at_exit,
+    start_process,
+)
 from pyoco_server.worker.executors.output_pipes import OutputPipes
 from pyoco_server.worker.executors.task_processes import TASK_PROCESSES
 from pyoco_server.worker.ipc.message_checks import ProtocolViolation, checked_message
@@ -203,7 +209,7 @@ class ChildProcess(asyncio.Protocol):
 
     def watch(self, process: Process | ForkedProcess, mark: str) -> None:
         self._process = process
-        self.exited = asyncio.create_task(exit_of(process, mark), name="executor-exit")
+        self.exited = asyncio.create_task(kill_rest_at_exit(process, mark), name="executor-exit")
         # Its last messages may still be in the socket.
         self.exited.add_done_callback(
             lambda _: self._loop.call_later(_LAST_MESSAGES_SEC, self.connection_lost, None)
@@ -358,7 +364,7 @@ class ChildProcess(asyncio.Protocol):
 
     async def force_end(self, execution: Execution, status: str, error: str) -> bool:
         """Ask for the outcome at once, and kill a process that does not send it; false if it does not run."""
-        if not await self.must_kill_to_end(execution):
+        if not await self.recall_or_wait_current(execution):
             return False
         self.recall()
         if self.current is execution:
@@ -384,8 +390,11 @@ class ChildProcess(asyncio.Protocol):
         # The process may have read one of them meanwhile, so that the first is queued after it now.
         self._watch_queue()
 
-    async def must_kill_to_end(self, execution: Execution) -> bool:
-        """Recall a queued run; true if it could not be recalled and is the current one now."""
+    async def recall_or_wait_current(self, execution: Execution) -> bool:
+        """Recall a queued run, or wait until its process executes it.
+
+        True: it could not be recalled and is the current run now, so that only a kill ends it.
+        """
         self.recall(only=execution)
         while self.current is not execution and not self._lost and execution in self._runs:
             self._queue_moved.clear()
@@ -541,16 +550,16 @@ class ChildProcess(asyncio.Protocol):
             return
         events = self._runs[0].events
         if isinstance(message, Finished):
-            events.finished(message.entry)
+            events.on_finished(message.entry)
         elif isinstance(message, FilesWritten):
             stored = FilesStored(number=message.number)
-            events.wrote_files(message.task, message.saved, lambda: self.send(stored))
+            events.on_files_written(message.task, message.saved, lambda: self.send(stored))
         else:
-            events.asked(decode_question(message.question))
+            events.on_asked(decode_question(message.question))
 
     def _on_output_part(self, part: OutputPart) -> None:
         """Read no more of a large output than can be stored: then the process waits."""
-        if self._runs and not self._runs[0].events.output_part(part, self._resume_reading):
+        if self._runs and not self._runs[0].events.on_output_part(part, self._resume_reading):
             self._pause_reading()
 
     def _pause_reading(self) -> None:
@@ -564,7 +573,7 @@ class ChildProcess(asyncio.Protocol):
     def on_output(self, lines: list[LogLine]) -> None:
         self._last_output.add(lines)
         if lines and self._runs:
-            self._runs[0].events.printed(lines)
+            self._runs[0].events.on_printed(lines)
 
     @property
     def _attempt(self) -> int:

@@ -10,8 +10,8 @@ where any worker may take it.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from types import TracebackType
+from typing import NamedTuple
 
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.worker.executors.child_process import ChildProcess, Execution
@@ -20,17 +20,24 @@ from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.ipc.protocol import Cancel, Outcome, Progress, Run
 
 # Sessions for each executor: those that claim a run, have one queued, or store an end.
-_MAX_SESSIONS = 20
+_MAX_SESSIONS_PER_EXECUTOR = 20
 # A worker takes no more than this part of what all workers of a tag may hold (but never fewer sessions than
 # the minimum): the runs of a worker that dies have no owner until AckWait is over.
 _MIN_SESSIONS = 6
 _ALLOWANCE_DIVISOR = 4
 # A shorter wait costs less than waking up another executor.
 _SHORT_WAIT_SEC = 0.001
-_WAIT_SEC = itemgetter(0)
 
 # An executor, and the execution if the run is queued there (None: the executor is idle).
 Assignment = tuple[ProcessExecutor, Execution | None]
+
+
+class _Queue(NamedTuple):
+    """The queue of an executor, and how long a run would wait there."""
+
+    wait_sec: float
+    executor: ProcessExecutor
+    child: ChildProcess
 
 
 class ExecutorPool:
@@ -112,25 +119,25 @@ class ExecutorPool:
         else:
             self._speculative -= 1
         queues = [
-            (executor.child.expected_wait_sec, executor, executor.child)
+            _Queue(executor.child.expected_wait_sec, executor, executor.child)
             for executor in self._executors
             if executor.capacity > 0 and executor.child is not None and executor.may_run(tenant)
         ]
-        short = [queue for queue in queues if queue[0] < _SHORT_WAIT_SEC]
+        short = [queue for queue in queues if queue.wait_sec < _SHORT_WAIT_SEC]
         has_idle = reserved or len(self._idle) > self._reserved
         if short:
             # The busiest of them, which saves waking up another.
-            _, chosen, child = max(short, key=_WAIT_SEC)
+            chosen = max(short, key=lambda queue: queue.wait_sec)
         elif has_idle and not (reserved and queues):
             return self._take_idle(tenant)
         elif queues:
-            _, chosen, child = min(queues, key=_WAIT_SEC)
+            chosen = min(queues, key=lambda queue: queue.wait_sec)
         else:
             return None
-        execution = child.enqueue(run, events)
+        execution = chosen.child.enqueue(run, events)
         if execution is not None:
-            self._leases_at[chosen] += 1
-            return chosen, execution
+            self._leases_at[chosen.executor] += 1
+            return chosen.executor, execution
         # It is too large to be queued.
         return self._take_idle(tenant) if has_idle else None
 
@@ -188,7 +195,7 @@ class ExecutorPool:
 
 def max_sessions(executors: int, allowance: int) -> int:
     """How many runs a worker may hold; an allowance of 0 or less means no limit."""
-    most = _MAX_SESSIONS * executors
+    most = _MAX_SESSIONS_PER_EXECUTOR * executors
     if allowance <= 0:
         return most
     return min(most, max(_MIN_SESSIONS * executors, allowance // _ALLOWANCE_DIVISOR))
@@ -297,7 +304,7 @@ class ExecutorLease:
 
     async def kill(self) -> None:
         child, execution = self._child, self._execution
-        if child is not None and execution is not None and await child.must_kill_to_end(execution):
+        if child is not None and execution is not None and await child.recall_or_wait_current(execution):
             await child.kill()
 
     def _release(self) -> None:

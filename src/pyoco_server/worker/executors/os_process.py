@@ -50,8 +50,8 @@ def has_exited(process: Process | ForkedProcess) -> bool:
         return True
 
 
-async def exit_of(process: Process | ForkedProcess, mark: str) -> int:
-    """Its exit code, after everything that its tasks have started is killed.
+async def kill_rest_at_exit(process: Process | ForkedProcess, mark: str) -> int:
+    """Wait for its exit, and kill everything that its tasks have started. Returns its exit code.
 
     The id of a process group in use is not assigned again; if the group is empty, a small race is left.
     """

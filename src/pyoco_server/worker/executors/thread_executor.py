@@ -56,7 +56,7 @@ class ThreadExecutor:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Outcome] = loop.create_future()
         output = TaskOutput(
-            lambda lines: _call(loop, _unless_ended, ended, events.printed, lines),
+            lambda lines: _call(loop, _unless_ended, ended, events.on_printed, lines),
             line_limit=self._config.run_log_line_max_bytes,
             run_limit=self._config.run_log_run_max_bytes,
         )
@@ -68,8 +68,8 @@ class ThreadExecutor:
             _call(loop, _end, ended, end)
 
         listener = RunListener(
-            finished=lambda entry: _call(loop, _unless_ended, ended, events.finished, entry),
-            asked=lambda question: _call(loop, _unless_ended, ended, events.asked, question),
+            finished=lambda entry: _call(loop, _unless_ended, ended, events.on_finished, entry),
+            asked=lambda question: _call(loop, _unless_ended, ended, events.on_asked, question),
             stuck=lambda outcome, _: abandon(outcome()),
             output_tail=output.output_tail,
             note=output.note,
@@ -243,7 +243,7 @@ def _store(
     room = threading.Event()
 
     def take() -> None:
-        if ended.done() or events.output_part(part, room.set):
+        if ended.done() or events.on_output_part(part, room.set):
             room.set()
 
     _call(loop, take)
@@ -273,7 +273,7 @@ def _store_files(
             stored.set()
             return
         ended.add_done_callback(lambda _: stored.set())
-        events.wrote_files(task, saved, stored.set)
+        events.on_files_written(task, saved, stored.set)
 
     try:
         loop.call_soon_threadsafe(report)

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from pyoco_server.aio.deadlines import DeadlineQueue
 
-# How long a run lasts before its keeper begins.
-_BEGIN_AFTER_SEC = 0.1
+# How long a run lasts before its keeper starts to watch it.
+_WATCH_AFTER_SEC = 0.1
 _REMEMBERED = 64
 
 
@@ -18,7 +18,7 @@ class Keeper(Protocol):
     @property
     def run_id(self) -> str: ...
 
-    def begin(self) -> None:
+    def start_watching(self) -> None:
         """Watch the run from now on; no effect if it is watched already."""
 
     def wake(self) -> None:
@@ -30,7 +30,7 @@ class ActiveRuns:
         self._keepers: set[Keeper] = set()
         # A pause of the process must not delay the keepers further.
         self._idle_keepers: DeadlineQueue[Keeper, Keeper] = DeadlineQueue(
-            _BEGIN_AFTER_SEC, lambda keeper: keeper.begin(), postpone_when_late=False
+            _WATCH_AFTER_SEC, lambda keeper: keeper.start_watching(), postpone_when_late=False
         )
         # Wake-ups for runs that are not active yet: a hint may arrive before the run is claimed.
         self._early_wakeups: deque[str] = deque(maxlen=_REMEMBERED)

@@ -1,4 +1,9 @@
-"""What ends a run by force while its flow executes: a cancel that it ignores, or the run's time limit."""
+"""What ends a run by force while its flow executes: a cancel that it ignores, or the run's time limit.
+
+A cancelled flow is first asked to stop. After the grace period (setting `cancel_grace_period_sec`) its
+executor is asked for the outcome, and is then killed with SIGKILL, no SIGTERM before it: see
+`ChildProcess.force_end`.
+"""
 
 import logging
 import time

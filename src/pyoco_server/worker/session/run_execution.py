@@ -12,7 +12,6 @@ from pyoco_server.broker.client.connection import NoAnswer, PayloadTooLarge
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.errors import NatsCannotWrite, NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.runs.bulk_models import LAST_SEQUENCE
 from pyoco_server.records.runs.causes import Cause, cause_of
 from pyoco_server.records.runs.journal_models import JournalEntry
 from pyoco_server.records.runs.journal_order import last_number
@@ -27,6 +26,7 @@ from pyoco_server.records.runs.run_models import (
     TaskStatus,
     encode,
 )
+from pyoco_server.records.value_types import LAST_SEQUENCE
 from pyoco_server.records.waits.wait_models import Question, WaitRecord
 from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunEnded
 from pyoco_server.runs.lifecycle.waiting_state import cleared_wait_fields, parked_snapshot
@@ -85,7 +85,7 @@ class RunExecution:
         self._crashes = 0
         self._closed = False
         # Whether an executor has had the run in this attempt.
-        self.started = False
+        self.has_started = False
 
     async def run(self) -> Outcome | None:
         """Execute and store the end; None when NATS is reachable but does not accept it.
@@ -101,9 +101,9 @@ class RunExecution:
             with_artifacts_and_version=self._with_artifacts_and_version,
         )
         async with asyncio.TaskGroup() as group:
-            keeper.start(group)
+            keeper.register(group)
             try:
-                outcome = await self._outcome(keeper)
+                outcome = await self._run_to_outcome(keeper)
                 keeper.stop_writing()
                 if outcome.must_continue:
                     await self._retry(lambda: self._owned.hand_back(continues=True))
@@ -133,23 +133,23 @@ class RunExecution:
         if self._recorder is not None:
             await self._recorder.close()
 
-    def finished(self, entry: JournalEntry) -> None:
+    def on_finished(self, entry: JournalEntry) -> None:
         if not self._closed:
             self._last_number = max(self._last_number, entry.number)
             self._recording().finished(entry)
 
-    def asked(self, question: Question) -> None:
+    def on_asked(self, question: Question) -> None:
         if not self._closed:
             self._recording().asked(question)
 
-    def printed(self, lines: list[LogLine]) -> None:
+    def on_printed(self, lines: list[LogLine]) -> None:
         if not self._closed:
             if self._owned.snapshot.continuations:
                 attempt = self._owned.snapshot.shown_attempt
                 lines = [structs.replace(line, attempt=attempt) for line in lines]
             self._recording().printed(lines)
 
-    def wrote_files(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
+    def on_files_written(self, task: str, saved: Mapping[str, str], on_stored: Callable[[], None]) -> None:
         if not self._closed:
             storing = asyncio.create_task(self._store_files(task, saved, on_stored))
             self._storing_files.add(storing)
@@ -191,7 +191,7 @@ class RunExecution:
 
     def _add_note(self, task: str | None, text: str) -> None:
         attempt = self._owned.snapshot.attempt
-        self.printed([LogLine(ts=time.time(), stream="note", text=text, task=task, attempt=attempt)])
+        self.on_printed([LogLine(ts=time.time(), stream="note", text=text, task=task, attempt=attempt)])
 
     def _with_artifacts_and_version(self, snapshot: RunSnapshot) -> RunSnapshot:
         """With its files, and the version of the code that executes it."""
@@ -204,7 +204,7 @@ class RunExecution:
             code_version=snapshot.code_version if version is None else version or UNSET,
         )
 
-    def output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
+    def on_output_part(self, part: OutputPart, resume: Callable[[], None]) -> bool:
         if self._closed:
             return True
         if self._outputs is None:
@@ -246,7 +246,7 @@ class RunExecution:
                 "a gateway closes the waits of a run later: %s", error, extra={"run_id": self._job.run_id}
             )
 
-    async def _outcome(self, keeper: RunKeeper) -> Outcome:
+    async def _run_to_outcome(self, keeper: RunKeeper) -> Outcome:
         if self._owned.snapshot.cancel_requested_at is not None:
             # Cancelled before its start, or taken over from a worker that died while it was stopping.
             return Outcome(status=RunStatus.CANCELLED)
@@ -320,16 +320,16 @@ class RunExecution:
         return await self._services.journal.entries(job.tag, job.run_id, old_up_to=old_up_to)
 
     async def _execute_once(self, run: Run, keeper: RunKeeper) -> Outcome:
-        started_before, self.started = self.started, True
+        started_before, self.has_started = self.has_started, True
         try:
             return await self._executor.execute(run, self)
         except ExecutorFailedToStart:
-            self.started = started_before
+            self.has_started = started_before
             raise
         except TaskTimedOut as timeout:
             task = timeout.task
             if task.isolated:
-                self.finished(self._failed_entry(task, run, str(timeout)))
+                self.on_finished(self._failed_entry(task, run, str(timeout)))
                 return Outcome(status=RunStatus.RUNNING, must_continue=True)
             error = f"task {task.task}: {timeout}"
             return _killed(Reason.TIMEOUT, error, timeout)

@@ -59,17 +59,18 @@ class RunKeeper:
     def run_id(self) -> str:
         return self._owned.snapshot.run_id
 
-    def start(self, group: asyncio.TaskGroup) -> None:
-        """Watch the run once it has lasted for a moment, or is woken: most short runs never need it."""
+    def register(self, group: asyncio.TaskGroup) -> None:
+        """Be started once the run has lasted for a moment, or has changed: most short runs never need it."""
         self._group = group
         self._services.active_runs.add(self)
 
     def wake(self) -> None:
         """The run's snapshot was changed elsewhere: read it now."""
         self._woken.set()
-        self.begin()
+        self.start_watching()
 
-    def begin(self) -> None:
+    def start_watching(self) -> None:
+        """Watch the run until it is stopped; nothing if it is watched already."""
         if self._group is not None and self._watching is None:
             self._watching = self._group.create_task(self._watch())
 
@@ -86,13 +87,13 @@ class RunKeeper:
     async def _watch(self) -> None:
         config = self._services.connection.config
         beat_every_sec = config.run_heartbeat_interval_sec
-        acked_at = beat_at = time.monotonic()
+        extended_at = beat_at = time.monotonic()
         while True:
             await self._next_tick()
             now = time.monotonic()
-            if now - acked_at >= min(config.ack_progress_interval_sec, self._services.ack_wait_sec / 2):
+            if now - extended_at >= min(config.ack_progress_interval_sec, self._services.ack_wait_sec / 2):
                 await self._extend_ack_wait()
-                acked_at = now
+                extended_at = now
             if self._may_write and (self._has_progress() or now - beat_at >= beat_every_sec):
                 await self._store()
                 beat_at = now

@@ -92,7 +92,7 @@ class RunQuestions:
             try:
                 await self._store.create(wait, outbox=outbox)
             except RevisionConflict:
-                stored = await self._store.find(wait.wait_id)
+                stored = await self._store.find_from_leader(wait.wait_id)
                 wait, outbox = (wait, ()) if stored is None else (stored.record, stored.outbox)
             await publish_outbox(self._events, outbox)
             self._waits[question.node, question.name] = wait
@@ -157,7 +157,7 @@ class RunQuestions:
         """Read the waits from the leader, and follow those that `retry` has opened again."""
         for wait in waits:
             wait_id, arming = wait.wait_id, wait.arming
-            while (stored := await self._store.find(wait_id)) is not None:
+            while (stored := await self._store.find_from_leader(wait_id)) is not None:
                 self._waits[wait.node, wait.name] = stored.record
                 if stored.record.state not in (WaitState.EXPIRED, WaitState.WITHDRAWN):
                     break

@@ -53,13 +53,13 @@ class RunSession:
         # Known once the job is decoded.
         self.run_id: str | None = None
         # Whether NATS did not accept what had to be stored.
-        self.failed = False
+        self.could_not_store = False
         # Whether the run, and with it the message, has another owner.
         self._lost = False
 
     async def process(self) -> str | None:
         """The id of the run that was handled, if there was one."""
-        self._services.in_progress.add(self._delivery.token)
+        self._services.in_progress.add(self._delivery.id)
         try:
             try:
                 job = decode_job(self._delivery.payload)
@@ -83,14 +83,14 @@ class RunSession:
             return None
         except NatsUnavailable as error:
             log.warning("a run returns to the queue: %s", error, extra=self._unavailable())
-            self.failed = True
+            self.could_not_store = True
             await self._return_to_queue(self._retry_delay_sec)
             return None
         except asyncio.CancelledError:
             await self._return_to_queue()
             raise
         finally:
-            self._services.in_progress.discard(self._delivery.token)
+            self._services.in_progress.discard(self._delivery.id)
         return job.run_id
 
     async def _process_job(self, job: Job) -> None:
@@ -101,7 +101,7 @@ class RunSession:
                 services.store,
                 services.queue,
                 job,
-                delivery=self._delivery.token,
+                delivery=self._delivery.id,
                 expected_revision=self._delivery.revision,
                 worker_id=services.worker_id,
                 worker_instance=services.instance_id,
@@ -138,7 +138,7 @@ class RunSession:
                 found, _ = group.split(kind)
                 if found is not None:
                     # A run that cannot be read cannot be handed back either.
-                    if kind is not UnreadableRecord and not execution.started:
+                    if kind is not UnreadableRecord and not execution.has_started:
                         await self._give_up(owned, execution.unclaim())
                     elif kind is ExecutorFailedToStart:
                         await self._give_up(owned, owned.hand_back())
@@ -152,7 +152,7 @@ class RunSession:
         finally:
             await execution.close()
         if outcome is None or outcome.not_started or outcome.must_continue:
-            self.failed = outcome is None
+            self.could_not_store = outcome is None
             await self._return_to_queue(self._retry_delay_sec if outcome is None else 0.0)
             return None
         await self._report(job, owned.snapshot, outcome)
@@ -185,7 +185,7 @@ class RunSession:
 
     async def _reject(self, problem: UnreadableRecord) -> str | None:
         """Fail the run of a job that cannot be decoded, if it names one; the message is not redelivered."""
-        run_id = _run_id_in(self._delivery.payload)
+        run_id = _run_id_of_unreadable(self._delivery.payload)
         error = f"the job cannot be read: {problem.detail}"
         stored = await self._find(run_id) if run_id else None
         if stored is not None:
@@ -211,7 +211,7 @@ class RunSession:
         if self._lost:
             return
         # Before the redelivery: this worker may get it.
-        self._services.in_progress.discard(self._delivery.token)
+        self._services.in_progress.discard(self._delivery.id)
         try:
             await self._delivery.nak(delay_sec)
         except NatsUnavailable as error:
@@ -229,7 +229,8 @@ class RunSession:
         }
 
 
-def _run_id_in(payload: bytes) -> str | None:
+def _run_id_of_unreadable(payload: bytes) -> str | None:
+    """The run that a job names, whatever else is wrong with it; `run_id_in` expects a readable job."""
     try:
         fields = msgspec.json.decode(payload)
     except (ValueError, RecursionError):

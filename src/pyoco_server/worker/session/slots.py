@@ -59,7 +59,7 @@ class Slots(ABC):
         except Exception:
             # The other runs continue; this message is redelivered after AckWait.
             log.exception("a run could not be handled", extra={"run_id": session.run_id, "tag": delivery.tag})
-        if session.failed:
+        if session.could_not_store:
             await self._intake.wait_closed(pauses.next_sec())
         else:
             pauses.reset()

@@ -13,6 +13,7 @@ from pyoco_server.broker.stores.runs.run_object_store import RunObjects
 from pyoco_server.broker.stores.runs.run_store import RunStore
 from pyoco_server.broker.stores.waits.wait_events import WaitEvents
 from pyoco_server.broker.stores.waits.wait_store import WaitStore
+from pyoco_server.records.runs.run_models import DeliveryId
 from pyoco_server.worker.session.active_runs import ActiveRuns
 from pyoco_server.worker.session.failure_report import FailureReport
 from pyoco_server.worker.session.presence import Presence
@@ -39,7 +40,7 @@ class WorkerServices:
         self.artifact_usage = ArtifactUsage(connection)
         self.active_runs = ActiveRuns()
         # The tokens of the deliveries that sessions handle.
-        self.in_progress: set[tuple[int, int]] = set()
+        self.in_progress: set[DeliveryId] = set()
         self.failures = FailureReport(
             DeadLetters(connection),
             worker_id=presence.worker_id,

@@ -16,9 +16,9 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message, delivery_tokens
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.jetstream_api import ConsumerGone
 from pyoco_server.broker.queue.tag_consumers import DeliveryLimits
 from pyoco_server.broker.queue.work_queue import Delivery
-from pyoco_server.broker.stores.waits.wait_notices import ConsumerGone
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.ids import NO_TENANT
 

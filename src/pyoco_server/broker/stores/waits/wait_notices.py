@@ -15,6 +15,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.subscriptions import RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.jetstream_api import ConsumerGone
 from pyoco_server.broker.jetstream.kv import Entry
 from pyoco_server.broker.jetstream.record_reader import RecordReader
 from pyoco_server.broker.queue.work_queue import Delivery
@@ -30,10 +31,6 @@ _MARGIN_SEC = 5.0
 # Events between two attempts count too: while so many fail, the others wait in the stream.
 _MAX_ACK_PENDING = 5_000
 _EMPTY = {"404", "408"}
-
-
-class ConsumerGone(Exception):
-    """The server refuses the pull: the consumer was deleted, or its leader is moving."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class WaitStore:
         entry = await self._bucket.get_from_leader(wait_id)
         return None if entry is None else _stored(self._reader.read(wait_id, entry), entry)
 
-    async def find(self, wait_id: str) -> StoredWait | None:
+    async def find_from_leader(self, wait_id: str) -> StoredWait | None:
         """As the leader knows it; None also if it cannot be read."""
         try:
             return await self.get_from_leader(wait_id)

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.request_file import Priority, RequestStatus, one_line
 from pyoco_server.agent.request_folder import MAX_FILE_BYTES, NewRequest
-from pyoco_server.agent.request_ids import request_run_id
+from pyoco_server.agent.request_ids import run_number_text
 from pyoco_server.agent.requests.request_service import (
     RequestEdit,
     RequestRunState,
@@ -59,9 +59,9 @@ def request_service(request: HTTPConnection) -> RequestService:
 def served_requests(request: HTTPConnection) -> RequestService | None:
     """None if no repository is served here, or one of another tenant."""
     gateway = gateway_of(request)
-    if gateway.agent is None or not caller_of(request).sees(gateway.config.agent_tenant or None):
+    if gateway.agent_requests is None or not caller_of(request).sees(gateway.config.agent_tenant or None):
         return None
-    return gateway.agent.service
+    return gateway.agent_requests.service
 
 
 @handles(endpoints.LIST_REQUESTS)
@@ -305,7 +305,7 @@ async def _result(
 
 async def _view(service: RequestService, state: RequestState) -> types.RequestView:
     repository, file, latest = service.repository, state.file, state.latest
-    number = file.run_id if latest is None else request_run_id(latest.number)
+    number = file.run_number if latest is None else run_number_text(latest.number)
     return types.RequestView(
         id=file.request_id,
         title=file.title,
@@ -319,8 +319,8 @@ async def _view(service: RequestService, state: RequestState) -> types.RequestVi
         run_id=number,
         phase=(state.stage.phase if state.stage else None) or file.text("phase"),
         attempt=state.stage.attempt if state.stage else file.attempt,
-        blocked_reason=state.projection.blocked_reason,
-        failure_reason=state.projection.failure_reason,
+        blocked_reason=state.header_status.blocked_reason,
+        failure_reason=state.header_status.failure_reason,
         pr_url=file.text("pr_url"),
         last_commit=(state.stage.last_commit if state.stage else None) or file.text("last_commit"),
         paths=types.RequestPaths(
@@ -351,9 +351,9 @@ def _run_view(service: RequestService, state: RequestRunState) -> types.RequestR
     names = files.artifact_names()
     error = files.errors()
     return types.RequestRunView(
-        id=files.run_id,
+        id=files.run_number,
         request_id=files.request_id,
-        status=state.projection.status,
+        status=state.header_status.status,
         phase=None if stage is None else stage.phase,
         started_at=(stage.started_at or None) if stage else None,
         ended_at=None if stage is None else stage.ended_at,

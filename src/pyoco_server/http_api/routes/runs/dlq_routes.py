@@ -97,7 +97,7 @@ async def replay_letter(request: Request, seq: str) -> Response:
     check_mode(body.mode)
     caller = caller_of(request)
     keyed = keyed_by_header(request, caller, "dlq-replay", seq, body.mode, body.delete)
-    earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
+    earlier = None if keyed is None else await gateway.runs.submitter.earlier_submission(keyed)
     if earlier is not None and earlier.origin_run_id is not None:
         # Before the letter is read: the first request may have removed it.
         return await _accepted(gateway, body, int(seq), earlier.run_id, earlier.origin_run_id, replayed=True)

@@ -75,7 +75,7 @@ async def list_runs(request: Request) -> Response:
             total=UNSET if page.total is None else page.total,
             total_exact=page.total_exact if total else UNSET,
         )
-    headers = {REVISION_HEADER: str(gateway.listing.changes.position(page.revision))}
+    headers = {REVISION_HEADER: str(gateway.listing.run_hub.position(page.revision))}
     return json_response(body, headers)
 
 

@@ -181,7 +181,7 @@ async def rerun(request: Request, run_id: str) -> Response:
         run_id, body.mode, body.task, keep_answers=body.keep_answers, start=start, params=body.params
     )
     keyed = keyed_by_header(request, caller, *asked.command)
-    earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
+    earlier = None if keyed is None else await gateway.runs.submitter.earlier_submission(keyed)
     if earlier is not None:
         new_id, job = earlier.run_id, await _accepted_job(gateway, earlier.run_id)
     else:

@@ -115,7 +115,7 @@ async def _submitted(
     job.tenant_id, job.api_key_id = caller.tenant_id, caller.api_key_id
     key = idempotency_key(request)
     keyed = None if key is None else keyed_submission(key, job, *start.asked)
-    if strict and (keyed is None or await gateway.runs.submitter.submitted(keyed) is None):
+    if strict and (keyed is None or await gateway.runs.submitter.earlier_submission(keyed) is None):
         await gateway.flows.checks.require(job)
     # A flow.yaml brings its own flow.
     warnings = await gateway.flows.checks.warnings(job) if job.workflow_yaml is None else ()

@@ -35,7 +35,7 @@ from pyoco_server.records.schedules.schedule_models import (
     ScheduleSpec,
     VisibleSchedule,
 )
-from pyoco_server.runs.lifecycle.field_limits import check_params, check_workflow_size
+from pyoco_server.runs.lifecycle.input_limits import check_params, check_workflow_size
 from pyoco_server.schedules.calendar_times import (
     OccurrenceSearch,
     iso_in_zone,

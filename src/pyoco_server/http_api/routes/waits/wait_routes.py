@@ -154,7 +154,7 @@ def _one_of(name: str, value: str | None, alias: str, alias_value: str | None) -
 
 
 def _changes(request: Request) -> WaitChanges:
-    return gateway_of(request).waits.changes
+    return gateway_of(request).waits.wait_actions
 
 
 def _change(request: Request, wait_id: str, reason: str | None) -> ChangeRequest:

@@ -215,7 +215,7 @@ class AnswerHandler:
         if run.status.terminal and run.reason not in UNANSWERED:
             return WaitExpiredForGood(f"{late}; its run is {run.status}")
         again = next_wait_id(record)
-        if await self._waits.find(again) is not None:
+        if await self._waits.find_from_leader(again) is not None:
             return WaitExpiredForGood(f"{late}; it was asked again, as {again}")
         return WaitExpired(late)
 

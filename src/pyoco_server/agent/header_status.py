@@ -33,18 +33,18 @@ class AgentRunFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Projection:
+class HeaderStatus:
     """The request as the state of its latest run makes it."""
 
     status: RequestStatus
     blocked_reason: str | None = None
     failure_reason: str | None = None
 
-    def fields(self, stage: Stage | None, run_id: str) -> dict[str, Any]:
+    def fields(self, stage: Stage | None, run_number: str) -> dict[str, Any]:
         """The header. A phase, a link and a commit of an earlier run stay until there is a new one."""
         found: dict[str, Any] = {
             "status": self.status,
-            "run_id": run_id,
+            "run_id": run_number,
             "blocked_reason": self.blocked_reason,
             "failure_reason": self.failure_reason,
         }
@@ -55,35 +55,35 @@ class Projection:
         return found
 
 
-def projected(facts: AgentRunFacts, stage: Stage | None) -> Projection:
+def header_status_of(facts: AgentRunFacts, stage: Stage | None) -> HeaderStatus:
     """The status of a request whose latest run has this state."""
     match facts.status:
         case RunStatus.PENDING | RunStatus.SCHEDULED:
-            return Projection(status=RequestStatus.QUEUED)
+            return HeaderStatus(status=RequestStatus.QUEUED)
         case RunStatus.WAITING_HUMAN:
             asked = (stage.blocked_reason if stage else None) or facts.question or "A question is open."
-            return Projection(status=RequestStatus.NEEDS_INPUT, blocked_reason=asked)
+            return HeaderStatus(status=RequestStatus.NEEDS_INPUT, blocked_reason=asked)
         case RunStatus.COMPLETED | RunStatus.FAILED:
             return _ended(facts, stage)
         case RunStatus.CANCELLED:
             return _stopped(facts, stage)
-    return Projection(status=RequestStatus.RUNNING)
+    return HeaderStatus(status=RequestStatus.RUNNING)
 
 
-def _ended(facts: AgentRunFacts, stage: Stage | None) -> Projection:
+def _ended(facts: AgentRunFacts, stage: Stage | None) -> HeaderStatus:
     if facts.status == RunStatus.FAILED:
         said = _OF_A_TASK.sub("", facts.error or "")
         return _failed((stage.failure_reason if stage else None) or said or "the run has failed")
     if stage is None or not stage.pr_url:
         return _failed(f"{AgentCode.PUSH_FAILED}: the run has ended without a link for a pull request")
-    return Projection(status=RequestStatus.DONE)
+    return HeaderStatus(status=RequestStatus.DONE)
 
 
-def _stopped(facts: AgentRunFacts, stage: Stage | None) -> Projection:
+def _stopped(facts: AgentRunFacts, stage: Stage | None) -> HeaderStatus:
     """Queued again only if nothing can be lost; a run that never started has changed nothing."""
     saved = facts.work_saved if facts.work_saved is not None else stage is None or stage.work_saved
     if saved:
-        return Projection(status=RequestStatus.QUEUED)
+        return HeaderStatus(status=RequestStatus.QUEUED)
     where = "its worktree" if stage is None else f"the worktree of {stage.branch}"
     return _failed(
         f"{AgentCode.WORK_NOT_SAVED}: stopped before its work was saved; it lies in {where}, "
@@ -91,12 +91,12 @@ def _stopped(facts: AgentRunFacts, stage: Stage | None) -> Projection:
     )
 
 
-def _failed(why: str) -> Projection:
-    return Projection(status=RequestStatus.FAILED, failure_reason=why)
+def _failed(why: str) -> HeaderStatus:
+    return HeaderStatus(status=RequestStatus.FAILED, failure_reason=why)
 
 
-def project_run(
-    settings: AgentSettings, request_id: str, run_id: str, facts: AgentRunFacts, now: datetime
+def write_run_state(
+    settings: AgentSettings, request_id: str, run_number: str, facts: AgentRunFacts, now: datetime
 ) -> RequestFile:
     """Write the state of the latest run to the request file and to stage.json.
 
@@ -105,16 +105,16 @@ def project_run(
     REQUEST_UNREADABLE if a person has broken the header.
     """
     has_ended = facts.status.terminal
-    files = RunFiles(settings.paths, request_id, run_id)
+    files = RunFiles(settings.paths, request_id, run_number)
     stage = files.stage()
-    projection = projected(facts, stage)
+    header_status = header_status_of(facts, stage)
     if stage is not None and (has_ended or stage.status != RequestStatus.RUNNING):
-        _write_stage(files, stage, projection, now, has_ended=has_ended)
+        _write_stage(files, stage, header_status, now, has_ended=has_ended)
 
     def change(file: RequestFile) -> RequestFile:
-        if file.is_of_later_run(run_id) or (not has_ended and _is_at_work(files, file)):
+        if file.is_of_later_run(run_number) or (not has_ended and _is_at_work(files, file)):
             return file
-        return file.changed(projection.fields(stage, run_id))
+        return file.changed(header_status.fields(stage, run_number))
 
     return settings.paths.requests.change(request_id, change, now)
 
@@ -123,29 +123,29 @@ def _is_at_work(files: RunFiles, file: RequestFile) -> bool:
     """Whether stage.json, which the flow writes first, and the file both say that this run works."""
     stage = files.stage()
     said = {file.status, RequestStatus.RUNNING if stage is None else stage.status}
-    return file.run_id == files.run_id and said == {RequestStatus.RUNNING}
+    return file.run_number == files.run_number and said == {RequestStatus.RUNNING}
 
 
 def _write_stage(
-    files: RunFiles, stage: Stage, projection: Projection, now: datetime, *, has_ended: bool
+    files: RunFiles, stage: Stage, header_status: HeaderStatus, now: datetime, *, has_ended: bool
 ) -> None:
     at = now.isoformat(timespec="seconds")
     changed = replace(
         stage,
-        status=projection.status,
-        blocked_reason=projection.blocked_reason,
-        failure_reason=projection.failure_reason,
+        status=header_status.status,
+        blocked_reason=header_status.blocked_reason,
+        failure_reason=header_status.failure_reason,
         ended_at=stage.ended_at or (at if has_ended else None),
     )
     if changed == stage:
         return
     changed.updated_at = at
     files.write_stage(changed)
-    if stage.status == RequestStatus.NEEDS_INPUT and projection.blocked_reason is None:
+    if stage.status == RequestStatus.NEEDS_INPUT and header_status.blocked_reason is None:
         # Of a question that is not open any more.
         files.clear_error()
-    if projection.failure_reason and files.errors() is None:
-        files.write_error(_error_of(projection.failure_reason))
+    if header_status.failure_reason and files.errors() is None:
+        files.write_error(_error_of(header_status.failure_reason))
 
 
 def _error_of(reason: str) -> AgentError:

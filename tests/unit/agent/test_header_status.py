@@ -7,10 +7,10 @@ import pytest
 
 from pyoco_server.agent.agent_errors import AgentCode, AgentError
 from pyoco_server.agent.agent_settings import AgentSettings, load_settings
-from pyoco_server.agent.projection import AgentRunFacts, project_run, projected
+from pyoco_server.agent.header_status import AgentRunFacts, header_status_of, write_run_state
 from pyoco_server.agent.request_file import RequestStatus
 from pyoco_server.agent.request_folder import NewRequest
-from pyoco_server.agent.run_files import RunFiles, Stage, run_ids
+from pyoco_server.agent.run_files import RunFiles, Stage, run_numbers
 from pyoco_server.records.runs.run_models import RunStatus
 
 NOW = datetime(2026, 11, 17, 12, 30, tzinfo=UTC)
@@ -39,25 +39,27 @@ def stage(**fields: object) -> Stage:
     ],
 )
 def test_status_of_a_request(facts: AgentRunFacts, known: Stage | None, status: str) -> None:
-    assert projected(facts, known).status == status
+    assert header_status_of(facts, known).status == status
 
 
 def test_every_state_of_a_run_has_a_status() -> None:
-    assert {projected(AgentRunFacts(status=status), None).status for status in RunStatus} <= set(
+    assert {header_status_of(AgentRunFacts(status=status), None).status for status in RunStatus} <= set(
         RequestStatus
     )
 
 
 def test_reason_of_the_flow_comes_before_that_of_the_run() -> None:
     facts = AgentRunFacts(status=RunStatus.FAILED, error="task plan: AgentError")
-    assert projected(facts, stage(failure_reason="PLAN_INVALID: x")).failure_reason == "PLAN_INVALID: x"
-    assert projected(facts, stage()).failure_reason == "task plan: AgentError"
+    assert (
+        header_status_of(facts, stage(failure_reason="PLAN_INVALID: x")).failure_reason == "PLAN_INVALID: x"
+    )
+    assert header_status_of(facts, stage()).failure_reason == "task plan: AgentError"
 
 
 def test_reason_of_a_run_that_wrote_none_begins_with_its_code() -> None:
     error = "task preflight: AgentError: LOCK_HELD: /repo is in use."
     facts = AgentRunFacts(status=RunStatus.FAILED, error=error)
-    assert projected(facts, None).failure_reason == "LOCK_HELD: /repo is in use."
+    assert header_status_of(facts, None).failure_reason == "LOCK_HELD: /repo is in use."
 
 
 @pytest.fixture
@@ -73,8 +75,8 @@ def test_run_that_was_killed_is_projected_into_its_files(settings: AgentSettings
     files.create()
     files.write_stage(stage(attempt=3))
     facts = AgentRunFacts(status=RunStatus.FAILED, error="the worker died five times")
-    file = project_run(settings, "x", "001", facts, NOW)
-    assert (file.status, file.run_id, file.attempt) == (RequestStatus.FAILED, "001", 3)
+    file = write_run_state(settings, "x", "001", facts, NOW)
+    assert (file.status, file.run_number, file.attempt) == (RequestStatus.FAILED, "001", 3)
     assert file.text("failure_reason") == "the worker died five times"
     assert files.stage() == stage(
         attempt=3, status="failed", failure_reason="the worker died five times",
@@ -85,16 +87,16 @@ def test_run_that_was_killed_is_projected_into_its_files(settings: AgentSettings
 
 def test_projecting_again_writes_nothing(settings: AgentSettings) -> None:
     facts = AgentRunFacts(status=RunStatus.CANCELLED)
-    project_run(settings, "x", "001", facts, NOW)
+    write_run_state(settings, "x", "001", facts, NOW)
     before = settings.paths.requests.file_of("x").stat()
-    project_run(settings, "x", "001", facts, datetime.now(UTC))
+    write_run_state(settings, "x", "001", facts, datetime.now(UTC))
     assert settings.paths.requests.file_of("x").stat().st_ino == before.st_ino
 
 
 def test_earlier_run_does_not_overwrite_a_later_one(settings: AgentSettings) -> None:
-    project_run(settings, "x", "002", AgentRunFacts(status=RunStatus.RUNNING), NOW)
-    file = project_run(settings, "x", "001", AgentRunFacts(status=RunStatus.FAILED, error="late"), NOW)
-    assert (file.status, file.run_id) == (RequestStatus.RUNNING, "002")
+    write_run_state(settings, "x", "002", AgentRunFacts(status=RunStatus.RUNNING), NOW)
+    file = write_run_state(settings, "x", "001", AgentRunFacts(status=RunStatus.FAILED, error="late"), NOW)
+    assert (file.status, file.run_number) == (RequestStatus.RUNNING, "002")
 
 
 def test_broken_stage_is_read_as_missing(settings: AgentSettings) -> None:
@@ -103,7 +105,7 @@ def test_broken_stage_is_read_as_missing(settings: AgentSettings) -> None:
     for text in ("{", "[]", '{"request_id": "x"}'):
         (files.path / "stage.json").write_text(text)
         assert files.stage() is None
-    assert run_ids(settings.paths, "x") == ["001"]
+    assert run_numbers(settings.paths, "x") == ["001"]
 
 
 @pytest.mark.parametrize("name", ["../../secret", "stage.json/..", "", ".hidden", "a/b", "link", "missing"])
@@ -136,7 +138,7 @@ def test_error_of_a_question_ends_with_the_question(
     files.create()
     files.write_stage(stage(status="needs_input"))
     files.write_error(AgentError(AgentCode.AMBIGUOUS_REQUIREMENT, "Which?"))
-    project_run(settings, "x", "001", facts, NOW)
+    write_run_state(settings, "x", "001", facts, NOW)
     assert (files.errors() or {}).get("code") == code
     ended = files.stage()
     assert ended is not None
@@ -153,9 +155,9 @@ def test_state_before_a_run_has_begun_does_not_overwrite_what_its_flow_has_writt
     files.write_stage(stage())
     begun = {"status": "running", "run_id": "001"}
     settings.paths.requests.change("x", lambda file: file.changed(begun))
-    late = project_run(settings, "x", "001", AgentRunFacts(status=status), NOW)
+    late = write_run_state(settings, "x", "001", AgentRunFacts(status=status), NOW)
     assert (late.status, files.stage()) == ("running", stage())
-    after = project_run(settings, "x", "002", AgentRunFacts(status=status), NOW)
+    after = write_run_state(settings, "x", "002", AgentRunFacts(status=status), NOW)
     assert after.status != "running"
 
 
@@ -164,5 +166,5 @@ def test_question_whose_flow_could_not_write_the_file_is_written(settings: Agent
     files.create()
     files.write_stage(stage(status="needs_input", blocked_reason="Which?"))
     settings.paths.requests.change("x", lambda file: file.changed({"status": "running", "run_id": "001"}))
-    file = project_run(settings, "x", "001", AgentRunFacts(status=RunStatus.WAITING_HUMAN), NOW)
+    file = write_run_state(settings, "x", "001", AgentRunFacts(status=RunStatus.WAITING_HUMAN), NOW)
     assert (file.status, file.text("blocked_reason")) == ("needs_input", "Which?")
