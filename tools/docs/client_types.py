@@ -143,6 +143,8 @@ def _text(info: inspect.Type, types: dict[str, list[dict[str, str]]]) -> str:  #
             return f"list[{_text(info.item_type, types)}]"
         case inspect.TupleType():
             return f"list[{_text(info.item_types[0], types)}]"
+        case inspect.NamedTupleType():
+            return f"list[{_text(info.fields[0].type, types)}]"
         case inspect.DictType():
             return f"dict[str, {_text(info.value_type, types)}]"
         case inspect.UnionType():
