@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import httpx
 
+from pyoco_server.aio.async_http import AsyncHttpClient
 from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client.call_types import Pages, Request, Stream, WritableFile
 from pyoco_server.http_client.client_errors import (
@@ -35,7 +36,7 @@ T = TypeVar("T")
 class AsyncPyocoHttpClient(ClientBase[httpx.AsyncClient], ClientMethods, is_async=True):
     """A connection to one gateway. Close it when done, or use it in an `async with` statement."""
 
-    _http_class = httpx.AsyncClient
+    _http_class = AsyncHttpClient
 
     async def aclose(self) -> None:
         """Close the connections to the gateway."""

@@ -35,12 +35,15 @@ class ChatSender:
         self.transport = transport
 
     async def send(self, webhook: str, text: str) -> ChatResult:
-        import httpx  # noqa: PLC0415 - it takes 5 MB
+        # It takes 5 MB.
+        import httpx  # noqa: PLC0415
+
+        from pyoco_server.aio.async_http import AsyncHttpClient  # noqa: PLC0415
 
         try:
             async with (
                 asyncio.timeout(TIMEOUT_SEC),
-                httpx.AsyncClient(
+                AsyncHttpClient(
                     timeout=TIMEOUT_SEC, follow_redirects=False, transport=self.transport
                 ) as client,
             ):

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 import httpx
 
+from pyoco_server.aio.async_http import AsyncHttpClient
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.notify.webhook_target import Target
 from pyoco_server.version import __version__
@@ -31,7 +32,7 @@ class WebhookClient:
         """`transport` is another way to the receivers, such as one that checks their addresses."""
         self._timeout_sec = config.notify_timeout_sec
         # A redirect is not followed: the signature is for this receiver.
-        self._http = httpx.AsyncClient(
+        self._http = AsyncHttpClient(
             timeout=config.notify_timeout_sec, follow_redirects=False, transport=transport
         )
 

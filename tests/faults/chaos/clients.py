@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from pyoco_server.aio.async_http import AsyncHttpClient
 from tests.faults.chaos.history import History
 from tests.faults.chaos.workload import PlannedRun
 from tests.support.waiting import LIMIT_SEC
@@ -69,7 +70,7 @@ class Clients:
     async def _submit_and_cancel(self) -> None:
         """One client with its own connections, open until its last cancel has a response."""
         async with (
-            httpx.AsyncClient(timeout=_RESPONSE_TIMEOUT_SEC, verify=False) as http,
+            AsyncHttpClient(timeout=_RESPONSE_TIMEOUT_SEC, verify=False) as http,
             asyncio.TaskGroup() as cancels,
         ):
             while not self._stopping:

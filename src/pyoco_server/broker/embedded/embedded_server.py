@@ -171,8 +171,10 @@ class EmbeddedNats:
         # A gateway needs it rarely.
         import httpx  # noqa: PLC0415
 
+        from pyoco_server.aio.async_http import AsyncHttpClient  # noqa: PLC0415
+
         try:
-            async with httpx.AsyncClient(trust_env=False) as http:
+            async with AsyncHttpClient(trust_env=False) as http:
                 response = await http.get(self._started().health_url)
             health = msgspec.json.decode(response.content, type=_Health)
         except (httpx.HTTPError, msgspec.DecodeError) as error:

@@ -20,6 +20,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 import pyoco_server
+from pyoco_server.aio.async_http import AsyncHttpClient
 from pyoco_server.broker.client.credentials import CREDENTIALS
 from pyoco_server.broker.embedded.data_folder import DataFolderInUse
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
@@ -143,7 +144,7 @@ def dev_settings(data_dir: Path | None, **given: Any) -> NatsBackendConfig:
 async def _wait_until_ready(gateway_url: str) -> None:
     """Wait for the gateway's streams, so that a run can be submitted once the screen is shown."""
     # It is a child process, whose certificate may be of any name.
-    async with httpx.AsyncClient(base_url=gateway_url, trust_env=False, verify=False) as http:  # noqa: S501
+    async with AsyncHttpClient(base_url=gateway_url, trust_env=False, verify=False) as http:
         with suppress(TimeoutError):
             async with asyncio.timeout(_READY_SEC):
                 while not await _is_ready(http):  # noqa: ASYNC110 - another process sends no event
