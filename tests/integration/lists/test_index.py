@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_cursor import StreamCursor
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState, stream_state
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
@@ -332,6 +333,33 @@ async def test_a_query_waits_for_earlier_writes_only(gateway: RunningGateway, tu
     for question, last in ((first, 8), (second, 16)):
         begin, end = question.result()
         assert begin < last <= end
+
+
+async def test_a_query_is_answered_by_the_batch_that_has_its_writes(
+    gateway: RunningGateway, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if they were stored after the feed had asked how much there is to read."""
+    inside = gateway.inside
+    await eventually(lambda: inside.listing.lists.ready, describe="there is an index")
+    feed = inside.listing.feed
+    # The test itself reads.
+    await feed._loop.close()
+    await write(inside.runs.store, ended(), ended())
+
+    async def state_before(connection: Connection, stream: str) -> StreamState:
+        monkeypatch.setattr("pyoco_server.broker.jetstream.bucket_feed.stream_state", stream_state)
+        return replace(await stream_state(connection, stream), last_sequence=1)
+
+    monkeypatch.setattr("pyoco_server.broker.jetstream.bucket_feed.stream_state", state_before)
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(feed._catch_up())
+        await eventually(lambda: bool(turns._waiters), describe="both are read")
+        question = tasks.create_task(feed.caught_up())
+        await asyncio.sleep(0)
+        turns.release()
+        await reading
+        await asyncio.sleep(0)
+        assert question.done()
 
 
 async def test_a_lagging_index_serves_what_it_has(

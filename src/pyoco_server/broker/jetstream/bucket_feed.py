@@ -313,6 +313,8 @@ class BucketFeed:
             if newer.created == state.created:
                 self._last = newer.last_sequence
                 self._barriers.set_goal(barriers, newer.last_sequence)
+                # The batch may have reached it: it has everything that was stored when it was read.
+                self._barriers.passed(upto=self._reader.checkpoint.revision)
 
     def _look_for_removed_keys(self, state: StreamState, began_at: float, began_after: int) -> None:
         """Markers may have been removed unread; some were, if the bucket has fewer messages.
