@@ -41,7 +41,7 @@ def test_empty_lines_count_toward_the_limit() -> None:
 
 def test_the_limit_of_a_line_is_in_bytes() -> None:
     captured = CapturedOutput(line_limit=10)
-    for text in ("日本語", "日本語で", "é" * 5, "é" * 6, "\udcff" * 4):
+    for text in ("日本語", "日本語で", "é" * 5, "é" * 6):
         print(text, file=captured.stream)
     captured.stream.write("日本")
     captured.stream.write("語で")
@@ -52,9 +52,17 @@ def test_the_limit_of_a_line_is_in_bytes() -> None:
         "日本語 ... (1 more characters)",
         "ééééé",
         "ééééé ... (1 more characters)",
-        "\\udcff" * 4,
         "日本語 ... (2 more characters)",
     ]
+
+
+def test_escapes_count_toward_the_limit_of_a_line() -> None:
+    """A lone surrogate, as in a file name that is not UTF-8, is stored as its escape."""
+    captured = CapturedOutput(line_limit=10)
+    captured.stream.write("\udce9\udce9")
+    captured.stream.write("x" * 1000)
+    captured.output.end_run()
+    assert captured.texts == ["\\udce9\\udc ... (1002 more characters)"]
 
 
 def test_the_limit_of_a_run_is_in_bytes() -> None:

@@ -25,16 +25,12 @@ _LINE_END = 1
 
 
 def _utf8_size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _beginning(text: str, size: int) -> str:
-    """The characters that fit into this many bytes."""
-    if text.isascii() or _utf8_size(text) <= size:
-        return text[:size]
-    # Half a character at the end does not count; a lone surrogate is one "?".
-    whole = text[:size].encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
-    return text[: len(whole)]
+    """The characters that fit into this many bytes; half a character does not."""
+    return text[:size] if text.isascii() else text.encode()[:size].decode("utf-8", "ignore")
 
 
 class UnfinishedLine:
@@ -57,11 +53,13 @@ class UnfinishedLine:
             _, carriage_return, rest = visible.rpartition("\r")
             if carriage_return or self._returned_to_start:
                 self._text, self._size, self._dropped = "", 0, 0
+            room = limit - self._size
+            shown = escape_surrogates(rest[:room])
             # After a character that did not fit, a shorter one would be out of its place.
-            kept = "" if self._dropped else _beginning(rest, limit - self._size)
+            kept = "" if self._dropped else _beginning(shown, room)
             self._text += kept
             self._size += _utf8_size(kept)
-            self._dropped += len(rest) - len(kept)
+            self._dropped += len(rest[room:]) + len(shown) - len(kept)
             self._returned_to_start = False
         self._returned_to_start |= len(visible) < len(text)
 
