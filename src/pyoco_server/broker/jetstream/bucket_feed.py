@@ -228,7 +228,7 @@ class BucketFeed:
             await self._reader.take(batch)
             if self._reader.checkpoint.created != state.created:
                 return  # the reader failed, and has to begin again
-            await self._pass_barriers(state)
+            await self._pass_barriers(state, interruptions)
             await self._yield_to_requests(time.monotonic() - started)
         self._last = max(self._reader.checkpoint.revision, self._last)
         self._look_for_removed_keys(state, began_at, began_after)
@@ -303,14 +303,15 @@ class BucketFeed:
             self._removed.compare_all(upto=checkpoint.revision)
         return True
 
-    async def _pass_barriers(self, state: StreamState) -> None:
+    async def _pass_barriers(self, state: StreamState, interruptions: int) -> None:
         """No caller waits for what was written after its call, however much that is."""
         if not self._reader.ready:
             return
         self._barriers.passed(upto=self._reader.checkpoint.revision)
         if barriers := self._barriers.new:
             newer = await stream_state(self._connection, self._stream)
-            if newer.created == state.created:
+            # After an interruption it may be of another history: the next `_begin` compares them.
+            if newer.created == state.created and self._connection.interruptions == interruptions:
                 self._last = newer.last_sequence
                 self._barriers.set_goal(barriers, newer.last_sequence)
                 # The batch may have reached it: it has everything that was stored when it was read.
