@@ -8,6 +8,7 @@ A key that is not in the mirror may be newer than the mirror: before it is rejec
 (paced_refresh.py). That reads what was written since, as any other refresh does, so it cannot bring back a
 key whose revocation was read. Its time reveals no more than the comparison did: nothing of the key is sent to
 NATS, and an unknown id and an invalid secret of a known id take the same steps (compare, refresh, compare).
+The ids of keys of the public package are known by their slow comparison.
 """
 
 import asyncio
@@ -96,6 +97,7 @@ class ApiKeyCache:
         self._pause_sec = 0.0
         self._confirmations: list[asyncio.Future[None]] = []
         self._lookups = PacedRefresh(self.confirm, timeout_sec=connection.config.nats_request_timeout_sec)
+        self._end_expired_at = 0.0
         self._used: dict[str, float] = {}
         connection.add_hook(self._on_connected)
 
@@ -123,6 +125,8 @@ class ApiKeyCache:
                 await self._look_up()
             if self._needs_slow_check(text):
                 await self._check_slowly(text)
+                if not self.fresh:
+                    await self.confirm()
             grant = self._find(text)
         return self._accepted(grant)
 
@@ -177,9 +181,9 @@ class ApiKeyCache:
         return found if known else None
 
     async def _look_up(self) -> None:
-        """Refresh for an unknown key. If that fails, what is known decides as long as it is fresh."""
-        if not await self._lookups.done() and not self.fresh:
-            raise self._connection.unavailable("the API keys could not be confirmed")
+        """Refresh for an unknown key. If that fails, nobody knows whether the key is valid: no rejection."""
+        if not await self._lookups.done():
+            raise self._connection.unavailable("the API key could not be looked up")
 
     def _needs_slow_check(self, text: str) -> bool:
         """Whether only `_check_slowly` can compare it: a key of the public package, once."""
@@ -196,6 +200,8 @@ class ApiKeyCache:
         assert token is not None
         # One at a time: with guesses nobody can occupy more than one processor.
         async with self._deriving:
+            if fingerprint(text) in self._verified:
+                return  # by another request with it
             for grant in list(self._grants.get(token.key_id, ())):
                 if grant.secret.iterations and not grant.rejection(time.time()):
                     pepper = self._connection.config.auth_pepper
@@ -266,6 +272,10 @@ class ApiKeyCache:
         }
 
     def _end_expired(self) -> None:
+        """Not after every poll: lookups cause many, and there may be many keys."""
+        if time.monotonic() < self._end_expired_at:
+            return
+        self._end_expired_at = time.monotonic() + _POLL_SEC
         now = time.time()
         for grants in self._grants.values():
             _end(grant for grant in grants if grant.rejection(now))

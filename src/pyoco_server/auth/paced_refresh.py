@@ -14,8 +14,8 @@ from pyoco_server.errors import NatsUnavailable
 
 # From the begin of one refresh to that of the next: at most 40 per second.
 PACE_SEC: Final = 0.025
-# A gateway cannot answer that many requests within the pace: it is reached only while NATS does not reply.
-MAX_WAITING: Final = 1000
+# One that waits costs a future beside its open connection.
+MAX_WAITING: Final = 10_000
 # A replica that has not received the newest write yet fails the first one.
 _ATTEMPTS: Final = 2
 

@@ -1,10 +1,13 @@
 """API keys in the store and in the cache of the gateway."""
 
 import asyncio
+import base64
+import hashlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -13,11 +16,11 @@ import pytest_asyncio
 from pyoco_server.auth import api_key_cache
 from pyoco_server.auth.api_key_cache import ApiKeyCache
 from pyoco_server.auth.key_administration import ApiKeyNotFound, KeyAdministration
-from pyoco_server.auth.tokens import Token, digest_of, new_token, stored_secret
+from pyoco_server.auth.tokens import Token, digest_of, matches_pbkdf2, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys
+from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys, StoredSecret
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ApiKeyInvalid, InvalidCliArgument, NatsUnavailable
 from tests.support.broker.connections import connected
@@ -105,6 +108,30 @@ async def test_only_valid_keys_are_cached(
     await cache.confirm()
     with pytest.raises(ApiKeyInvalid, match="it was revoked"):
         cache.check(key.text)
+
+
+async def test_concurrent_requests_with_a_key_of_the_public_package_compare_it_once(
+    connection: Connection, cache: ApiKeyCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each comparison takes a tenth of a second, one after the other."""
+    compared: list[str] = []
+
+    def counted(secret: str, stored: StoredSecret, pepper: str) -> bool:
+        compared.append(secret)
+        return matches_pbkdf2(secret, stored, pepper)
+
+    monkeypatch.setattr(api_key_cache, "matches_pbkdf2", counted)
+    salt, secret = b"salt", "s" * 43
+    digest = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt, 1)
+    salted, hashed = (base64.urlsafe_b64encode(each).decode().rstrip("=") for each in (salt, digest))
+    key_id = uuid4().hex[:24]
+    stored = StoredSecret(salt=salted, digest=hashed, iterations=1)
+    await ApiKeys(connection).create(
+        ApiKeyRecord(key_id=key_id, tenant_id="acme", secrets=(stored,), peppered=False, created_at=1.0)
+    )
+    requests = (cache.authenticate(f"pyoco_{key_id}.{secret}") for _ in range(10))
+    assert {grant.key_id for grant in await asyncio.gather(*requests)} == {key_id}
+    assert compared == [secret]
 
 
 async def test_a_key_is_valid_on_every_gateway_and_rejected_after_its_end(
