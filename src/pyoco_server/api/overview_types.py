@@ -99,6 +99,14 @@ class UnreadableList(Struct, kw_only=True):
     newest: list[UnreadableView]
 
 
+class FiringAlerts(Struct, kw_only=True):
+    """Alerts that fire and are not muted."""
+
+    total: int
+    # The ids of the first ten.
+    first: list[str]
+
+
 class Overview(Struct, kw_only=True):
     """Runs by status, how they ended within the window, queues, workers and firing alerts."""
 
@@ -114,7 +122,7 @@ class Overview(Struct, kw_only=True):
     # The hundred workers with the most of them.
     lost_runs: list[LostRuns]
     workers: WorkerCounts
-    # The ids of alerts that fire and are not muted; null while this gateway has not read the alerts yet.
-    firing_alerts: list[str] | None
+    # Null: they could not be read.
+    firing_alerts: FiringAlerts | None
     # For the operator only.
     unreadable: UnreadableList | UnsetType = UNSET

@@ -576,6 +576,7 @@ LostRuns = TypedDict("LostRuns", {"worker_id": str, "tag": str, "runs": int, "la
 WorkerCounts = TypedDict("WorkerCounts", {
     "alive": int, "paused": int, "draining": int, "disconnected": int, "slots": int, "slots_busy": int,
 })
+FiringAlerts = TypedDict("FiringAlerts", {"total": int, "first": list[str]})
 UnreadableView = TypedDict("UnreadableView", {
     "kind": str, "key": str, "revision": int, "problem": str, "found_at": float,
 })
@@ -584,7 +585,7 @@ Overview = TypedDict("Overview", {
     "at": float, "window": Literal['1h', '24h', '7d'], "since": float, "stretch_sec": float,
     "statuses": dict[str, int], "ended": list[EndedRuns], "failing": list[FailingFlow],
     "queues": list[QueueView], "lost_runs": list[LostRuns], "workers": WorkerCounts,
-    "firing_alerts": list[str] | None, "unreadable": NotRequired[UnreadableList],
+    "firing_alerts": FiringAlerts | None, "unreadable": NotRequired[UnreadableList],
 })
 RunFigures = TypedDict("RunFigures", {
     "completed": int, "failed": int, "cancelled": int, "per_hour": float, "success_rate": float | None,

@@ -60,7 +60,9 @@ async def test_the_overview_names_alerts_that_fire_and_are_not_muted(tenants: li
     await fail(acme, "nightly", tenant_id="acme")
 
     async def is_named(tenant: Tenant) -> bool:
-        return "nightly" in (await tenant.json("/overview"))["firing_alerts"]
+        firing = (await tenant.json("/overview"))["firing_alerts"]
+        assert firing["total"] == len(firing["first"])
+        return "nightly" in firing["first"]
 
     for tenant in (acme, operator):
         await eventually(partial(is_named, tenant), describe="the alert is named")

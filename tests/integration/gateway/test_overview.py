@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.alerts.alert_directory import AlertDirectory
+from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.runs.run_models import RunStatus
 from pyoco_server.runs.index.statistics import activity
@@ -81,7 +81,7 @@ async def test_an_empty_overview_and_a_new_run(gateway: RunningGateway) -> None:
         assert {stretch["completed"] for stretch in found["ended"]} == {0}
         assert found["failing"] == found["queues"] == []
         assert found["workers"]["alive"] == 0
-        assert found["firing_alerts"] == []
+        assert found["firing_alerts"] == {"total": 0, "first": []}
         begins = [stretch["at"] for stretch in found["ended"]]
         assert begins[0] <= found["since"] < begins[0] + found["stretch_sec"]
         assert begins[-1] <= found["at"] < begins[-1] + found["stretch_sec"], "the last one ends now"
@@ -192,11 +192,11 @@ async def test_flows_that_fail_most_often_are_named_beside_those_with_most_failu
     assert [flow["flow_name"] for flow in found["failing"]] == [*busy, "always"]
 
 
-async def test_firing_alerts_are_unknown_until_they_are_read(
-    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(AlertDirectory, "ready", False)
-    assert (await overview(gateway, "7d"))["firing_alerts"] is None
+async def test_firing_alerts_that_cannot_be_read_are_unknown(gateway: RunningGateway) -> None:
+    connection = gateway.inside.connection
+    await jetstream_api.call(connection, f"STREAM.DELETE.KV_{connection.config.alerts_kv_bucket}")
+    found = await overview(gateway, "7d")
+    assert (found["firing_alerts"], found["workers"]["alive"]) == (None, 0)
 
 
 async def test_each_tenant_sees_its_own_overview(config: NatsBackendConfig) -> None:

@@ -13,6 +13,7 @@ from pyoco_server.api import overview_types
 from pyoco_server.api.endpoints.system_endpoints import OVERVIEW
 from pyoco_server.api.flow_types import FlowSparkline
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
+from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import RequestQueryReader, choice
@@ -32,6 +33,7 @@ MOST_QUEUES: Final = 20
 MOST_FLOWS: Final = 10
 MOST_UNREADABLE: Final = 10
 MOST_LOST: Final = 100
+MOST_ALERTS: Final = 10
 
 
 @handles(OVERVIEW)
@@ -78,7 +80,7 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> overview_t
         queues=[_queue(depth, activity, living, now) for depth in depths],
         lost_runs=_lost_runs(gateway, workers, activity.held, now),
         workers=_worker_counts(gateway, workers, living),
-        firing_alerts=_firing_alerts(gateway, tenant),
+        firing_alerts=await _firing_alerts(gateway, tenant),
         unreadable=_unreadable(gateway) if tenant is None else UNSET,
     )
 
@@ -159,13 +161,17 @@ def _lost_runs(
     ]
 
 
-def _firing_alerts(gateway: Gateway, tenant: str | None) -> list[str] | None:
+async def _firing_alerts(gateway: Gateway, tenant: str | None) -> overview_types.FiringAlerts | None:
     """Without the muted ones: whoever muted an alert knows of it."""
     directory, now = gateway.alerts.directory, gateway.clock.now()
-    if not directory.ready:
+    try:
+        await directory.caught_up()
+    except (NatsUnavailable, IndexNotReady):
+        # The rest of the overview does not depend on them.
         return None
     alerts = directory.alerts(tenant)
-    return [each.alert_id for each in alerts if each.current is not None and not each.is_muted(now)]
+    firing = [each.alert_id for each in alerts if each.current is not None and not each.is_muted(now)]
+    return overview_types.FiringAlerts(total=len(firing), first=firing[:MOST_ALERTS])
 
 
 def _unreadable(gateway: Gateway) -> overview_types.UnreadableList:

@@ -95,8 +95,8 @@ function useWords(): (warning: Warning) => string {
         return t("warn.slow", { tag, count, time: age(oldestSec) });
       }
       case "alerts": {
-        const { alerts } = warning;
-        return t("warn.alerts", { count: alerts.length, names: named(alerts) });
+        const { count, alerts } = warning;
+        return t("warn.alerts", { count, names: named(alerts, count) });
       }
       case "expiring": {
         const when = relativeTime(warning.deadline, now, language) ?? t("now");

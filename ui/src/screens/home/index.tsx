@@ -34,6 +34,7 @@ export default function HomeScreen() {
   const window = windowOf(query);
   const { overview, waits, warnings, isAllKnown, problem } = useHomeData(window);
   const found = overview.data;
+  const unread = problem?.message ?? (found?.firing_alerts === null ? t("alertsNotRead") : null);
   const isFresh = found !== undefined && Object.values(found.statuses).every((count) => count === 0);
   return (
     <Page
@@ -57,9 +58,9 @@ export default function HomeScreen() {
     >
       <div className={styles.home}>
         {(warnings.length > 0 || (isAllKnown && !isFresh)) && <WarningList warnings={warnings} />}
-        {found && problem && warnings.length === 0 && (
+        {found && unread && warnings.length === 0 && (
           <p className={styles.unknown} role="status">
-            {t("notAllRead", { why: problem.message })}
+            {t("notAllRead", { why: unread })}
           </p>
         )}
         {overview.error && !found && <ProblemBox problem={overview.error} onRetry={overview.refetch} />}

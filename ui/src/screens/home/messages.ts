@@ -58,6 +58,7 @@ export const messages = defineMessages({
     noWaits: "No open questions",
     attention: "Needs attention",
     allWell: "Nothing needs attention",
+    alertsNotRead: "the alerts could not be read",
     notAllRead: "Some data could not be loaded, so something may need attention: {why}",
     "warn.nats": "The gateway has no connection to NATS, so no run can be accepted ({detail}).",
     "warn.storage.disk_full": "NATS cannot write, so no run can be accepted: its disk is full.",
@@ -199,6 +200,7 @@ export const messages = defineMessages({
     noWaits: "回答待ちの質問はありません",
     attention: "対応が必要です",
     allWell: "対応が必要なことはありません",
+    alertsNotRead: "アラートを取得できません",
     notAllRead: "一部の情報を取得できないため、対応が必要なことを見落としている可能性があります: {why}",
     "warn.nats": "ゲートウェイが NATS に接続できないため、run を受け付けられません（{detail}）。",
     "warn.index":

@@ -68,11 +68,11 @@ describe("warnings", () => {
   });
 
   it("report alerts that fire", () => {
-    const firing = (alerts: string[] | null) => ({ ...queue({}), firing_alerts: alerts });
-    expect(findWarnings(homeData({ overview: firing(["loud"]) }))).toEqual([
-      { kind: "alerts", alerts: ["loud"] },
+    const firing = (alerts: Overview["firing_alerts"]) => ({ ...queue({}), firing_alerts: alerts });
+    expect(findWarnings(homeData({ overview: firing({ total: 12, first: ["loud"] }) }))).toEqual([
+      { kind: "alerts", count: 12, alerts: ["loud"] },
     ]);
-    expect(kinds({ overview: firing([]) })).toEqual([]);
+    expect(kinds({ overview: firing({ total: 0, first: [] }) })).toEqual([]);
     expect(kinds({ overview: firing(null) })).toEqual([]);
   });
 

@@ -18,7 +18,7 @@ export type Warning =
   | { kind: "noWorker"; tag: string; waiting: number; oldestSec: number }
   | { kind: "allHeld"; tag: string; waiting: number; held: number }
   | { kind: "slow"; tag: string; waiting: number; oldestSec: number }
-  | { kind: "alerts"; alerts: readonly string[] }
+  | { kind: "alerts"; count: number; alerts: readonly string[] }
   | { kind: "expiring"; count: number; deadline: number }
   | { kind: "disconnected"; workers: readonly string[] }
   | { kind: "wheels"; worker: string; error: string }
@@ -133,8 +133,8 @@ function ofQueues(overview: Overview | undefined): Warning[] {
 }
 
 function ofAlerts(overview: Overview | undefined): Warning[] {
-  const alerts = overview?.firing_alerts ?? [];
-  return alerts.length > 0 ? [{ kind: "alerts", alerts }] : [];
+  const { total = 0, first = [] } = overview?.firing_alerts ?? {};
+  return total > 0 ? [{ kind: "alerts", count: total, alerts: first }] : [];
 }
 
 function ofWaits({ waits, now }: HomeData): Warning[] {
