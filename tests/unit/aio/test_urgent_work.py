@@ -12,6 +12,12 @@ from pyoco_server.aio.urgent_work import UrgentWork
 from tests.support.waiting import NEVER_SEC
 
 
+@pytest.fixture
+def gives_way_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a stalled machine the 5 ms of users pass within a few turns of the loop."""
+    monkeypatch.setattr(UrgentWork, "give_way", partialmethod(UrgentWork.give_way, NEVER_SEC))
+
+
 async def test_it_waits_until_nothing_urgent_is_in_progress() -> None:
     urgent, order = UrgentWork(), list[str]()
 
@@ -40,7 +46,7 @@ async def test_it_does_not_wait_for_ever() -> None:
     await again
 
 
-async def test_no_item_begins_while_something_urgent_is_in_progress() -> None:
+async def test_no_item_begins_while_something_urgent_is_in_progress(gives_way_for_long: None) -> None:
     """A submit that comes while many runs wake has to wait only for what has begun."""
     urgent, begun = UrgentWork(), list[int]()
     came, may_end = asyncio.Event(), asyncio.Event()
@@ -71,9 +77,7 @@ async def test_no_item_begins_while_something_urgent_is_in_progress() -> None:
     assert sorted(begun) == list(range(20))
 
 
-async def test_the_first_items_give_way_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    # On a stalled machine the 5 ms of users pass within these turns of the loop.
-    monkeypatch.setattr(UrgentWork, "give_way", partialmethod(UrgentWork.give_way, NEVER_SEC))
+async def test_the_first_items_give_way_as_well(gives_way_for_long: None) -> None:
     urgent, begun = UrgentWork(), list[int]()
 
     async def act(number: int) -> bool:
