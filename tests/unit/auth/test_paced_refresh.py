@@ -81,8 +81,9 @@ async def test_a_refresh_that_has_begun_is_not_shared(store: Store) -> None:
 
 async def test_the_next_refresh_waits_for_the_pace(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paced_refresh, "PACE_SEC", NEVER_SEC)
-    async with paced(store, timeout_sec=0.05) as refresh:
+    async with paced(store) as refresh:
         first = await refresh.done()
+        refresh._timeout_sec = 0.05
         assert await asyncio.gather(*(refresh.done() for _ in range(50))) == [False] * 50
     assert (first, store.begun) == (True, 1)
 
