@@ -63,7 +63,8 @@ export function TimeChart(props: TimeChartProps) {
       </div>
       <div className={styles.times} aria-hidden>
         {labelled(starts, intervalSec, narrow ? 5 : 9).map((number) => (
-          <span key={number} style={{ left: `${(number / intervals.length) * 100}%` }}>
+          // The last one stays within the chart.
+          <span key={number} style={{ left: `min(${(number / intervals.length) * 100}%, 100% - 3em)` }}>
             {timeLabel(starts[number] ?? 0, intervals.length * intervalSec, language)}
           </span>
         ))}
