@@ -8,12 +8,11 @@ the standard input or a descriptor that each signal is written to can be read.
 import io
 import os
 import select
-import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
+from pyoco_server.cli.interrupts import signal_descriptor
 from pyoco_server.errors import InvalidCliArgument
 
 _CHUNK_BYTES: Final = 64 * 1024
@@ -21,7 +20,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 
 def typed_line(prompt: str) -> str:
     """The line that is typed after the prompt; EOFError for Ctrl-D, KeyboardInterrupt for Ctrl-C."""
-    with _signal_descriptor() as signals:
+    with signal_descriptor() as signals:
         sys.stderr.write(prompt)
         sys.stderr.flush()
         # Only a terminal: it hands out one line at a time, so that none is in a buffer, where `select` would
@@ -51,7 +50,7 @@ def piped_line() -> str:
 
 def _chunks() -> Iterator[bytes]:
     """Parts of the standard input up to its end."""
-    with _signal_descriptor() as signals:
+    with signal_descriptor() as signals:
         while True:
             # Handlers are called when `select` returns.
             ready, _, _ = select.select([sys.stdin, signals], [], [])
@@ -69,17 +68,3 @@ def _decoded(data: bytes) -> str:
         return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig").read()
     except UnicodeDecodeError as error:
         raise InvalidCliArgument(f"the standard input is not UTF-8 text: {error}") from None
-
-
-@contextmanager
-def _signal_descriptor() -> Iterator[int]:
-    """A descriptor that can be read once a signal has arrived that Python has a handler for."""
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    previous = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    try:
-        yield reading
-    finally:
-        signal.set_wakeup_fd(previous)
-        os.close(reading)
-        os.close(writing)

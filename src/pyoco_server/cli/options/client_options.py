@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from pyoco_server.cli.interrupts import blocking_calls_end_by_ctrl_c
 from pyoco_server.cli.lazy_group import examples
 from pyoco_server.cli.options.shared_options import (
     ApiKey,
@@ -199,7 +200,7 @@ def client_command(*example_lines: str, **groups: Callable[..., Any]) -> Callabl
                 given[name] = group(
                     **{option: given.pop(option) for option in inspect.signature(group).parameters}
                 )
-            with open_client(ctx, server, api_key) as client:
+            with blocking_calls_end_by_ctrl_c(), open_client(ctx, server, api_key) as client:
                 function(client, **given)
 
         ctx, *address, _ = inspect.signature(command).parameters.values()
