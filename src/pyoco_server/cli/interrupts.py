@@ -2,11 +2,13 @@
 
 Python calls its signal handler when a blocking call is interrupted, and a signal that arrives just before the
 call interrupts nothing: a command that waits for a run would wait on. The numbers of signals can also be read
-from a descriptor, by which such a call is noticed.
+from a descriptor, by which such a call is noticed. Besides, Python ignores the KeyboardInterrupt of a handler
+that it calls within a finalizer or the callback of a weak reference.
 """
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,12 +36,21 @@ def signal_descriptor() -> Iterator[int]:
 
 @contextmanager
 def blocking_calls_end_by_ctrl_c() -> Iterator[None]:
-    """Within it, another signal interrupts the call that Ctrl-C has missed. Only in the main thread."""
-    over, nudging = threading.Event(), list[threading.Thread]()
-    previous = signal.signal(_NUDGE, lambda *_: None)
+    """Within it, no Ctrl-C is lost. Only in the main thread."""
+    over, ignored, nudging = threading.Event(), threading.Event(), list[threading.Thread]()
+    previous, report = signal.signal(_NUDGE, lambda *_: None), sys.unraisablehook
+
+    def notice(unraisable: "sys.UnraisableHookArgs") -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            ignored.set()
+        else:
+            report(unraisable)
+
+    sys.unraisablehook = notice
     try:
         with signal_descriptor() as signals:
-            thread = threading.Thread(target=_nudge, args=(os.dup(signals), over), name="nudge", daemon=True)
+            arguments = (os.dup(signals), over, ignored)
+            thread = threading.Thread(target=_nudge, args=arguments, name="nudge", daemon=True)
             thread.start()
             nudging.append(thread)
             try:
@@ -50,10 +61,11 @@ def blocking_calls_end_by_ctrl_c() -> Iterator[None]:
         # It has reached the end of its descriptor.
         for thread in nudging:
             thread.join()
+        sys.unraisablehook = report
         signal.signal(_NUDGE, previous)
 
 
-def _nudge(signals: int, over: threading.Event) -> None:
+def _nudge(signals: int, over: threading.Event, ignored: threading.Event) -> None:
     main = threading.main_thread().ident
     assert main is not None
     with open(signals, "rb", buffering=0) as numbers:
@@ -63,4 +75,6 @@ def _nudge(signals: int, over: threading.Event) -> None:
             for _ in range(_NUDGES):
                 if over.wait(_NUDGE_EVERY_SEC):
                     break
-                signal.pthread_kill(main, _NUDGE)
+                again = ignored.is_set()
+                ignored.clear()
+                signal.pthread_kill(main, signal.SIGINT if again else _NUDGE)

@@ -44,3 +44,17 @@ def test_ctrl_c_ends_a_blocking_call_that_it_has_not_interrupted() -> None:
             reading.recv(1)
     assert signal.getsignal(signal.SIGURG) is before
     assert not [thread for thread in threading.enumerate() if thread.name == "nudge"]
+
+
+def test_ctrl_c_within_a_finalizer_is_not_lost() -> None:
+    """Python reports the exceptions of finalizers, and goes on."""
+
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    reading, writing = socket.socketpair()
+    with reading, writing:
+        reading.settimeout(LIMIT_SEC)
+        with pytest.raises(KeyboardInterrupt), blocking_calls_end_by_ctrl_c():
+            reading.recv(1 if Finalized() else 0)
