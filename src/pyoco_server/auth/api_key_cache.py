@@ -181,7 +181,7 @@ class ApiKeyCache:
         return found if known else None
 
     async def _look_up(self) -> None:
-        """Refresh for an unknown key. If that fails, nobody knows whether the key is valid: no rejection."""
+        """Refresh for an unknown key. NatsUnavailable if that fails: the key may be valid."""
         if not await self._lookups.done():
             raise self._connection.unavailable("the API key could not be looked up")
 
@@ -198,7 +198,7 @@ class ApiKeyCache:
         """Compare a key of the public package in a thread; `_find` finds it then."""
         token = Token.parse(text)
         assert token is not None
-        # One at a time: with guesses nobody can occupy more than one processor.
+        # One at a time: guesses occupy one processor at most.
         async with self._deriving:
             if fingerprint(text) in self._verified:
                 return  # by another request with it

@@ -45,7 +45,7 @@ class PacedRefresh:
                     if await self._shared():
                         return True
         except TimeoutError:
-            pass
+            return False
         finally:
             self._waiting -= 1
         return False

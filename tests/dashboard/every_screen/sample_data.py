@@ -166,7 +166,7 @@ def _fan_out(at: float) -> RunSnapshot:
         start_time=at - 62,
         submitted_at=at - 70,
         worker_id="tokyo-1",
-        error="Task resize_7 failed: OSError: cannot identify image file 'in/7.png'",
+        error="task resize_7: OSError: cannot identify image file 'in/7.png'",
     )
 
 

@@ -62,7 +62,7 @@ describe("a drag", () => {
     expect(box.hasMoved()).toBe(false);
   });
 
-  it("ends when the element is gone", () => {
+  it("ends when the element is removed", () => {
     box.unmount();
     box.point("down", 1, 10);
     box.point("move", 1, 90);

@@ -40,10 +40,10 @@ export function useLiveRuns({ filter, ordering, frozen, restored, onChanged }: O
   const [problem, setProblem] = useState<Problem | null>(null);
   const [round, setRound] = useState(0);
   const { sort, ascending } = ordering;
-  const wanted = { filter, sort, ascending, round, key: `${filter} ${sort} ${ascending}` };
+  const requested = { filter, sort, ascending, round, key: `${filter} ${sort} ${ascending}` };
   const reload = useCallback(() => setRound((before) => before + 1), []);
 
-  const { readFor, watched } = useFirstPage(wanted, restored, setList, setProblem);
+  const { readFor, watched } = useFirstPage(requested, restored, setList, setProblem);
   const stream = useChanges(watched, reload, (changes, position) => {
     const changed = (before: RunList) =>
       changes.length > 0 ? withChanges(before, changes, ordering, { frozen }) : before;
@@ -61,8 +61,8 @@ export function useLiveRuns({ filter, ordering, frozen, restored, onChanged }: O
     if (!frozen) setList((before) => released(before, { sort, ascending }));
   }, [frozen, sort, ascending]);
 
-  const settled = readFor === wanted.key;
-  const loadMore = useFurtherPages(wanted, settled ? list.cursor : null, setList, setProblem);
+  const settled = readFor === requested.key;
+  const loadMore = useFurtherPages(requested, settled ? list.cursor : null, setList, setProblem);
   return {
     list,
     ready: readFor !== null,
